@@ -1,0 +1,61 @@
+"""What code generation hands on: CUDA text with its launch, buffers, line map and the footprint of its stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.tensor.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One kernel parameter: a raw pointer, in this order."""
+
+    parameter: str
+    """Identifier in the CUDA text."""
+    array: str
+    """Array of the group's program."""
+    dtype: str
+    elements: int
+    read: bool
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What stands behind one line of the text; empty tuples where nothing corresponds."""
+
+    statements: tuple[str, ...] = ()
+    dimensions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The elements that block b of a store writes: `position` over the block number and `counters`, where guards hold.
+
+    The iterator "block" runs over the grid; every other iterator has its extent in `counters`.
+    """
+
+    array: str
+    position: Index
+    counters: Mapping[str, int]
+    guards: tuple[Index, ...]
+    """All must be >= 0 for the element to be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaSource:
+    """One kernel as CUDA text.  The text includes "loom.cuh" from `codegen/include` (or the emulator's twin)."""
+
+    text: str
+    entry: str
+    """Name of the `extern "C" __global__` function."""
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    """Dynamic shared memory of one block."""
+    buffers: tuple[Buffer, ...]
+    lines: tuple[Line, ...]
+    """Entry n describes line n + 1 of `text`."""
+    footprints: tuple[Footprint, ...] = ()

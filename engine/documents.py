@@ -1,0 +1,242 @@
+"""Plain-data documents: what the worker process sends, the window shows and `--json` prints.
+
+Only numbers, text, booleans, tuples and other documents, so that `text.to_json` and `text.from_json` carry them across
+the process boundary.  The window renders these and computes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A time with its origin ("predicted", "measured" or "synthetic")."""
+
+    microseconds: float
+    origin: str
+    note: str = ""
+    """Device and date, or "uncalibrated"."""
+    low: float = 0.0
+    high: float = 0.0
+    samples: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorDoc:
+    """One operator of the file."""
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    shape: str
+    """Shape and type of the first output, "1 x 128 x 768 float32"."""
+    node: str
+    """Id of the graph node (launch) that covers it; "" for folded constants and unsupported operators."""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDoc:
+    """One launch: a group at one place of the graph."""
+
+    id: str
+    """"GROUP#INSTANCE"."""
+    group: str
+    instance: int
+    title: str
+    shape: str
+    operators: tuple[str, ...]
+    scope: str
+    """Module path common to its operators ("encoder.layer.0.attention"), or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeDoc:
+    """A tensor between two launches; "" stands for the graph's inputs and outputs."""
+
+    source: str
+    target: str
+    tensor: str
+    shape: str
+    bytes: int
+    because: str
+    """Why it is a boundary."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDoc:
+    """A fusion group with its figures."""
+
+    name: str
+    title: str
+    kind: str
+    shape: str
+    dtype: str
+    instances: int
+    statements: tuple[str, ...]
+    """Printed statements."""
+    because: str
+    boundaries: tuple[str, ...]
+    """Why each neighbour is not in the group."""
+    bytes: int
+    flops: int
+    bound: str
+    """"memory", "compute" or "latency": what the model says limits it."""
+    floor: float
+    """Microseconds to move `bytes` once at the target's bandwidth."""
+    time: Time | None
+    """One launch; None until predicted."""
+    share: float
+    """Part of the whole model's predicted time, all instances together, 0..1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDoc:
+    """An opened file: the fusion plan as a graph with predicted times."""
+
+    name: str
+    path: str
+    target: str
+    operators: tuple[OperatorDoc, ...]
+    nodes: tuple[NodeDoc, ...]
+    edges: tuple[EdgeDoc, ...]
+    groups: tuple[GroupDoc, ...]
+    unsupported: tuple[tuple[str, str], ...]
+    """(operator, reason)."""
+    total: Time | None
+    seconds: tuple[tuple[str, float], ...]
+    """How long each stage took to open it: ("load", 0.3), ("fuse", 0.2), ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleDoc:
+    """One node of a schedule tree, ready to paint."""
+
+    kind: str
+    """"domain", "band", "sequence" or "statement"."""
+    text: str
+    statements: tuple[str, ...]
+    dimension: str
+    """For a band: its dimension's name."""
+    parallel: bool
+    chips: tuple[str, ...]
+    """Marks in few words: "block 6144", "lane 32", "vector 4", "3 stages"."""
+    children: tuple[ScheduleDoc, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryDoc:
+    """One recipe entry with its verdict."""
+
+    path: tuple[int, ...]
+    author: str
+    statements: tuple[str, ...]
+    dimension: str
+    text: str
+    """The entry as a line of the text form, also what the editor shows."""
+    because: str
+    required: bool
+    enabled: bool
+    outcome: str
+    verdict: str
+    """Why that outcome."""
+    witness: str
+    """Two concrete instances, or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementDoc:
+    """One statement of a group."""
+
+    name: str
+    text: str
+    operator: str
+    iterators: tuple[str, ...]
+    placement: str
+    """Where its result lives: "4 registers a lane", "shuffle over 32 lanes", "global"; with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineDoc:
+    """Link of one CUDA line (1-based) to statements and schedule dimensions."""
+
+    line: int
+    statements: tuple[str, ...]
+    dimensions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One readable term of a prediction: ("DRAM traffic", 1.2, "us", "4.7 MB at 4.3 TB/s")."""
+
+    name: str
+    value: float
+    unit: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledDoc:
+    """NVRTC's figures for one architecture."""
+
+    architecture: str
+    registers: int
+    spill_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDoc:
+    """A compiled group: schedule, verdicts, CUDA text, prediction."""
+
+    group: str
+    recipe: str
+    """The group's advice in the text form that the editor shows and parses."""
+    legal: bool
+    dependences: int
+    schedule: ScheduleDoc
+    entries: tuple[EntryDoc, ...]
+    statements: tuple[StatementDoc, ...]
+    cuda: str
+    lines: tuple[LineDoc, ...]
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared_bytes: int
+    stages: int
+    time: Time
+    terms: tuple[Term, ...]
+    compiled: tuple[CompiledDoc, ...]
+    milliseconds: float
+    """Schedule to CUDA text."""
+    explain: str
+    """Why it is fused, scheduled, placed and predicted so, as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckDoc:
+    """How far a kernel was checked, and what was found."""
+
+    group: str
+    status: str
+    max_error: float
+    tolerance: float
+    tolerance_because: str
+    blocks_run: int
+    blocks_total: int
+    elements_compared: int
+    orders: tuple[str, ...]
+    findings: tuple[tuple[int, str, str], ...]
+    """(line, kind, message)."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A row of the Problems panel, an error line of the command line."""
+
+    stage: str
+    subject: str
+    reason: str
+    hint: str
+    severity: str = "error"

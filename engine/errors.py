@@ -1,0 +1,50 @@
+"""Every failure that a user can meet, said in the user's words.
+
+An error names the object first (`subject`), then what is wrong (`reason`), then what to do (`hint`).
+The command line prints it and exits with `exit_code`; the window shows it as a row in Problems.
+"""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """Base of all errors the engine raises on purpose.
+
+    stage: where it happened ("graph", "fuse", "schedule", ...).  subject: the object in the user's words
+    (a file, an operator, an entry).  reason: what is wrong with it.  hint: what to do about it; may be empty.
+    """
+
+    exit_code = 2
+
+    def __init__(self, stage: str, subject: str, reason: str, hint: str = "") -> None:
+        super().__init__(f"{subject}: {reason}" + (f" ({hint})" if hint else ""))
+        self.stage = stage
+        self.subject = subject
+        self.reason = reason
+        self.hint = hint
+
+
+class BadInput(EngineError):
+    """What the user gave cannot be used: a broken file, a wrong name, a recipe of another version."""
+
+
+class Unsupported(EngineError):
+    """Valid input that this version does not compile; `hint` names the nearest supported form."""
+
+
+class Illegal(EngineError):
+    """A schedule that breaks a dependence, or required entries that cannot hold; `reason` holds the witness."""
+
+    exit_code = 1
+
+
+class OverBudget(EngineError):
+    """A stage ran past its time, size or memory limit."""
+
+    exit_code = 1
+
+
+class MissingCapability(EngineError):
+    """This machine lacks what was asked for (a GPU, a C++ compiler); `hint` says what to install."""
+
+    exit_code = 3

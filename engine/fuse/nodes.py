@@ -1,0 +1,88 @@
+"""The fusion plan: disjoint groups of operators, equal ones kept once with their instances, each with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.tensor.nodes import TensorProgram
+
+REGISTER, SHUFFLE, SHARED, GLOBAL = "register", "shuffle", "shared", "global"
+"""Schemes: how an intermediate is handed from its producer to its consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An intermediate inside a group and the scheme proposed for it."""
+
+    producer: str
+    consumer: str
+    array: str
+    scheme: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One occurrence of a group in the graph."""
+
+    operators: tuple[str, ...]
+    """Graph operators it covers, layout operators folded into it included."""
+    arrays: Mapping[str, str]
+    """Array of the group's program -> tensor of the graph."""
+    statements: Mapping[str, str]
+    """Statement of the group's program -> graph operator of this occurrence."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionGroup:
+    """One kernel to be: a program in canonical names, and where it occurs."""
+
+    name: str
+    """Made from its title and unique in the plan, e.g. "softmax_0"."""
+    title: str
+    """For people: "add + softmax"."""
+    kind: str
+    """"element-wise", "row reduction", "column reduction", "contraction" or "layout"."""
+    program: TensorProgram
+    instances: tuple[Instance, ...]
+    edges: tuple[Edge, ...]
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A tensor that goes through global memory from one group to another, and why the two are not one kernel."""
+
+    producer: str
+    consumer: str
+    tensor: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch of the whole graph."""
+
+    group: str
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
+class FusionPlan:
+    """All groups, the launches in an order that respects data flow, and every boundary between groups."""
+
+    graph: str
+    policy: str
+    groups: tuple[FusionGroup, ...]
+    launches: tuple[Launch, ...]
+    boundaries: tuple[Boundary, ...]
+    unsupported: Mapping[str, str]
+    """Operators outside every group, with the reason."""
+
+    def group(self, name: str) -> FusionGroup:
+        """The group called `name`; KeyError where there is none (the message lists the names)."""
+        for group in self.groups:
+            if group.name == name:
+                return group
+        raise KeyError(f"no group {name!r}; there are {', '.join(g.name for g in self.groups)}")

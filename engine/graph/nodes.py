@@ -1,0 +1,121 @@
+"""The operator graph as a value: what a file says, before any decision of ours.
+
+Names are the file's own, never identifiers.  Operators stand in topological order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+DTYPES: dict[str, int] = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
+    "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
+}  # fmt: skip
+"""Element types a graph may hold, with their size in bytes."""
+
+COMPILED_DTYPES = ("float32", "float16", "int32", "int64", "bool")
+"""Element types that kernels are generated for."""
+
+AttributeValue = int | float | str | bool | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named array of the graph.  `shape` is row-major and fully known; () is a scalar."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def elements(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * DTYPES[self.dtype]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """An opaque weight: its values are not in the file, a seeded distribution stands for them."""
+
+    distribution: str
+    """"normal" (a = mean, b = standard deviation) or "uniform" (a = low, b = high)."""
+    a: float
+    b: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A tensor whose value the graph fixes: either `value`, or an opaque `fill` for weights left out of the file."""
+
+    tensor: str
+    value: np.ndarray | None = None
+    fill: Fill | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator:
+    """One operator of the file.  An absent optional input is the empty string."""
+
+    name: str
+    """Unique; made from the first output where the file gives none."""
+    kind: str
+    """The operator's type in its own vocabulary: "MatMul", "LayerNormalization", "RealDiv"."""
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    dialect: str = "onnx"
+    """"onnx" or "akg": whose operator this is."""
+    opset: int = 0
+    scope: str = ""
+    """Path of the module that the exporter took it from ("encoder.layer.0.attention"), or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """An in-place write: after the graph ran, the buffer of `target` holds what `value` held."""
+
+    target: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperatorGraph:
+    """A whole file: operators in topological order, tensors by name, inputs, outputs, constants, in-place updates."""
+
+    name: str
+    operators: tuple[Operator, ...]
+    tensors: Mapping[str, Tensor]
+    inputs: tuple[str, ...]
+    """Tensors the caller feeds (constants are not among them)."""
+    outputs: tuple[str, ...]
+    """Tensors the caller reads (AKG's `fake_output` placeholders are not among them)."""
+    constants: Mapping[str, Constant]
+    updates: tuple[Update, ...] = ()
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+    """Operator name -> why no kernel can be generated for it."""
+    source: Path | None = None
+    """The file it was read from; None for graphs built in memory."""
+    dialect: str = "onnx"
+
+    def producer(self) -> dict[str, Operator]:
+        """Tensor name -> the operator that writes it."""
+        return {output: op for op in self.operators for output in op.outputs if output}
+
+    def consumers(self) -> dict[str, list[Operator]]:
+        """Tensor name -> the operators that read it, in graph order."""
+        readers: dict[str, list[Operator]] = {}
+        for op in self.operators:
+            for name in dict.fromkeys(op.inputs):
+                if name:
+                    readers.setdefault(name, []).append(op)
+        return readers

@@ -1,0 +1,109 @@
+"""Outcomes of running a kernel: counted events of the emulator, checks against a reference, times with their origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PREDICTED, MEASURED, SYNTHETIC = "predicted", "measured", "synthetic"
+"""Origins of a time.  No series, table or plot mixes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something the emulator saw that must not happen, with the line of the CUDA text."""
+
+    kind: str
+    """"race", "out of bounds", "uninitialised", "written twice", "not written", "divergent barrier",
+    "unfinished copy", "misaligned", "hang", "crash"."""
+    line: int
+    """1-based; 0 when no line is to blame."""
+    message: str
+    other_line: int = 0
+    """The second access of a race."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteCount:
+    """Events counted at one line of the CUDA text, over all emulated blocks."""
+
+    line: int
+    kind: str
+    """"global load", "global store", "shared load", "shared store" or "async copy"."""
+    width: int
+    """Bytes one thread moves in one access."""
+    requests: int
+    """Warp-wide instructions."""
+    sectors: int
+    """32-byte sectors touched in global memory; 0 for shared memory."""
+    conflicts: int
+    """Extra shared-memory passes caused by bank conflicts; 0 for global memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emulation:
+    """One run of the emulator over some blocks in one thread and copy order."""
+
+    order: str
+    """"late" or "early": when asynchronous copies land; threads run forwards in one and backwards in the other."""
+    blocks_run: int
+    blocks_total: int
+    findings: tuple[Finding, ...]
+    counts: tuple[SiteCount, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A kernel compared with an implementation that is not ours.  "Checked" means this much and no more."""
+
+    group: str
+    status: str
+    """"pass", "fail" or "unsupported"."""
+    max_error: float
+    """Largest |got - expected| / (absolute + relative * |expected|) * tolerance, i.e. in the unit of `tolerance`."""
+    tolerance: float
+    tolerance_because: str
+    blocks_run: int
+    blocks_total: int
+    elements_compared: int
+    orders: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    counts: tuple[SiteCount, ...]
+    message: str = ""
+    """Why it failed or is unsupported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """NVRTC's account of one kernel for one architecture."""
+
+    architecture: str
+    registers: int
+    spill_bytes: int
+    static_shared_bytes: int
+    cubin: bytes
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Times of one kernel in microseconds, with where they come from."""
+
+    origin: str
+    microseconds: float
+    """Median of the samples, or the model's figure."""
+    samples: tuple[float, ...] = ()
+    low: float = 0.0
+    """20th percentile of the samples; 0 for a predicted time."""
+    high: float = 0.0
+    environment: Mapping[str, str] | None = None
+    """Device, driver, clocks, versions, date for measured times; model and calibration for predicted ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A trial that gave no time."""
+
+    kind: str
+    """"compile", "crash", "hang", "wrong result" or "out of memory"."""
+    message: str

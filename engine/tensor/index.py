@@ -1,0 +1,238 @@
+"""Quasi-affine index arithmetic: sums of iterators, floor divisions and remainders, with exact simplification.
+
+An `Index` is `constant + sum(coefficient * atom)`.  An atom is an iterator name, a floor division or remainder of an
+index by a positive number, or an element of an array (an indirect read).  Bounds come from iterator extents: an
+iterator `i` with extent `n` takes the values 0 .. n-1.
+
+    >>> i, j = Index.of("i"), Index.of("j")
+    >>> extents = {"i": 128, "j": 768}
+    >>> str((i * 768 + j).floordiv(768, extents)), str((i * 768 + j).mod(768, extents))
+    ('i', 'j')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """floor(`of` / `by`), `by` positive."""
+
+    of: Index
+    by: int
+
+    def __str__(self) -> str:
+        return f"({self.of}) / {self.by}"
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """`of` modulo `by`, in 0 .. by-1, `by` positive."""
+
+    of: Index
+    by: int
+
+    def __str__(self) -> str:
+        return f"({self.of}) % {self.by}"
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """The integer found at `indices` of `array`, known to lie in `low` .. `high`: what makes a read indirect."""
+
+    array: str
+    indices: tuple[Index, ...]
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"{self.array}[{', '.join(map(str, self.indices))}]"
+
+
+Atom = str | Quotient | Remainder | Element
+Extents = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`constant + sum(coefficient * atom)`; terms are sorted by their text and have non-zero coefficients."""
+
+    terms: tuple[tuple[Atom, int], ...] = ()
+    constant: int = 0
+
+    @staticmethod
+    def of(value: Atom | int) -> Index:
+        """An index that is one atom, or one number."""
+        return Index((), value) if isinstance(value, int) else Index(((value, 1),))
+
+    @staticmethod
+    def sum(terms: Iterable[tuple[Atom, int]], constant: int = 0) -> Index:
+        """Collect equal atoms and drop the ones that cancel."""
+        collected: dict[Atom, int] = {}
+        for atom, coefficient in terms:
+            collected[atom] = collected.get(atom, 0) + coefficient
+        kept = [(atom, c) for atom, c in collected.items() if c]
+        return Index(tuple(sorted(kept, key=lambda term: str(term[0]))), constant)
+
+    def __add__(self, other: Index | int) -> Index:
+        if isinstance(other, int):
+            return Index(self.terms, self.constant + other)
+        return Index.sum((*self.terms, *other.terms), self.constant + other.constant)
+
+    def __sub__(self, other: Index | int) -> Index:
+        return self + other * -1
+
+    def __mul__(self, factor: int) -> Index:
+        return Index(tuple((a, c * factor) for a, c in self.terms), self.constant * factor) if factor else Index()
+
+    def floordiv(self, by: int, extents: Extents) -> Index:
+        """floor(self / by), simplified: whole multiples of `by` leave, what cannot reach `by` vanishes."""
+        whole, rest = self._split(by, extents)
+        low, high = rest.bounds(extents)
+        if low // by == high // by:
+            return whole + low // by
+        return whole + Index.of(Quotient(rest, by))
+
+    def mod(self, by: int, extents: Extents) -> Index:
+        """self mod by, simplified."""
+        _, rest = self._split(by, extents)
+        low, high = rest.bounds(extents)
+        if low // by == high // by:
+            return rest - by * (low // by)
+        return Index.of(Remainder(rest, by))
+
+    def _split(self, by: int, extents: Extents) -> tuple[Index, Index]:
+        """self = by * whole + rest, with every multiple of `by` moved into `whole`."""
+        if by <= 0:
+            raise ValueError(f"division of an index by {by}")
+        whole = Index.sum(((a, c // by) for a, c in self.terms if c % by == 0), self.constant // by)
+        rest = Index.sum(((a, c) for a, c in self.terms if c % by), self.constant % by)
+        return whole, rest
+
+    def substitute(self, values: Mapping[str, Index], extents: Extents) -> Index:
+        """Put an index for each named iterator; `extents` are those of the iterators that appear afterwards."""
+        return self.rewrite(lambda name: values.get(name, Index.of(name)), lambda array: array, extents)
+
+    def rewrite(self, iterator: Callable[[str], Index], array: Callable[[str], str], extents: Extents) -> Index:
+        """Rebuild with iterators and array names replaced, simplifying divisions again."""
+        result = Index((), self.constant)
+        for atom, coefficient in self.terms:
+            match atom:
+                case str():
+                    new = iterator(atom)
+                case Quotient(of, by):
+                    new = of.rewrite(iterator, array, extents).floordiv(by, extents)
+                case Remainder(of, by):
+                    new = of.rewrite(iterator, array, extents).mod(by, extents)
+                case Element(name, indices, low, high):
+                    moved = tuple(i.rewrite(iterator, array, extents) for i in indices)
+                    new = Index.of(Element(array(name), moved, low, high))
+            result = result + new * coefficient
+        return result.joined()
+
+    def joined(self) -> Index:
+        """Merge `c * q * (x / q) + c * (x % q)` back into `c * x`."""
+        parts = dict(self.terms)
+        for atom, coefficient in self.terms:
+            if isinstance(atom, Remainder):
+                whole = Quotient(atom.of, atom.by)
+                if parts.get(whole) == coefficient * atom.by and atom in parts:
+                    rest = Index.sum((a, c) for a, c in parts.items() if a not in (atom, whole))
+                    return (rest + atom.of * coefficient + self.constant).joined()
+        return self
+
+    def bounds(self, extents: Extents) -> tuple[int, int]:
+        """Smallest and largest value over the box; interval arithmetic, so never too narrow."""
+        low = high = self.constant
+        for atom, coefficient in self.terms:
+            a, b = atom_bounds(atom, extents)
+            low += min(a * coefficient, b * coefficient)
+            high += max(a * coefficient, b * coefficient)
+        return low, high
+
+    @property
+    def is_affine(self) -> bool:
+        return all(isinstance(atom, str) for atom, _ in self.terms)
+
+    @property
+    def is_indirect(self) -> bool:
+        return any(
+            isinstance(a, Element) or (isinstance(a, Quotient | Remainder) and a.of.is_indirect) for a, _ in self.terms
+        )
+
+    def coefficient(self, iterator: str) -> int:
+        """The factor of an iterator outside divisions."""
+        return next((c for a, c in self.terms if a == iterator), 0)
+
+    def iterators(self) -> tuple[str, ...]:
+        """Every iterator that appears, also inside divisions and indirect reads, in order of appearance."""
+        found: dict[str, None] = {}
+        for atom, _ in self.terms:
+            match atom:
+                case str():
+                    found[atom] = None
+                case Quotient(of, _) | Remainder(of, _):
+                    found.update(dict.fromkeys(of.iterators()))
+                case Element(_, indices, _, _):
+                    for index in indices:
+                        found.update(dict.fromkeys(index.iterators()))
+        return tuple(found)
+
+    def elements(self) -> tuple[Element, ...]:
+        """The indirect reads inside."""
+        found: list[Element] = []
+        for atom, _ in self.terms:
+            if isinstance(atom, Element):
+                found.append(atom)
+                found += [e for index in atom.indices for e in index.elements()]
+            elif isinstance(atom, Quotient | Remainder):
+                found += atom.of.elements()
+        return tuple(found)
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return str(self.constant)
+        text = ""
+        for atom, c in self.terms:
+            name = str(atom) if isinstance(atom, str | Element) or abs(c) == 1 else f"({atom})"
+            piece = name if abs(c) == 1 else f"{abs(c)}*{name}"
+            text += (" - " if c < 0 else " + ") + piece if text else ("-" if c < 0 else "") + piece
+        if self.constant:
+            text += f" {'-' if self.constant < 0 else '+'} {abs(self.constant)}"
+        return text
+
+
+def atom_bounds(atom: Atom, extents: Extents) -> tuple[int, int]:
+    """Smallest and largest value of an atom; KeyError for an iterator without extent."""
+    match atom:
+        case str():
+            return 0, extents[atom] - 1
+        case Quotient(of, by):
+            low, high = of.bounds(extents)
+            return low // by, high // by
+        case Remainder(of, by):
+            low, high = of.bounds(extents)
+            return (low % by, high % by) if low // by == high // by else (0, by - 1)
+        case Element(_, _, low, high):
+            return low, high
+
+
+def linear(indices: Iterable[Index], shape: Iterable[int]) -> Index:
+    """Row-major position of `indices` in an array of `shape`, with split divisions joined again."""
+    position = Index()
+    for index, size in zip(indices, shape, strict=True):
+        position = position * size + index
+    return position.joined()
+
+
+def delinearize(position: Index, shape: tuple[int, ...], extents: Extents) -> tuple[Index, ...]:
+    """The indices of a row-major position: the inverse of `linear`."""
+    result: list[Index] = []
+    stride = 1
+    for axis in reversed(range(len(shape))):
+        index = position.floordiv(stride, extents)
+        result.append(index if axis == 0 else index.mod(shape[axis], extents))
+        stride *= shape[axis]
+    return tuple(reversed(result))

@@ -1,0 +1,235 @@
+"""Tensor expressions: what each operator computes, element by element, free of any order.
+
+A `TensorProgram` is a list of statements over arrays.  One statement writes one array over a box of iterators.
+Extent-1 axes carry no iterator (their index is 0).  Layout operators are statements whose expression is one bare
+`Access`; fusion folds them into the indices of their readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator as Iterable_
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.graph.nodes import DTYPES
+from engine.tensor.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array of a program: name, row-major shape, element type."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def elements(self) -> int:
+        total = 1
+        for size in self.shape:
+            total *= size
+        return total
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * DTYPES[self.dtype]
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.name}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Iterator:
+    """One axis of a statement's box: 0 <= name < extent."""
+
+    name: str
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition `index >= 0`."""
+
+    index: Index
+
+    def __str__(self) -> str:
+        return f"{self.index} >= 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number (bool, int, float; infinities allowed) of element type `dtype`."""
+
+    value: float | int | bool
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One element of an array.  Outside its `guards` nothing is read and the value is `otherwise`."""
+
+    array: str
+    indices: tuple[Index, ...]
+    guards: tuple[Guard, ...] = ()
+    otherwise: Literal | None = None
+
+    def __str__(self) -> str:
+        inner = f"{self.array}[{', '.join(map(str, self.indices))}]"
+        if not self.guards:
+            return inner
+        return f"({inner} if {' and '.join(map(str, self.guards))} else {self.otherwise})"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The value of an index itself, as a number of `dtype` (for Range, OneHot, masks)."""
+
+    index: Index
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"({self.index})"
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A scalar function of `FUNCTIONS` applied to operands; the result is rounded to `dtype`."""
+
+    function: str
+    operands: tuple[Scalar, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        symbol = _INFIX.get(self.function)
+        if symbol and len(self.operands) == 2:
+            return f"({self.operands[0]} {symbol} {self.operands[1]})"
+        name = f"{self.dtype}" if self.function == "cast" else self.function
+        return f"{name}({', '.join(map(str, self.operands))})"
+
+
+Scalar = Literal | Access | Position | Apply
+
+FUNCTIONS: Mapping[str, int] = {
+    "add": 2, "sub": 2, "mul": 2, "div": 2, "pow": 2, "max": 2, "min": 2, "mod": 2,
+    "neg": 1, "abs": 1, "exp": 1, "log": 1, "sqrt": 1, "rsqrt": 1, "reciprocal": 1, "tanh": 1, "erf": 1, "sigmoid": 1,
+    "floor": 1, "ceil": 1, "round": 1, "sign": 1, "sin": 1, "cos": 1, "cast": 1, "copy": 1,
+    "equal": 2, "not_equal": 2, "less": 2, "less_equal": 2, "greater": 2, "greater_equal": 2,
+    "and": 2, "or": 2, "xor": 2, "not": 1, "select": 3, "isnan": 1, "isinf": 1,
+}  # fmt: skip
+"""Scalar functions and their operand counts.  `select(c, a, b)` is `a if c else b`; `cast` converts to its dtype;
+`round` is half to even; integer `div` truncates toward zero.  float16 operands are computed in float32 and rounded."""
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=",
+    "greater": ">", "greater_equal": ">=", "and": "&", "or": "|", "xor": "^", "mod": "%",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """How the values of the reduction iterators become one element."""
+
+    operation: str
+    """"sum", "max", "min", "prod", "any" or "all"."""
+    iterators: tuple[str, ...]
+    """The iterators of the statement that do not index the written element."""
+    identity: float | int | bool
+    accumulate: str
+    """Element type of the accumulator; the result is rounded to the written array's type once."""
+    associative: bool = True
+    """True lets the schedule reorder the terms (floating point sums are declared so by default)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`write = expression` (or `write = reduce(expression)`) for every point of the box where the guards hold."""
+
+    name: str
+    operator: str
+    """Name of the graph operator it came from: the thread back to the user's file."""
+    iterators: tuple[Iterator, ...]
+    write: Access
+    expression: Scalar
+    reduction: Reduction | None = None
+    guards: tuple[Guard, ...] = ()
+    covers: bool = True
+    """Whether the statement writes every element of its array (False: a part, as concat and scatter do)."""
+    because: str = ""
+    """What the statement is for, when one operator needs several ("row maximum")."""
+
+    @property
+    def extents(self) -> dict[str, int]:
+        return {i.name: i.extent for i in self.iterators}
+
+    @property
+    def parallel(self) -> tuple[Iterator, ...]:
+        """The iterators that index the written element."""
+        reduced = self.reduction.iterators if self.reduction else ()
+        return tuple(i for i in self.iterators if i.name not in reduced)
+
+    @property
+    def reduced(self) -> tuple[Iterator, ...]:
+        reduced = self.reduction.iterators if self.reduction else ()
+        return tuple(i for i in self.iterators if i.name in reduced)
+
+    def reads(self) -> tuple[Access, ...]:
+        """Every access of the expression, left to right, those inside indirect indices included."""
+        return tuple(accesses(self.expression))
+
+    def __str__(self) -> str:
+        box = ", ".join(f"{i.name} < {i.extent}" for i in self.iterators)
+        guard = "".join(f" if {g}" for g in self.guards)
+        if self.reduction:
+            names = ", ".join(self.reduction.iterators)
+            return f"{self.name}[{box}]: {self.write} = {self.reduction.operation}({names}) {self.expression}{guard}"
+        return f"{self.name}[{box}]: {self.write} = {self.expression}{guard}"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorProgram:
+    """Statements in an order that is legal to run, over named arrays."""
+
+    name: str
+    arrays: Mapping[str, Array]
+    statements: tuple[Statement, ...]
+    inputs: tuple[str, ...]
+    """Arrays that hold a value before the first statement (graph inputs and constants)."""
+    outputs: tuple[str, ...]
+    """Arrays read afterwards.  An array in both `inputs` and `outputs` is updated in place."""
+    constants: tuple[str, ...] = field(default=())
+    """Those of `inputs` whose value the graph fixes (weights)."""
+
+    def statement(self, name: str) -> Statement:
+        """The statement called `name`; KeyError where there is none."""
+        for statement in self.statements:
+            if statement.name == name:
+                return statement
+        raise KeyError(name)
+
+    def __str__(self) -> str:
+        lines = [f"program {self.name}"]
+        for array in self.arrays.values():
+            role = "in" * (array.name in self.inputs) + "out" * (array.name in self.outputs) or "temporary"
+            lines.append(f"  {role:9} {array}")
+        return "\n".join(lines + [f"  {s}" for s in self.statements]) + "\n"
+
+
+def accesses(expression: Scalar) -> Iterable_[Access]:
+    """Every access inside an expression, left to right; the reads of indirect indices come before their access."""
+    match expression:
+        case Access():
+            for index in expression.indices:
+                for element in index.elements():
+                    yield Access(element.array, element.indices)
+            yield expression
+        case Apply():
+            for operand in expression.operands:
+                yield from accesses(operand)
+        case Position(index, _):
+            for element in index.elements():
+                yield Access(element.array, element.indices)
+        case Literal():
+            return
