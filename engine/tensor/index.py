@@ -93,7 +93,8 @@ class Index:
         low, high = rest.bounds(extents)
         if low // by == high // by:
             return whole + low // by
-        return whole + Index.of(Quotient(rest, by))
+        unit, coarse, _ = rest._coarsen(by, extents)
+        return whole + Index.of(Quotient(coarse, by // unit))
 
     def mod(self, by: int, extents: Extents) -> Index:
         """self mod by, simplified."""
@@ -101,7 +102,8 @@ class Index:
         low, high = rest.bounds(extents)
         if low // by == high // by:
             return rest - by * (low // by)
-        return Index.of(Remainder(rest, by))
+        unit, coarse, fine = rest._coarsen(by, extents)
+        return Index.of(Remainder(coarse, by // unit)) * unit + fine
 
     def _split(self, by: int, extents: Extents) -> tuple[Index, Index]:
         """self = by * whole + rest, with every multiple of `by` moved into `whole`."""
@@ -110,6 +112,19 @@ class Index:
         whole = Index.sum(((a, c // by) for a, c in self.terms if c % by == 0), self.constant // by)
         rest = Index.sum(((a, c) for a, c in self.terms if c % by), self.constant % by)
         return whole, rest
+
+    def _coarsen(self, by: int, extents: Extents) -> tuple[int, Index, Index]:
+        """self = unit * coarse + fine with `unit` the largest divisor of `by` for which 0 <= fine < unit.
+
+        So (8*c + v) / 64 becomes c / 8 when v < 8: an aligned vector never straddles the division.
+        """
+        for unit in sorted({abs(c) for _, c in self.terms if c and by % c == 0}, reverse=True):
+            fine = Index.sum(((a, c) for a, c in self.terms if c % unit), self.constant % unit)
+            low, high = fine.bounds(extents)
+            if 0 <= low and high < unit:
+                coarse = Index.sum(((a, c // unit) for a, c in self.terms if c % unit == 0), self.constant // unit)
+                return unit, coarse, fine
+        return 1, self, Index()
 
     def substitute(self, values: Mapping[str, Index], extents: Extents) -> Index:
         """Put an index for each named iterator; `extents` are those of the iterators that appear afterwards."""
