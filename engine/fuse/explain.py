@@ -1,0 +1,78 @@
+"""Names and reasons of groups, in the words of the user's graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.fuse.build import Built
+from engine.fuse.nodes import REGISTER, SHARED, SHUFFLE, Edge
+from engine.fuse.shape import is_contraction
+from engine.tensor.nodes import TensorProgram
+
+WORDS = {
+    "MatMul": "matmul", "Gemm": "matmul", "Softmax": "softmax", "LayerNormalization": "layernorm", "Gather": "gather",
+    "GatherND": "gather", "TensorAdd": "add", "RealDiv": "div", "Transpose": "transpose",
+}  # fmt: skip
+
+
+def word(kind: str) -> str:
+    """An operator kind as it appears in titles."""
+    return WORDS.get(kind, kind.lower())
+
+
+def main_word(built: Built, kinds: Mapping[str, str]) -> str:
+    """The operator that gives the group its name: the contraction, else the first reduction, else the first operator."""
+    statements = built.program.statements
+    heart = next((s for s in statements if is_contraction(s)), None)
+    heart = heart or next((s for s in statements if s.reduction is not None), statements[0])
+    found = word(kinds.get(built.instance.statements[heart.name], "kernel"))
+    return "".join(c if c.isalnum() else "_" for c in found)
+
+
+def group_title(built: Built, kinds: Mapping[str, str]) -> str:
+    """The operators in order, repeated ones once; the erf form of GELU by its name; long lists cut with a count."""
+    own = dict.fromkeys(built.instance.statements.values())
+    names = [word(kinds.get(op, op)) for op in own]
+    if "erf" in names and names.count("mul") >= 2:
+        start = names.index("erf") - (names[names.index("erf") - 1] == "div")
+        names = [*names[: max(start, 0)], "gelu"]
+    unique = list(dict.fromkeys(names)) or ["copy"]
+    return " + ".join(unique[:4]) + (f" + {len(unique) - 4} more" if len(unique) > 4 else "")
+
+
+def schemes(program: TensorProgram, kind: str) -> tuple[Edge, ...]:
+    """The scheme proposed for every intermediate; the mapping decides where it really lives."""
+    writer = {s.write.array: s for s in program.statements}
+    edges: list[Edge] = []
+    for consumer in program.statements:
+        for array in dict.fromkeys(a.array for a in consumer.reads()):
+            producer = writer.get(array)
+            if producer is None or producer is consumer or array in program.inputs:
+                continue
+            scheme, because = REGISTER, "the same thread makes and uses the element"
+            if producer.reduction is not None and not is_contraction(producer):
+                scheme, because = SHUFFLE, "all lanes of a row contribute to it and use it"
+                if kind == "column reduction":
+                    scheme, because = SHARED, "several warps contribute to it"
+            edges.append(Edge(producer.name, consumer.name, array, scheme, because))
+    return tuple(edges)
+
+
+def group_reason(built: Built, kinds: Mapping[str, str], instances: int) -> str:
+    """Why the operators of a group are one kernel."""
+    statements = built.program.statements
+    heart = next((s for s in statements if is_contraction(s)), None)
+    reductions = [s for s in statements if s.reduction is not None]
+    if heart is not None:
+        text = f"{kinds.get(heart.operator, heart.operator)} keeps its tile of results in registers"
+        text += "; the element-wise operators after it use it there" if len(statements) > 1 else ""
+    elif len(reductions) > 1:
+        rows = ", ".join(i.name for i in reductions[0].parallel) or "everything"
+        text = f"{len(reductions)} reductions share the rows {rows}: a row stays in one block from first read to last write"
+    elif reductions:
+        text = "one reduction with the element-wise operators before and after it"
+    elif len(statements) > 1:
+        text = "element-wise operators over one shape: intermediates stay in registers"
+    else:
+        text = "a single operator"
+    return text + (f"; {instances} equal places in the graph share the kernel" if instances > 1 else "")

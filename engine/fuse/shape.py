@@ -1,0 +1,185 @@
+"""Whether statements can share one kernel, and the loop space they share.
+
+Iterators of different statements that walk the same axis are found by union over the reads of intermediates: if T reads
+`x[i, k]` where S wrote `x[i, j]`, then T's `k` and S's `j` are one axis.  Everything else follows from the axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from networkx.utils import UnionFind
+
+from engine.fuse.fold import is_layout
+from engine.tensor.nodes import Access, Apply, Scalar, Statement
+from engine.tensor.rewrite import plain_iterator
+
+Key = tuple[str, str]
+"""(statement, iterator)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The common loop space of a group."""
+
+    kind: str
+    """"element-wise", "reduction", "contraction" or "layout"."""
+    axes: Mapping[Key, int]
+    """Axis of each iterator; statements that are computed again inside their readers have none."""
+    rows: tuple[int, ...]
+    """Parallel axes all statements share, in the order of the widest statement."""
+    columns: tuple[int, ...]
+    """Axes that some statement reduces."""
+    extents: Mapping[int, int]
+    inlined: tuple[str, ...]
+    """Statements put into their readers: computed again for each element instead of stored."""
+
+
+def is_contraction(statement: Statement) -> bool:
+    """A sum of products of two arrays, each of which lacks one of the parallel iterators."""
+    if statement.reduction is None or statement.reduction.operation != "sum":
+        return False
+    factors = product_operands(statement.expression)
+    if factors is None:
+        return False
+    reduced = set(statement.reduction.iterators)
+    used = [{n for a in _arrays(f) for i in a.indices for n in i.iterators()} for f in factors]
+    own = {i.name for i in statement.parallel}
+    return all(reduced & u for u in used) and bool((used[0] - used[1]) & own or (used[1] - used[0]) & own)
+
+
+def product_operands(expression: Scalar) -> tuple[Scalar, Scalar] | None:
+    """The two factors of a product, casts around it ignored."""
+    while isinstance(expression, Apply) and expression.function == "cast":
+        expression = expression.operands[0]
+    if isinstance(expression, Apply) and expression.function == "mul":
+        left, right = expression.operands
+        if _arrays(left) and _arrays(right):
+            return left, right
+    return None
+
+
+def _arrays(value: Scalar) -> list[Access]:
+    if isinstance(value, Access):
+        return [value]
+    return [a for o in value.operands for a in _arrays(o)] if isinstance(value, Apply) else []
+
+
+def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozenset()) -> Shape | str:
+    """The loop space of `statements` (in an order that is legal to run), or why they are not one kernel.
+
+    kept: arrays needed outside, whose statements cannot be put into their readers.
+    """
+    axes = _join(statements)
+    if isinstance(axes, str):
+        return axes
+    heart = next((s for s in statements if is_contraction(s)), None)
+    contractions = sum(is_contraction(s) for s in statements)
+    if contractions > 1:
+        return "two matrix products need two main loops"
+    reductions = [s for s in statements if s.reduction is not None]
+    if heart is not None and len(reductions) > contractions:
+        return "a tile of the matrix product holds only part of each reduced row"
+    anchor = heart or max(statements, key=lambda s: len(s.iterators))
+    reduced = {axes[s.name, n] for s in reductions if s.reduction for n in s.reduction.iterators}
+    own = heart.parallel if heart else anchor.iterators
+    rows = tuple(axes[anchor.name, i.name] for i in own if axes[anchor.name, i.name] not in reduced)
+    columns = tuple(axes[anchor.name, i.name] for i in anchor.iterators if axes[anchor.name, i.name] in reduced)
+    extents = {axes[s.name, i.name]: i.extent for s in statements for i in s.iterators}
+    inlined: list[str] = []
+    for statement in statements:
+        reason = _misfit(statement, axes, set(rows), set(columns), heart)
+        if reason and not _can_inline(statement, statements, kept, heart):
+            return reason
+        if reason:
+            inlined.append(statement.name)
+    kind = "contraction" if heart else "reduction" if reductions else "element-wise"
+    if len(statements) == 1 and is_layout(statements[0]):
+        kind = "layout"
+    found = {key: axis for key, axis in axes.items() if key[0] not in inlined}
+    return Shape(kind, found, rows, columns, extents, tuple(inlined))
+
+
+def _join(statements: Sequence[Statement]) -> dict[Key, int] | str:
+    """Union of iterators over the reads of intermediates; a reason when a read is not element by element."""
+    axis_of = UnionFind((s.name, i.name) for s in statements for i in s.iterators)
+    writer: dict[str, Statement] = {}
+    for statement in statements:
+        if (not statement.covers or statement.guards) and len(statements) > 1:
+            return f"{statement.operator} writes part of its result"
+        for access in statement.reads():
+            source = writer.get(access.array)
+            if source is None:
+                continue
+            for written, read in zip(source.write.indices, access.indices, strict=True):
+                left, right = plain_iterator(written), plain_iterator(read)
+                if left is not None and right is not None and not access.guards:
+                    axis_of.union((source.name, left), (statement.name, right))
+                elif written != read or access.guards:
+                    return f"{statement.operator} reads {access.array} in another arrangement than it is written"
+        writer[statement.write.array] = statement
+    _join_by_position(statements, axis_of)
+    numbers: dict[Key, int] = {}
+    keys = [(s.name, i.name) for s in statements for i in s.iterators]
+    axes = {key: numbers.setdefault(axis_of[key], len(numbers)) for key in keys}
+    extents: dict[int, int] = {}
+    for statement in statements:
+        mine = [axes[statement.name, i.name] for i in statement.iterators]
+        if len(set(mine)) < len(mine):
+            return f"{statement.operator} pairs different elements of one intermediate"
+        for iterator, axis in zip(statement.iterators, mine, strict=True):
+            if extents.setdefault(axis, iterator.extent) != iterator.extent:
+                return f"{statement.operator} reads part of an intermediate"
+    return axes
+
+
+def _join_by_position(statements: Sequence[Statement], axis_of: UnionFind) -> None:
+    """Axes that no intermediate ties together but that have the place and extent of an axis of the widest statement."""
+    anchor = max(statements, key=lambda s: (is_contraction(s), len(s.iterators)))
+    if is_contraction(anchor):
+        return
+    taken = {axis_of[anchor.name, i.name] for i in anchor.iterators}
+    for statement in statements:
+        if statement is anchor or len(statement.iterators) != len(anchor.iterators):
+            continue
+        for mine, theirs in zip(statement.iterators, anchor.iterators, strict=True):
+            other = axis_of[anchor.name, theirs.name]
+            used = {axis_of[statement.name, i.name] for i in statement.iterators}
+            if axis_of[statement.name, mine.name] not in taken and other not in used and mine.extent == theirs.extent:
+                axis_of.union((anchor.name, theirs.name), (statement.name, mine.name))
+
+
+def _misfit(
+    statement: Statement, axes: Mapping[Key, int], rows: set[int], columns: set[int], heart: Statement | None
+) -> str:
+    """Why a statement does not run in the common loop space, or ""."""
+    mine = {axes[statement.name, i.name] for i in statement.iterators}
+    if statement is heart:
+        return ""
+    if heart is not None:
+        return "" if mine == rows else f"{statement.operator} has another shape than the matrix product's result"
+    if statement.reduction is not None:
+        reduced = {axes[statement.name, n] for n in statement.reduction.iterators}
+        if reduced != columns or mine - reduced != rows:
+            return f"{statement.operator} reduces other axes"
+        return ""
+    if mine == rows | columns or (columns and mine == rows):
+        return ""
+    return f"{statement.operator} has another shape"
+
+
+def _can_inline(
+    statement: Statement, statements: Sequence[Statement], kept: frozenset[str], heart: Statement | None
+) -> bool:
+    """Cheap to compute again: element-wise, reads nothing made here, and nobody outside wants it."""
+    if statement.reduction is not None or statement.write.array in kept:
+        return False
+    made = {s.write.array for s in statements}
+    if any(a.array in made for a in statement.reads()):
+        return False
+    readers = [s for s in statements if any(a.array == statement.write.array for a in s.reads())]
+    if heart is not None and heart in readers:
+        wide = [a for a in statement.reads() if len(a.indices)]
+        return len(readers) == 1 and len(wide) == 1
+    return bool(readers)

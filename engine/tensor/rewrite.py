@@ -1,0 +1,84 @@
+"""Rebuilding statements with other accesses, indices or names: the one traversal every rewriting pass uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from engine.tensor.index import Element, Extents, Index, Quotient, Remainder
+from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement
+
+Reader = Callable[[Access], Scalar]
+"""What to put in the place of an access (its indices are already rewritten)."""
+
+
+def rewrite_index(index: Index, iterators: Mapping[str, Index], read: Reader, extents: Extents) -> Index:
+    """Put an index for every iterator in `iterators`, and rewrite the reads inside.
+
+    extents: of the iterators that appear in the result.  A read inside an index must stay a plain access.
+    """
+    result = Index((), index.constant)
+    for atom, coefficient in index.terms:
+        match atom:
+            case str():
+                new = iterators.get(atom, Index.of(atom))
+            case Quotient(of, by):
+                new = rewrite_index(of, iterators, read, extents).floordiv(by, extents)
+            case Remainder(of, by):
+                new = rewrite_index(of, iterators, read, extents).mod(by, extents)
+            case Element(array, indices, low, high):
+                moved = tuple(rewrite_index(i, iterators, read, extents) for i in indices)
+                new = _as_index(read(Access(array, moved)), low, high)
+        result = result + new * coefficient
+    return result.joined()
+
+
+def _as_index(value: Scalar, low: int, high: int) -> Index:
+    match value:
+        case Access(array, indices, (), _):
+            return Index.of(Element(array, indices, low, high))
+        case Literal(number, _):
+            return Index.of(int(number))
+        case Apply("cast", (Access(array, indices, (), _),), _):
+            return Index.of(Element(array, indices, low, high))
+        case _:
+            raise ValueError(f"an index cannot be computed from {value}")
+
+
+def rewrite_scalar(value: Scalar, iterators: Mapping[str, Index], read: Reader, extents: Extents) -> Scalar:
+    """Rebuild an expression: iterators replaced, every access handed to `read`."""
+    match value:
+        case Literal():
+            return value
+        case Position(index, dtype):
+            return Position(rewrite_index(index, iterators, read, extents), dtype)
+        case Apply(function, operands, dtype):
+            return Apply(function, tuple(rewrite_scalar(o, iterators, read, extents) for o in operands), dtype)
+        case Access():
+            return read(rewrite_access(value, iterators, read, extents))
+
+
+def rewrite_access(access: Access, iterators: Mapping[str, Index], read: Reader, extents: Extents) -> Access:
+    """Rebuild the indices and guards of an access, not the access itself."""
+    indices = tuple(rewrite_index(i, iterators, read, extents) for i in access.indices)
+    guards = tuple(Guard(rewrite_index(g.index, iterators, read, extents)) for g in access.guards)
+    return Access(access.array, indices, guards, access.otherwise)
+
+
+def rewrite_reads(statement: Statement, read: Reader) -> Statement:
+    """The statement with every access of its expression replaced by `read(access)`."""
+    return replace(statement, expression=rewrite_scalar(statement.expression, {}, read, statement.extents))
+
+
+def is_plain(access: Access) -> bool:
+    """Whether every index is one iterator or a constant: the access of an element at the statement's own position."""
+    return not access.guards and all(plain_iterator(i) is not None or not i.terms for i in access.indices)
+
+
+def plain_iterator(index: Index) -> str | None:
+    """The iterator that an index consists of, or None."""
+    if len(index.terms) == 1 and index.constant == 0:
+        atom, coefficient = index.terms[0]
+        if coefficient == 1 and isinstance(atom, str):
+            return atom
+    return None
