@@ -1,0 +1,174 @@
+"""AKG operator descriptions (MindSpore's fused operators as JSON) as operator graphs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.errors import BadInput, Unsupported
+from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
+from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape, read_limited
+from engine.graph.nodes import DTYPES, AttributeValue, Constant, Operator, OperatorGraph, Tensor, Update
+
+IN_PLACE = ("InplaceAssign", "Assign")
+"""Operators that write input 1 into the buffer of input 0."""
+
+_OPERATORS = frozenset(
+    """
+    Add AddN Sub Mul RealDiv Maximum Minimum Pow Neg Abs Exp Log Sqrt Rsqrt Reciprocal Tanh Square TensorAdd
+    IsNan IsInf LogicalAnd LogicalOr LogicalNot Equal NotEqual Less LessEqual Greater GreaterEqual Select
+    Cast ReduceSum ReduceMax ReduceMin ReduceProd ElemAny MatMul Conv2D Complex CReal CImag
+    BroadcastTo Reshape Transpose Concat PadAkg UnPadAkg OneHot Gather Assign InplaceAssign
+    """.split()
+)
+"""The vocabulary, as far as MindSpore's graph kernels use it on GPUs."""
+
+
+def load_akg(path: Path) -> OperatorGraph:
+    """Read one fused operator.  Scalar inputs with a value are constants; in-place writes become `updates`.
+
+    The placeholder outputs of in-place operators with `fake_output` are no outputs of the graph.  Raises BadInput for
+    text that is no such description, and Unsupported for element types that no array of ours can hold.
+    """
+    return _Reader(path).graph()
+
+
+class _Reader:
+    """Reads one file; every complaint names the part of it that is wrong."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tensors: dict[str, Tensor] = {}
+        self._constants: dict[str, Constant] = {}
+
+    def graph(self) -> OperatorGraph:
+        document = self._document()
+        inputs = self._tensors_of(document, "input_desc", "text")
+        nodes = document.get("op_desc")
+        if not isinstance(nodes, list) or not nodes:
+            raise self._bad("op_desc", "holds no operators")
+        if len(nodes) > MAX_OPERATORS:
+            raise self._bad("op_desc", f"holds {len(nodes)} operators, at most {MAX_OPERATORS} are read")
+        operators = unique_names(self._operator(node, f"op_desc[{at}]") for at, node in enumerate(nodes))
+        outputs = self._tensors_of(document, "output_desc", "text")
+        order, cycle = in_order(operators)
+        if cycle:
+            raise self._bad("op_desc", f"its operators form a cycle: {' -> '.join(cycle)}")
+        placeholders = {op.outputs[0] for op in operators if op.kind in IN_PLACE and op.attributes.get("fake_output")}
+        graph = OperatorGraph(
+            name=self._path.stem,
+            operators=order,
+            tensors=self._tensors,
+            inputs=tuple(dict.fromkeys(name for name in inputs if name not in self._constants)),
+            outputs=tuple(dict.fromkeys(name for name in outputs if name not in placeholders)),
+            constants=self._constants,
+            updates=tuple(Update(op.inputs[0], op.inputs[1]) for op in order if op.kind in IN_PLACE),
+            unsupported={op.name: f"{op.kind} is no operator of AKG" for op in order if op.kind not in _OPERATORS},
+            source=self._path,
+            dialect="akg",
+        )
+        problems = duplicate_producers(operators, {*graph.inputs, *graph.constants}) or check_graph(graph)
+        if problems:
+            raise self._bad("op_desc", problems[0])
+        return graph
+
+    def _bad(self, where: str, reason: str) -> BadInput:
+        return BadInput("graph", f"{self._path}, {where}", reason, "the format is AKG's composite description")
+
+    def _document(self) -> dict[str, Any]:
+        try:
+            document = json.loads(read_limited(self._path))
+        except json.JSONDecodeError as error:
+            raise self._bad(f"line {error.lineno}", f"is no JSON: {error.msg}") from None
+        except (UnicodeDecodeError, RecursionError, ValueError) as error:
+            raise self._bad("text", f"cannot be read as JSON: {error}") from None
+        if not isinstance(document, dict) or "op_desc" not in document:
+            raise self._bad("text", "is no operator description: it has no op_desc")
+        return document
+
+    def _tensors_of(self, holder: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
+        """The tensors of a description: a list of lists, a flat list, or null for none."""
+        lists = holder.get(key)
+        if not isinstance(lists, list | None):
+            raise self._bad(where, f"{key} {_short(lists)} is no list")
+        flat = (tensor for entry in lists or () for tensor in (entry if isinstance(entry, list) else [entry]))
+        return tuple(self._tensor(tensor, f"{where} {key}") for tensor in flat)
+
+    def _tensor(self, entry: object, where: str) -> str:
+        """Declare a tensor (and its value if it has one); the same name must always have the same shape and type."""
+        if not isinstance(entry, dict):
+            raise self._bad(where, f"{_short(entry)} is no tensor")
+        name, shape, dtype = entry.get("tensor_name"), entry.get("shape"), entry.get("data_type")
+        if not isinstance(name, str) or not name:
+            raise self._bad(where, "a tensor has no tensor_name")
+        where = f"{where}, tensor {checked_name(str(self._path), name)}"
+        if not isinstance(shape, list) or not all(type(size) is int for size in shape):
+            raise self._bad(where, f"its shape {_short(shape)} is no list of integers")
+        if not isinstance(dtype, str):
+            raise self._bad(where, f"its data_type {_short(dtype)} is no text")
+        if dtype not in DTYPES:
+            raise Unsupported("graph", f"{self._path}, {where}", f"holds {dtype} elements", "use float32 or float16")
+        tensor = Tensor(name, checked_shape(f"{self._path}, {where}", shape), dtype)
+        if self._tensors.setdefault(name, tensor) != tensor:
+            raise self._bad(where, f"is {tensor} here and {self._tensors[name]} elsewhere")
+        if "value" in entry:
+            self._value(tensor, entry["value"], where)
+        return name
+
+    def _value(self, tensor: Tensor, value: object, where: str) -> None:
+        """A constant operand: one number, or a list of as many as the tensor has elements."""
+        try:
+            array = np.array(value, dtype=np.float64 if tensor.dtype.startswith("float") else np.int64)
+        except (ValueError, TypeError, OverflowError):
+            raise self._bad(where, f"its value {_short(value)} is no number") from None
+        if array.size not in (1, tensor.elements):
+            raise self._bad(where, f"its value has {array.size} numbers for {tensor.elements} elements")
+        with np.errstate(over="ignore"):
+            array = array.astype(tensor.dtype)
+        shaped = array.reshape(tensor.shape) if array.size == tensor.elements else np.full(tensor.shape, array)
+        self._constants[tensor.name] = Constant(tensor.name, value=shaped)
+
+    def _operator(self, node: object, where: str) -> Operator:
+        if not isinstance(node, dict) or not isinstance(node.get("name"), str):
+            raise self._bad(where, "is no operator with a name")
+        where = f"{where} {node['name']}"
+        outputs = self._tensors_of(node, "output_desc", where)
+        if not outputs:
+            raise self._bad(where, "has no output")
+        operator = Operator(
+            name="",
+            kind=node["name"],
+            inputs=self._tensors_of(node, "input_desc", where),
+            outputs=outputs,
+            attributes=self._attributes(node.get("attr"), where),
+            dialect="akg",
+        )
+        if operator.kind in IN_PLACE and len(operator.inputs) < 2:
+            raise self._bad(where, f"has {len(operator.inputs)} inputs, a buffer and a value are needed")
+        return operator
+
+    def _attributes(self, entries: object, where: str) -> dict[str, AttributeValue]:
+        if entries is None:
+            return {}
+        if not isinstance(entries, list):
+            raise self._bad(where, f"attr {_short(entries)} is no list")
+        attributes: dict[str, AttributeValue] = {}
+        for entry in entries:
+            if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+                raise self._bad(where, f"attribute {_short(entry)} has no name")
+            value = entry.get("value")
+            if isinstance(value, list) and all(isinstance(v, int | float | str) for v in value):
+                attributes[entry["name"]] = tuple(value)
+            elif isinstance(value, bool | int | float | str):
+                attributes[entry["name"]] = value
+            elif value is not None:
+                raise self._bad(where, f"attribute {entry['name']} has the value {_short(value)}")
+        return attributes
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,35 @@
+"""Open a graph file of either kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.errors import BadInput
+from engine.graph.akg import load_akg
+from engine.graph.nodes import OperatorGraph
+from engine.graph.onnx import load_onnx
+
+
+def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGraph:
+    """Read an ONNX model or an AKG operator description, told apart by their first byte.
+
+    dims: sizes for the symbolic dimensions of an ONNX model.  Raises BadInput for a file that is neither, is damaged,
+    or leaves a dimension open, and Unsupported for element types that no kernel could hold.
+    """
+    path = Path(path)
+    if not _is_json(path):
+        return load_onnx(path, dims or {})
+    if dims:
+        raise BadInput("graph", str(path), f"has no dimension {sorted(dims)[0]}", "AKG files have fixed shapes")
+    return load_akg(path)
+
+
+def _is_json(path: Path) -> bool:
+    """Whether the text starts like a JSON document; ONNX files start with a protocol buffer tag."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    except OSError:
+        return False
+    return start in (b"{", b"[") or (path.suffix.lower() == ".json" and start != b"\x08")

@@ -1,0 +1,326 @@
+"""ONNX models as operator graphs: one walk over the nodes that infers shapes, folds constants and follows aliases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import defs, helper, shape_inference
+
+from engine.errors import BadInput
+from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
+from engine.graph.fold import MAX_INPUT, Folder
+from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape, read_limited
+from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor
+from engine.graph.scope import scope_of
+from engine.graph.weights import dtype_name, light_fills, tensor_value
+
+_STANDARD = ("", "ai.onnx")
+
+
+def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
+    """Read an ONNX model with its symbolic dimensions bound; shapes are static afterwards.
+
+    Shape arithmetic is folded, Constant nodes become constants, Identity and inference-time Dropout vanish, operators
+    that no output depends on are left out.  Operators that ONNX does not know, and those behind them whose shapes
+    nobody can tell, are entries of `unsupported`.  Raises BadInput, and Unsupported for element types.
+    """
+    model = read_model(path)
+    return _Import(model, path, dimensions).run()
+
+
+def read_model(path: Path) -> onnx.ModelProto:
+    """Parse the file and look at its head; model-local functions are written out."""
+    data = read_limited(path)
+    try:
+        model = onnx.load_model_from_string(data)
+    except (DecodeError, ValueError, RuntimeError):
+        raise BadInput("graph", str(path), "is no ONNX model, or a damaged one", "export it again") from None
+    if not model.HasField("graph") or not model.opset_import:
+        raise BadInput("graph", str(path), "is no ONNX model: it has no graph or no operator set", "export it again")
+    if len(model.graph.node) > MAX_OPERATORS:
+        raise BadInput("graph", str(path), f"has {len(model.graph.node)} nodes", f"at most {MAX_OPERATORS}")
+    if model.functions:
+        try:
+            model = onnx.inliner.inline_local_functions(model)
+        except (RuntimeError, ValueError) as error:
+            raise BadInput("graph", str(path), f"its functions cannot be written out: {error}") from None
+    return model
+
+
+class _Import:
+    """The state of one walk.  `_types` holds what is known of every tensor, as ONNX's own inference wants it."""
+
+    def __init__(self, model: onnx.ModelProto, path: Path, dimensions: Mapping[str, int]) -> None:
+        self._model, self._path, self._dimensions = model, path, dimensions
+        self._types: dict[str, onnx.TypeProto] = {}
+        self._tensors: dict[str, Tensor] = {}
+        self._values: dict[str, np.ndarray] = {}
+        self._stored: dict[str, onnx.TensorProto] = {}
+        self._constants: dict[str, Constant] = {}
+        self._alias: dict[str, str] = {}
+        self._unsupported: dict[str, str] = {}
+        self._opsets = self._checked_opsets()
+        self._folder = Folder(self._opsets.get("", 1))
+        self._fills = light_fills(model)
+        self._outputs = tuple(output.name for output in model.graph.output)
+        self._declared = {value.name: value.type for value in (*model.graph.value_info, *model.graph.output)}
+
+    def run(self) -> OperatorGraph:
+        for proto in self._model.graph.initializer:
+            self._constant(checked_name(str(self._path), proto.name), tensor_value(proto, self._path.parent))
+        inputs = self._inputs()
+        kept = []
+        for op, node in self._nodes(inputs):
+            done = self._operator(op, node)
+            if done is not None:
+                kept.append(done)
+        return self._graph(inputs, kept)
+
+    def _checked_opsets(self) -> dict[str, int]:
+        opsets = {"" if o.domain in _STANDARD else o.domain: o.version for o in self._model.opset_import}
+        newest = defs.onnx_opset_version()
+        if not 1 <= opsets.get("", 1) <= newest:
+            reason = f"is written for operator set {opsets['']}; this version knows 1 to {newest}"
+            raise BadInput("graph", str(self._path), reason, "export it for an older operator set")
+        return opsets
+
+    def _inputs(self) -> tuple[str, ...]:
+        """Declare the graph's inputs with their sizes bound."""
+        names, symbols = [], set()
+        for value in self._model.graph.input:
+            if value.name in self._constants:
+                continue
+            subject = f"input {checked_name(str(self._path), value.name)}"
+            if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
+                raise BadInput("graph", subject, "is no tensor with a known rank", "export it with an example input")
+            shape = []
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                symbol = dim.dim_param or f"{value.name}.{axis}"
+                if not dim.HasField("dim_value"):
+                    symbols.add(symbol)
+                shape.append(dim.dim_value if dim.HasField("dim_value") else self._bound(subject, symbol))
+            element = dtype_name(subject, value.type.tensor_type.elem_type)
+            self._declare(Tensor(value.name, checked_shape(subject, shape), element))
+            names.append(value.name)
+        unknown = sorted(set(self._dimensions) - symbols)
+        if unknown:
+            known = ", ".join(sorted(symbols)) or "none"
+            raise BadInput("graph", str(self._path), f"has no dimension {unknown[0]}", f"its open dimensions: {known}")
+        return tuple(names)
+
+    def _bound(self, subject: str, symbol: str) -> int:
+        if symbol not in self._dimensions:
+            raise BadInput("graph", subject, f"dimension {symbol} has no size", f"give one: --dim {symbol}=8")
+        return self._dimensions[symbol]
+
+    def _nodes(self, inputs: tuple[str, ...]) -> list[tuple[Operator, onnx.NodeProto]]:
+        """The nodes as named operators, in order; BadInput for duplicates, cycles and tensors from nowhere."""
+        nodes = list(self._model.graph.node)
+        operators = unique_names(self._described(node) for node in nodes)
+        sources = {*inputs, *self._constants}
+        problems = duplicate_producers(operators, sources)
+        if problems:
+            raise BadInput("graph", str(self._path), problems[0], "export it again")
+        known = sources.union(*(op.outputs for op in operators)) if operators else sources
+        for op in operators:
+            for name in op.inputs:
+                if name and name not in known:
+                    raise BadInput("graph", op.name, f"reads {name}, which nothing writes", "export it again")
+        for name in self._outputs:
+            if name not in known:
+                raise BadInput("graph", f"output {name}", "nothing writes it", "export it again")
+        order, cycle = in_order(operators)
+        if cycle:
+            raise BadInput("graph", str(self._path), f"its operators form a cycle: {' -> '.join(cycle)}")
+        node_of = {op.name: node for op, node in zip(operators, nodes, strict=True)}
+        return [(op, node_of[op.name]) for op in order]
+
+    def _described(self, node: onnx.NodeProto) -> Operator:
+        subject = node.name or node.op_type
+        for name in (node.name, *node.input, *node.output):
+            checked_name(subject, name)
+        standard = node.domain in _STANDARD
+        return Operator(
+            name=node.name,
+            kind=node.op_type if standard else f"{node.domain}::{node.op_type}",
+            inputs=tuple(node.input),
+            outputs=tuple(node.output),
+            attributes={a.name: self._attribute(subject, a) for a in node.attribute},
+            opset=self._opsets.get("" if standard else node.domain, 1),
+            scope=scope_of(node.name, [(entry.key, entry.value) for entry in node.metadata_props]),
+        )
+
+    def _attribute(self, subject: str, attribute: onnx.AttributeProto) -> AttributeValue:
+        match attribute.type:
+            case onnx.AttributeProto.TENSOR:
+                return tensor_value(attribute.t, self._path.parent)
+            case onnx.AttributeProto.STRING:
+                return str(attribute.s, "utf-8", "replace")
+            case onnx.AttributeProto.STRINGS:
+                return tuple(str(text, "utf-8", "replace") for text in attribute.strings)
+            case onnx.AttributeProto.INT:
+                return int(attribute.i)
+            case onnx.AttributeProto.FLOAT:
+                return float(attribute.f)
+            case onnx.AttributeProto.INTS:
+                return tuple(attribute.ints)
+            case onnx.AttributeProto.FLOATS:
+                return tuple(attribute.floats)
+            case _:  # graphs, sparse tensors, types: no operator that has one is compiled
+                return f"({onnx.AttributeProto.AttributeType.Name(attribute.type).lower()})"
+
+    def _operator(self, op: Operator, node: onnx.NodeProto) -> Operator | None:
+        """Take one operator in: as a constant, as another name of its input, or as an operator that runs."""
+        inputs = tuple(self._alias.get(name, name) for name in op.inputs)
+        public = any(name in self._outputs for name in op.outputs)
+        if op.kind == "ConstantOfShape" and op.outputs[0] in self._fills and not public:
+            self._light(op, node, inputs)
+            return None
+        if list(inputs) != list(node.input):
+            del node.input[:]
+            node.input.extend(inputs)
+        if _is_copy(op) and not public:
+            self._alias[op.outputs[0]] = inputs[0]
+            return None
+        known = {name: tensor.shape for name, tensor in self._tensors.items()} if op.kind in ("Shape", "Size") else {}
+        results = self._folder.fold(node, self._values, known) if op.kind != "Constant" else _constant_value(op)
+        if results is not None and not public:
+            for name, value in zip(op.outputs, results, strict=False):
+                if name:
+                    self._constant(name, value)
+            return None
+        self._infer(op, node)
+        if results is not None:
+            self._values.update(zip(op.outputs, results, strict=False))
+        return replace(op, inputs=inputs)
+
+    def _light(self, op: Operator, node: onnx.NodeProto, inputs: tuple[str, ...]) -> None:
+        """A weight that a light model leaves out: opaque, though the file has a stand-in value for it."""
+        if inputs[0] not in self._values:
+            raise BadInput("graph", op.name, "a light weight must have a constant shape")
+        name = op.outputs[0]
+        shape = checked_shape(f"weight {name}", [int(size) for size in self._values[inputs[0]].reshape(-1)])
+        value = next((a.t.data_type for a in node.attribute if a.name == "value"), int(onnx.TensorProto.FLOAT))
+        self._declare(Tensor(name, shape, dtype_name(f"weight {name}", value)))
+        self._constants[name] = Constant(name, fill=self._fills[name])
+
+    def _constant(self, name: str, value: np.ndarray) -> None:
+        if name in self._constants:
+            raise BadInput("graph", f"constant {name}", "stands twice in the file")
+        self._constants[name] = Constant(name, value=value)
+        self._values[name] = value
+        self._declare(Tensor(name, tuple(value.shape), value.dtype.name))
+
+    def _declare(self, tensor: Tensor) -> None:
+        self._tensors[tensor.name] = tensor
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)) if tensor.dtype != "bfloat16" else 16
+        self._types[tensor.name] = helper.make_tensor_type_proto(element, tensor.shape)
+
+    def _infer(self, op: Operator, node: onnx.NodeProto) -> None:
+        """Find the shapes of an operator's outputs, or note why it is unsupported."""
+        unknown = [name for name in op.inputs if name and self._alias.get(name, name) not in self._types]
+        if unknown:
+            self._unsupported[op.name] = f"the shape of {unknown[0]} is not known"
+            found: Mapping[str, onnx.TypeProto] = {}
+        elif not defs.has(node.op_type, self._opsets.get(node.domain, 1), node.domain):
+            self._unsupported[op.name] = f"{op.kind} is no operator of ONNX's operator set {op.opset}"
+            found = {}
+        else:
+            found = self._inferred(op, node)
+        for name in filter(None, op.outputs):
+            for candidate in (found.get(name), self._declared.get(name)):
+                shape = _static_shape(candidate)
+                if candidate is not None and shape is not None:
+                    subject = f"tensor {name}"
+                    element = dtype_name(subject, candidate.tensor_type.elem_type)
+                    self._declare(Tensor(name, checked_shape(subject, shape), element))
+                    break
+            else:
+                self._unsupported.setdefault(op.name, f"the shape of {name} depends on the data")
+
+    def _inferred(self, op: Operator, node: onnx.NodeProto) -> Mapping[str, onnx.TypeProto]:
+        schema = defs.get_schema(node.op_type, self._opsets.get(node.domain, 1), node.domain)
+        types = {name: self._types[name] for name in node.input if name}
+        small = {name: self._proto(name) for name in types if name in self._values and self._is_small(name)}
+        try:
+            found: Mapping[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
+                schema, node, types, small, None, list(self._model.opset_import), self._model.ir_version
+            )
+        except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
+            shapes = ", ".join(str(self._tensors[name]) for name in types if name in self._tensors)
+            reason = f"{op.kind} does not accept {shapes}: {_last_line(error)}"
+            raise BadInput("graph", f"operator {op.name}", reason, "export the model again") from None
+        return found
+
+    def _is_small(self, name: str) -> bool:
+        return self._values[name].size <= MAX_INPUT
+
+    def _proto(self, name: str) -> onnx.TensorProto:
+        if name not in self._stored:
+            self._stored[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(self._values[name]), name)
+        return self._stored[name]
+
+    def _graph(self, inputs: tuple[str, ...], operators: list[Operator]) -> OperatorGraph:
+        """The finished value, without what no output depends on."""
+        needed = set(self._outputs)
+        kept = []
+        for op in reversed(operators):
+            if not needed.isdisjoint(op.outputs):
+                needed.update(op.inputs)
+                kept.append(op)
+        kept.reverse()
+        names = needed.union(inputs, *(op.outputs for op in kept))
+        for name in self._outputs:
+            if name not in self._tensors:
+                raise BadInput("graph", f"output {name}", "its shape is not known", "declare it in the file")
+        graph = OperatorGraph(
+            name=self._path.stem,
+            operators=tuple(kept),
+            tensors={name: tensor for name, tensor in self._tensors.items() if name in names},
+            inputs=inputs,
+            outputs=tuple(dict.fromkeys(self._outputs)),
+            constants={name: constant for name, constant in self._constants.items() if name in needed},
+            unsupported={op.name: self._unsupported[op.name] for op in kept if op.name in self._unsupported},
+            source=self._path,
+        )
+        violations = check_graph(graph)
+        if violations:
+            raise BadInput("graph", str(self._path), violations[0])
+        return graph
+
+
+def _is_copy(op: Operator) -> bool:
+    """Identity, and Dropout outside training when nobody asks for its mask."""
+    training = op.kind == "Dropout" and len(op.inputs) > 2 and op.inputs[2] != ""
+    return op.kind == "Identity" or (op.kind == "Dropout" and not training and not any(op.outputs[1:]))
+
+
+def _constant_value(op: Operator) -> list[np.ndarray] | None:
+    """The value of a Constant node, whichever of its attributes holds it."""
+    for name, value in op.attributes.items():
+        if isinstance(value, np.ndarray) and name == "value":
+            return [value]
+        if name in ("value_float", "value_floats"):
+            return [np.asarray(value, np.float32)]
+        if name in ("value_int", "value_ints"):
+            return [np.asarray(value, np.int64)]
+    return None
+
+
+def _static_shape(value: onnx.TypeProto | None) -> list[int] | None:
+    """The shape of a tensor type when every dimension has a number."""
+    if value is None or not value.HasField("tensor_type") or not value.tensor_type.HasField("shape"):
+        return None
+    dims = value.tensor_type.shape.dim
+    return [d.dim_value for d in dims] if all(d.HasField("dim_value") for d in dims) else None
+
+
+def _last_line(error: Exception) -> str:
+    """What ONNX's inference has to say, without its C++ source positions."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1].rpartition("] ")[2] if lines else "it gives no reason"
