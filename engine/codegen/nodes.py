@@ -30,6 +30,10 @@ class Line:
     dimensions: tuple[str, ...] = ()
 
 
+NOWHERE = Line()
+"""Text that belongs to no statement: declarations, braces."""
+
+
 @dataclass(frozen=True, slots=True)
 class Footprint:
     """The elements that block b of a store writes: `position` over the block number and `counters`, where guards hold.

@@ -1,0 +1,122 @@
+"""Statements over one vector of elements: loads first, then one loop over the lanes, then stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.codegen.emit import LANE_OF_VECTOR, Emitter, Where, at, merged
+from engine.codegen.nodes import Line
+from engine.codegen.tile import Declare, Slot
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
+
+Place = Callable[[Statement], Where]
+"""Where the iterators of a statement stand in kernel variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Results and loads that later loops use: held for every chunk."""
+
+    arrays: frozenset[str]
+    chunk: Index
+    chunks: int
+
+    def of(self, array: str) -> tuple[Index, int] | None:
+        return (self.chunk, self.chunks) if array in self.arrays and self.chunks > 1 else None
+
+
+NOTHING = Keep(frozenset(), Index(), 1)
+
+
+def evaluate_block(
+    emitter: Emitter,
+    statements: Sequence[Statement],
+    place: Place,
+    values: dict[str, Access],
+    *,
+    mask: str | None = None,
+    store_mask: str | None = None,
+    stored: frozenset[str] = frozenset(),
+    keep: Keep = NOTHING,
+    lanes: bool = True,
+    dimensions: tuple[str, ...] = (),
+    accumulators: Mapping[str, Access] | None = None,
+) -> None:
+    """Evaluate `statements` in order for one vector (`lanes`) or one element, adding their results to `values`.
+
+    mask: where it fails, masked iterators are out of range: loads give a neutral value and reductions skip.
+    stored: arrays to write to global memory, where `store_mask` holds.  accumulators: reduction statement -> register.
+    """
+    width = emitter.vector if lanes else 1
+    prepared = _prepare(emitter, statements, place, values, mask, stored, keep, width, dimensions)
+    links = [at(s, *dimensions) for s in statements]
+    if not statements:
+        return
+    with emitter.loop(LANE_OF_VECTOR, width, merged(links)):
+        for statement, expression, slot, link in prepared:
+            if statement.reduction is None:
+                if slot is None:
+                    local = values[statement.write.array].array
+                    emitter.add(Declare(local, expression, link))
+                else:
+                    emitter.assign(slot, expression, link)
+                continue
+            target = (accumulators or {})[statement.name]
+            term = expression if mask is None else _masked(mask, expression, statement)
+            emitter.assign(Slot(target.array, target.indices), term, link, statement.reduction.operation)
+    for statement in statements:
+        if statement.write.array in stored and statement.reduction is None:
+            emitter.store(statement, place(statement), values[statement.write.array], store_mask, at(statement))
+
+
+def _prepare(
+    emitter: Emitter,
+    statements: Sequence[Statement],
+    place: Place,
+    values: dict[str, Access],
+    mask: str | None,
+    stored: frozenset[str],
+    keep: Keep,
+    width: int,
+    dimensions: tuple[str, ...],
+) -> list[tuple[Statement, Scalar, Slot | None, Line]]:
+    """Expressions over registers, every load emitted; a register for each result (no slot: local to the lane loop)."""
+    prepared: list[tuple[Statement, Scalar, Slot | None, Line]] = []
+    for statement in statements:
+        link = at(statement, *dimensions)
+        kept = {a.array: k for a in statement.reads() if (k := keep.of(a.array))}
+        expression = emitter.expression(statement.expression, values, place(statement), link, mask, kept)
+        slot: Slot | None = None
+        if statement.reduction is None:
+            slot = _result(emitter, statement, values, stored, keep, width)
+        prepared.append((statement, expression, slot, link))
+    return prepared
+
+
+def _result(
+    emitter: Emitter, statement: Statement, values: dict[str, Access], stored: frozenset[str], keep: Keep, width: int
+) -> Slot | None:
+    """A register for the statement's result: an array where a store or a later loop needs every lane."""
+    array = statement.write.array
+    dtype = emitter.program.arrays[array].dtype
+    kept = keep.of(array)
+    lanes = (width,) if width > 1 else ()
+    lane = (Index.of(LANE_OF_VECTOR),) if width > 1 else ()
+    wide = width > 1 and (array in stored or array in keep.arrays)
+    if kept is None and not wide:
+        values[array] = Access(emitter.register(array, dtype), ())
+        return None
+    name = emitter.register(array, dtype, ((kept[1],) if kept else ()) + lanes)
+    indices = ((kept[0],) if kept else ()) + lane
+    emitter.declare(name, outermost=kept is not None)
+    values[array] = Access(name, indices)
+    return Slot(name, indices)
+
+
+def _masked(mask: str, expression: Scalar, statement: Statement) -> Scalar:
+    """The term of a reduction, neutral where the mask does not hold."""
+    assert statement.reduction is not None
+    neutral = Literal(statement.reduction.identity, statement.reduction.accumulate)
+    return Apply("select", (Access(mask, ()), expression, neutral), statement.reduction.accumulate)

@@ -1,0 +1,84 @@
+"""Element-wise kernels: every thread makes one vector of elements of the flattened loop space.
+
+    y[i,j] = relu(x[i,j] + b[j])    ->    element = (block * 256 + thread) * 4;  i, j = divmod(element, 768)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.codegen.block import evaluate_block
+from engine.codegen.emit import LANE_OF_VECTOR, Emitter
+from engine.codegen.nest import Nest
+from engine.codegen.nodes import Line
+from engine.codegen.tile import TileProgram
+from engine.codegen.width import vector_width
+from engine.fuse.nodes import FusionGroup
+from engine.schedule.nodes import Member
+from engine.tensor.index import Index, delinearize
+from engine.tensor.nodes import Access, Statement
+from engine.tensor.rewrite import plain_iterator
+
+THREADS = 256
+
+
+def lower_elementwise(group: FusionGroup, nest: Nest) -> TileProgram:
+    """One kernel for statements that share all their iterators."""
+    statements = tuple(s for phase in nest.phases for s in phase.statements)
+    threads = next((int(mark.value) for _, mark in nest.marks("thread")), THREADS)
+    width = vector_width(group.program, statements, nest)
+    shape = tuple(m.extent for m in nest.outer)
+    total = 1
+    for size in shape:
+        total *= size
+    blocks = -(-total // (threads * width.elements))
+    emitter = Emitter(group.program, blocks, threads)
+    emitter.vector = width.elements
+    names = tuple(m.name for m in nest.outer)
+    link = Line((), names)
+    start = (Index.of("block") * threads + Index.of("thread")) * width.elements
+    element = emitter.bind("element", start, link)
+    inside = emitter.mask("inside", [Index((), total - 1) - element], link)
+    with emitter.when(inside, link):
+        emitter.extents["element"] = total
+        emitter.definitions["element"] = start
+        variables = bind_members(emitter, nest.outer, element, shape)
+        if width.elements > 1:
+            variables[names[-1]] = variables[names[-1]] + Index.of(LANE_OF_VECTOR)
+            emitter.extents[LANE_OF_VECTOR] = width.elements
+        values: dict[str, Access] = {}
+        evaluate_block(
+            emitter,
+            statements,
+            lambda s: place(s, nest.outer, variables),
+            values,
+            stored=frozenset(group.program.outputs),
+            dimensions=names,
+        )
+    per_thread = f"{width.elements} element{'s' if width.elements > 1 else ''} of a thread"
+    return emitter.finish(
+        group,
+        constants={"ELEMENTS": total, "THREADS": threads, "VECTOR": width.elements},
+        notes=width.notes,
+        placements={s.name: f"register: {per_thread}, made and used by the same thread" for s in statements},
+    )
+
+
+def bind_members(
+    emitter: Emitter, members: tuple[Member, ...], flat: Index, shape: tuple[int, ...]
+) -> dict[str, Index]:
+    """Named variables for the dimensions of a flattened position."""
+    indices = delinearize(flat, shape, emitter.extents)
+    return {
+        m.name: emitter.bind(m.name, index, Line((), (m.name,))) for m, index in zip(members, indices, strict=True)
+    }
+
+
+def place(statement: Statement, members: tuple[Member, ...], variables: Mapping[str, Index]) -> dict[str, Index]:
+    """Iterator of the statement -> the variable of the dimension that moves it."""
+    found: dict[str, Index] = {}
+    for member in members:
+        name = plain_iterator(member.rows[statement.name]) if statement.name in member.rows else None
+        if name is not None:
+            found[name] = variables[member.name]
+    return found

@@ -1,0 +1,364 @@
+"""Building a tile program operation by operation: variables, registers, loads that are shared and hoisted.
+
+All lowerings use one `Emitter`.  It keeps what every variable stands for in terms of the hardware, so that alignment,
+contiguity and the footprint of each store are decided exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from engine.codegen.nodes import NOWHERE, Footprint, Line
+from engine.codegen.tile import (
+    BLOCK,
+    THREAD,
+    Assign,
+    Bind,
+    Buffer,
+    Declare,
+    For,
+    Load,
+    Mask,
+    Slot,
+    Store,
+    TileOp,
+    TileProgram,
+    When,
+)
+from engine.fuse.nodes import FusionGroup
+from engine.tensor.index import Element, Index, Quotient, Remainder, linear
+from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, Statement, TensorProgram
+
+LANE_OF_VECTOR = "v"
+"""The loop over the elements of one vector."""
+
+_NONE = Buffer("", "", (), "")
+
+Where = Mapping[str, Index]
+"""Iterator of a statement -> its value in kernel variables."""
+
+
+class Emitter:
+    """Operations under construction.  One instance makes one kernel."""
+
+    def __init__(self, program: TensorProgram, grid: int, threads: int) -> None:
+        self.program = program
+        self.extents: dict[str, int] = {BLOCK: grid, THREAD: threads}
+        self.definitions: dict[str, Index] = {}
+        outside = dict.fromkeys((*program.inputs, *program.outputs))
+        self.buffers = {
+            n: Buffer(n, array.dtype, array.shape, "global") for n, array in program.arrays.items() if n in outside
+        }
+        self.masks: dict[str, tuple[Index, ...]] = {}
+        self.footprints: list[Footprint] = []
+        self.branches: list[str] = []
+        """Masks of the branches around the operation being added."""
+        self.written: set[str] = set()
+        self.read_from: set[str] = set()
+        self.bodies: list[list[TileOp]] = [[]]
+        self.depth: dict[str, int] = {BLOCK: 0, THREAD: 0}
+        self.loads: list[dict[tuple[str, str, int, str], Slot]] = [{}]
+        self.vector = 1
+        """Elements of one vector: lanes of `v`."""
+        self.masked: frozenset[str] = frozenset()
+        """Statement iterators that can leave their range where the current mask does not hold."""
+
+    # Structure
+
+    def add(self, op: TileOp) -> None:
+        """Append an operation to the innermost open body."""
+        self.bodies[-1].append(op)
+
+    @contextmanager
+    def loop(self, name: str, extent: int, at: Line = NOWHERE, unroll: bool = True) -> Iterator[Index]:
+        """A `For` around the operations added inside; a loop of one iteration is left out."""
+        if extent == 1:
+            yield Index()
+            return
+        self.extents[name] = extent
+        self.depth[name] = len(self.bodies)
+        self._open()
+        yield Index.of(name)
+        body = self._close()
+        self.add(For(name, extent, tuple(body), unroll, at))
+
+    @contextmanager
+    def when(self, mask: str | None, at: Line = NOWHERE) -> Iterator[None]:
+        """A `When` around the operations added inside; no mask, no branch."""
+        if mask is None:
+            yield
+            return
+        self._open()
+        self.branches.append(mask)
+        yield
+        self.branches.pop()
+        body = self._close()
+        self.add(When(mask, tuple(body), at))
+
+    def _open(self) -> None:
+        self.bodies.append([])
+        self.loads.append({})
+
+    def _close(self) -> list[TileOp]:
+        self.loads.pop()
+        return self.bodies.pop()
+
+    # Variables
+
+    def bind(self, name: str, index: Index, at: Line = NOWHERE, limit: int | None = None) -> Index:
+        """A named integer; an index that already is one variable or number stays itself."""
+        if limit is None and (not index.terms or (len(index.terms) == 1 and str(index) == str(index.terms[0][0]))):
+            atom = index.terms[0][0] if index.terms else None
+            if atom is None or isinstance(atom, str):
+                return index
+        _, high = index.bounds(self.extents)
+        self.extents[name] = (high if limit is None else min(high, limit)) + 1
+        self.depth[name] = len(self.bodies) - 1
+        self.definitions[name] = self.expand(index)
+        self.add(Bind(name, index, at, limit if limit is not None and high > limit else None))
+        return Index.of(name)
+
+    def mask(self, name: str, conditions: Sequence[Index], at: Line = NOWHERE) -> str | None:
+        """A named condition, or None when it always holds."""
+        open_ones = tuple(c for c in conditions if c.bounds(self.extents)[0] < 0)
+        if not open_ones:
+            return None
+        self.masks[name] = open_ones
+        self.buffers[name] = Buffer(name, "bool", (), "register")
+        self.depth[name] = len(self.bodies) - 1
+        self.add(Mask(name, open_ones, at))
+        return name
+
+    def expand(self, index: Index) -> Index:
+        """The index in terms of block, thread and loop counters only."""
+        result = index
+        for _ in range(8):
+            names = [n for n in result.iterators() if n in self.definitions]
+            if not names:
+                return result
+            result = result.substitute({n: self.definitions[n] for n in names}, self.extents)
+        return result
+
+    def register(self, name: str, dtype: str, shape: tuple[int, ...] = ()) -> str:
+        """A new register buffer; the name tells it from the global array, and gets a number when it is taken."""
+        name = f"{name}_value" if self.buffers.get(name, _NONE).scope == "global" else name
+        unique, number = name, 2
+        while unique in self.buffers or unique in self.extents:
+            unique, number = f"{name}_{number}", number + 1
+        self.buffers[unique] = Buffer(unique, dtype, shape, "register")
+        return unique
+
+    def declare(self, name: str, value: Scalar | None = None, outermost: bool = False) -> None:
+        """Declare a register buffer here, or in the kernel's outermost body so that later loops see it."""
+        self._insert(0 if outermost else len(self.bodies) - 1, Declare(name, value))
+
+    # Reading
+
+    def contiguous(self, position: Index, width: int) -> bool:
+        """Whether lanes v = 0 .. width-1 are consecutive elements from an aligned one on."""
+        expanded = self.expand(position)
+        if expanded.coefficient(LANE_OF_VECTOR) != 1 or expanded.constant % width:
+            return False
+        rest = [(a, c) for a, c in expanded.terms if a != LANE_OF_VECTOR]
+        return all(c % width == 0 and LANE_OF_VECTOR not in Index.of(a).iterators() for a, c in rest)
+
+    def read(
+        self, access: Access, where: Where, at: Line, mask: str | None = None, keep: tuple[Index, int] | None = None
+    ) -> Access:
+        """The register that holds an element of a global array, loaded once where its variables are known.
+
+        keep: (chunk variable, chunks): hold the element of every chunk for later loops.
+        """
+        array = self.program.arrays[access.array]
+        position = self.position(access, where, at)
+        used = {n for i in (*access.indices, *(g.index for g in access.guards)) for n in i.iterators()}
+        if not used & self.masked:
+            mask = None
+        guards = [self._index(g.index, where, at) for g in access.guards]
+        if guards:
+            mask = self.mask(self._fresh("inside"), [*guards, *(self.masks[mask] if mask else ())], at)
+        varies = LANE_OF_VECTOR in position.iterators()
+        width = self.vector if varies else 1
+        depth = self._depth_of(position, mask)
+        otherwise = access.otherwise or Literal(0, array.dtype)
+        key = (array.name, str(position), width, str(access.guards))
+        for cache in self.loads[: len(self.bodies)]:
+            if key in cache:
+                return self._element(cache[key], varies)
+        kept = keep if keep and keep[0].terms else None
+        lanes = (width,) if varies and self.vector > 1 else ()
+        shape = ((kept[1],) if kept else ()) + lanes
+        self.read_from.add(array.name)
+        name = self.register(array.name, array.dtype, shape)
+        prefix = (kept[0],) if kept else ()
+        level = 0 if kept else depth
+        if kept:
+            self._insert(0, Declare(name))
+        elif shape:
+            self._insert(depth, Declare(name))
+        self._load(Slot(name, prefix), array.name, position, width, mask, otherwise, depth, at)
+        self.loads[level][key] = Slot(name, prefix)
+        return self._element(Slot(name, prefix), varies)
+
+    def _load(
+        self, slot: Slot, source: str, position: Index, width: int, mask: str | None, otherwise: Literal, depth: int,
+        at: Line,
+    ) -> None:  # fmt: skip
+        """One vector load where lanes are consecutive, else one load a lane."""
+        if width == 1:
+            self._insert(depth, Load(slot, source, position, 1, mask, otherwise, at))
+            return
+        start = position.substitute({LANE_OF_VECTOR: Index()}, self.extents)
+        if self.contiguous(position, width):
+            self._insert(depth, Load(slot, source, start, width, mask, otherwise, at))
+            return
+        one = Load(
+            Slot(slot.buffer, (*slot.indices, Index.of(LANE_OF_VECTOR))), source, position, 1, mask, otherwise, at
+        )
+        self._insert(depth, For(LANE_OF_VECTOR, width, (one,), True, at))
+
+    def position(self, access: Access, where: Where, at: Line) -> Index:
+        """Row-major position of an access in its array, in kernel variables."""
+        indices = [self._index(i, where, at) for i in access.indices]
+        return linear(indices, self.program.arrays[access.array].shape)
+
+    def _index(self, index: Index, where: Where, at: Line) -> Index:
+        """An index in kernel variables; indirect parts are loaded first."""
+        result = Index((), index.constant)
+        for atom, coefficient in index.terms:
+            match atom:
+                case str():
+                    new = where[atom]
+                case Quotient(of, by):
+                    new = self._index(of, where, at).floordiv(by, self.extents)
+                case Remainder(of, by):
+                    new = self._index(of, where, at).mod(by, self.extents)
+                case Element(array, indices, _, high):
+                    loaded = self.read(Access(array, indices), where, at)
+                    self.extents.setdefault(loaded.array, high + 1)
+                    self.depth.setdefault(loaded.array, self._depth_of_slot(loaded.array))
+                    new = Index.of(loaded.array)
+            result = result + new * coefficient
+        return result.joined()
+
+    def _depth_of_slot(self, name: str) -> int:
+        for depth, body in enumerate(self.bodies):
+            if any(isinstance(op, Load) and op.slot.buffer == name for op in body):
+                return depth
+        return len(self.bodies) - 1
+
+    def _depth_of(self, position: Index, mask: str | None) -> int:
+        """The outermost body in which everything the load needs is known."""
+        names = [n for n in position.iterators() if n != LANE_OF_VECTOR]
+        deepest = max((self.depth.get(n, 0) for n in names), default=0)
+        if mask is not None:
+            deepest = max(deepest, self.depth[mask])
+        return min(deepest, len(self.bodies) - 1)
+
+    def _insert(self, depth: int, op: TileOp) -> None:
+        self.bodies[depth].append(op)
+
+    def _element(self, slot: Slot, varies: bool) -> Access:
+        lanes = (Index.of(LANE_OF_VECTOR),) if varies and self.vector > 1 else ()
+        return Access(slot.buffer, (*slot.indices, *lanes))
+
+    def _fresh(self, name: str) -> str:
+        number = 1
+        while f"{name}_{number}" in self.buffers:
+            number += 1
+        return f"{name}_{number}"
+
+    # Computing and writing
+
+    def expression(
+        self, value: Scalar, values: Mapping[str, Access], where: Where, at: Line, mask: str | None = None,
+        keep: Mapping[str, tuple[Index, int]] | None = None,
+    ) -> Scalar:  # fmt: skip
+        """A statement's expression over registers: `values` for what the kernel made, loads for the rest."""
+        match value:
+            case Literal():
+                return value
+            case Position(index, dtype):
+                return Position(self._index(index, where, at), dtype)
+            case Apply(function, operands, dtype):
+                return Apply(
+                    function, tuple(self.expression(o, values, where, at, mask, keep) for o in operands), dtype
+                )
+            case Access():
+                if value.array in values:
+                    return values[value.array]
+                return self.read(value, where, at, mask, (keep or {}).get(value.array))
+
+    def store(self, statement: Statement, where: Where, value: Access, mask: str | None, at: Line) -> None:
+        """Write a statement's element (or vector) to its global array, and note the footprint."""
+        position = self.position(statement.write, where, at)
+        conditions = self.masks.get(mask, ()) if mask else ()
+        guards = [self._index(g.index, where, at) for g in statement.guards]
+        if guards:
+            mask = self.mask(self._fresh("inside"), [*guards, *conditions], at)
+            conditions = self.masks.get(mask, ()) if mask else ()
+        self._footprint(statement.write.array, position, conditions)
+        lanes = value.indices[:-1] if LANE_OF_VECTOR in [str(i) for i in value.indices] else value.indices
+        varies = LANE_OF_VECTOR in position.iterators()
+        start = position.substitute({LANE_OF_VECTOR: Index()}, self.extents)
+        if not varies:
+            self.add(Store(statement.write.array, position, Slot(value.array, value.indices), 1, mask, at))
+        elif self.contiguous(position, self.vector):
+            self.add(Store(statement.write.array, start, Slot(value.array, lanes), self.vector, mask, at))
+        else:
+            one = Store(statement.write.array, position, Slot(value.array, value.indices), 1, mask, at)
+            self.add(For(LANE_OF_VECTOR, self.vector, (one,), True, at))
+
+    def _footprint(self, array: str, position: Index, conditions: Sequence[Index]) -> None:
+        self.written.add(array)
+        expanded = self.expand(position)
+        around = [c for name in self.branches for c in self.masks[name]]
+        guards = tuple(self.expand(c) for c in (*conditions, *around))
+        used = dict.fromkeys(n for i in (expanded, *guards) for n in i.iterators())
+        counters = {n: self.vector if n == LANE_OF_VECTOR else self.extents[n] for n in used}
+        self.footprints.append(Footprint(array, expanded, counters, guards))
+
+    def assign(self, slot: Slot, expression: Scalar, at: Line, combine: str | None = None) -> None:
+        """`slot = expression`, or combined into it."""
+        self.add(Assign(slot, expression, at, combine))
+
+    def finish(
+        self,
+        group: FusionGroup,
+        constants: Mapping[str, int],
+        notes: Mapping[tuple[int, ...], str],
+        placements: Mapping[str, str],
+        stages: int = 1,
+    ) -> TileProgram:
+        """The tile program of everything added."""
+        program = self.program
+        header = (group.title, *(str(s) for s in program.statements))
+        return TileProgram(
+            name=program.name,
+            title=header,
+            grid=self.extents[BLOCK],
+            threads=self.extents[THREAD],
+            constants=constants,
+            buffers=self.buffers,
+            written=frozenset(self.written),
+            read=frozenset(self.read_from),
+            body=tuple(self.bodies[0]),
+            footprints=tuple(self.footprints),
+            stages=stages,
+            notes=notes,
+            placements=placements,
+        )
+
+
+def at(statement: Statement, *dimensions: str) -> Line:
+    """The link of an operation to a statement and schedule dimensions."""
+    return Line((statement.name,), dimensions)
+
+
+def merged(lines: Sequence[Line]) -> Line:
+    """One link for operations that serve several statements."""
+    return Line(
+        tuple(dict.fromkeys(s for line in lines for s in line.statements)),
+        tuple(dict.fromkeys(d for line in lines for d in line.dimensions)),
+    )

@@ -1,0 +1,103 @@
+"""The loop nest of a schedule tree, in the form that kernels are made from.
+
+    band i, j (parallel)            ->   outer: i, j
+      sequence                           phases: [k: S0] [: S1] [k: S2 S3]
+        band k: S0
+        S1
+        band k: S2 S3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.errors import Unsupported
+from engine.schedule.nodes import Band, Leaf, Mark, Member, Node, ScheduleTree, Sequence, statements_of
+from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensor.rewrite import plain_iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Loops inside the outer band and the statements at their bottom, in order."""
+
+    members: tuple[Member, ...]
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Parallel outer dimensions and the phases that run one after the other inside."""
+
+    outer: tuple[Member, ...]
+    phases: tuple[Phase, ...]
+
+    def marks(self, name: str) -> Iterator[tuple[Member, Mark]]:
+        """Every mark called `name` with its dimension, outer dimensions first."""
+        for member in (*self.outer, *(m for p in self.phases for m in p.members)):
+            for mark in member.marks:
+                if mark.name == name:
+                    yield member, mark
+
+
+def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
+    """The nest of a schedule; Unsupported where the schedule needs more than one kernel."""
+    outer: tuple[Member, ...] = ()
+    node = tree.root
+    while isinstance(node, Band) and _is_outer(node, program):
+        outer += node.members
+        node = node.child
+    if isinstance(node, Sequence) and not outer and any(s.parallel for s in program.statements):
+        parts = " | ".join(" ".join(statements_of(c)) for c in node.children)
+        raise Unsupported(
+            "codegen",
+            f"schedule of {program.name}",
+            f"it cuts the group at the outermost dimension ({parts}); parts that share no parallel loop are kernels apart",
+            "cut after an outer parallel dimension, or split the group",
+        )
+    return Nest(outer, tuple(_phases(node, program)))
+
+
+def _is_outer(band: Band, program: TensorProgram) -> bool:
+    """Whether every dimension is parallel and moves every statement below."""
+    return all(m.parallel for m in band.members) and all(
+        plain_iterator(m.rows[s]) is not None and _is_parallel(program.statement(s), plain_iterator(m.rows[s]))
+        for m in band.members
+        for s in statements_of(band)
+    )
+
+
+def _is_parallel(statement: Statement, iterator: str | None) -> bool:
+    return any(i.name == iterator for i in statement.parallel)
+
+
+def _phases(node: Node, program: TensorProgram) -> Iterator[Phase]:
+    match node:
+        case Sequence(children):
+            for child in children:
+                yield from _phases(child, program)
+        case Leaf(names):
+            yield Phase((), tuple(program.statement(n) for n in names))
+        case Band():
+            members = node.members
+            below = node.child
+            while isinstance(below, Band):
+                members += below.members
+                below = below.child
+            if not isinstance(below, Leaf):
+                raise Unsupported(
+                    "codegen",
+                    f"schedule of {program.name}",
+                    f"a sequence stands inside the loop {members[-1].name}, which each thread would run alone",
+                    "let the statements share only outer parallel dimensions",
+                )
+            inside = tuple(program.statement(n) for n in below.statements)
+            single = tuple(s for s in inside if not _moves(s, members))
+            if single:
+                yield Phase((), single)
+            yield Phase(members, tuple(s for s in inside if _moves(s, members)))
+
+
+def _moves(statement: Statement, members: tuple[Member, ...]) -> bool:
+    return any(plain_iterator(m.rows[statement.name]) is not None for m in members)

@@ -1,0 +1,419 @@
+"""The CUDA printer: a tile program as text that people read, with a line map.
+
+Registers of float16 arrays are float variables; `round_f16` marks every place where a value is rounded to half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from engine.codegen.nodes import NOWHERE, CudaSource, Line
+from engine.codegen.nodes import Buffer as Parameter
+from engine.codegen.tile import (
+    BLOCK,
+    THREAD,
+    Assign,
+    AsyncCopy,
+    Barrier,
+    Bind,
+    Buffer,
+    Comment,
+    Commit,
+    Declare,
+    For,
+    Load,
+    Mask,
+    Slot,
+    Store,
+    TileOp,
+    TileProgram,
+    Wait,
+    WarpReduce,
+    When,
+)
+from engine.graph.nodes import DTYPES
+from engine.tensor.index import Index, Quotient, Remainder
+from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
+
+STORED = {"float32": "float", "float16": "f16", "int32": "int", "int64": "i64", "bool": "bool8"}
+"""Element type in memory."""
+
+HELD = {"float32": "float", "float16": "float", "int32": "int", "int64": "i64", "bool": "bool"}
+"""Type of a register."""
+
+REDUCERS = {"sum": "Sum", "max": "Max", "min": "Min", "prod": "Prod", "any": "Any", "all": "All"}
+
+INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=",
+    "greater": ">", "greater_equal": ">=", "and": "&&", "or": "||", "xor": "!=",
+}  # fmt: skip
+
+INT_LIMIT = 2**31 - 1
+ARENA = "shared_memory"
+ALIGNMENT = 16
+
+
+def print_cuda(program: TileProgram) -> CudaSource:
+    """The CUDA text of a tile program."""
+    return _Printer(program).source()
+
+
+class _Printer:
+    def __init__(self, program: TileProgram) -> None:
+        self.program = program
+        self.text: list[str] = []
+        self.lines: list[Line] = []
+        self.depth = 0
+
+    def source(self) -> CudaSource:
+        program = self.program
+        offsets, shared_bytes = shared_map(program.buffers)
+        parameters = [b for b in program.buffers.values() if b.scope == "global"]
+        used = [b for b in parameters if b.name in program.read | program.written]
+        for line in program.title:
+            self.line(f"// {line}")
+        self.line('#include "loom.cuh"')
+        self.line("")
+        for name, value in program.constants.items():
+            self.line(f"constexpr int {name} = {value};")
+        self.line("")
+        self.line(f'extern "C" __global__ void __launch_bounds__({program.threads})')
+        self.line(f"{program.name}({', '.join(self.parameter(b) for b in used)})")
+        self.line("{")
+        self.depth = 1
+        for buffer in used:
+            self.accessor(buffer)
+        if shared_bytes:
+            self.line(f"LOOM_SHARED({shared_bytes});")
+            for name, offset in offsets.items():
+                buffer = program.buffers[name]
+                kind = STORED[buffer.dtype]
+                self.line(f"const Shared<{kind}> {name}({ARENA} + {offset}, {buffer.elements});")
+        self.body(program.body)
+        self.depth = 0
+        self.line("}")
+        return CudaSource(
+            text="\n".join(self.text) + "\n",
+            entry=program.name,
+            grid=(program.grid, 1, 1),
+            block=(program.threads, 1, 1),
+            shared_bytes=shared_bytes,
+            buffers=tuple(
+                Parameter(
+                    f"{b.name}_", b.name, b.dtype, b.elements, b.name in program.read, b.name in program.written
+                )
+                for b in used
+            ),
+            lines=tuple(self.lines),
+            footprints=program.footprints,
+        )
+
+    def line(self, text: str, at: Line = NOWHERE) -> None:
+        self.text.append("  " * self.depth + text if text else "")
+        self.lines.append(at)
+
+    def parameter(self, buffer: Buffer) -> str:
+        const = "" if buffer.name in self.program.written else "const "
+        return f"{const}{STORED[buffer.dtype]}* __restrict__ {buffer.name}_"
+
+    def accessor(self, buffer: Buffer) -> None:
+        const = "" if buffer.name in self.program.written else "const "
+        kind = f"Global<{const}{STORED[buffer.dtype]}>"
+        shape = " x ".join(map(str, buffer.shape)) or "scalar"
+        self.line(f"const {kind} {buffer.name}({buffer.name}_, {buffer.elements});  // {shape}")
+
+    # Operations
+
+    def body(self, ops: tuple[TileOp, ...]) -> None:
+        for op in ops:
+            self.operation(op)
+
+    def operation(self, op: TileOp) -> None:
+        match op:
+            case Comment(text, at):
+                self.line(f"// {text}", at)
+            case Bind(name, index, at, limit):
+                value = self.index(index)
+                kind = "i64" if self.is_long(index) else "int"
+                if limit is not None:
+                    value = f"fn_min({value}, {limit})"
+                self.line(f"const {kind} {name} = {value};", at)
+            case Mask(name, conditions, at):
+                self.line(f"const bool {name} = {' && '.join(self.condition(c) for c in conditions)};", at)
+            case Declare(name, value, at):
+                self.declare(self.program.buffers[name], value, at)
+            case Load():
+                self.load(op)
+            case Store():
+                self.store(op)
+            case AsyncCopy(target, to, source, start, width, mask, at):
+                size = width * DTYPES[self.program.buffers[source].dtype]
+                valid = f"{mask} ? {width} : 0" if mask else str(width)
+                call = f"async_copy<{size}>({target}, {self.index(to)}, {source}, {self.index(start)}, {valid});"
+                self.line(call, at)
+            case Commit(at):
+                self.line("async_commit();", at)
+            case Wait(pending, at):
+                self.line(f"async_wait<{pending}>();", at)
+            case Barrier(at):
+                self.line("barrier();", at)
+            case Assign():
+                self.assign(op)
+            case WarpReduce(slot, operation, width, at):
+                place = self.slot(slot)
+                lanes = f", {width}" if width != 32 else ""
+                self.line(f"{place} = warp_reduce<{REDUCERS[operation]}{lanes}>({place});", at)
+            case For(name, extent, body, unroll, at):
+                if unroll:
+                    self.line("#pragma unroll", at)
+                self.line(f"for (int {name} = 0; {name} < {extent}; ++{name}) {{", at)
+                self.nested(body)
+            case When(mask, body, at):
+                self.line(f"if ({mask}) {{", at)
+                self.nested(body)
+
+    def nested(self, body: tuple[TileOp, ...]) -> None:
+        self.depth += 1
+        self.body(body)
+        self.depth -= 1
+        self.line("}")
+
+    def declare(self, buffer: Buffer, value: Scalar | None, at: Line) -> None:
+        kind = HELD[buffer.dtype]
+        if not buffer.shape:
+            if value is None:
+                self.line(f"{kind} {buffer.name};", at)
+            else:
+                changes = buffer.name in self.changed()
+                self.line(f"{'' if changes else 'const '}{kind} {buffer.name} = {self.scalar(value)};", at)
+            return
+        sizes = "".join(f"[{n}]" for n in buffer.shape)
+        if value is None:
+            self.line(f"{kind} {buffer.name}{sizes};", at)
+            return
+        self.line(f"{kind} {buffer.name}{sizes};", at)
+        names = [f"n{axis}" for axis in range(len(buffer.shape))]
+        for name, size in zip(names, buffer.shape, strict=True):
+            self.line("#pragma unroll", at)
+            self.line(f"for (int {name} = 0; {name} < {size}; ++{name})", at)
+            self.depth += 1
+        self.line(f"{buffer.name}{''.join(f'[{n}]' for n in names)} = {self.scalar(value)};", at)
+        self.depth -= len(names)
+
+    def changed(self) -> set[str]:
+        """Registers assigned after their declaration."""
+        if not hasattr(self, "_changed"):
+            self._changed = {n for op in _all(self.program.body) for n in _assigned(op)}
+        return self._changed
+
+    def load(self, op: Load) -> None:
+        target, source = self.program.buffers[op.slot.buffer], self.program.buffers[op.source]
+        stored, held = STORED[source.dtype], HELD[source.dtype]
+        place = self.index(op.position)
+        if op.width == 1:
+            value = self.widen(f"{op.source}.load({place})", source.dtype)
+            if op.mask:
+                value = f"{op.mask} ? {value} : {self.scalar(op.otherwise or Literal(0, source.dtype))}"
+            if target.shape or op.slot.buffer in self.declared_apart():
+                self.line(f"{self.slot(op.slot)} = {value};", op.at)
+            else:
+                self.line(f"const {held} {op.slot.buffer} = {value};", op.at)
+            return
+        packed = f"{op.slot.buffer}_pack"
+        pack = f"Pack<{stored}, {op.width}>"
+        value = f"{op.source}.load<{op.width}>({place})"
+        if op.mask:
+            value = f"{op.mask} ? {value} : {pack}{{}}"
+        self.line(f"const {pack} {packed} = {value};", op.at)
+        self.line("#pragma unroll", op.at)
+        into = self.slot(Slot(op.slot.buffer, (*op.slot.indices, Index.of("v"))))
+        element = self.widen(f"{packed}[v]", source.dtype)
+        if op.mask and op.otherwise is not None and op.otherwise.value != 0:  # type: ignore[union-attr]
+            element = f"{op.mask} ? {element} : {self.scalar(op.otherwise)}"
+        self.line(f"for (int v = 0; v < {op.width}; ++v) {into} = {element};", op.at)
+
+    def declared_apart(self) -> set[str]:
+        """Registers with a declaration of their own."""
+        if not hasattr(self, "_declared"):
+            self._declared = {op.buffer for op in _all(self.program.body) if isinstance(op, Declare)}
+        return self._declared
+
+    def store(self, op: Store) -> None:
+        target = self.program.buffers[op.target]
+        stored = STORED[target.dtype]
+        place = self.index(op.position)
+        guard = f"if ({op.mask}) " if op.mask else ""
+        if op.width == 1:
+            value = self.narrow(self.slot(op.slot), target.dtype)
+            self.line(f"{guard}{op.target}.store({place}, {value});", op.at)
+            return
+        packed = f"{op.target}_pack"
+        self.line("{", op.at)
+        self.depth += 1
+        self.line(f"Pack<{stored}, {op.width}> {packed};", op.at)
+        self.line("#pragma unroll", op.at)
+        value = self.narrow(self.slot(Slot(op.slot.buffer, (*op.slot.indices, Index.of("v")))), target.dtype)
+        self.line(f"for (int v = 0; v < {op.width}; ++v) {packed}[v] = {value};", op.at)
+        self.line(f"{guard}{op.target}.store<{op.width}>({place}, {packed});", op.at)
+        self.depth -= 1
+        self.line("}", op.at)
+
+    def assign(self, op: Assign) -> None:
+        place, value = self.slot(op.slot), self.scalar(op.expression)
+        match op.combine:
+            case None:
+                self.line(f"{place} = {value};", op.at)
+            case "sum":
+                self.line(f"{place} += {value};", op.at)
+            case "prod":
+                self.line(f"{place} *= {value};", op.at)
+            case _:
+                kind = HELD[self.program.buffers[op.slot.buffer].dtype]
+                self.line(f"{place} = {REDUCERS[op.combine]}<{kind}>::apply({place}, {value});", op.at)
+
+    # Values
+
+    def slot(self, slot: Slot) -> str:
+        return slot.buffer + "".join(f"[{self.index(i)}]" for i in slot.indices)
+
+    @staticmethod
+    def widen(value: str, dtype: str) -> str:
+        return {"float16": f"to_float({value})", "bool": f"bool({value})"}.get(dtype, value)
+
+    @staticmethod
+    def narrow(value: str, dtype: str) -> str:
+        return {"float16": f"to_f16({value})", "bool": f"bool8({value})"}.get(dtype, value)
+
+    def scalar(self, value: Scalar) -> str:
+        match value:
+            case Literal(number, dtype):
+                return _literal(number, dtype)
+            case Position(index, dtype):
+                return f"{HELD[dtype]}({self.index(index)})"
+            case Access(name, indices):
+                return self.slot(Slot(name, indices))
+            case Apply():
+                text = self.apply(value)
+                source = _dtype_before_rounding(value)
+                return f"round_f16({text})" if value.dtype == "float16" and source != "exact" else text
+
+    def apply(self, value: Apply) -> str:
+        arguments = [self.scalar(o) for o in value.operands]
+        match value.function:
+            case "copy":
+                return arguments[0]
+            case "cast":
+                return f"bool({arguments[0]} != 0)" if value.dtype == "bool" else f"{HELD[value.dtype]}({arguments[0]})"
+            case "select":
+                return f"({arguments[0]} ? {arguments[1]} : {arguments[2]})"
+            case "not":
+                return f"(!{arguments[0]})"
+            case "div" if value.dtype in ("float32", "float16"):
+                return f"({arguments[0]} / {arguments[1]})"
+            case name if name in INFIX:
+                return f"({arguments[0]} {INFIX[name]} {arguments[1]})"
+            case name:
+                return f"fn_{name}({', '.join(arguments)})"
+
+    # Indices
+
+    def is_long(self, index: Index) -> bool:
+        return any(self.program.buffers.get(n, _INT).dtype == "int64" for n in index.iterators())
+
+    def index(self, index: Index) -> str:
+        """An index in C; every value is non-negative, so `/` and `%` are floor division and remainder."""
+        if not index.terms:
+            return str(index.constant)
+        pieces: list[str] = []
+        for atom, coefficient in sorted(index.terms, key=lambda term: -abs(term[1])):
+            match atom:
+                case str():
+                    name = {BLOCK: "int(blockIdx.x)", THREAD: "int(threadIdx.x)"}.get(atom, atom)
+                case Quotient(of, by):
+                    name = f"{self.factor(of)} / {by}"
+                case Remainder(of, by):
+                    name = f"{self.factor(of)} % {by}"
+                case _:
+                    raise ValueError(f"{atom} was not loaded before it is used as an index")
+            if abs(coefficient) != 1:
+                name = f"{name} * {abs(coefficient)}" if isinstance(atom, str) else f"({name}) * {abs(coefficient)}"
+            elif not isinstance(atom, str) and len(index.terms) > 1:
+                name = f"({name})" if isinstance(atom, Remainder) else name
+            sign = ("-" if coefficient < 0 else "") if not pieces else (" - " if coefficient < 0 else " + ")
+            pieces.append(sign + name)
+        if index.constant:
+            pieces.append(f" {'-' if index.constant < 0 else '+'} {abs(index.constant)}")
+        return "".join(pieces)
+
+    def factor(self, index: Index) -> str:
+        text = self.index(index)
+        return text if len(index.terms) == 1 and not index.constant and text.isidentifier() else f"({text})"
+
+    def condition(self, index: Index) -> str:
+        """`index >= 0` the way people write it: what is subtracted on the left."""
+        negative = Index.sum((a, -c) for a, c in index.terms if c < 0)
+        positive = Index.sum((a, c) for a, c in index.terms if c > 0)
+        if not negative.terms:
+            return f"{self.index(positive)} >= {-index.constant}"
+        right = positive + index.constant
+        if not positive.terms:
+            return f"{self.index(negative)} < {index.constant + 1}"
+        return f"{self.index(negative)} <= {self.index(right)}"
+
+
+_INT = Buffer("", "int32", (), "register")
+
+
+def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:
+    """Byte offset of every shared buffer in the block's arena, and the arena's size."""
+    offsets: dict[str, int] = {}
+    end = 0
+    for buffer in buffers.values():
+        if buffer.scope == "shared":
+            offsets[buffer.name] = end
+            size = buffer.elements * DTYPES[buffer.dtype]
+            end += -(-size // ALIGNMENT) * ALIGNMENT
+    return offsets, end
+
+
+def _dtype_before_rounding(value: Apply) -> str:
+    """"exact" when the result already is a half: a selection, copy or sign change of halves, or an extremum."""
+    kept = {"select", "copy", "max", "min", "neg", "abs"}
+    if value.function not in kept:
+        return "float"
+    operands = value.operands[1:] if value.function == "select" else value.operands
+    return "exact" if all(isinstance(o, Access | Literal | Apply) for o in operands) else "float"
+
+
+def _literal(number: float | int | bool, dtype: str) -> str:
+    if dtype == "bool":
+        return "true" if number else "false"
+    if dtype in ("int32", "int64"):
+        return f"i64({int(number)}LL)" if dtype == "int64" else str(int(number))
+    value = float(number)
+    if math.isnan(value):
+        return "NAN_F"
+    if math.isinf(value):
+        return "INF" if value > 0 else "NEG_INF"
+    text = f"{value:.9g}"
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+
+def _all(body: tuple[TileOp, ...]) -> list[TileOp]:
+    found: list[TileOp] = []
+    for op in body:
+        found.append(op)
+        if isinstance(op, For | When):
+            found += _all(op.body)
+    return found
+
+
+def _assigned(op: TileOp) -> tuple[str, ...]:
+    match op:
+        case Assign(slot, _, _, _) | WarpReduce(slot, _, _, _):
+            return (slot.buffer,)
+        case Load(slot):
+            return (slot.buffer,)
+        case _:
+            return ()

@@ -1,0 +1,224 @@
+"""The tile program: one kernel as loops and tile operations over buffers with a scope.
+
+Indices are `Index` values over the variables bound so far: `block` and `thread` from the hardware, then every `Bind`
+and `For`.  Conditions are data (`Mask`), so a checker can see what depends on the thread.  `at` links each operation to
+statements and schedule dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from engine.codegen.nodes import NOWHERE, Footprint, Line
+from engine.tensor.index import Index
+from engine.tensor.nodes import Scalar
+
+BLOCK, THREAD = "block", "thread"
+"""The hardware variables: linear block number and linear thread number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Storage of a kernel.  A register buffer of shape () is a scalar variable, one of each thread's own."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    scope: str
+    """"global", "shared" or "register"."""
+
+    @property
+    def elements(self) -> int:
+        total = 1
+        for size in self.shape:
+            total *= size
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One element of a register buffer."""
+
+    buffer: str
+    indices: tuple[Index, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A line for the reader of the CUDA text."""
+
+    text: str
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """`const int name = index`; with `limit`, the smaller of the two."""
+
+    name: str
+    index: Index
+    at: Line = NOWHERE
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """`const bool name = every condition >= 0`."""
+
+    name: str
+    conditions: tuple[Index, ...]
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """A register buffer, every element set to `value` (None leaves it undefined)."""
+
+    buffer: str
+    value: Scalar | None = None
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`width` consecutive elements of a global or shared buffer into a register buffer, from `slot` on.
+
+    Where `mask` is false nothing is read and the elements are `otherwise`.
+    """
+
+    slot: Slot
+    source: str
+    position: Index
+    width: int
+    mask: str | None = None
+    otherwise: Scalar | None = None
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`width` consecutive elements of a register buffer, from `slot` on, into a global or shared buffer."""
+
+    target: str
+    position: Index
+    slot: Slot
+    width: int
+    mask: str | None = None
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCopy:
+    """cp.async: `width` consecutive elements from global to shared memory; where masked off, zeros."""
+
+    target: str
+    target_position: Index
+    source: str
+    source_position: Index
+    width: int
+    mask: str | None = None
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Close the group of this thread's copies issued since the last commit."""
+
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait until at most `pending` of this thread's newest groups are unfinished."""
+
+    pending: int
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All threads of the block meet."""
+
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """`slot = expression`; accesses in the expression name register buffers."""
+
+    slot: Slot
+    expression: Scalar
+    at: Line = NOWHERE
+    combine: str | None = None
+    """A reduction operation: `slot = combine(slot, expression)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarpReduce:
+    """Combine a register element over `width` neighbouring lanes; every lane gets the result."""
+
+    slot: Slot
+    operation: str
+    width: int
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for name in 0 .. extent-1`, unrolled on request."""
+
+    name: str
+    extent: int
+    body: tuple[TileOp, ...]
+    unroll: bool = False
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A branch on a mask that may differ between threads: only operations of a single thread may stand below."""
+
+    mask: str
+    body: tuple[TileOp, ...]
+    at: Line = NOWHERE
+
+
+TileOp = (
+    Comment | Bind | Mask | Declare | Load | Store | AsyncCopy | Commit | Wait | Barrier | Assign | WarpReduce
+    | For | When
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TileProgram:
+    """One kernel before it becomes text."""
+
+    name: str
+    title: tuple[str, ...]
+    """Lines of the header: what the kernel computes and how it is scheduled."""
+    grid: int
+    threads: int
+    constants: Mapping[str, int]
+    """Named sizes of the header, for the reader."""
+    buffers: Mapping[str, Buffer]
+    """Global buffers first, in parameter order."""
+    written: frozenset[str]
+    """Global buffers the kernel writes."""
+    read: frozenset[str]
+    body: tuple[TileOp, ...]
+    footprints: tuple[Footprint, ...]
+    stages: int = 1
+    """Stages of the shared-memory pipeline; 1 when copies and use alternate."""
+    notes: Mapping[tuple[int, ...], str] = field(default_factory=dict)
+    """Recipe entries that could not be taken as given: place in the recipe -> why, and what was done instead."""
+    placements: Mapping[str, str] = field(default_factory=dict)
+    """Statement -> where its result lives and why."""
+
+
+def operations(body: tuple[TileOp, ...]) -> Iterator[TileOp]:
+    """Every operation, outermost first."""
+    for op in body:
+        yield op
+        if isinstance(op, For | When):
+            yield from operations(op.body)
