@@ -1,0 +1,17 @@
+"""GPU descriptions: what the planner, the predictor and the compiler know about the machine a recipe is for."""
+
+from __future__ import annotations
+
+from engine.errors import BadInput
+from engine.target.devices import DEVICES
+from engine.target.nodes import Figure, Target
+
+__all__ = ["DEVICES", "Figure", "Target", "target"]
+
+
+def target(name: str) -> Target:
+    """The GPU called `name` ("h200"); BadInput that lists the known names where there is none."""
+    found = DEVICES.get(name.lower())
+    if found is None:
+        raise BadInput("target", f"target {name}", "no such GPU is described", f"known: {', '.join(DEVICES)}")
+    return found

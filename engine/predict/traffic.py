@@ -1,0 +1,81 @@
+"""What a program must move and compute, whatever its schedule: the floor that every prediction starts from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from engine.graph.nodes import DTYPES
+from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram
+
+Box = tuple[tuple[int, int], ...]
+"""Lowest and highest index along each axis."""
+
+COSTS: Mapping[str, tuple[int, int]] = {
+    "exp": (6, 1), "log": (20, 1), "sqrt": (6, 1), "rsqrt": (2, 1), "reciprocal": (6, 1), "div": (8, 1),
+    "tanh": (16, 2), "sigmoid": (14, 2), "erf": (40, 1), "sin": (20, 0), "cos": (20, 0), "pow": (40, 2), "mod": (10, 1),
+    "cast": (0, 0), "copy": (0, 0), "select": (1, 0),
+}  # fmt: skip
+"""Scalar function -> (operations on CUDA cores, results of special-function units) of its accurate float32 form.
+Estimates from the shape of the usual implementations; every function not listed is one operation."""
+
+
+def compulsory_bytes(program: TensorProgram) -> tuple[int, int]:
+    """(read, written): each input element that is needed once, each output element that is written once, in bytes."""
+    reads: dict[str, dict[Box, int]] = {}
+    writes: dict[str, dict[Box, int]] = {}
+    for statement in program.statements:
+        _note(reads, statement.reads(), statement)
+        _note(writes, (statement.write,), statement)
+    read = sum(_footprint(program, name, reads.get(name, {})) for name in dict.fromkeys(program.inputs))
+    written = sum(_footprint(program, name, writes.get(name, {})) for name in dict.fromkeys(program.outputs))
+    return read, written
+
+
+def flop_counts(program: TensorProgram) -> tuple[int, int]:
+    """(operations on CUDA cores, special-function results) over whole boxes: guards are not subtracted."""
+    flops = special = 0
+    for statement in program.statements:
+        points = math.prod(statement.extents.values())
+        per_point = _cost(statement.expression)
+        flops += points * (per_point[0] + (1 if statement.reduction else 0))
+        special += points * per_point[1]
+    return flops, special
+
+
+def _note(found: dict[str, dict[Box, int]], touched: Iterable[Access], statement: Statement) -> None:
+    """Record the box of each access with the most elements that any access of that box can touch."""
+    extents = statement.extents
+    for access in touched:
+        box = tuple(index.bounds(extents) for index in access.indices)
+        instances = math.prod(extents[name] for name in _iterators(access))
+        boxes = found.setdefault(access.array, {})
+        boxes[box] = max(boxes.get(box, 0), min(_volume(box), instances))
+
+
+def _iterators(access: Access) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for index in access.indices for name in index.iterators()))
+
+
+def _footprint(program: TensorProgram, name: str, boxes: Mapping[Box, int]) -> int:
+    """Bytes of the union of the boxes: no more than their sum, their hull, or the array."""
+    if not boxes:
+        return 0
+    hull = tuple((min(low for low, _ in axis), max(high for _, high in axis)) for axis in zip(*boxes, strict=True))
+    array = program.arrays[name]
+    return min(sum(boxes.values()), _volume(hull), array.elements) * DTYPES[array.dtype]
+
+
+def _volume(box: Box) -> int:
+    return math.prod(high - low + 1 for low, high in box)
+
+
+def _cost(expression: Scalar) -> tuple[int, int]:
+    """Operations and special-function results of one evaluation."""
+    if not isinstance(expression, Apply):
+        return 0, 0
+    flops, special = COSTS.get(expression.function, (1, 0))
+    for operand in expression.operands:
+        inner = _cost(operand)
+        flops, special = flops + inner[0], special + inner[1]
+    return flops, special

@@ -1,0 +1,79 @@
+"""The GPUs that recipes may name.
+
+Sources, in the order of how far they can be trusted: "measured" (a published measurement on that GPU), "data sheet" and
+"programming guide" (NVIDIA's), "model" (a figure of a published cost model), "inferred" (derived here; the text says
+from what), "assumed" (taken over from another GPU).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.target.nodes import Figure, Target
+
+_GUIDE = "CUDA programming guide, technical specifications per compute capability"
+_GIGA, _TERA, _MIB, _KIB = 1e9, 1e12, 2**20, 2**10
+
+H200 = Target(
+    name="h200",
+    title="NVIDIA H200 SXM",
+    architecture="sm_90a",
+    sms=Figure(132, "SMs", "data sheet"),
+    clock=Figure(1.83 * _GIGA, "Hz", "data sheet: the clock behind 989 TFLOP/s of bf16; less under power limits"),
+    dram_bytes=Figure(141 * _GIGA, "bytes", "data sheet"),
+    dram_bandwidth=Figure(
+        4.3 * _TERA, "bytes/s", "measured: device-to-device copy on one H200, reads and writes; the data sheet says 4.8"
+    ),
+    dram_latency=Figure(0.6e-6, "s", "inferred from published latency floors of small kernels on H100 and H200"),
+    l2_bytes=Figure(60 * _MIB, "bytes", "inferred: working figure for the reference H200; the data sheet says 50"),
+    l2_bandwidth=Figure(6154 * 1.83 * _GIGA, "bytes/s", "model: DeepGEMM's 6154 bytes per clock over all SMs"),
+    shared_per_sm=Figure(228 * _KIB, "bytes", _GUIDE),
+    shared_per_block=Figure(227 * _KIB, "bytes", _GUIDE),
+    shared_reserved=Figure(1 * _KIB, "bytes", _GUIDE),
+    shared_bandwidth=Figure(128, "bytes/clock/SM", "data sheet: 32 banks of 4 bytes"),
+    registers_per_sm=Figure(65536, "registers", _GUIDE),
+    registers_per_thread=Figure(255, "registers", _GUIDE),
+    threads_per_sm=Figure(2048, "threads", _GUIDE),
+    threads_per_block=Figure(1024, "threads", _GUIDE),
+    warps_per_sm=Figure(64, "warps", _GUIDE),
+    blocks_per_sm=Figure(32, "blocks", _GUIDE),
+    fp32_rate=Figure(132 * 128 * 2 * 1.83 * _GIGA, "operations/s", "data sheet: 128 lanes an SM at the clock above"),
+    special_rate=Figure(132 * 16 * 1.83 * _GIGA, "results/s", "programming guide: 16 results per clock and SM"),
+    launch_overhead=Figure(
+        2.0e-6, "s", "inferred: 2.7 us of an 8 x 128^3 batched product on H200, less one memory round trip"
+    ),
+)
+
+H100 = replace(
+    H200,
+    name="h100",
+    title="NVIDIA H100 SXM, 80 GB",
+    dram_bytes=Figure(80 * _GIGA, "bytes", "data sheet"),
+    dram_bandwidth=Figure(
+        3.0 * _TERA, "bytes/s", "measured: the best published row kernels reach 0.90 of the data sheet's 3.35"
+    ),
+    l2_bytes=Figure(50 * _MIB, "bytes", "data sheet"),
+    launch_overhead=Figure(2.0e-6, "s", "assumed: that of the H200"),
+)
+
+A100 = replace(
+    H200,
+    name="a100",
+    title="NVIDIA A100 SXM, 80 GB",
+    architecture="sm_80",
+    sms=Figure(108, "SMs", "data sheet"),
+    clock=Figure(1.41 * _GIGA, "Hz", "data sheet"),
+    dram_bytes=Figure(80 * _GIGA, "bytes", "data sheet"),
+    dram_bandwidth=Figure(1.8 * _TERA, "bytes/s", "assumed: 0.90 of the data sheet's 2.04, the ratio seen on H100"),
+    dram_latency=Figure(0.6e-6, "s", "assumed: that of the H200"),
+    l2_bytes=Figure(40 * _MIB, "bytes", "data sheet"),
+    l2_bandwidth=Figure(5120 * 1.41 * _GIGA, "bytes/s", "data sheet: 5120 bytes per clock over all SMs"),
+    shared_per_sm=Figure(164 * _KIB, "bytes", _GUIDE),
+    shared_per_block=Figure(163 * _KIB, "bytes", _GUIDE),
+    fp32_rate=Figure(108 * 64 * 2 * 1.41 * _GIGA, "operations/s", "data sheet: 64 lanes an SM at the clock above"),
+    special_rate=Figure(108 * 16 * 1.41 * _GIGA, "results/s", "programming guide: 16 results per clock and SM"),
+    launch_overhead=Figure(2.0e-6, "s", "assumed: that of the H200"),
+)
+
+DEVICES = {device.name: device for device in (H200, H100, A100)}
+"""Every known GPU by name."""

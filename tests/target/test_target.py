@@ -1,0 +1,47 @@
+"""GPU descriptions: names, origins, and figures that must agree with one another."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import BadInput
+from engine.target import DEVICES, target
+
+ORIGINS = ("measured", "data sheet", "programming guide", "CUDA programming guide", "model", "inferred", "assumed")
+
+
+def test_names_are_found_in_any_case() -> None:
+    assert target("h200") is target("H200") is DEVICES["h200"]
+    assert {"h200", "h100", "a100"} <= DEVICES.keys()
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(BadInput) as caught:
+        target("h300")
+    assert "h300" in caught.value.subject
+    assert all(name in caught.value.hint for name in DEVICES)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_every_figure_says_where_it_comes_from(name: str) -> None:
+    figures = target(name).figures()
+    assert len(figures) == 20
+    for field, figure in figures.items():
+        assert figure.value > 0, field
+        assert figure.source.startswith(ORIGINS), field
+
+
+@pytest.mark.parametrize(
+    ("name", "teraflops", "sheet_bandwidth"), [("h200", 67.0, 4.8e12), ("h100", 67.0, 3.35e12), ("a100", 19.5, 2.04e12)]
+)
+def test_rates_stay_under_the_data_sheet(name: str, teraflops: float, sheet_bandwidth: float) -> None:
+    device = target(name)
+    assert 0.85 * teraflops * 1e12 < device.fp32_rate.value <= teraflops * 1e12
+    assert 0.85 * sheet_bandwidth < device.dram_bandwidth.value <= sheet_bandwidth
+    assert device.dram_bandwidth.value < device.l2_bandwidth.value
+    assert device.shared_per_block.value + device.shared_reserved.value == device.shared_per_sm.value
+
+
+def test_a_target_prints_every_figure_with_its_source() -> None:
+    text = str(target("a100"))
+    assert all(figure.source in text for figure in target("a100").figures().values())
