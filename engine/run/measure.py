@@ -1,0 +1,186 @@
+"""Measured times: a kernel run on the GPU by PyCUDA in a process of its own.
+
+A crash or a hang of the kernel ends that process and costs one trial, never the run.  The process
+(`engine.run.measure_worker`) gets one JSON request on its standard input and raw array files; it answers with one JSON
+object a line and writes the results as raw files, so that the caller can compare them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Timer
+from typing import Any
+
+import numpy as np
+
+from engine.codegen.nodes import CudaSource
+from engine.errors import BadInput, MissingCapability
+from engine.run.nodes import MEASURED, Failure, Timing
+
+_WORKER = (sys.executable, "-m", "engine.run.measure_worker")
+_ROOT = Path(__file__).resolve().parents[2]
+"""Folder that holds the `engine` package: the worker imports it from there, wherever the caller runs."""
+_PROC_GPUS = Path("/proc/driver/nvidia/gpus")
+GPU_HINT = 'install an NVIDIA driver and PyCUDA: pip install "loomscope[gpu]"'
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """A measured time, and what the kernel wrote in its first run."""
+
+    timing: Timing
+    outputs: Mapping[str, np.ndarray]
+    """Array of the group's program -> its value after one launch on the given arrays."""
+
+
+def gpu_name() -> str | None:
+    """The first GPU's name, None without one.  CUDA is not initialised: the driver's files or nvidia-smi are read."""
+    for information in sorted(_PROC_GPUS.glob("*/information")):
+        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("Model:"):
+                return line.removeprefix("Model:").strip()
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    query = [tool, "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    names = answer.stdout.strip().splitlines() if answer.returncode == 0 else []
+    return names[0].strip() if names else None
+
+
+def measure_kernel(
+    source: CudaSource,
+    cubin: bytes,
+    arrays: Mapping[str, np.ndarray],
+    *,
+    samples: int = 50,
+    on_sample: Callable[[float], None] | None = None,
+    timeout: float = 60.0,
+    worker: Sequence[str] = _WORKER,
+) -> Measurement | Failure:
+    """Run a kernel on the first GPU and time it.
+
+    arrays: value of every buffer that the kernel reads, by array name.  samples: times to take, in microseconds each;
+    `on_sample` sees them as they come.  timeout: seconds for everything, the process's start included.
+    Raises MissingCapability without a GPU or PyCUDA, BadInput for an array that does not fit its buffer.  What the
+    kernel itself does wrong is a `Failure`.
+    """
+    with tempfile.TemporaryDirectory(prefix="loomscope-measure-") as name:
+        folder = Path(name)
+        request = _request(source, cubin, arrays, samples, folder)
+        answer = _converse(worker, request, timeout, on_sample)
+        if isinstance(answer, Failure):
+            return answer
+        outputs = {
+            buffer.array: np.fromfile(folder / f"{n}.out", dtype=buffer.dtype)
+            for n, buffer in enumerate(source.buffers)
+            if buffer.written
+        }
+        return Measurement(_timing(answer), outputs)
+
+
+def _request(
+    source: CudaSource, cubin: bytes, arrays: Mapping[str, np.ndarray], samples: int, folder: Path
+) -> dict[str, Any]:
+    """Write the cubin and the arrays; the request names them."""
+    (folder / "kernel.cubin").write_bytes(cubin)
+    buffers = []
+    for n, buffer in enumerate(source.buffers):
+        if buffer.read:
+            value = arrays.get(buffer.array)
+            if value is None:
+                raise BadInput("measure", buffer.array, "the kernel reads this array and no value was given")
+            if value.size != buffer.elements:
+                raise BadInput("measure", buffer.array, f"{buffer.elements:,} elements are read, {value.size:,} given")
+            np.ascontiguousarray(value, dtype=buffer.dtype).tofile(folder / f"{n}.in")
+        size = buffer.elements * np.dtype(buffer.dtype).itemsize
+        buffers.append({"bytes": size, "read": buffer.read, "written": buffer.written})
+    return {
+        "folder": str(folder), "entry": source.entry, "grid": source.grid, "block": source.block,
+        "shared_bytes": source.shared_bytes, "buffers": buffers, "samples": samples,
+    }  # fmt: skip
+
+
+def _converse(
+    worker: Sequence[str], request: dict[str, Any], timeout: float, on_sample: Callable[[float], None] | None
+) -> dict[str, Any] | Failure:
+    """Send the request, follow the answer: its last object with every sample in "samples", or why there is none."""
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
+    log = Path(request["folder"]) / "log"
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+    overdue = Event()
+
+    def give_up() -> None:
+        overdue.set()
+        process.kill()
+
+    alarm = Timer(timeout, give_up)
+    alarm.start()
+    try:
+        samples, last = _follow(process, request, on_sample)
+        process.wait()
+    finally:
+        alarm.cancel()
+        process.kill()
+        process.wait()
+    if overdue.is_set():
+        return Failure("hang", f"no answer within {timeout:g} s; the process was ended")
+    return _outcome(last, samples, process.returncode, log.read_text(encoding="utf-8", errors="replace"))
+
+
+def _follow(
+    process: subprocess.Popen[str], request: dict[str, Any], on_sample: Callable[[float], None] | None
+) -> tuple[list[float], dict[str, Any]]:
+    """Every sample, and the last object that the process wrote (empty when it wrote none)."""
+    samples: list[float] = []
+    last: dict[str, Any] = {}
+    assert process.stdin is not None
+    assert process.stdout is not None
+    # A process that ends before it reads is told by its status and its log.
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.close()
+    with process.stdout as lines:
+        for line in lines:
+            last = json.loads(line)
+            if last["event"] == "sample":
+                samples.append(last["microseconds"])
+                if on_sample is not None:
+                    on_sample(samples[-1])
+    return samples, last
+
+
+def _outcome(last: dict[str, Any], samples: list[float], status: int, log: str) -> dict[str, Any] | Failure:
+    match last.get("event"):
+        case "done":
+            return {**last, "samples": samples}
+        case "missing":
+            raise MissingCapability("measure", "this machine", last["message"], GPU_HINT)
+        case "failure":
+            return Failure(last["kind"], last["message"])
+        case _:
+            ending = log.strip().splitlines()[-1:] or ["no message"]
+            return Failure("crash", f"the measuring process ended with status {status}: {ending[0]}")
+
+
+def _timing(answer: dict[str, Any]) -> Timing:
+    samples = tuple(answer["samples"])
+    low, high = np.percentile(samples, (20, 80))
+    return Timing(MEASURED, statistics.median(samples), samples, float(low), float(high), answer["environment"])

@@ -1,0 +1,96 @@
+"""The measuring process seen from outside: stand-ins answer, crash and hang in its place, since CI has no GPU."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from engine.codegen.nodes import Buffer, CudaSource
+from engine.errors import BadInput, MissingCapability
+from engine.run.measure import Measurement, gpu_name, measure_kernel
+from engine.run.nodes import Failure
+
+SOURCE = CudaSource(
+    text="", entry="k", grid=(1, 1, 1), block=(32, 1, 1), shared_bytes=0, lines=(),
+    buffers=(
+        Buffer("x", "x", "float32", 4, read=True, written=False),
+        Buffer("y", "y", "float32", 4, read=False, written=True),
+    ),
+)  # fmt: skip
+ARRAYS = {"x": np.arange(4, dtype=np.float32)}
+
+
+def stand_in(body: str) -> tuple[str, ...]:
+    """A process that reads the request and then does `body`."""
+    text = "import json, sys, time, pathlib, os\nrequest = json.loads(sys.stdin.readline())\n"
+    return (sys.executable, "-c", text + "say = lambda **m: print(json.dumps(m), flush=True)\n" + textwrap.dedent(body))
+
+
+def test_samples_and_results_come_back() -> None:
+    worker = stand_in("""
+        folder = pathlib.Path(request["folder"])
+        assert (folder / "kernel.cubin").read_bytes() == b"cubin"
+        (folder / "1.out").write_bytes((folder / "0.in").read_bytes())
+        for t in (4.0, 1.0, 3.0, 2.0, 90.0):
+            say(event="sample", microseconds=t)
+        say(event="done", environment={"device": "stand-in"})
+    """)
+    seen: list[float] = []
+    found = measure_kernel(SOURCE, b"cubin", ARRAYS, worker=worker, on_sample=seen.append)
+    assert isinstance(found, Measurement)
+    timing = found.timing
+    assert seen == list(timing.samples) == [4.0, 1.0, 3.0, 2.0, 90.0]
+    assert (timing.origin, timing.microseconds) == ("measured", 3.0)
+    assert (timing.low, timing.high) == pytest.approx((1.8, 21.2))
+    assert timing.environment == {"device": "stand-in"}
+    np.testing.assert_array_equal(found.outputs["y"], ARRAYS["x"])
+
+
+def test_a_crash_costs_one_trial() -> None:
+    worker = stand_in("print('lost', file=sys.stderr, flush=True); os.abort()")
+    found = measure_kernel(SOURCE, b"", ARRAYS, worker=worker)
+    assert isinstance(found, Failure)
+    assert found.kind == "crash"
+    assert "lost" in found.message
+
+
+def test_a_process_that_ends_before_reading_is_a_crash() -> None:
+    found = measure_kernel(SOURCE, b"", ARRAYS, worker=(sys.executable, "-c", "raise SystemExit(7)"))
+    assert isinstance(found, Failure)
+    assert "status 7" in found.message
+
+
+def test_a_hang_is_ended_at_its_time() -> None:
+    worker = stand_in('say(event="sample", microseconds=1.0); time.sleep(60)')
+    found = measure_kernel(SOURCE, b"", ARRAYS, worker=worker, timeout=1.0)
+    assert isinstance(found, Failure)
+    assert found.kind == "hang"
+
+
+def test_a_fault_of_the_kernel_keeps_its_kind() -> None:
+    worker = stand_in('say(event="failure", kind="out of memory", message="too large")')
+    assert measure_kernel(SOURCE, b"", ARRAYS, worker=worker) == Failure("out of memory", "too large")
+
+
+def test_a_missing_gpu_says_what_to_install() -> None:
+    worker = stand_in('say(event="missing", message="there is no CUDA device")')
+    with pytest.raises(MissingCapability) as caught:
+        measure_kernel(SOURCE, b"", ARRAYS, worker=worker)
+    assert "loomscope[gpu]" in caught.value.hint
+    assert caught.value.exit_code == 3
+
+
+def test_the_real_process_says_that_it_lacks_a_gpu() -> None:
+    if gpu_name() is not None:
+        pytest.skip("this machine has a GPU; tests/gpu measures with it")
+    with pytest.raises(MissingCapability, match="CUDA"):
+        measure_kernel(SOURCE, b"", ARRAYS)
+
+
+@pytest.mark.parametrize("arrays", [{}, {"x": np.zeros(3, np.float32)}])
+def test_arrays_that_do_not_fit_are_refused(arrays: dict[str, np.ndarray]) -> None:
+    with pytest.raises(BadInput, match="x"):
+        measure_kernel(SOURCE, b"", arrays, worker=stand_in(""))
