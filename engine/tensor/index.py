@@ -121,7 +121,7 @@ class Index:
         for unit in sorted({abs(c) for _, c in self.terms if c and by % c == 0}, reverse=True):
             fine = Index.sum(((a, c) for a, c in self.terms if c % unit), self.constant % unit)
             low, high = fine.bounds(extents)
-            if 0 <= low and high < unit:
+            if low >= 0 and high < unit:
                 coarse = Index.sum(((a, c // unit) for a, c in self.terms if c % unit == 0), self.constant // unit)
                 return unit, coarse, fine
         return 1, self, Index()

@@ -1,0 +1,217 @@
+"""Statements under construction: what an operator's rule uses to read tensors and write new ones.
+
+Convention: the iterators of a statement are i, j, k, ... for the written axes in order, without those of extent 1,
+then r, s, t, ... for the reduced ones.  Equal layers therefore have equal statements but for array names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.errors import BadInput
+from engine.graph.nodes import Operator, OperatorGraph
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Array, Iterator, Literal, Reduction, Statement
+from engine.tensor.terms import NARROW, Term, cast, compare, number, select
+
+WRITTEN = "ijklmnopq"
+REDUCED = "rstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The iteration space of a statement, as the index of every axis (0 for an axis of extent 1)."""
+
+    written: tuple[Index, ...]
+    """Indices of the written element; reduced axes of `over` stand here as 0."""
+    point: tuple[Index, ...]
+    """Indices of the element that is read: `written`, with the reduced axes running."""
+    iterators: tuple[Iterator, ...]
+    reduced: tuple[str, ...] = ()
+
+    @property
+    def extents(self) -> dict[str, int]:
+        return {i.name: i.extent for i in self.iterators}
+
+
+def box(shape: Sequence[int], reduced: Sequence[int] = ()) -> Box:
+    """One iterator for each axis of `shape`, then for each extent of `reduced`; `point` has both."""
+    space = over((*shape, *reduced), range(len(shape), len(shape) + len(reduced)))
+    return replace(space, written=space.written[: len(shape)])
+
+
+def over(shape: Sequence[int], axes: Collection[int]) -> Box:
+    """The points of an array of which `axes` are reduced."""
+    free, bound = iter(WRITTEN), iter(REDUCED)
+    names = {axis: next(bound if axis in axes else free) for axis, size in enumerate(shape) if size > 1}
+    point = tuple(Index.of(names[axis]) if axis in names else Index() for axis in range(len(shape)))
+    order = sorted(names, key=lambda axis: (axis in axes, axis))
+    return Box(
+        written=tuple(Index() if axis in axes else index for axis, index in enumerate(point)),
+        point=point,
+        iterators=tuple(Iterator(names[axis], shape[axis]) for axis in order),
+        reduced=tuple(names[axis] for axis in order if axis in axes),
+    )
+
+
+def placed(indices: Sequence[Index], sizes: Sequence[int], shape: Sequence[int]) -> tuple[Index, ...]:
+    """Indices of an array of `sizes` as indices of `shape`, which differs by axes of extent 1 only."""
+    running = [index for index, size in zip(indices, sizes, strict=True) if size > 1]
+    if [size for size in sizes if size > 1] != [size for size in shape if size > 1]:
+        raise BadInput("tensor", "a result", f"has shape {list(sizes)} but is declared as {list(shape)}")
+    rest = iter(running)
+    return tuple(next(rest) if size > 1 else Index() for size in shape)
+
+
+class Builder:
+    """Collects the statements of a graph's operators, one operator at a time."""
+
+    def __init__(self, graph: OperatorGraph) -> None:
+        self.arrays = {t.name: Array(t.name, t.shape, t.dtype) for t in graph.tensors.values()}
+        self.statements: list[Statement] = []
+        self._constants = graph.constants
+        self._operator = ""
+        self._wrapped: dict[tuple[str, int], str] = {}
+
+    def operator(self, op: Operator, lower: Callable[[Operator, Builder], None]) -> None:
+        """Run an operator's rule; statements it wrote before failing are taken back."""
+        self._operator = op.name
+        mark = len(self.statements)
+        try:
+            lower(op, self)
+        except BaseException:
+            del self.statements[mark:]
+            raise
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.arrays[name].shape
+
+    def dtype(self, name: str) -> str:
+        return self.arrays[name].dtype
+
+    def value(self, name: str) -> np.ndarray | None:
+        """The known value of a constant; None for everything else, opaque weights included."""
+        constant = self._constants.get(name)
+        return constant.value if constant else None
+
+    def temporary(self, owner: str, suffix: str, shape: Sequence[int], dtype: str) -> str:
+        """Declare an array "OWNER.SUFFIX", numbered where the file uses that name itself."""
+        name, count = f"{owner}.{suffix}", 1
+        while name in self.arrays:
+            count += 1
+            name = f"{owner}.{suffix}{count}"
+        self.arrays[name] = Array(name, tuple(shape), dtype)
+        return name
+
+    def read(self, name: str, indices: Sequence[Index]) -> Term:
+        """One element of a tensor; a constant that has the same value everywhere is that number."""
+        array = self.arrays[name]
+        value = self.value(name)
+        if value is not None and (value.size == 1 or (value.size > 0 and not any(value.strides))):
+            return number(value.flat[0].item(), array.dtype)
+        return Term(Access(name, tuple(indices)), array.dtype)
+
+    def broadcast(self, name: str, indices: Sequence[Index], shape: Sequence[int]) -> Term:
+        """The element of a tensor that stands at `indices` of `shape` after broadcasting (NumPy's rule)."""
+        own = self.shape(name)
+        lead = len(own) - len(shape)
+        if lead > 0 and any(size != 1 for size in own[:lead]):
+            raise self._mismatch(name, shape)
+        aligned = [Index()] * max(lead, 0) + list(indices[max(-lead, 0) :])
+        sizes = [1] * max(lead, 0) + list(shape[max(-lead, 0) :])
+        if any(size not in (1, wanted) for size, wanted in zip(own, sizes, strict=True)):
+            raise self._mismatch(name, shape)
+        return self.read(name, [Index() if size == 1 else at for size, at in zip(own, aligned, strict=True)])
+
+    def _mismatch(self, name: str, shape: Sequence[int]) -> BadInput:
+        reason = f"{self.arrays[name]} does not broadcast to {list(shape)}"
+        return BadInput("tensor", f"operator {self._operator}", reason, "the file contradicts itself")
+
+    def emit(
+        self,
+        target: str,
+        space: Box,
+        expression: Term,
+        *,
+        at: Sequence[Index] | None = None,
+        reduction: str = "",
+        accumulate: str = "",
+        covers: bool = True,
+        because: str = "",
+    ) -> None:
+        """Append `target[at] = expression` over the box, reduced by `reduction` where the box reduces.
+
+        at: the written element, by default the box's own.  accumulate: type of the accumulator, by default float32 for
+        floating sums and the expression's own type for everything else.
+        """
+        array = self.arrays[target]
+        accumulate = accumulate or accumulator(reduction, expression.dtype)
+        reduces = reduction != "" and space.reduced != ()
+        value = cast(expression, accumulate if reduces else array.dtype)
+        self.statements.append(
+            Statement(
+                name=f"S{len(self.statements)}",
+                operator=self._operator,
+                iterators=space.iterators,
+                write=Access(target, tuple(space.written if at is None else at)),
+                expression=value.scalar,
+                reduction=_reduction(reduction, space.reduced, accumulate) if reduces else None,
+                covers=covers,
+                because=because,
+            )
+        )
+
+    def layout(self, source: str, target: str, indices: Callable[[Box], Sequence[Index]], because: str = "") -> None:
+        """Append a copy `target[...] = source[indices]`: data move, no value changes."""
+        space = box(self.shape(target))
+        self.emit(target, space, self.read(source, indices(space)), because=because)
+
+    def wrapped(self, indices: str, size: int) -> str:
+        """The index tensor with negative entries counted from the end of an axis of `size`, as ONNX allows them.
+
+        Constant indices are known to need it or not; for those of the user the wrapped ones are a tensor of their own.
+        """
+        known = self.value(indices)
+        if known is not None and known.min() >= 0:
+            return indices
+        if (indices, size) not in self._wrapped:
+            target = self.temporary(indices, "wrapped", self.shape(indices), self.dtype(indices))
+            space = box(self.shape(indices))
+            at = self.read(indices, space.written)
+            self.emit(target, space, wrap(at, size), because="negative indices count from the end")
+            self._wrapped[indices, size] = target
+        return self._wrapped[indices, size]
+
+    def finished(self, outputs: Collection[str]) -> tuple[Statement, ...]:
+        """The statements that `outputs` depend on, named in order."""
+        needed, kept = set(outputs), []
+        for statement in reversed(self.statements):
+            if statement.write.array in needed:
+                needed.update(access.array for access in statement.reads())
+                kept.append(statement)
+        return tuple(replace(s, name=f"S{at}") for at, s in enumerate(reversed(kept)))
+
+
+def wrap(index: Term, size: int) -> Term:
+    """An index with negative values counted from the end."""
+    return select(compare("less", index, 0), index + size, index)
+
+
+def accumulator(operation: str, dtype: str) -> str:
+    """The type to accumulate in: sums and products of half precision are kept in float32, a maximum is exact."""
+    return "float32" if dtype in NARROW and operation in ("sum", "prod") else dtype
+
+
+def _reduction(operation: str, iterators: tuple[str, ...], accumulate: str) -> Reduction:
+    integer = not accumulate.startswith("float") and accumulate != "bool"
+    lowest: float = int(np.iinfo(accumulate).min) if integer else -np.inf
+    highest: float = int(np.iinfo(accumulate).max) if integer else np.inf
+    zero, one = number(0, accumulate).scalar, number(1, accumulate).scalar
+    assert isinstance(zero, Literal) and isinstance(one, Literal)
+    identity = {
+        "sum": zero.value, "prod": one.value, "max": lowest, "min": highest, "any": False, "all": True,
+    }[operation]  # fmt: skip
+    return Reduction(operation, iterators, identity, accumulate)

@@ -1,0 +1,96 @@
+"""Operator graphs to tensor programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.errors import Unsupported
+from engine.graph.akg import IN_PLACE
+from engine.graph.nodes import COMPILED_DTYPES, Operator, OperatorGraph
+from engine.tensor.build import Builder, box
+from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensor.operators import rule_of
+
+
+def lower(graph: OperatorGraph) -> TensorProgram:
+    """Write every supported operator as statements S0, S1, ... in graph order.
+
+    Arrays have the names of the graph's tensors; what operators need in between is called "TENSOR.max" and so on.
+    Operators of `unsupported_operators` are skipped: what they read counts as an output of the program, what they
+    write as an input.  In-place updates come last, as writes to an array that is both input and output.
+    Raises BadInput where shapes contradict each other.
+    """
+    build, skipped = _lowered(graph)
+    _update_in_place(graph, build)
+    wanted = {*graph.outputs, *(update.target for update in graph.updates)}
+    wanted.update(name for op in graph.operators if op.name in skipped for name in op.inputs)
+    statements = build.finished(wanted)
+    written = {s.write.array for s in statements}
+    read = {access.array for s in statements for access in s.reads()}
+    targets = {update.target for update in graph.updates}
+    fixed = [name for name in graph.constants if name in read]
+    foreign = [name for op in graph.operators if op.name in skipped for name in op.outputs if name in read]
+    inputs = (*graph.inputs, *fixed, *foreign)
+    outputs = [n for n in dict.fromkeys((*graph.outputs, *_in_order(wanted, statements))) if n in written]
+    used = {*inputs, *outputs, *read, *written, *targets}
+    return TensorProgram(
+        name=graph.name,
+        arrays={name: array for name, array in build.arrays.items() if name in used},
+        statements=statements,
+        inputs=tuple(dict.fromkeys(inputs)),
+        outputs=tuple(outputs),
+        constants=tuple(fixed),
+    )
+
+
+def unsupported_operators(graph: OperatorGraph) -> dict[str, str]:
+    """The operators that no kernel can be generated for, with the reason in words."""
+    return _lowered(graph)[1]
+
+
+def _lowered(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
+    build = Builder(graph)
+    skipped: dict[str, str] = {}
+    for op in graph.operators:
+        reason = graph.unsupported.get(op.name) or _obstacle(op, build)
+        if reason:
+            skipped[op.name] = reason
+            continue
+        rule = rule_of(op)
+        assert rule is not None
+        try:
+            build.operator(op, rule.lower)
+        except Unsupported as error:
+            skipped[op.name] = error.reason
+    return build, skipped
+
+
+def _obstacle(op: Operator, build: Builder) -> str:
+    """Why an operator cannot be compiled whatever its attributes; "" when it can."""
+    if rule_of(op) is None:
+        return f"{op.kind} has no tensor expression yet"
+    for name in filter(None, (*op.inputs, *op.outputs)):
+        if build.dtype(name) not in COMPILED_DTYPES:
+            return f"{name} holds {build.dtype(name)}; kernels are generated for {', '.join(COMPILED_DTYPES)}"
+        if 0 in build.shape(name) and name not in op.inputs[1:]:
+            return f"{name} has no elements"
+    return ""
+
+
+def _update_in_place(graph: OperatorGraph, build: Builder) -> None:
+    """After everything else has read the old contents, write the new ones."""
+    writers = {op.inputs[:2]: op for op in graph.operators if op.kind in IN_PLACE}
+    for update in graph.updates:
+        op = writers[update.target, update.value]
+        build.operator(op, lambda op, b: _write_back(b, op.inputs[0], op.inputs[1]))
+
+
+def _write_back(build: Builder, target: str, value: str) -> None:
+    shape = build.shape(target)
+    space = box(shape)
+    build.emit(target, space, build.broadcast(value, space.written, shape), because="in-place update")
+
+
+def _in_order(names: set[str], statements: Iterable[Statement]) -> list[str]:
+    """Those of `names` that statements write, in the order of the last write."""
+    return list(dict.fromkeys(s.write.array for s in statements if s.write.array in names))

@@ -1,0 +1,365 @@
+"""Operators that compute each element from the elements at the same place, with broadcasting.
+
+One line an operator: its scalar expression and its NumPy meaning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+
+from engine.errors import Unsupported
+from engine.graph.nodes import Operator
+from engine.tensor.build import Builder, box
+from engine.tensor.operators.attributes import integer, present, real, text
+from engine.tensor.operators.registry import operator
+from engine.tensor.operators.special import erf
+from engine.tensor.terms import (
+    Term,
+    absolute,
+    apply,
+    cast,
+    compare,
+    exp,
+    log,
+    maximum,
+    minimum,
+    number,
+    select,
+    sigmoid,
+    sqrt,
+    tanh,
+    test,
+    wide,
+)
+
+Expression = Callable[..., Term]
+"""(op, *operands) -> the value of one element."""
+
+
+def elementwise(names: str, expression: Expression, meaning: Callable[..., np.ndarray], compound: bool = False) -> None:
+    """Enter operators into the table.
+
+    names: separated by blanks.  compound: several scalar steps, which half precision takes in float32.
+    """
+
+    def lower(op: Operator, build: Builder) -> None:
+        target = op.outputs[0]
+        shape = build.shape(target)
+        space = box(shape)
+        operands = [build.broadcast(name, space.written, shape) for name in op.inputs if name]
+        if compound:
+            operands = [wide(x) for x in operands]
+        build.emit(target, space, expression(op, *operands))
+
+    def means(op: Operator, operands: list[np.ndarray]) -> list[np.ndarray]:
+        return [np.asarray(meaning(op, *(x for x, name in zip(operands, op.inputs, strict=True) if name)))]
+
+    operator(*names.split(), meaning=means)(lower)
+
+
+def _unary(names: str, function: str, meaning: Callable[[np.ndarray], np.ndarray]) -> None:
+    elementwise(names, lambda op, x: apply(function, x), lambda op, x: meaning(x))
+
+
+def _binary(names: str, function: str, meaning: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
+    elementwise(names, lambda op, a, b: apply(function, a, b), lambda op, a, b: meaning(a, b))
+
+
+def _comparison(names: str, function: str, meaning: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
+    elementwise(names, lambda op, a, b: compare(function, a, b), lambda op, a, b: meaning(a, b))
+
+
+def _variadic(names: str, function: str, meaning: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
+    elementwise(
+        names, lambda op, *x: reduce(lambda a, b: apply(function, a, b), x), lambda op, *x: reduce(meaning, x)
+    )  # fmt: skip
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
+
+
+def _softplus(x: Term) -> Term:
+    """log(1 + exp(x)) that overflows for no x."""
+    return maximum(x, 0) + log(1 + exp(-absolute(x)))
+
+
+# -- one function of one operand
+_unary("onnx.Abs akg.Abs", "abs", np.abs)
+_unary("onnx.Neg akg.Neg", "neg", np.negative)
+_unary("onnx.Exp akg.Exp", "exp", np.exp)
+_unary("onnx.Log akg.Log", "log", np.log)
+_unary("onnx.Sqrt akg.Sqrt", "sqrt", np.sqrt)
+_unary("akg.Rsqrt", "rsqrt", lambda x: 1 / np.sqrt(x))
+_unary("onnx.Reciprocal akg.Reciprocal", "reciprocal", lambda x: 1 / x)
+_unary("onnx.Tanh akg.Tanh", "tanh", np.tanh)
+_unary("onnx.Erf", "erf", erf)
+_unary("onnx.Sigmoid", "sigmoid", _sigmoid)
+_unary("onnx.Floor", "floor", np.floor)
+_unary("onnx.Ceil", "ceil", np.ceil)
+_unary("onnx.Round", "round", np.round)
+_unary("onnx.Sign", "sign", np.sign)
+_unary("onnx.Sin", "sin", np.sin)
+_unary("onnx.Cos", "cos", np.cos)
+_unary("onnx.Not akg.LogicalNot", "not", np.logical_not)
+elementwise("onnx.IsNaN akg.IsNan", lambda op, x: test("isnan", x), lambda op, x: np.isnan(x))
+elementwise("akg.IsInf", lambda op, x: test("isinf", x), lambda op, x: np.isinf(x))
+elementwise("akg.Square", lambda op, x: x * x, lambda op, x: x * x)
+
+# -- two operands, or any number of them
+_binary("onnx.Add akg.Add akg.TensorAdd", "add", np.add)
+_binary("onnx.Sub akg.Sub", "sub", np.subtract)
+_binary("onnx.Mul akg.Mul", "mul", np.multiply)
+_binary("akg.RealDiv", "div", np.true_divide)
+_binary("akg.Maximum", "max", np.maximum)
+_binary("akg.Minimum", "min", np.minimum)
+_binary("akg.Pow", "pow", np.power)
+_binary("onnx.And akg.LogicalAnd", "and", np.logical_and)
+_binary("onnx.Or akg.LogicalOr", "or", np.logical_or)
+_binary("onnx.Xor", "xor", np.logical_xor)
+_variadic("onnx.Max", "max", np.maximum)
+_variadic("onnx.Min", "min", np.minimum)
+_variadic("onnx.Sum akg.AddN", "add", np.add)
+_comparison("onnx.Equal akg.Equal", "equal", np.equal)
+_comparison("akg.NotEqual", "not_equal", np.not_equal)
+_comparison("onnx.Less akg.Less", "less", np.less)
+_comparison("onnx.LessOrEqual akg.LessEqual", "less_equal", np.less_equal)
+_comparison("onnx.Greater akg.Greater", "greater", np.greater)
+_comparison("onnx.GreaterOrEqual akg.GreaterEqual", "greater_equal", np.greater_equal)
+elementwise(
+    "onnx.Where akg.Select",
+    lambda op, c, a, b: select(c, a, b),
+    lambda op, c, a, b: np.asarray(np.where(c, a, b)),
+)
+elementwise(
+    "onnx.Mean",
+    lambda op, *x: reduce(lambda a, b: a + b, x) / len(x),
+    lambda op, *x: reduce(np.add, x) / len(x),
+    compound=True,
+)
+
+
+# -- activations
+_SELU = (1.67326319217681884765625, 1.05070102214813232421875)
+"""Alpha and gamma of the ONNX standard."""
+
+
+def _gelu(op: Operator, x: Term) -> Term:
+    if text(op, "approximate", "none") == "tanh":
+        return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    return 0.5 * x * (1 + apply("erf", x * math.sqrt(0.5)))
+
+
+def _gelu_meaning(op: Operator, x: np.ndarray) -> np.ndarray:
+    if text(op, "approximate", "none") == "tanh":
+        return np.asarray(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
+    return np.asarray(0.5 * x * (1 + erf(x / math.sqrt(2))))
+
+
+elementwise("onnx.Relu", lambda op, x: maximum(x, 0), lambda op, x: np.maximum(x, 0))
+elementwise("onnx.Gelu", _gelu, _gelu_meaning, compound=True)
+elementwise(
+    "onnx.LeakyRelu",
+    lambda op, x: select(compare("less", x, 0), x * real(op, "alpha", 0.01), x),
+    lambda op, x: np.where(x < 0, x * real(op, "alpha", 0.01), x),
+    compound=True,
+)
+elementwise(
+    "onnx.PRelu", lambda op, x, s: select(compare("less", x, 0), x * s, x), lambda op, x, s: np.where(x < 0, x * s, x)
+)
+elementwise(
+    "onnx.Elu",
+    lambda op, x: select(compare("less", x, 0), (exp(x) - 1) * real(op, "alpha", 1.0), x),
+    lambda op, x: np.where(x < 0, np.expm1(np.minimum(x, 0)) * real(op, "alpha", 1.0), x),
+    compound=True,
+)
+elementwise(
+    "onnx.Celu",
+    lambda op, x: maximum(x, 0) + minimum((exp(x / real(op, "alpha", 1.0)) - 1) * real(op, "alpha", 1.0), 0),
+    lambda op, x: np.maximum(x, 0) + np.minimum(real(op, "alpha", 1.0) * np.expm1(x / real(op, "alpha", 1.0)), 0),
+    compound=True,
+)
+
+
+def _selu(op: Operator, x: Term) -> Term:
+    alpha, gamma = real(op, "alpha", _SELU[0]), real(op, "gamma", _SELU[1])
+    return select(compare("greater", x, 0), x, (exp(x) - 1) * alpha) * gamma
+
+
+def _selu_meaning(op: Operator, x: np.ndarray) -> np.ndarray:
+    alpha, gamma = real(op, "alpha", _SELU[0]), real(op, "gamma", _SELU[1])
+    return np.asarray(gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))))
+
+
+elementwise("onnx.Selu", _selu, _selu_meaning, compound=True)
+elementwise(
+    "onnx.ThresholdedRelu",
+    lambda op, x: select(compare("greater", x, real(op, "alpha", 1.0)), x, 0),
+    lambda op, x: np.where(x > real(op, "alpha", 1.0), x, 0),
+)
+elementwise(
+    "onnx.HardSigmoid",
+    lambda op, x: maximum(minimum(x * real(op, "alpha", 0.2) + real(op, "beta", 0.5), 1), 0),
+    lambda op, x: np.clip(x * real(op, "alpha", 0.2) + real(op, "beta", 0.5), 0, 1),
+    compound=True,
+)
+elementwise(
+    "onnx.HardSwish",
+    lambda op, x: x * maximum(minimum(x / 6 + 0.5, 1), 0),
+    lambda op, x: x * np.clip(x / 6 + 0.5, 0, 1),
+    compound=True,
+)
+elementwise("onnx.Softplus", lambda op, x: _softplus(x), lambda op, x: np.logaddexp(0, x), compound=True)
+elementwise("onnx.Softsign", lambda op, x: x / (absolute(x) + 1), lambda op, x: x / (1 + np.abs(x)), compound=True)
+elementwise(
+    "onnx.Mish",
+    lambda op, x: x * tanh(_softplus(x)),
+    lambda op, x: x * np.tanh(np.logaddexp(0, x)),
+    compound=True,
+)
+elementwise(
+    "onnx.Swish",
+    lambda op, x: x * sigmoid(x * real(op, "alpha", 1.0)),
+    lambda op, x: x * _sigmoid(x * real(op, "alpha", 1.0)),
+    compound=True,
+)
+
+
+def _shrink(op: Operator, x: Term) -> Term:
+    edge, bias = real(op, "lambd", 0.5), real(op, "bias", 0.0)
+    return select(compare("less", x, -edge), x + bias, select(compare("greater", x, edge), x - bias, 0))
+
+
+def _shrink_meaning(op: Operator, x: np.ndarray) -> np.ndarray:
+    edge, bias = real(op, "lambd", 0.5), real(op, "bias", 0.0)
+    return np.where(x < -edge, x + bias, np.where(x > edge, x - bias, 0))
+
+
+elementwise("onnx.Shrink", _shrink, _shrink_meaning, compound=True)
+
+# -- trigonometry that the scalar functions can express
+elementwise("onnx.Tan", lambda op, x: apply("sin", x) / apply("cos", x), lambda op, x: np.tan(x), compound=True)
+elementwise("onnx.Sinh", lambda op, x: (exp(x) - exp(-x)) * 0.5, lambda op, x: np.sinh(x), compound=True)
+elementwise("onnx.Cosh", lambda op, x: (exp(x) + exp(-x)) * 0.5, lambda op, x: np.cosh(x), compound=True)
+elementwise(
+    "onnx.Asinh",
+    lambda op, x: apply("sign", x) * log(absolute(x) + sqrt(x * x + 1)),
+    lambda op, x: np.arcsinh(x),
+    compound=True,
+)
+elementwise("onnx.Acosh", lambda op, x: log(x + sqrt(x * x - 1)), lambda op, x: np.arccosh(x), compound=True)
+elementwise("onnx.Atanh", lambda op, x: log((1 + x) / (1 - x)) * 0.5, lambda op, x: np.arctanh(x), compound=True)
+
+
+# -- operators whose meaning depends on element types and attributes
+def _divide(op: Operator, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Integers are divided toward zero."""
+    return np.asarray(np.trunc(a / b).astype(a.dtype) if a.dtype.kind in "iu" else a / b)
+
+
+elementwise("onnx.Div", lambda op, a, b: a / b, _divide)
+
+
+def _power(op: Operator, base: Term, exponent: Term) -> Term:
+    """The result has the base's type; an integer to a real power is computed in reals."""
+    kind = exponent.dtype if "float" in exponent.dtype and "float" not in base.dtype else base.dtype
+    if (exponent.scalar == number(2, exponent.dtype).scalar) and kind == base.dtype:
+        return base * base
+    return cast(apply("pow", cast(base, kind), cast(exponent, kind)), base.dtype)
+
+
+elementwise("onnx.Pow", _power, lambda op, a, b: np.power(a, b.astype(np.result_type(a, b))).astype(a.dtype))
+
+
+def _modulo(op: Operator, a: Term, b: Term) -> Term:
+    """`mod` has the divisor's sign, as Python's %; with `fmod` the result has the dividend's."""
+    if not integer(op, "fmod", 0):
+        return apply("mod", a, b)
+    return apply("sign", a) * apply("mod", absolute(a), absolute(b))
+
+
+elementwise("onnx.Mod", _modulo, lambda op, a, b: np.fmod(a, b) if integer(op, "fmod", 0) else np.mod(a, b))
+
+
+def _isinf(op: Operator, x: Term) -> Term:
+    positive, negative = integer(op, "detect_positive", 1), integer(op, "detect_negative", 1)
+    if positive and negative:
+        return test("isinf", x)
+    if not positive and not negative:
+        return number(False, "bool")
+    return compare("equal", x, math.inf if positive else -math.inf)
+
+
+def _isinf_meaning(op: Operator, x: np.ndarray) -> np.ndarray:
+    positive, negative = integer(op, "detect_positive", 1), integer(op, "detect_negative", 1)
+    return np.asarray((np.isposinf(x) & bool(positive)) | (np.isneginf(x) & bool(negative)))
+
+
+elementwise("onnx.IsInf", _isinf, _isinf_meaning)
+
+
+def _numpy_type(dtype: str, like: np.ndarray) -> np.dtype:
+    """The type a cast produces; a reference in float64 keeps its floats in float64."""
+    exact = like.dtype == np.float64 or like.dtype.kind != "f"
+    return np.dtype("float64" if "float" in dtype and exact else dtype)
+
+
+def _cast_target(op: Operator) -> str:
+    import onnx
+
+    if op.dialect == "akg":
+        return text(op, "dst_type", "")
+    name: str = onnx.TensorProto.DataType.Name(integer(op, "to", 1)).lower()
+    return {"float": "float32", "double": "float64"}.get(name, name)
+
+
+def _cast_lower(op: Operator, build: Builder) -> None:
+    """The output's declared type says what to convert to, in both dialects."""
+    space = box(build.shape(op.outputs[0]))
+    value = build.read(op.inputs[0], space.written)
+    build.emit(op.outputs[0], space, cast(value, build.dtype(op.outputs[0])))
+
+
+@operator("onnx.Cast", "akg.Cast", meaning=lambda op, x: [x[0].astype(_numpy_type(_cast_target(op), x[0]))])
+def cast_type(op: Operator, build: Builder) -> None:
+    _cast_lower(op, build)
+
+
+@operator("onnx.CastLike", meaning=lambda op, x: [x[0].astype(x[1].dtype)])
+def cast_like(op: Operator, build: Builder) -> None:
+    _cast_lower(op, build)
+
+
+def _clip_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    low = x[1] if present(op, 1) else op.attributes.get("min", -np.inf)
+    high = x[2] if present(op, 2) else op.attributes.get("max", np.inf)
+    return [np.minimum(np.maximum(x[0], low), high).astype(x[0].dtype)]
+
+
+@operator("onnx.Clip", meaning=_clip_meaning)
+def clip(op: Operator, build: Builder) -> None:
+    """Bounds are attributes before opset 11, inputs since; either may be absent."""
+    shape = build.shape(op.outputs[0])
+    space = box(shape)
+    value = build.read(op.inputs[0], space.written)
+    for at, (name, function) in enumerate((("min", "max"), ("max", "min")), start=1):
+        if present(op, at):
+            value = apply(function, value, build.broadcast(op.inputs[at], space.written, shape))
+        elif name in op.attributes:
+            value = apply(function, value, real(op, name, 0.0))
+    build.emit(op.outputs[0], space, value)
+
+
+@operator("onnx.Dropout", meaning=lambda op, x: [x[0]])
+def dropout(op: Operator, build: Builder) -> None:
+    """The identity outside training; the mask is all true."""
+    if present(op, 2) and (training := build.value(op.inputs[2])) is not None and training.any():
+        raise Unsupported("tensor", f"operator {op.name}", "drops at random", "export the model for inference")
+    space = box(build.shape(op.outputs[0]))
+    build.emit(op.outputs[0], space, build.read(op.inputs[0], space.written))
+    if len(op.outputs) > 1 and op.outputs[1]:
+        build.emit(op.outputs[1], space, number(True, "bool"))

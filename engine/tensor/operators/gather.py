@@ -1,0 +1,139 @@
+"""Reads whose place depends on an index tensor.
+
+Index tables of the file that turn out affine (position ids, masks' row numbers) become plain index arithmetic; other
+indices are indirect reads with known bounds.  Negative runtime indices are wrapped by a statement of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.graph.nodes import Operator
+from engine.tensor.build import Builder, box, wrap
+from engine.tensor.index import Element, Index
+from engine.tensor.operators.attributes import axis_of, integer
+from engine.tensor.operators.registry import operator
+from engine.tensor.terms import cast, compare, position, select
+
+
+def looked_up(build: Builder, indices: str, at: Sequence[Index], size: int) -> Index:
+    """The number found at `at` of an index tensor, for an axis of `size`; wrapped to 0 .. size-1."""
+    known = build.value(indices)
+    if known is not None:
+        affine = affine_table(np.where(known < 0, known + size, known).astype(np.int64), at)
+        if affine is not None:
+            return affine
+    source = build.wrapped(indices, size)
+    low, high = (int(known.min()), int(known.max())) if known is not None and source == indices else (0, size - 1)
+    return Index.of(Element(source, tuple(at), max(low, 0), min(high, size - 1)))
+
+
+def affine_table(table: np.ndarray, at: Sequence[Index]) -> Index | None:
+    """`table[at]` as `base + sum(step * at)` where the table is such a sum, else None.
+
+    Along an axis with a fixed place only that place counts.
+    """
+    for axis, place in enumerate(at):
+        if not place.terms:
+            table = np.take(table, [place.constant], axis)
+    base = int(table.flat[0])
+    index, predicted = Index((), base), np.full(table.shape, base)
+    for axis, size in enumerate(table.shape):
+        if size > 1:
+            one = tuple(1 if a == axis else 0 for a in range(table.ndim))
+            step = int(table[one]) - base
+            predicted = predicted + step * np.arange(size).reshape([-1 if a == axis else 1 for a in range(table.ndim)])
+            index = index + at[axis] * step
+    return index if np.array_equal(predicted, table) else None
+
+
+def _take(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    return [np.take(x[0], x[1], axis=integer(op, "axis", 0))]
+
+
+@operator("onnx.Gather", "akg.Gather", meaning=_take)
+def gather(op: Operator, build: Builder) -> None:
+    """result[a.., q.., b..] = data[a.., indices[q..], b..]"""
+    data, indices = op.inputs[:2]
+    shape, inner = build.shape(data), len(build.shape(indices))
+    axis = axis_of(op, integer(op, "axis", 0), len(shape))
+    space = box(build.shape(op.outputs[0]))
+    w = space.written
+    place = looked_up(build, indices, w[axis : axis + inner], shape[axis])
+    build.emit(op.outputs[0], space, build.read(data, (*w[:axis], place, *w[axis + inner :])))
+
+
+def _gather_nd(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    batch = integer(op, "batch_dims", 0)
+    grids = np.indices(x[1].shape[:-1])[:batch]
+    return [x[0][(*grids, *np.moveaxis(x[1], -1, 0))]]
+
+
+@operator("onnx.GatherND", meaning=_gather_nd)
+def gather_nd(op: Operator, build: Builder) -> None:
+    """The last axis of `indices` holds a place in the axes of `data` after the batch axes."""
+    data, indices = op.inputs[:2]
+    batch = integer(op, "batch_dims", 0)
+    shape, table = build.shape(data), build.shape(indices)
+    space = box(build.shape(op.outputs[0]))
+    outer = space.written[: len(table) - 1]
+    places = []
+    for part in range(table[-1]):
+        source, at = _component(build, indices, part, shape[batch + part])
+        places.append(looked_up(build, source, (*outer, at), shape[batch + part]))
+    rest = space.written[len(table) - 1 :]
+    build.emit(op.outputs[0], space, build.read(data, (*outer[:batch], *places, *rest)))
+
+
+def _component(build: Builder, indices: str, part: int, size: int) -> tuple[str, Index]:
+    """One coordinate of an index tensor: itself, or a wrapped copy where it may be negative at run time.
+
+    Each coordinate has its own axis size, so each gets an array of its own.
+    """
+    shape = build.shape(indices)
+    if shape[-1] == 1 or build.value(indices) is not None:
+        return indices, Index((), part)
+    target = build.temporary(indices, f"wrapped{part}", (*shape[:-1], 1), build.dtype(indices))
+    space = box((*shape[:-1], 1))
+    value = build.read(indices, (*space.written[:-1], Index((), part)))
+    build.emit(target, space, wrap(value, size), because="negative indices count from the end")
+    return target, Index()
+
+
+@operator("onnx.GatherElements", meaning=lambda op, x: [np.take_along_axis(x[0], x[1], integer(op, "axis", 0))])
+def gather_elements(op: Operator, build: Builder) -> None:
+    """result[p] = data[p with its `axis` replaced by indices[p]]"""
+    data, indices = op.inputs[:2]
+    shape = build.shape(data)
+    axis = axis_of(op, integer(op, "axis", 0), len(shape))
+    space = box(build.shape(op.outputs[0]))
+    place = looked_up(build, indices, space.written, shape[axis])
+    build.emit(op.outputs[0], space, build.read(data, [place if a == axis else i for a, i in enumerate(space.written)]))
+
+
+def _one_hot(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    axis = integer(op, "axis", -1)
+    if op.dialect == "akg":
+        depth, on, off = integer(op, "depth", 1), x[1].reshape(()), x[2].reshape(())
+    else:
+        depth, (off, on) = int(x[1].item()), x[2]
+    places = np.arange(depth) == np.expand_dims(np.where(x[0] < 0, x[0] + depth, x[0]), -1)
+    return [np.moveaxis(np.where(places, on, off), -1, axis)]
+
+
+@operator("onnx.OneHot", "akg.OneHot", meaning=_one_hot)
+def one_hot(op: Operator, build: Builder) -> None:
+    """ONNX gives [off, on] as one tensor, AKG two scalars; indices out of range give `off` everywhere."""
+    shape = build.shape(op.outputs[0])
+    axis = axis_of(op, integer(op, "axis", -1), len(shape))
+    space = box(shape)
+    outer = [index for at, index in enumerate(space.written) if at != axis]
+    wanted = wrap(cast(build.read(op.inputs[0], outer), "int64"), shape[axis])
+    if op.dialect == "akg":
+        on, off = (build.broadcast(name, (), ()) for name in op.inputs[1:3])
+    else:
+        off, on = (build.read(op.inputs[2], [Index((), at)]) for at in (0, 1))
+    here = compare("equal", wanted, position(space.written[axis]))
+    build.emit(op.outputs[0], space, select(here, on, off))

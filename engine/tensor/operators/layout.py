@@ -1,0 +1,285 @@
+"""Operators that move data and change no value: statements whose expression is one access."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.errors import BadInput, Unsupported
+from engine.graph.nodes import Operator
+from engine.tensor.build import Box, Builder, box
+from engine.tensor.index import Index, delinearize, linear
+from engine.tensor.nodes import Access, Guard, Literal
+from engine.tensor.operators.attributes import axes_of, axis_of, given, integer, integers, parameter, present, text
+from engine.tensor.operators.registry import Meaning, operator
+from engine.tensor.terms import Term, number
+
+
+def _reshaped(op: Operator, build: Builder) -> None:
+    """The same elements in the same row-major order, in the declared shape."""
+    source, target = op.inputs[0], op.outputs[0]
+    before, after = build.shape(source), build.shape(target)
+    if np.prod(before) != np.prod(after):
+        raise BadInput("tensor", f"operator {op.name}", f"{list(before)} has other elements than {list(after)}")
+    build.layout(source, target, lambda b: delinearize(linear(b.written, after), before, b.extents))
+
+
+def _reshape_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    """ONNX takes the shape as an input, AKG as an attribute; 0 keeps an axis, -1 is what is left."""
+    shape = list(given(op, x, "shape", 1) or ())
+    if not integer(op, "allowzero", 0):
+        shape = [x[0].shape[at] if size == 0 else size for at, size in enumerate(shape)]
+    return [x[0].reshape(shape)]
+
+
+def _flatten_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    axis = integer(op, "axis", 1)
+    axis = axis + x[0].ndim if axis < 0 else axis
+    return [x[0].reshape(int(np.prod(x[0].shape[:axis])), -1)]
+
+
+def _squeeze_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    axes = given(op, x, "axes", 1)
+    return [np.squeeze(x[0], axis=axes)]
+
+
+def _unsqueeze_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    return [np.expand_dims(x[0], given(op, x, "axes", 1) or ())]
+
+
+_RESHAPES: dict[str, Meaning] = {
+    "onnx.Reshape": _reshape_meaning,
+    "akg.Reshape": _reshape_meaning,
+    "onnx.Flatten": _flatten_meaning,
+    "onnx.Squeeze": _squeeze_meaning,
+    "onnx.Unsqueeze": _unsqueeze_meaning,
+    "onnx.Identity": lambda op, x: [x[0]],
+}
+for _name, _meaning in _RESHAPES.items():
+    operator(_name, meaning=_meaning)(_reshaped)
+
+
+@operator("onnx.Transpose", "akg.Transpose", meaning=lambda op, x: [np.transpose(x[0], integers(op, "perm"))])
+def transpose(op: Operator, build: Builder) -> None:
+    """Axis `a` of the result is axis `perm[a]` of the operand; by default the order is reversed."""
+    rank = len(build.shape(op.inputs[0]))
+    perm = integers(op, "perm") or tuple(reversed(range(rank)))
+    if sorted(perm) != list(range(rank)):
+        raise BadInput("tensor", f"operator {op.name}", f"perm {list(perm)} does not permute {rank} axes")
+
+    def indices(b: Box) -> list[Index]:
+        return [b.written[perm.index(axis)] for axis in range(rank)]
+
+    build.layout(op.inputs[0], op.outputs[0], indices)
+
+
+def _expand_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    shape = given(op, x, "shape", 1) or ()
+    return [np.broadcast_to(x[0], np.broadcast_shapes(x[0].shape, shape))]
+
+
+@operator("onnx.Expand", "akg.BroadcastTo", meaning=_expand_meaning)
+def expand(op: Operator, build: Builder) -> None:
+    shape = build.shape(op.outputs[0])
+    space = box(shape)
+    build.emit(op.outputs[0], space, build.broadcast(op.inputs[0], space.written, shape))
+
+
+def _slices(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    """NumPy's slices, with bounds clamped as ONNX says."""
+    starts, ends = given(op, x, "starts", 1) or (), given(op, x, "ends", 2) or ()
+    axes, steps = given(op, x, "axes", 3) or range(len(starts)), given(op, x, "steps", 4) or (1,) * len(starts)
+    cut = [slice(None)] * x[0].ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        end_or_all = None if step < 0 and end < -x[0].shape[axis] else end
+        cut[axis] = slice(start, end_or_all, step)
+    return [x[0][tuple(cut)]]
+
+
+@operator("onnx.Slice", meaning=_slices)
+def slice_(op: Operator, build: Builder) -> None:
+    """Starts, ends, axes and steps are attributes before opset 10, inputs since."""
+    shape = build.shape(op.inputs[0])
+    starts, ends = parameter(op, build, "starts", 1) or (), parameter(op, build, "ends", 2) or ()
+    axes = parameter(op, build, "axes", 3) or tuple(range(len(starts)))
+    steps = parameter(op, build, "steps", 4) or (1,) * len(starts)
+    first, stride = [0] * len(shape), [1] * len(shape)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        at = axis_of(op, axis, len(shape))
+        first[at], _, stride[at] = slice(start, end, step).indices(shape[at])
+    build.layout(
+        op.inputs[0], op.outputs[0], lambda b: [i * s + f for i, s, f in zip(b.written, stride, first, strict=True)]
+    )  # fmt: skip
+
+
+def _split_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    axis, sizes = integer(op, "axis", 0), given(op, x, "split", 1)
+    count = len(op.outputs)
+    part = -(-x[0].shape[axis] // count)
+    cuts = np.cumsum(sizes)[:-1] if sizes else [part * at for at in range(1, count)]
+    return np.split(x[0], cuts, axis)
+
+
+@operator("onnx.Split", meaning=_split_meaning)
+def split(op: Operator, build: Builder) -> None:
+    """Each part starts where the one before ends; their declared shapes say how long they are."""
+    axis = axis_of(op, integer(op, "axis", 0), len(build.shape(op.inputs[0])))
+    start = 0
+    for target in filter(None, op.outputs):
+        space = box(build.shape(target))
+        build.emit(target, space, build.read(op.inputs[0], _shifted(space.written, axis, start)))
+        start += build.shape(target)[axis]
+
+
+def _shifted(indices: Sequence[Index], axis: int, by: int) -> list[Index]:
+    return [index + by if at == axis else index for at, index in enumerate(indices)]
+
+
+@operator("onnx.Concat", "akg.Concat", meaning=lambda op, x: [np.concatenate(x, axis=integer(op, "axis", 0))])
+def concat(op: Operator, build: Builder) -> None:
+    """One statement for each operand, writing its part of the result."""
+    target = op.outputs[0]
+    axis = axis_of(op, integer(op, "axis", 0), len(build.shape(target)))
+    start = 0
+    for source in op.inputs:
+        space = box(build.shape(source))
+        at = _shifted(space.written, axis, start)
+        whole = len(op.inputs) == 1
+        build.emit(target, space, build.read(source, space.written), at=at, covers=whole, because=f"from {start}")
+        start += build.shape(source)[axis]
+
+
+@operator("onnx.Tile", meaning=lambda op, x: [np.tile(x[0], x[1])])
+def tile(op: Operator, build: Builder) -> None:
+    sizes = build.shape(op.inputs[0])
+    build.layout(
+        op.inputs[0], op.outputs[0], lambda b: [i.mod(n, b.extents) for i, n in zip(b.written, sizes, strict=True)]
+    )  # fmt: skip
+
+
+@operator("onnx.DepthToSpace", meaning=lambda op, x: [_depth_to_space(op, x[0])])
+def depth_to_space(op: Operator, build: Builder) -> None:
+    """Channels become blocks of pixels: DCR takes the block from the outer part of the channels, CRD from the inner."""
+    size = integer(op, "blocksize", 1)
+    channels = build.shape(op.outputs[0])[1]
+
+    def indices(b: Box) -> list[Index]:
+        n, c, y, x = b.written
+        block = y.mod(size, b.extents) * size + x.mod(size, b.extents)
+        crd = text(op, "mode", "DCR") == "CRD"
+        channel = c * (size * size) + block if crd else block * channels + c
+        return [n, channel, y.floordiv(size, b.extents), x.floordiv(size, b.extents)]
+
+    build.layout(op.inputs[0], op.outputs[0], indices)
+
+
+def _depth_to_space(op: Operator, x: np.ndarray) -> np.ndarray:
+    size = integer(op, "blocksize", 1)
+    n, c, h, w = x.shape
+    if text(op, "mode", "DCR") == "CRD":
+        moved = x.reshape(n, c // size**2, size, size, h, w).transpose(0, 1, 4, 2, 5, 3)
+    else:
+        moved = x.reshape(n, size, size, c // size**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    return moved.reshape(n, c // size**2, h * size, w * size)
+
+
+def _space_to_depth(op: Operator, x: np.ndarray) -> np.ndarray:
+    size = integer(op, "blocksize", 1)
+    n, c, h, w = x.shape
+    moved = x.reshape(n, c, h // size, size, w // size, size).transpose(0, 3, 5, 1, 2, 4)
+    return moved.reshape(n, c * size**2, h // size, w // size)
+
+
+@operator("onnx.SpaceToDepth", meaning=lambda op, x: [_space_to_depth(op, x[0])])
+def space_to_depth(op: Operator, build: Builder) -> None:
+    size, channels = integer(op, "blocksize", 1), build.shape(op.inputs[0])[1]
+
+    def indices(b: Box) -> list[Index]:
+        n, c, y, x = b.written
+        block = c.floordiv(channels, b.extents)
+        row, column = block.floordiv(size, b.extents), block.mod(size, b.extents)
+        return [n, c.mod(channels, b.extents), y * size + row, x * size + column]
+
+    build.layout(op.inputs[0], op.outputs[0], indices)
+
+
+def padded(build: Builder, source: str, indices: Sequence[Index], space: Box, otherwise: float) -> Term:
+    """An element that may lie outside the tensor, where its value is `otherwise`."""
+    guards = []
+    for index, size in zip(indices, build.shape(source), strict=True):
+        low, high = index.bounds(space.extents)
+        guards += [Guard(index)] if low < 0 else []
+        guards += [Guard(index * -1 + (size - 1))] if high >= size else []
+    dtype = build.dtype(source)
+    filler = number(otherwise, dtype).scalar
+    assert isinstance(filler, Literal)
+    return Term(Access(source, tuple(indices), tuple(guards), filler if guards else None), dtype)
+
+
+def _pad_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    pads = given(op, x, "pads", 1) or ()
+    axes = given(op, x, "axes", 3) or tuple(range(x[0].ndim))
+    value = x[2].item() if present(op, 2) else op.attributes.get("value", 0)
+    widths = [(0, 0)] * x[0].ndim
+    for at, axis in enumerate(axes):
+        widths[axis] = (pads[at], pads[at + len(axes)])
+    return [np.pad(x[0], widths, constant_values=value)]
+
+
+@operator("onnx.Pad", meaning=_pad_meaning)
+def pad(op: Operator, build: Builder) -> None:
+    """Constant padding; negative pads cut."""
+    if text(op, "mode", "constant") != "constant":
+        reason = f"pads in mode {text(op, 'mode', '')}"
+        raise Unsupported("tensor", f"operator {op.name}", reason, "constant mode is compiled")
+    source, rank = op.inputs[0], len(build.shape(op.inputs[0]))
+    pads = parameter(op, build, "pads", 1) or ()
+    axes = axes_of(op, parameter(op, build, "axes", 3) or range(rank), rank)
+    before = {axis: pads[at] for at, axis in enumerate(axes)}
+    otherwise = op.attributes.get("value", 0.0)
+    if present(op, 2):
+        constant = build.value(op.inputs[2])
+        if constant is None:
+            raise Unsupported("tensor", f"operator {op.name}", "its padding value depends on the data")
+        otherwise = constant.item()
+    assert isinstance(otherwise, int | float)
+    space = box(build.shape(op.outputs[0]))
+    indices = [index - before.get(axis, 0) for axis, index in enumerate(space.written)]
+    build.emit(op.outputs[0], space, padded(build, source, indices, space, otherwise))
+
+
+def _pad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    widths = list(zip(integers(op, "head") or (), integers(op, "tail") or (), strict=True))
+    return [np.pad(x[0], widths, constant_values=op.attributes.get("pad_val", 0))]
+
+
+@operator("akg.PadAkg", meaning=_pad_akg)
+def pad_akg(op: Operator, build: Builder) -> None:
+    space = box(build.shape(op.outputs[0]))
+    head = integers(op, "head") or (0,) * len(space.written)
+    value = op.attributes.get("pad_val", 0)
+    indices = [index - start for index, start in zip(space.written, head, strict=True)]
+    assert isinstance(value, int | float)
+    build.emit(op.outputs[0], space, padded(build, op.inputs[0], indices, space, value))
+
+
+def _unpad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    tail = integers(op, "tail") or ()
+    return [x[0][tuple(slice(0, size - cut) for size, cut in zip(x[0].shape, tail, strict=True))]]
+
+
+@operator("akg.UnPadAkg", meaning=_unpad_akg)
+def unpad_akg(op: Operator, build: Builder) -> None:
+    build.layout(op.inputs[0], op.outputs[0], lambda b: b.written)
+
+
+@operator("akg.InplaceAssign", meaning=lambda op, x: [x[2] if len(x) > 2 else x[1]])
+def inplace_assign(op: Operator, build: Builder) -> None:
+    """The node's own output is input 2; the write into input 0 is an update of the graph, placed last."""
+    build.layout(op.inputs[2] if len(op.inputs) > 2 else op.inputs[1], op.outputs[0], lambda b: b.written)
+
+
+@operator("akg.Assign", meaning=lambda op, x: [x[1]])
+def assign(op: Operator, build: Builder) -> None:
+    build.layout(op.inputs[1], op.outputs[0], lambda b: b.written)

@@ -1,0 +1,179 @@
+"""Softmax and the normalisations: reductions over rows whose result every element of the row reads.
+
+Temporaries of half-precision operators are kept in float32 and the result is rounded once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.graph.nodes import Operator
+from engine.tensor.build import Builder, box, over
+from engine.tensor.operators.attributes import axis_of, integer, present, real
+from engine.tensor.operators.reductions import keepdims, reduced
+from engine.tensor.operators.registry import operator
+from engine.tensor.terms import NARROW, apply, exp, log, wide
+
+
+def _wide_type(dtype: str) -> str:
+    return "float32" if dtype in NARROW else dtype
+
+
+def _softmax_axes(op: Operator, rank: int) -> tuple[int, ...]:
+    """One axis since opset 13; before, everything from the axis (default 1) on."""
+    if op.opset >= 13:
+        return (axis_of(op, integer(op, "axis", -1), rank),)
+    return tuple(range(axis_of(op, integer(op, "axis", 1), rank), rank))
+
+
+def _softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    axes = _softmax_axes(op, x[0].ndim)
+    e = np.exp(x[0] - x[0].max(axis=axes, keepdims=True))
+    return [e / e.sum(axis=axes, keepdims=True)]
+
+
+@operator("onnx.Softmax", meaning=_softmax)
+def softmax(op: Operator, build: Builder) -> None:
+    """Row maximum, exponentials of the differences, row sum, quotient."""
+    source, target = op.inputs[0], op.outputs[0]
+    shape, kind = build.shape(source), _wide_type(build.dtype(source))
+    axes = _softmax_axes(op, len(shape))
+    kept = keepdims(shape, axes)
+    top = build.temporary(target, "max", kept, build.dtype(source))
+    reduced(build, "max", source, axes, top, lambda x: x, because="row maximum")
+    power = build.temporary(target, "exp", shape, kind)
+    space = box(shape)
+    difference = wide(build.read(source, space.written)) - wide(build.broadcast(top, space.written, shape))
+    build.emit(power, space, exp(difference), because="exponentials, none above 1")
+    total = build.temporary(target, "sum", kept, kind)
+    reduced(build, "sum", power, axes, total, lambda x: x, because="row sum")
+    quotient = build.read(power, space.written) / build.broadcast(total, space.written, shape)
+    build.emit(target, space, quotient, because="quotient")
+
+
+def _log_softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    axes = _softmax_axes(op, x[0].ndim)
+    shifted = x[0] - x[0].max(axis=axes, keepdims=True)
+    return [shifted - np.log(np.exp(shifted).sum(axis=axes, keepdims=True))]
+
+
+@operator("onnx.LogSoftmax", meaning=_log_softmax)
+def log_softmax(op: Operator, build: Builder) -> None:
+    source, target = op.inputs[0], op.outputs[0]
+    shape, kind = build.shape(source), _wide_type(build.dtype(source))
+    axes = _softmax_axes(op, len(shape))
+    kept = keepdims(shape, axes)
+    top = build.temporary(target, "max", kept, build.dtype(source))
+    reduced(build, "max", source, axes, top, lambda x: x, because="row maximum")
+    total = build.temporary(target, "sum", kept, kind)
+    rows = over(shape, axes)
+    difference = wide(build.read(source, rows.point)) - wide(build.read(top, rows.written))
+    build.emit(total, rows, exp(difference), reduction="sum", because="sum of exponentials")
+    space = box(shape)
+    shifted = wide(build.read(source, space.written)) - wide(build.broadcast(top, space.written, shape))
+    build.emit(target, space, shifted - log(build.broadcast(total, space.written, shape)))
+
+
+def _layer_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    axes = tuple(range(axis_of(op, integer(op, "axis", -1), x[0].ndim), x[0].ndim))
+    mean = x[0].mean(axis=axes, keepdims=True)
+    deviation = 1 / np.sqrt(((x[0] - mean) ** 2).mean(axis=axes, keepdims=True) + real(op, "epsilon", 1e-5))
+    result = (x[0] - mean) * deviation * x[1]
+    return [result + x[2] if present(op, 2) else result, mean, deviation]
+
+
+@operator("onnx.LayerNormalization", meaning=_layer_norm)
+def layer_normalization(op: Operator, build: Builder) -> None:
+    """Two passes over the row, which is exact where the mean is large: the mean, then the squares around it."""
+    source, target = op.inputs[0], op.outputs[0]
+    shape = build.shape(source)
+    axes = tuple(range(axis_of(op, integer(op, "axis", -1), len(shape)), len(shape)))
+    mean, deviation = _moments(op, build, source, axes)
+    space = box(shape)
+    centred = wide(build.read(source, space.written)) - build.broadcast(mean, space.written, shape)
+    value = centred * build.broadcast(deviation, space.written, shape)
+    value = value * wide(build.broadcast(op.inputs[1], space.written, shape))
+    if present(op, 2):
+        value = value + wide(build.broadcast(op.inputs[2], space.written, shape))
+    build.emit(target, space, value, because="normalised, scaled and shifted")
+
+
+def _moments(op: Operator, build: Builder, source: str, axes: tuple[int, ...]) -> tuple[str, str]:
+    """Append the mean and the reciprocal standard deviation of each row; named as the optional outputs if wanted."""
+    target, shape = op.outputs[0], build.shape(source)
+    kind, kept = _wide_type(build.dtype(source)), keepdims(shape, axes)
+    count = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
+    wanted = (*op.outputs[1:3], "", "")
+    mean = wanted[0] or build.temporary(target, "mean", kept, kind)
+    deviation = wanted[1] or build.temporary(target, "deviation", kept, kind)
+    per_row = box(kept)
+    total = build.temporary(target, "sum", kept, kind)
+    reduced(build, "sum", source, axes, total, wide, because="row sum")
+    build.emit(mean, per_row, build.read(total, per_row.written) / count, because="mean")
+    squares = build.temporary(target, "squares", kept, kind)
+    rows = over(shape, axes)
+    centred = wide(build.read(source, rows.point)) - wide(build.read(mean, rows.written))
+    build.emit(squares, rows, centred * centred, reduction="sum", because="sum of squares around the mean")
+    variance = build.read(squares, per_row.written) / count
+    value = apply("rsqrt", variance + real(op, "epsilon", 1e-5))
+    build.emit(deviation, per_row, value, because="reciprocal standard deviation")
+    return mean, deviation
+
+
+def _rms_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    axes = tuple(range(axis_of(op, integer(op, "axis", -1), x[0].ndim), x[0].ndim))
+    mean = np.mean(x[0] * x[0], axis=axes, keepdims=True)
+    return [x[0] / np.sqrt(mean + real(op, "epsilon", 1e-5)) * x[1]]
+
+
+@operator("onnx.RMSNormalization", meaning=_rms_norm)
+def rms_normalization(op: Operator, build: Builder) -> None:
+    source, target = op.inputs[0], op.outputs[0]
+    shape = build.shape(source)
+    axes = tuple(range(axis_of(op, integer(op, "axis", -1), len(shape)), len(shape)))
+    kind, kept = _wide_type(build.dtype(source)), keepdims(shape, axes)
+    count = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
+    squares = build.temporary(target, "squares", kept, kind)
+    reduced(build, "sum", source, axes, squares, lambda x: wide(x) * wide(x), because="sum of squares")
+    scale = build.temporary(target, "scale", kept, kind)
+    per_row = box(kept)
+    mean = build.read(squares, per_row.written) / count
+    build.emit(scale, per_row, apply("rsqrt", mean + real(op, "epsilon", 1e-5)), because="reciprocal root mean square")
+    space = box(shape)
+    value = wide(build.read(source, space.written)) * build.broadcast(scale, space.written, shape)
+    build.emit(target, space, value * wide(build.broadcast(op.inputs[1], space.written, shape)))
+
+
+def _batch_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    scale, bias, mean, variance = (v.reshape(-1, *[1] * (x[0].ndim - 2)) for v in x[1:5])
+    return [(x[0] - mean) / np.sqrt(variance + real(op, "epsilon", 1e-5)) * scale + bias]
+
+
+@operator("onnx.BatchNormalization", meaning=_batch_norm)
+def batch_normalization(op: Operator, build: Builder) -> None:
+    """The inference form: statistics are operands, one for each channel."""
+    target = op.outputs[0]
+    space = box(build.shape(target))
+    channel = [space.written[1]]
+    scale, bias, mean, variance = (wide(build.read(name, channel)) for name in op.inputs[1:5])
+    factor = apply("rsqrt", variance + real(op, "epsilon", 1e-5)) * scale
+    build.emit(target, space, (wide(build.read(op.inputs[0], space.written)) - mean) * factor + bias)
+
+
+def _instance_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    axes = tuple(range(2, x[0].ndim))
+    scale, bias = (v.reshape(-1, *[1] * (x[0].ndim - 2)) for v in x[1:3])
+    mean, variance = x[0].mean(axis=axes, keepdims=True), x[0].var(axis=axes, keepdims=True)
+    return [(x[0] - mean) / np.sqrt(variance + real(op, "epsilon", 1e-5)) * scale + bias]
+
+
+@operator("onnx.InstanceNormalization", meaning=_instance_norm)
+def instance_normalization(op: Operator, build: Builder) -> None:
+    """Each channel of each image is a row."""
+    source, target = op.inputs[0], op.outputs[0]
+    shape = build.shape(source)
+    mean, deviation = _moments(op, build, source, tuple(range(2, len(shape))))
+    space = box(shape)
+    scale, bias = (wide(build.read(name, [space.written[1]])) for name in op.inputs[1:3])
+    centred = wide(build.read(source, space.written)) - build.broadcast(mean, space.written, shape)
+    build.emit(target, space, centred * build.broadcast(deviation, space.written, shape) * scale + bias)

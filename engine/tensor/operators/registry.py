@@ -1,0 +1,47 @@
+"""The table of operators: for each, how it is lowered to statements, and what it means, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.graph.nodes import Operator
+from engine.tensor.build import Builder
+
+Lowering = Callable[[Operator, Builder], None]
+Meaning = Callable[[Operator, list[np.ndarray]], Sequence[np.ndarray]]
+"""Operands in, results out; an absent optional operand is an empty array of shape (0,).
+
+Computed in the operands' own precision: in float64 it is the reference that kernels of AKG files are checked against.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One operator: `lower` raises Unsupported for a form that statements cannot express."""
+
+    lower: Lowering
+    meaning: Meaning
+
+
+RULES: dict[str, Rule] = {}
+"""By dialect and operator, "onnx.MatMul" or "akg.MatMul"."""
+
+
+def operator(*names: str, meaning: Meaning) -> Callable[[Lowering], Lowering]:
+    """Enter a lowering into the table under each name ("onnx.Softmax")."""
+
+    def enter(lower: Lowering) -> Lowering:
+        for name in names:
+            assert name not in RULES, f"{name} has two rules"
+            RULES[name] = Rule(lower, meaning)
+        return lower
+
+    return enter
+
+
+def rule_of(op: Operator) -> Rule | None:
+    """The entry of an operator, None where there is none."""
+    return RULES.get(f"{op.dialect}.{op.kind}")
