@@ -57,6 +57,8 @@ class Emitter:
         self.written: set[str] = set()
         self.read_from: set[str] = set()
         self.bodies: list[list[TileOp]] = [[]]
+        self.bound: list[set[str]] = [set()]
+        """Variables bound in each open body."""
         self.depth: dict[str, int] = {BLOCK: 0, THREAD: 0}
         self.loads: list[dict[tuple[str, str, int, str], Slot]] = [{}]
         self.vector = 1
@@ -99,20 +101,27 @@ class Emitter:
     def _open(self) -> None:
         self.bodies.append([])
         self.loads.append({})
+        self.bound.append(set())
 
     def _close(self) -> list[TileOp]:
         self.loads.pop()
+        self.bound.pop()
         return self.bodies.pop()
 
     # Variables
 
     def bind(self, name: str, index: Index, at: Line = NOWHERE, limit: int | None = None) -> Index:
-        """A named integer; an index that already is one variable or number stays itself."""
+        """A named integer; an index that already is one variable or number stays itself, a name bound before too."""
         if limit is None and (not index.terms or (len(index.terms) == 1 and str(index) == str(index.terms[0][0]))):
             atom = index.terms[0][0] if index.terms else None
             if atom is None or isinstance(atom, str):
                 return index
+        if any(name in names for names in self.bound):
+            if self.definitions[name] == self.expand(index):
+                return Index.of(name)
+            return self.bind(f"{name}_next", index, at, limit)
         _, high = index.bounds(self.extents)
+        self.bound[-1].add(name)
         self.extents[name] = (high if limit is None else min(high, limit)) + 1
         self.depth[name] = len(self.bodies) - 1
         self.definitions[name] = self.expand(index)
@@ -129,6 +138,18 @@ class Emitter:
         self.depth[name] = len(self.bodies) - 1
         self.add(Mask(name, open_ones, at))
         return name
+
+    def both(self, first: str | None, second: str | None, at: Line = NOWHERE) -> str | None:
+        """A mask that holds where both do."""
+        if first is None or second is None:
+            return first or second
+        return self.mask(self.fresh("writes"), [*self.masks[first], *self.masks[second]], at)
+
+    def reset(self, register: Access, value: Scalar, at: Line) -> None:
+        """Set every element of a register again."""
+        shape = self.buffers[register.array].shape
+        with self.loop(LANE_OF_VECTOR, shape[-1] if shape else 1, at):
+            self.assign(Slot(register.array, register.indices), value, at)
 
     def expand(self, index: Index) -> Index:
         """The index in terms of block, thread and loop counters only."""
@@ -177,7 +198,7 @@ class Emitter:
             mask = None
         guards = [self._index(g.index, where, at) for g in access.guards]
         if guards:
-            mask = self.mask(self._fresh("inside"), [*guards, *(self.masks[mask] if mask else ())], at)
+            mask = self.mask(self.fresh("inside"), [*guards, *(self.masks[mask] if mask else ())], at)
         varies = LANE_OF_VECTOR in position.iterators()
         width = self.vector if varies else 1
         depth = self._depth_of(position, mask)
@@ -263,7 +284,8 @@ class Emitter:
         lanes = (Index.of(LANE_OF_VECTOR),) if varies and self.vector > 1 else ()
         return Access(slot.buffer, (*slot.indices, *lanes))
 
-    def _fresh(self, name: str) -> str:
+    def fresh(self, name: str) -> str:
+        """A name that no mask has yet."""
         number = 1
         while f"{name}_{number}" in self.buffers:
             number += 1
@@ -296,7 +318,7 @@ class Emitter:
         conditions = self.masks.get(mask, ()) if mask else ()
         guards = [self._index(g.index, where, at) for g in statement.guards]
         if guards:
-            mask = self.mask(self._fresh("inside"), [*guards, *conditions], at)
+            mask = self.mask(self.fresh("inside"), [*guards, *conditions], at)
             conditions = self.masks.get(mask, ()) if mask else ()
         self._footprint(statement.write.array, position, conditions)
         lanes = value.indices[:-1] if LANE_OF_VECTOR in [str(i) for i in value.indices] else value.indices

@@ -53,7 +53,7 @@ def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
         raise Unsupported(
             "codegen",
             f"schedule of {program.name}",
-            f"it cuts the group at the outermost dimension ({parts}); parts that share no parallel loop are kernels apart",
+            f"it cuts the group at the outermost dimension ({parts}): that is several kernels",
             "cut after an outer parallel dimension, or split the group",
         )
     return Nest(outer, tuple(_phases(node, program)))

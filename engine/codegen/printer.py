@@ -31,6 +31,7 @@ from engine.codegen.tile import (
     Wait,
     WarpReduce,
     When,
+    operations,
 )
 from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index, Quotient, Remainder
@@ -65,6 +66,11 @@ class _Printer:
         self.text: list[str] = []
         self.lines: list[Line] = []
         self.depth = 0
+        everything = tuple(operations(program.body))
+        self.changed = {n for op in everything for n in _assigned(op)}
+        """Registers assigned after their declaration: not const."""
+        self.declared = {op.buffer for op in everything if isinstance(op, Declare)}
+        """Registers with a declaration of their own."""
 
     def source(self) -> CudaSource:
         program = self.program
@@ -185,7 +191,7 @@ class _Printer:
             if value is None:
                 self.line(f"{kind} {buffer.name};", at)
             else:
-                changes = buffer.name in self.changed()
+                changes = buffer.name in self.changed
                 self.line(f"{'' if changes else 'const '}{kind} {buffer.name} = {self.scalar(value)};", at)
             return
         sizes = "".join(f"[{n}]" for n in buffer.shape)
@@ -201,12 +207,6 @@ class _Printer:
         self.line(f"{buffer.name}{''.join(f'[{n}]' for n in names)} = {self.scalar(value)};", at)
         self.depth -= len(names)
 
-    def changed(self) -> set[str]:
-        """Registers assigned after their declaration."""
-        if not hasattr(self, "_changed"):
-            self._changed = {n for op in _all(self.program.body) for n in _assigned(op)}
-        return self._changed
-
     def load(self, op: Load) -> None:
         target, source = self.program.buffers[op.slot.buffer], self.program.buffers[op.source]
         stored, held = STORED[source.dtype], HELD[source.dtype]
@@ -215,7 +215,7 @@ class _Printer:
             value = self.widen(f"{op.source}.load({place})", source.dtype)
             if op.mask:
                 value = f"{op.mask} ? {value} : {self.scalar(op.otherwise or Literal(0, source.dtype))}"
-            if target.shape or op.slot.buffer in self.declared_apart():
+            if target.shape or op.slot.buffer in self.declared:
                 self.line(f"{self.slot(op.slot)} = {value};", op.at)
             else:
                 self.line(f"const {held} {op.slot.buffer} = {value};", op.at)
@@ -232,12 +232,6 @@ class _Printer:
         if op.mask and op.otherwise is not None and op.otherwise.value != 0:  # type: ignore[union-attr]
             element = f"{op.mask} ? {element} : {self.scalar(op.otherwise)}"
         self.line(f"for (int v = 0; v < {op.width}; ++v) {into} = {element};", op.at)
-
-    def declared_apart(self) -> set[str]:
-        """Registers with a declaration of their own."""
-        if not hasattr(self, "_declared"):
-            self._declared = {op.buffer for op in _all(self.program.body) if isinstance(op, Declare)}
-        return self._declared
 
     def store(self, op: Store) -> None:
         target = self.program.buffers[op.target]
@@ -295,8 +289,7 @@ class _Printer:
                 return self.slot(Slot(name, indices))
             case Apply():
                 text = self.apply(value)
-                source = _dtype_before_rounding(value)
-                return f"round_f16({text})" if value.dtype == "float16" and source != "exact" else text
+                return f"round_f16({text})" if value.dtype == "float16" and not _is_half(value) else text
 
     def apply(self, value: Apply) -> str:
         arguments = [self.scalar(o) for o in value.operands]
@@ -377,13 +370,13 @@ def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:
     return offsets, end
 
 
-def _dtype_before_rounding(value: Apply) -> str:
-    """"exact" when the result already is a half: a selection, copy or sign change of halves, or an extremum."""
-    kept = {"select", "copy", "max", "min", "neg", "abs"}
-    if value.function not in kept:
-        return "float"
+def _is_half(value: Scalar) -> bool:
+    """Whether a float16 result needs no rounding: a selection, copy, sign change or extremum of halves."""
+    if not isinstance(value, Apply):
+        return True
     operands = value.operands[1:] if value.function == "select" else value.operands
-    return "exact" if all(isinstance(o, Access | Literal | Apply) for o in operands) else "float"
+    halves = all(isinstance(o, Access) or o.dtype == "float16" for o in operands)
+    return value.function in {"select", "copy", "max", "min", "neg", "abs"} and halves
 
 
 def _literal(number: float | int | bool, dtype: str) -> str:
@@ -398,15 +391,6 @@ def _literal(number: float | int | bool, dtype: str) -> str:
         return "INF" if value > 0 else "NEG_INF"
     text = f"{value:.9g}"
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
-
-
-def _all(body: tuple[TileOp, ...]) -> list[TileOp]:
-    found: list[TileOp] = []
-    for op in body:
-        found.append(op)
-        if isinstance(op, For | When):
-            found += _all(op.body)
-    return found
 
 
 def _assigned(op: TileOp) -> tuple[str, ...]:

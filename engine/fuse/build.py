@@ -1,4 +1,4 @@
-"""Groups of statements become `FusionGroup`s: own programs in short names, equal ones kept once with their instances."""
+"""Groups of statements become programs of their own, in short names and with one name for each shared axis."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.fuse.fold import is_layout
 from engine.fuse.nodes import Instance
 from engine.fuse.shape import Shape
 from engine.tensor.index import Index
@@ -29,7 +28,8 @@ class Built:
         """Equal for groups that compile to the same kernel: the program with arrays numbered instead of named."""
         names = {name: f"a{n}" for n, name in enumerate(self.program.arrays)}
         program = rename_arrays(self.program, names)
-        return "\n".join([str(replace(program, name="")), self.kind, repr(program.statements)])
+        statements = tuple(replace(s, operator="", because="") for s in program.statements)
+        return repr((self.kind, program.arrays, statements, program.inputs, program.outputs, program.constants))
 
 
 def build(
@@ -164,8 +164,8 @@ def _short_names(tensors: Mapping[str, None]) -> dict[str, str]:
 
 
 RESERVED = frozenset(
-    "auto bool break case char class const continue default delete do double else enum extern false float for goto half "
-    "if inline int lane long namespace new operator private public register return row short signed sizeof static "
+    "auto bool break case char class const continue default delete do double else enum extern false float for goto "
+    "half if inline int lane long namespace new operator private public register return row short signed sizeof static "
     "struct switch template this thread true typedef union unsigned using void volatile warp while block chunk column "
     "acc and or not xor stage".split()
 )

@@ -21,7 +21,7 @@ def word(kind: str) -> str:
 
 
 def main_word(built: Built, kinds: Mapping[str, str]) -> str:
-    """The operator that gives the group its name: the contraction, else the first reduction, else the first operator."""
+    """What gives the group its name: the contraction, else the first reduction, else the first operator."""
     statements = built.program.statements
     heart = next((s for s in statements if is_contraction(s)), None)
     heart = heart or next((s for s in statements if s.reduction is not None), statements[0])
@@ -68,7 +68,7 @@ def group_reason(built: Built, kinds: Mapping[str, str], instances: int) -> str:
         text += "; the element-wise operators after it use it there" if len(statements) > 1 else ""
     elif len(reductions) > 1:
         rows = ", ".join(i.name for i in reductions[0].parallel) or "everything"
-        text = f"{len(reductions)} reductions share the rows {rows}: a row stays in one block from first read to last write"
+        text = f"{len(reductions)} reductions share the rows {rows}: a row stays in one block throughout"
     elif reductions:
         text = "one reduction with the element-wise operators before and after it"
     elif len(statements) > 1:

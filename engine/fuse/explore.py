@@ -50,6 +50,7 @@ class _Explorer:
         for statement in program.statements:
             for access in statement.reads():
                 self.readers.setdefault(access.array, set()).add(statement.name)
+        self.place = {s.name: n for n, s in enumerate(program.statements)}
         self.home: dict[str, _Unit] = {}
         """Array -> the unit that makes it."""
         self.refusals: dict[tuple[str, str], str] = {}
@@ -98,7 +99,7 @@ class _Explorer:
         """Both as one unit, or None (the reason is noted on every array between them)."""
         if self.home.get(first.statements[0].write.array) is not first:
             return None
-        statements = [s for s in self.program.statements if s in first.statements or s in second.statements]
+        statements = sorted((*first.statements, *second.statements), key=lambda s: self.place[s.name])
         reason = self._between(first, second)
         shape = reason or common_shape(statements, self._kept(statements))
         if isinstance(shape, str):

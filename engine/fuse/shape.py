@@ -37,7 +37,7 @@ class Shape:
 
 
 def is_contraction(statement: Statement) -> bool:
-    """A sum of products of two arrays, each of which lacks one of the parallel iterators."""
+    """A sum of products of two arrays, each with a parallel iterator of its own: what a matrix product's tiles need."""
     if statement.reduction is None or statement.reduction.operation != "sum":
         return False
     factors = product_operands(statement.expression)
@@ -46,7 +46,7 @@ def is_contraction(statement: Statement) -> bool:
     reduced = set(statement.reduction.iterators)
     used = [{n for a in _arrays(f) for i in a.indices for n in i.iterators()} for f in factors]
     own = {i.name for i in statement.parallel}
-    return all(reduced & u for u in used) and bool((used[0] - used[1]) & own or (used[1] - used[0]) & own)
+    return all(reduced & u for u in used) and bool((used[0] - used[1]) & own and (used[1] - used[0]) & own)
 
 
 def product_operands(expression: Scalar) -> tuple[Scalar, Scalar] | None:

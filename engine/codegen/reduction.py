@@ -1,0 +1,361 @@
+"""Row and column reductions with the element-wise statements around them, in one kernel.
+
+Rows: `lanes` threads walk a row together, a shuffle tree (and shared memory past one warp) combines their parts.
+Columns: neighbouring threads own neighbouring columns, the warps of a block walk down and meet in shared memory.
+
+    softmax:   for k: m = max(m, x)   reduce m   for k: e = exp(x - m); s += e   reduce s   for k: y = e / s
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.codegen.block import Keep, Place, evaluate_block
+from engine.codegen.elementwise import bind_members, place
+from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
+from engine.codegen.nest import Nest, Phase
+from engine.codegen.nodes import Line
+from engine.codegen.tile import Barrier, Buffer, Load, Slot, Store, TileProgram, WarpReduce
+from engine.codegen.width import vector_width
+from engine.fuse.nodes import FusionGroup
+from engine.schedule.nodes import Mark
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Apply, Literal, Statement
+from engine.tensor.rewrite import plain_iterator
+
+WARP = 32
+HELD_ELEMENTS = 64
+"""Elements of a row that one thread keeps in registers; longer rows are read again."""
+MAX_THREADS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Threads of a block over the reduced and the kept elements."""
+
+    by_row: bool
+    rows: int
+    columns: int
+    rows_per_block: int
+    lanes: int
+    """Threads that share the reduction of one row (by column: warps that share it)."""
+    vector: int
+
+    @property
+    def threads(self) -> int:
+        return self.lanes * (self.rows_per_block if self.by_row else WARP)
+
+    @property
+    def chunks(self) -> int:
+        step = self.lanes * (self.vector if self.by_row else 1)
+        return -(-self.columns // step)
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.rows // (self.rows_per_block if self.by_row else WARP * self.vector))
+
+
+def lower_reduction(group: FusionGroup, nest: Nest, by_row: bool) -> TileProgram:
+    """One kernel for a group with reductions that share their rows."""
+    return _Reduction(group, nest, by_row).lower()
+
+
+class _Reduction:
+    def __init__(self, group: FusionGroup, nest: Nest, by_row: bool) -> None:
+        self.group, self.nest, self.program = group, nest, group.program
+        self.notes: dict[tuple[int, ...], str] = {}
+        self.layout = self._layout(by_row)
+        self.emitter = Emitter(self.program, self.layout.blocks, self.layout.threads)
+        self.emitter.vector = self.layout.vector
+        self.emitter.extents[LANE_OF_VECTOR] = self.layout.vector
+        self.values: dict[str, Access] = {}
+        self.variables: dict[str, Index] = {}
+        self.placements: dict[str, str] = {}
+        self.outputs = frozenset(self.program.outputs)
+        self.keep = self._kept_arrays()
+
+    # Layout
+
+    def _layout(self, by_row: bool) -> _Layout:
+        inner = next((p.members for p in self.nest.phases if p.members), ())
+        rows = math.prod(m.extent for m in self.nest.outer)
+        columns = math.prod(m.extent for m in inner)
+        statements = [s for p in self.nest.phases for s in p.statements if p.members]
+        along = inner[-1] if by_row else (self.nest.outer[-1] if self.nest.outer else None)
+        width = vector_width(self.program, statements, self.nest, along) if along else None
+        vector = width.elements if width else 1
+        self.notes.update(width.notes if width else {})
+        if by_row:
+            lanes = self._power(self._asked("lane"), WARP, MAX_THREADS)
+            per_block = 1 if lanes > WARP else max(1, min(self._value("block", 8), MAX_THREADS // lanes))
+            if per_block * lanes < WARP:
+                per_block = WARP // lanes
+            return _Layout(True, rows, columns, per_block, lanes, vector)
+        return _Layout(False, rows, columns, 1, self._power(self._asked("warp"), 8, MAX_THREADS // WARP), vector)
+
+    def _asked(self, name: str) -> Mark | None:
+        return next((mark for _, mark in self.nest.marks(name)), None)
+
+    def _value(self, name: str, default: int) -> int:
+        mark = self._asked(name)
+        return int(mark.value) if mark else default
+
+    def _power(self, mark: Mark | None, default: int, limit: int) -> int:
+        """The mark's number as a power of two up to `limit`; a note where that changes it."""
+        if mark is None:
+            return default
+        asked = int(mark.value)
+        given = 1
+        while given * 2 <= min(asked, limit):
+            given *= 2
+        if given != asked:
+            self.notes[mark.path] = f"{mark.name} {given}: a power of two up to {limit} is needed"
+        return given
+
+    def _kept_arrays(self) -> frozenset[str]:
+        """Arrays that several loops use and that fit in registers: results of earlier loops, inputs read again."""
+        loops = [p for p in self.nest.phases if p.members]
+        made = {s.write.array: n for n, p in enumerate(loops) for s in p.statements if s.reduction is None}
+        inner = {m.name for p in loops for m in p.members}
+        used: dict[str, set[int]] = {}
+        for number, phase in enumerate(loops):
+            for statement in phase.statements:
+                moved = {
+                    n for m in phase.members if (n := plain_iterator(m.rows[statement.name])) and m.name in inner
+                }
+                for access in statement.reads():
+                    if moved & {n for i in access.indices for n in i.iterators()}:
+                        used.setdefault(access.array, set()).add(number)
+        again = {a for a, phases in used.items() if len(phases) > 1 or (a in made and phases - {made[a]})}
+        again = {a for a in again if a in made or a in self.program.inputs}
+        if self.layout.chunks * self.layout.vector * len(again) > HELD_ELEMENTS:
+            return frozenset()
+        return frozenset(again)
+
+    # Lowering
+
+    def lower(self) -> TileProgram:
+        """The tile program, phase by phase."""
+        layout, emitter = self.layout, self.emitter
+        row_mask = self._rows()
+        recomputed: list[Statement] = []
+        for phase in self.nest.phases:
+            if phase.members:
+                self._loop(phase, row_mask, recomputed)
+                recomputed += [s for s in phase.statements if s.reduction is None and s.write.array not in self.keep]
+            else:
+                self._row_statements(phase, row_mask)
+        held = f"{layout.chunks} x {layout.vector} registers of a thread"
+        for statement in self.program.statements:
+            array = statement.write.array
+            text = held + ": later loops use it" if array in self.keep else "register: used where it is made"
+            self.placements.setdefault(statement.name, text)
+        return emitter.finish(
+            self.group,
+            constants={"ROWS": layout.rows, "COLUMNS": layout.columns, "LANES": layout.lanes, "VECTOR": layout.vector},
+            notes=self.notes,
+            placements=self.placements,
+        )
+
+    def _rows(self) -> str | None:
+        """Bind the row (or column group) of this thread; the mask that tells whether it exists."""
+        layout, emitter = self.layout, self.emitter
+        names = tuple(m.name for m in self.nest.outer)
+        shape = tuple(m.extent for m in self.nest.outer)
+        block, thread, link = Index.of("block"), Index.of("thread"), Line((), names)
+        if layout.by_row:
+            lane = thread.mod(layout.lanes, emitter.extents)
+            row = block * layout.rows_per_block + thread.floordiv(layout.lanes, emitter.extents)
+            self.lane = emitter.bind("lane", lane, link)
+            start = emitter.bind("row_of_thread", row, link)
+            limit = layout.rows - 1
+        else:
+            self.lane = emitter.bind("warp", thread.floordiv(WARP, emitter.extents), link)
+            column = (block * WARP + thread.mod(WARP, emitter.extents)) * layout.vector
+            start = emitter.bind("column_of_thread", column, link)
+            limit = layout.rows - layout.vector
+        mask = emitter.mask("row_exists", [Index((), limit) - start], link)
+        flat = emitter.bind("row", start, link, limit=limit) if mask else start
+        if mask:
+            emitter.definitions["row"] = emitter.expand(start)
+        emitter.extents[LANE_OF_VECTOR] = layout.vector
+        self.variables = bind_members(emitter, self.nest.outer, flat, shape) if shape else {}
+        if not layout.by_row and layout.vector > 1:
+            last = self.nest.outer[-1].name
+            self.variables[last] = self.variables[last] + Index.of(LANE_OF_VECTOR)
+        return mask
+
+    def _place(self, phase: Phase) -> Place:
+        members = (*self.nest.outer, *phase.members)
+        return lambda statement: place(statement, members, self.variables)
+
+    def _loop(self, phase: Phase, row_mask: str | None, recomputed: Sequence[Statement]) -> None:
+        """One pass over the reduced elements."""
+        layout, emitter = self.layout, self.emitter
+        names = tuple(m.name for m in phase.members)
+        accumulators = {s.name: self._accumulator(s) for s in phase.statements if s.reduction is not None}
+        link = Line(tuple(s.name for s in phase.statements), names)
+        again = _needed(phase.statements, recomputed)
+        with emitter.loop("chunk", layout.chunks, link) as chunk:
+            step = chunk * layout.lanes + self.lane
+            column = emitter.bind("column", step * layout.vector if layout.by_row else step, link)
+            limit = layout.columns - (layout.vector if layout.by_row else 1)
+            mask = emitter.mask("inside", [Index((), limit) - column], link)
+            if mask:
+                emitter.extents["column"] = layout.columns
+            self.variables |= bind_members(emitter, phase.members, column, tuple(m.extent for m in phase.members))
+            if layout.by_row and layout.vector > 1:
+                self.variables[names[-1]] = self.variables[names[-1]] + Index.of(LANE_OF_VECTOR)
+            emitter.masked = frozenset(
+                n for s in (*again, *phase.statements) for m in phase.members if (n := plain_iterator(m.rows[s.name]))
+            )
+            store_mask = emitter.both(mask, row_mask, link)
+            evaluate_block(
+                emitter,
+                [*again, *phase.statements],
+                self._place(phase),
+                self.values,
+                mask=mask,
+                store_mask=store_mask,
+                stored=self.outputs - {s.write.array for s in again},
+                keep=Keep(self.keep, chunk, layout.chunks),
+                dimensions=names,
+                accumulators=accumulators,
+            )
+            for statement in again:
+                self.values.pop(statement.write.array, None)
+        emitter.masked = frozenset()
+        for statement in phase.statements:
+            if statement.reduction is not None:
+                self._combine(statement, accumulators[statement.name], row_mask, names)
+
+    def _accumulator(self, statement: Statement) -> Access:
+        assert statement.reduction is not None
+        lanes = () if self.layout.by_row or self.layout.vector == 1 else (self.layout.vector,)
+        name = self.emitter.register(f"{statement.write.array}_acc", statement.reduction.accumulate, lanes)
+        neutral = Literal(statement.reduction.identity, statement.reduction.accumulate)
+        self.emitter.declare(name, neutral)
+        return Access(name, (Index.of(LANE_OF_VECTOR),) if lanes else ())
+
+    def _combine(self, statement: Statement, partial: Access, row_mask: str | None, names: tuple[str, ...]) -> None:
+        """The parts of all threads of a row become one value that each of them has."""
+        link, emitter, layout = at(statement, *names), self.emitter, self.layout
+        assert statement.reduction is not None
+        operation = statement.reduction.operation
+        if layout.by_row:
+            lanes = min(layout.lanes, WARP)
+            emitter.add(WarpReduce(Slot(partial.array), operation, lanes, link))
+            where = f"shuffle over {lanes} lanes"
+            if layout.lanes > WARP:
+                self._across_warps(statement, partial, link)
+                where += f", then shared memory over {layout.lanes // WARP} warps"
+        else:
+            self._down_warps(statement, partial, link)
+            where = f"shared memory over {layout.lanes} warps"
+        self.placements[statement.name] = f"{where}: every thread of the row needs the result"
+        self._finish(statement, partial, row_mask, link)
+
+    def _across_warps(self, statement: Statement, partial: Access, link: Line) -> None:
+        """One partial a warp through shared memory, reduced again by every warp."""
+        emitter, warps = self.emitter, self.layout.lanes // WARP
+        scratch = self._scratch(statement, warps)
+        lane = emitter.bind("lane_of_warp", self.lane.mod(WARP, emitter.extents), link)
+        warp = emitter.bind("warp", self.lane.floordiv(WARP, emitter.extents), link)
+        first = emitter.mask(emitter.fresh("first_lane"), [lane * -1], link)
+        emitter.add(Store(scratch, warp, Slot(partial.array), 1, first, link))
+        emitter.add(Barrier(link))
+        has_part = emitter.mask(emitter.fresh("has_part"), [Index((), warps - 1) - lane], link)
+        assert statement.reduction is not None
+        neutral = Literal(statement.reduction.identity, statement.reduction.accumulate)
+        emitter.add(Load(Slot(partial.array), scratch, lane, 1, has_part, neutral, link))
+        emitter.add(WarpReduce(Slot(partial.array), statement.reduction.operation, WARP, link))
+
+    def _down_warps(self, statement: Statement, partial: Access, link: Line) -> None:
+        """Every warp's partials through shared memory; every warp adds them up in the same order."""
+        emitter, layout = self.emitter, self.layout
+        if layout.lanes == 1:
+            return
+        vector = layout.vector
+        scratch = self._scratch(statement, layout.lanes * WARP * vector)
+        lane = emitter.bind("lane_of_warp", Index.of("thread").mod(WARP, emitter.extents), link)
+        mine = (self.lane * WARP + lane) * vector
+        slot = Slot(partial.array, (Index(),) if partial.indices else ())
+        emitter.add(Store(scratch, mine, Slot(partial.array), vector, None, link) if partial.indices else
+                    Store(scratch, mine, slot, 1, None, link))  # fmt: skip
+        emitter.add(Barrier(link))
+        assert statement.reduction is not None
+        accumulate = statement.reduction.accumulate
+        emitter.reset(partial, Literal(statement.reduction.identity, accumulate), link)
+        with emitter.loop("part", layout.lanes, link) as part:
+            found = emitter.register(f"{partial.array}_part", accumulate, (vector,) if partial.indices else ())
+            if partial.indices:
+                emitter.declare(found)
+            place_of_part = (part * WARP + lane) * vector
+            emitter.add(Load(Slot(found), scratch, place_of_part, vector, None, None, link))
+            with emitter.loop(LANE_OF_VECTOR, vector, link):
+                value = Access(found, partial.indices)
+                emitter.assign(Slot(partial.array, partial.indices), value, link, statement.reduction.operation)
+
+    def _scratch(self, statement: Statement, elements: int) -> str:
+        assert statement.reduction is not None
+        name = f"{statement.write.array}_parts"
+        dtype = statement.reduction.accumulate
+        self.emitter.buffers[name] = Buffer(name, "int32" if dtype == "bool" else dtype, (elements,), "shared")
+        return name
+
+    def _finish(self, statement: Statement, partial: Access, row_mask: str | None, link: Line) -> None:
+        """Round the accumulator to the array's type and write it if someone outside reads it."""
+        emitter, array = self.emitter, self.program.arrays[statement.write.array]
+        assert statement.reduction is not None
+        value = partial
+        if array.dtype != statement.reduction.accumulate:
+            lanes = () if not partial.indices else (self.layout.vector,)
+            name = emitter.register(array.name, array.dtype, lanes)
+            cast = Apply("cast", (partial,), array.dtype)
+            if lanes:
+                emitter.declare(name)
+                with emitter.loop(LANE_OF_VECTOR, self.layout.vector, link):
+                    emitter.assign(Slot(name, partial.indices), cast, link)
+            else:
+                emitter.declare(name, cast)
+            value = Access(name, partial.indices)
+        self.values[array.name] = value
+        if array.name in self.outputs:
+            mask = self._one_writer(row_mask, link)
+            emitter.store(statement, place(statement, self.nest.outer, self.variables), value, mask, link)
+
+    def _one_writer(self, row_mask: str | None, link: Line) -> str | None:
+        """The mask of the one thread (or warp) of a row that writes the row's values."""
+        conditions = [self.lane * -1]
+        if row_mask:
+            conditions += self.emitter.masks[row_mask]
+        return self.emitter.mask(self.emitter.fresh("writes_row"), conditions, link)
+
+    def _row_statements(self, phase: Phase, row_mask: str | None) -> None:
+        """Statements with one value a row: every thread of the row computes it."""
+        link = Line(tuple(s.name for s in phase.statements), ())
+        writes = any(s.write.array in self.outputs for s in phase.statements)
+        evaluate_block(
+            self.emitter,
+            phase.statements,
+            self._place(phase),
+            self.values,
+            store_mask=self._one_writer(row_mask, link) if writes else None,
+            stored=self.outputs,
+            lanes=not self.layout.by_row,
+        )
+        for statement in phase.statements:
+            self.placements[statement.name] = "register: each thread of the row computes it again"
+
+
+def _needed(statements: Sequence[Statement], earlier: Sequence[Statement]) -> list[Statement]:
+    """The element-wise statements of earlier loops whose results are used here and were not kept."""
+    wanted = {a.array for s in statements for a in s.reads()}
+    found: list[Statement] = []
+    for statement in reversed(earlier):
+        if statement.write.array in wanted and statement not in found:
+            found.append(statement)
+            wanted |= {a.array for a in statement.reads()}
+    return found[::-1]

@@ -1,0 +1,1 @@
+"""Analyses that write recipe entries: each file is one author with one public function."""

@@ -1,0 +1,114 @@
+"""The author `map`: which dimensions become blocks, threads and tiles."""
+
+from __future__ import annotations
+
+import math
+
+from engine.fuse.nodes import FusionGroup
+from engine.fuse.shape import is_contraction, product_operands
+from engine.recipe import Advice, Entry, Scenario
+from engine.tensor.access import position, stride
+from engine.tensor.nodes import Statement, TensorProgram, accesses
+
+WARP = 32
+THREADS = 256
+ROW_ELEMENTS = 32
+"""Elements of a row that one thread may hold before more threads share the row."""
+TILES = ((128, 8), (64, 4), (32, 2))
+"""(block tile, thread tile) of a contraction, largest reuse first."""
+
+
+def map_group(group: FusionGroup, sms: int) -> Advice:
+    """Blocks and threads for a group.  sms: streaming multiprocessors of the target, which want a block each."""
+    program = group.program
+    reductions = [s for s in program.statements if s.reduction is not None]
+    heart = next((s for s in reductions if is_contraction(s)), None)
+    if heart is not None:
+        entries = _contraction(heart, sms)
+    elif reductions and group.kind == "column reduction":
+        entries = _columns(reductions)
+    elif reductions:
+        entries = _rows(reductions, program)
+    else:
+        entries = _elementwise(program)
+    return Advice("map", Scenario(tuple(entries)))
+
+
+def mark(statements: tuple[str, ...], dimension: str, name: str, value: int, because: str) -> Entry:
+    """A `mark` entry."""
+    return Entry(statements, dimension, "mark", (name, value), because=because)
+
+
+def _elementwise(program: TensorProgram) -> list[Entry]:
+    last = program.statements[-1]
+    crossing = next((s for s in program.statements if reads_across(s, program)), None)
+    if crossing is not None:
+        reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
+        return [mark((crossing.name,), "innermost", "tile", WARP, reason)]
+    reason = "elements are independent"
+    return [mark((last.name,), "innermost", "thread", THREADS, reason)] if last.iterators else []
+
+
+def reads_across(statement: Statement, program: TensorProgram) -> bool:
+    """Whether a read from global memory is contiguous along another iterator than the last one."""
+    if len(statement.iterators) < 2:
+        return False
+    last = statement.iterators[-1].name
+    for access in statement.reads():
+        if access.array not in program.inputs or access.guards or any(i.elements() for i in access.indices):
+            continue
+        where = position(access, program.arrays)
+        if stride(where, last) not in (0, 1, None):
+            return any(stride(where, i.name) == 1 for i in statement.iterators[:-1])
+    return False
+
+
+def _rows(reductions: list[Statement], program: TensorProgram) -> list[Entry]:
+    first = reductions[0]
+    columns = math.prod(i.extent for i in first.reduced)
+    rows = math.prod(i.extent for i in first.parallel)
+    lanes = WARP
+    while lanes < 1024 and columns > lanes * ROW_ELEMENTS:
+        lanes *= 2
+    while lanes > 8 and columns <= lanes // 2 and lanes <= WARP:
+        lanes //= 2
+    names = tuple(s.name for s in reductions)
+    share = "one warp holds a row" if lanes == WARP else f"{lanes} threads share a row of {columns}"
+    entries = [mark(names, "innermost", "lane", lanes, share)]
+    per_block = max(1, min(THREADS // lanes, rows)) if lanes <= WARP else 1
+    if first.parallel:
+        everyone = tuple(s.name for s in program.statements)
+        entries.append(mark(everyone, "outermost", "block", per_block, f"rows are independent, {per_block} a block"))
+    return entries
+
+
+def _columns(reductions: list[Statement]) -> list[Entry]:
+    rows = math.prod(i.extent for i in reductions[0].reduced)
+    warps = 8 if rows >= 64 else 1
+    names = tuple(s.name for s in reductions)
+    reason = "neighbouring threads own neighbouring columns, the warps of a block share the rows"
+    return [mark(names, "innermost", "warp", warps, reason)]
+
+
+def _contraction(heart: Statement, sms: int) -> list[Entry]:
+    factors = product_operands(heart.expression)
+    assert factors is not None
+    used = [{n for a in accesses(f) for i in a.indices for n in i.iterators()} for f in factors]
+    sides = [[i for i in heart.parallel if i.name in used[n] and i.name not in used[1 - n]] for n in (0, 1)]
+    sizes = [math.prod(i.extent for i in side) for side in sides]
+    batches = math.prod(i.extent for i in heart.parallel) // math.prod(sizes)
+    fitting = [t for t in TILES if batches * math.prod(-(-s // t[0]) for s in sizes) >= sms]
+    block, thread = fitting[0] if fitting else TILES[-1]
+    entries: list[Entry] = []
+    for side, size in zip(sides, sizes, strict=True):
+        tile = min(block, 1 << (size - 1).bit_length())
+        blocks = batches * math.prod(-(-s // block) for s in sizes)
+        reason = f"{blocks} blocks for {sms} SMs, the widest tile with enough"
+        entries.append(mark((heart.name,), side[-1].name, "block", tile, reason))
+        owned = max(1, tile * thread // block)
+        entries.append(mark((heart.name,), side[-1].name, "thread", owned, "each operand read serves several products"))
+    depth = math.prod(i.extent for i in heart.reduced)
+    tile_depth = max(4, min(16, 1 << (depth - 1).bit_length()))
+    reason = "a tile of both factors in shared memory"
+    entries.append(mark((heart.name,), heart.reduced[-1].name, "tile", tile_depth, reason))
+    return entries
