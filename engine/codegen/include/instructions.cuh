@@ -1,0 +1,32 @@
+// Conversions and arithmetic that C++ has no expression for: one PTX instruction each.
+#pragma once
+
+#include "types.cuh"
+
+// cvt.f32.f16: exact.
+__device__ __forceinline__ float to_float(f16 value) {
+    float result;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value.bits));
+    return result;
+}
+
+// cvt.rn.f16.f32: to nearest, ties to even; overflow gives infinity.
+__device__ __forceinline__ f16 to_f16(float value) {
+    f16 result;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+    return result;
+}
+
+// max.NaN.f32: NaN if either operand is (sm_80 and later).
+__device__ __forceinline__ float max_or_nan(float a, float b) {
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}
+
+// min.NaN.f32: NaN if either operand is (sm_80 and later).
+__device__ __forceinline__ float min_or_nan(float a, float b) {
+    float result;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+}

@@ -1,0 +1,14 @@
+// The emulator's side of codegen/include/loom.cuh: the same names, on the CPU.  In checked builds (LOOM_CHECKED=1) every
+// access and synchronisation reports to the machine, with the line of the CUDA text that made it.
+#pragma once
+
+#include "platform.hpp"
+
+#include "types.cuh"
+#include "instructions.cuh"
+#include "global.cuh"
+#include "shared.cuh"
+#include "copy.cuh"
+#include "scalar.cuh"
+#include "reduce.cuh"
+#include "warp.cuh"

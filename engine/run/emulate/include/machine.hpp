@@ -1,0 +1,51 @@
+// What a kernel asks of the emulated machine.  The implementation is in ../runtime and is compiled once.
+#pragma once
+
+#ifndef LOOM_CHECKED
+#error "LOOM_CHECKED is 0 or 1"
+#endif
+
+namespace loom {
+
+using i64 = long long;
+
+constexpr bool CHECKED = LOOM_CHECKED;
+
+// One access of one thread to consecutive elements of an accessor.
+struct Access {
+    const void* base;   // where the accessor begins
+    i64 elements;       // how many elements it spans
+    i64 index;          // the first one accessed
+    int element_bytes;
+    int count;          // how many
+    int line;           // of the CUDA text
+};
+
+// Check, count and remember an access; false means that it must not happen (the finding is already noted).
+bool may_load_global(const Access& access);
+bool may_store_global(const Access& access);
+bool may_load_shared(const Access& access);
+bool may_store_shared(const Access& access);
+
+// The block's shared memory, of which the kernel declares `bytes`.
+unsigned char* shared_arena(i64 bytes, int line);
+
+// Every element size that occurs in shared memory is told before the first block runs: it sets the shadow's granularity.
+bool note_shared_element(int bytes);
+
+// One asynchronous copy: `to.count` elements are written, the first `from.count` of them copied, the others zero.
+void issue_copy(const Access& to, const Access& from);
+void commit_copies();
+void wait_for_copies(int unfinished_groups);
+
+void block_barrier(int line);
+
+// Hands `bits` to the warp and returns those of `source` (a lane number), once all 32 lanes have arrived.
+unsigned long long exchange(unsigned long long bits, int source, int line);
+void warp_barrier(int line);
+int lane();
+
+// Calls the kernel with its pointers in parameter order; defined by entry.cpp.
+void call_kernel(void* const* arguments);
+
+}  // namespace loom

@@ -1,0 +1,134 @@
+#include "counts.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "machine_state.hpp"
+#include "report.hpp"
+
+namespace loom {
+
+namespace {
+
+constexpr int BANKS = 32;
+constexpr int BANK_BYTES = 4;
+constexpr int SECTOR_BYTES = 32;
+const char* const NAMES[] = {"global load", "global store", "shared load", "shared store", "async copy"};
+
+// All accesses of one kind and width at one line.
+struct Site {
+    Kind kind;
+    int width;
+    long long requests = 0, sectors = 0, conflicts = 0;
+    // Of the phase that runs: every lane's addresses, one lane after the other.
+    std::vector<unsigned long long> addresses, seconds;
+    int begin[WARP], count[WARP];
+    bool active = false;
+};
+
+std::map<std::tuple<int, Kind, int>, Site> sites;
+std::vector<Site*> active;
+int lane_now = 0;
+
+// Sites are found again by line, kind and width without searching the map.
+constexpr int KINDS = 5, WIDTHS = 5;
+std::vector<Site*> by_key;
+
+Site& site_at(Kind kind, int line, int width) {
+    const auto key = static_cast<std::size_t>((line * KINDS + static_cast<int>(kind)) * WIDTHS + __builtin_ctz(width));
+    if (key >= by_key.size()) by_key.resize(key + 1);
+    if (!by_key[key]) {
+        Site& site = sites[{line, kind, width}];
+        site.kind = kind;
+        site.width = width;
+        by_key[key] = &site;
+    }
+    return *by_key[key];
+}
+
+long long distinct(unsigned long long* values, int n) {
+    if (!std::is_sorted(values, values + n)) std::sort(values, values + n);
+    return std::unique(values, values + n) - values;
+}
+
+long long sectors_of(const unsigned long long* addresses, int lanes) {
+    unsigned long long sectors[WARP];
+    for (int i = 0; i < lanes; ++i) sectors[i] = addresses[i] / SECTOR_BYTES;
+    return distinct(sectors, lanes);
+}
+
+// Passes beyond the first that the distinct words of some lanes need: one word a bank and pass.
+long long extra_passes(const unsigned long long* addresses, int lanes, int width) {
+    unsigned long long words[WARP];
+    int n = 0;
+    for (int i = 0; i < lanes; ++i)
+        for (int part = 0; part < width; part += BANK_BYTES) words[n++] = addresses[i] / BANK_BYTES + part / BANK_BYTES;
+    const auto different = static_cast<int>(distinct(words, n));
+    int load[BANKS] = {}, most = 1;
+    for (int i = 0; i < different; ++i) most = std::max(most, ++load[words[i] % BANKS]);
+    return most - 1;
+}
+
+// Wide accesses are served in groups of lanes that together move 128 bytes.
+long long conflicts_of(const unsigned long long* addresses, int lanes, int width) {
+    const int group = width <= BANK_BYTES ? WARP : BANKS * BANK_BYTES / width;
+    long long extra = 0;
+    for (int first = 0; first < lanes; first += group)
+        extra += extra_passes(addresses + first, std::min(group, lanes - first), width);
+    return extra;
+}
+
+void count_request(Site& site, const unsigned long long* addresses, const unsigned long long* seconds, int lanes) {
+    ++site.requests;
+    const bool global = site.kind != Kind::SHARED_LOAD && site.kind != Kind::SHARED_STORE;
+    if (global) site.sectors += sectors_of(addresses, lanes);
+    if (site.kind == Kind::ASYNC_COPY) site.conflicts += conflicts_of(seconds, lanes, site.width);
+    if (!global) site.conflicts += conflicts_of(addresses, lanes, site.width);
+}
+
+}  // namespace
+
+void begin_lane(int lane) { lane_now = lane; }
+
+void count_access(Kind kind, int line, int width, unsigned long long address, unsigned long long second) {
+    Site& site = site_at(kind, line, width);
+    if (!site.active) {
+        site.active = true;
+        std::fill(site.count, site.count + WARP, 0);
+        active.push_back(&site);
+    }
+    if (site.count[lane_now]++ == 0) site.begin[lane_now] = static_cast<int>(site.addresses.size());
+    site.addresses.push_back(address);
+    if (kind == Kind::ASYNC_COPY) site.seconds.push_back(second);
+}
+
+void end_phase() {
+    for (Site* site : active) {
+        const int most = *std::max_element(site->count, site->count + WARP);
+        for (int n = 0; n < most; ++n) {
+            unsigned long long addresses[WARP], seconds[WARP] = {};
+            int lanes = 0;
+            for (int lane = 0; lane < WARP; ++lane) {
+                if (site->count[lane] <= n) continue;
+                const int at = site->begin[lane] + n;
+                if (site->kind == Kind::ASYNC_COPY) seconds[lanes] = site->seconds[at];
+                addresses[lanes++] = site->addresses[at];
+            }
+            count_request(*site, addresses, seconds, lanes);
+        }
+        site->addresses.clear();
+        site->seconds.clear();
+        site->active = false;
+    }
+    active.clear();
+}
+
+void report_counts() {
+    for (const auto& [key, site] : sites)
+        report_count(std::get<0>(key), NAMES[static_cast<int>(site.kind)], site.width, site.requests, site.sectors,
+                     site.conflicts);
+}
+
+}  // namespace loom

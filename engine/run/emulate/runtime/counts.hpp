@@ -1,0 +1,18 @@
+// Transactions: the accesses of a warp's lanes are gathered, then counted as the hardware would serve them.
+#pragma once
+
+namespace loom {
+
+enum class Kind { GLOBAL_LOAD, GLOBAL_STORE, SHARED_LOAD, SHARED_STORE, ASYNC_COPY };
+
+// One lane's access of `width` bytes; `second` is the shared address of an asynchronous copy.
+void count_access(Kind kind, int line, int width, unsigned long long address, unsigned long long second = 0);
+
+void begin_lane(int lane);
+
+// All lanes of one warp have run as far as they can: their accesses become warp-wide requests.
+void end_phase();
+
+void report_counts();
+
+}  // namespace loom

@@ -1,0 +1,105 @@
+// The child process: reads a job, maps the buffers, runs the blocks, reports.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+#include "counts.hpp"
+#include "memory.hpp"
+#include "report.hpp"
+
+namespace loom {
+
+Buffer buffers[MAX_BUFFERS];
+int buffer_count = 0;
+void* kernel_arguments[MAX_BUFFERS];
+
+void* map_zeroed(long long bytes) {
+    void* mapped = ::mmap(nullptr, static_cast<std::size_t>(bytes ? bytes : 1), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) std::exit(91);
+    return mapped;
+}
+
+namespace {
+
+void* map_file(const char* path, long long bytes) {
+    const int file = ::open(path, O_RDWR);
+    if (file < 0) std::exit(92);
+    void* mapped = ::mmap(nullptr, static_cast<std::size_t>(bytes ? bytes : 1), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED) std::exit(92);
+    ::close(file);
+    return mapped;
+}
+
+struct Job {
+    uint3 grid{}, block{};
+    long long shared_bytes = 0;
+    std::vector<long long> blocks;
+};
+
+// buffer NAME DATA_PATH MASK_PATH BYTES ELEMENT_BYTES READ WRITTEN
+void read_buffer(std::FILE* file) {
+    char data[1024], mask[1024];
+    if (buffer_count == MAX_BUFFERS) std::exit(93);
+    Buffer& buffer = buffers[buffer_count];
+    int read, written;
+    if (std::fscanf(file, "%127s %1023s %1023s %lld %d %d %d", buffer.name, data, mask, &buffer.bytes,
+                    &buffer.element_bytes, &read, &written) != 7)
+        std::exit(93);
+    buffer.read = read;
+    buffer.written = written;
+    buffer.data = static_cast<unsigned char*>(map_file(data, buffer.bytes));
+    if (CHECKED && written) {
+        const long long elements = buffer.bytes / buffer.element_bytes;
+        buffer.cells = static_cast<Cell*>(map_zeroed(elements * static_cast<long long>(sizeof(Cell))));
+        buffer.mask = static_cast<unsigned char*>(map_file(mask, elements));
+    }
+    kernel_arguments[buffer_count++] = buffer.data;
+}
+
+Job read_job(const char* path) {
+    Job job;
+    std::FILE* file = std::fopen(path, "r");
+    if (!file) std::exit(93);
+    char word[32], order[16];
+    if (std::fscanf(file, "order %15s grid %u %u %u block %u %u %u shared %lld", order, &job.grid.x, &job.grid.y,
+                    &job.grid.z, &job.block.x, &job.block.y, &job.block.z, &job.shared_bytes) != 8)
+        std::exit(93);
+    machine.late = std::strcmp(order, "late") == 0;
+    while (std::fscanf(file, "%31s", word) == 1 && std::strcmp(word, "buffer") == 0) read_buffer(file);
+    long long number = 0;
+    if (std::strcmp(word, "blocks") == 0) {
+        while (std::fscanf(file, "%lld", &number) == 1) job.blocks.push_back(number);
+    } else {
+        const long long all = static_cast<long long>(job.grid.x) * job.grid.y * job.grid.z;
+        for (; number < all; ++number) job.blocks.push_back(number);
+    }
+    std::fclose(file);
+    return job;
+}
+
+}  // namespace
+
+}  // namespace loom
+
+int main(int count, char** arguments) {
+    if (count != 4) return 93;
+    loom::open_report(arguments[2], arguments[3]);
+    const loom::Job job = loom::read_job(arguments[1]);
+    gridDim = job.grid;
+    blockDim = job.block;
+    loom::set_up_threads(job.block);
+    loom::set_up_shared(job.shared_bytes);
+    const auto blocks = static_cast<long long>(job.blocks.size());
+    for (long long i = 0; i < blocks; ++i) {
+        loom::forget_shared();
+        loom::run_block(job.blocks[static_cast<std::size_t>(loom::machine.late ? i : blocks - 1 - i)]);
+    }
+    loom::report_counts();
+    loom::close_report(blocks);
+    return 0;
+}

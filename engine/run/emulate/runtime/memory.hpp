@@ -1,0 +1,44 @@
+// Global buffers, shared memory, and the shadow that remembers who touched what and when.
+#pragma once
+
+#include "machine_state.hpp"
+
+namespace loom {
+
+constexpr int NOBODY = -1;
+
+// What the shadow knows of one granule (an element, at most 8 bytes).  An epoch of 0 means never.
+struct Cell {
+    u32 write_barrier, write_warp;  // when it was last written, in barriers of the run and syncs of the writer's warp
+    u32 read_barrier, read_warp;    // likewise for the last reader
+    int write_line, read_line;
+    short writer, reader;  // threads; one reader stands for several of its warp or block where `readers` says so
+    enum Readers : unsigned char { ONE, SEVERAL_OF_A_WARP, SEVERAL_OF_THE_BLOCK } readers;
+    bool pending;  // an asynchronous copy by `writer` has not been waited for
+};
+
+struct Buffer {
+    char name[128];
+    unsigned char* data;
+    long long bytes;
+    int element_bytes;
+    bool read, written;
+    Cell* cells;         // null where nothing is written
+    unsigned char* mask; // one byte for each element: stored to
+};
+
+constexpr int MAX_BUFFERS = 128;
+extern Buffer buffers[MAX_BUFFERS];
+extern int buffer_count;
+
+// A fresh, zeroed mapping that costs memory only where it is touched.
+void* map_zeroed(long long bytes);
+
+void set_up_shared(long long bytes);
+void forget_shared();  // a block begins: nothing is initialised
+
+// The destination of an asynchronous copy: written from now on, readable once landed.
+bool may_begin_copy(const Access& to, const Access& from);
+void note_landing(const Copy& copy);
+
+}  // namespace loom

@@ -1,0 +1,310 @@
+// The checks of one access: alignment, bounds, initialisation, and happens-before.
+//
+// Two accesses of one block are ordered if one thread made both, if a barrier completed in between, or if both threads
+// are of one warp and a warp_sync completed in between.  No other ordering exists within a block, and none between blocks.
+#include <cstdio>
+#include <cstring>
+
+#include "counts.hpp"
+#include "memory.hpp"
+#include "report.hpp"
+
+namespace loom {
+
+unsigned char* arena = nullptr;
+
+namespace {
+
+Cell* shared_cells = nullptr;
+long long arena_bytes = 0;
+int shared_granule = 4;
+
+int warp_of(int thread) { return thread / WARP; }
+
+bool ordered(u32 barrier, u32 warp_sync, int thread) {
+    if (barrier < machine.barrier_epoch || thread == machine.current) return true;
+    return warp_of(thread) == warp_of(machine.current) && warp_sync < machine.warp_epoch[warp_of(thread)];
+}
+
+bool readers_ordered(const Cell& cell) {
+    if (cell.readers == Cell::ONE) return ordered(cell.read_barrier, cell.read_warp, cell.reader);
+    if (cell.read_barrier < machine.barrier_epoch) return true;
+    const int warp = warp_of(cell.reader);
+    return cell.readers == Cell::SEVERAL_OF_A_WARP && warp == warp_of(machine.current) &&
+           cell.read_warp < machine.warp_epoch[warp];
+}
+
+void remember_reader(Cell& cell, int line) {
+    const bool fresh = cell.read_barrier < machine.barrier_epoch;
+    if (fresh) {
+        cell.readers = Cell::ONE;
+    } else if (cell.reader != machine.current) {
+        if (warp_of(cell.reader) != warp_of(machine.current)) cell.readers = Cell::SEVERAL_OF_THE_BLOCK;
+        else if (cell.readers == Cell::ONE) cell.readers = Cell::SEVERAL_OF_A_WARP;
+    }
+    cell.reader = static_cast<short>(machine.current);
+    cell.read_barrier = machine.barrier_epoch;
+    cell.read_warp = machine.warp_epoch[warp_of(machine.current)];
+    cell.read_line = line;
+}
+
+void remember_writer(Cell& cell, int line, bool pending) {
+    cell.writer = static_cast<short>(machine.current);
+    cell.write_barrier = machine.barrier_epoch;
+    cell.write_warp = machine.warp_epoch[warp_of(machine.current)];
+    cell.write_line = line;
+    cell.pending = pending;
+}
+
+// What an access touches, in the user's words.
+struct Place {
+    char text[192];
+    Place(const char* where, const Access& access) {
+        std::snprintf(text, sizeof text, "block %lld, thread %d: element %lld of %s", machine.block, machine.current,
+                      access.index, where);
+    }
+};
+
+const unsigned char* first_byte(const Access& access) {
+    return static_cast<const unsigned char*>(access.base) + access.index * access.element_bytes;
+}
+
+// The accessor's own bounds and the memory's; then the alignment that a wide access needs.
+bool inside(const Access& access, const unsigned char* memory, long long memory_bytes, const char* name) {
+    const unsigned char* first = first_byte(access);
+    const long long bytes = static_cast<long long>(access.element_bytes) * access.count;
+    if (access.index < 0 || access.index + access.count > access.elements) {
+        report("out of bounds", access.line, 0, "%s, which has %lld elements%s", Place(name, access).text,
+               access.elements, access.count > 1 ? " (a vector access)" : "");
+        return false;
+    }
+    if (first < memory || first + bytes > memory + memory_bytes) {
+        report("out of bounds", access.line, 0, "%s leaves the %lld bytes that are allocated", Place(name, access).text,
+               memory_bytes);
+        return false;
+    }
+    if (reinterpret_cast<unsigned long long>(first) % static_cast<unsigned long long>(bytes) != 0) {
+        report("misaligned", access.line, 0, "%s: the address is not a multiple of the %lld bytes accessed",
+               Place(name, access).text, bytes);
+        return false;
+    }
+    return true;
+}
+
+struct Cells {
+    Cell* begin;
+    Cell* end;
+};
+
+Cells cells_of(const Access& access, Cell* cells, const unsigned char* memory, int granule) {
+    const long long first = first_byte(access) - memory;
+    const long long last = first + static_cast<long long>(access.element_bytes) * access.count - 1;
+    return {cells + first / granule, cells + last / granule + 1};
+}
+
+Cells shared_cells_of(const Access& access) { return cells_of(access, shared_cells, arena, shared_granule); }
+
+constexpr const char* SHARED = "a shared array";
+
+Buffer* buffer_of(const Access& access) {
+    const auto* base = static_cast<const unsigned char*>(access.base);
+    for (int i = 0; i < buffer_count; ++i)
+        if (base >= buffers[i].data && base < buffers[i].data + (buffers[i].bytes ? buffers[i].bytes : 1))
+            return &buffers[i];
+    report("out of bounds", access.line, 0, "block %lld, thread %d: the accessor does not begin inside any buffer",
+           machine.block, machine.current);
+    return nullptr;
+}
+
+// A shared granule that was written in this block, whose write is complete and visible to the running thread.
+void check_shared_read(const Cell& cell, const Access& access) {
+    if (cell.write_barrier < machine.block_epoch) {
+        report("uninitialised", access.line, 0, "%s is read before this block writes it", Place(SHARED, access).text);
+    } else if (cell.pending) {
+        report("unfinished copy", access.line, cell.write_line,
+               "%s is read while the copy that thread %d issued at line %d may still be under way",
+               Place(SHARED, access).text, cell.writer, cell.write_line);
+    } else if (!ordered(cell.write_barrier, cell.write_warp, cell.writer)) {
+        report("race", access.line, cell.write_line,
+               "%s is read, but thread %d writes it at line %d and no barrier stands between", Place(SHARED, access).text,
+               cell.writer, cell.write_line);
+    }
+}
+
+void check_shared_write(const Cell& cell, const Access& access) {
+    if (cell.write_barrier >= machine.block_epoch) {
+        if (cell.pending)
+            report("race", access.line, cell.write_line,
+                   "%s is written while the copy that thread %d issued at line %d may still be under way",
+                   Place(SHARED, access).text, cell.writer, cell.write_line);
+        else if (!ordered(cell.write_barrier, cell.write_warp, cell.writer))
+            report("race", access.line, cell.write_line,
+                   "%s is written, and so it is by thread %d at line %d with no barrier between",
+                   Place(SHARED, access).text, cell.writer, cell.write_line);
+    }
+    if (cell.read_barrier >= machine.block_epoch && !readers_ordered(cell))
+        report("race", access.line, cell.read_line,
+               "%s is overwritten, but thread %d reads it at line %d and no barrier stands between",
+               Place(SHARED, access).text, cell.reader, cell.read_line);
+}
+
+void check_global_read(const Cell& cell, const Buffer& buffer, const Access& access) {
+    if (cell.write_barrier == 0) {
+        if (!buffer.read)
+            report("uninitialised", access.line, 0, "%s is read before it is written", Place(buffer.name, access).text);
+    } else if (cell.write_barrier < machine.block_epoch) {
+        report("race", access.line, cell.write_line,
+               "%s is read, but another block writes it at line %d and blocks have no order",
+               Place(buffer.name, access).text, cell.write_line);
+    } else if (!ordered(cell.write_barrier, cell.write_warp, cell.writer)) {
+        report("race", access.line, cell.write_line,
+               "%s is read, but thread %d writes it at line %d and no barrier stands between",
+               Place(buffer.name, access).text, cell.writer, cell.write_line);
+    }
+}
+
+void check_global_write(const Cell& cell, const Buffer& buffer, const Access& access) {
+    if (cell.write_barrier != 0 && (cell.write_barrier < machine.block_epoch || cell.writer != machine.current))
+        report("written twice", access.line, cell.write_line, "%s was already written by thread %d of %s block at line %d",
+               Place(buffer.name, access).text, cell.writer,
+               cell.write_barrier < machine.block_epoch ? "another" : "this", cell.write_line);
+    if (cell.read_barrier == 0) return;
+    if (cell.read_barrier < machine.block_epoch)
+        report("race", access.line, cell.read_line,
+               "%s is written, but another block reads it at line %d and blocks have no order",
+               Place(buffer.name, access).text, cell.read_line);
+    else if (!readers_ordered(cell))
+        report("race", access.line, cell.read_line,
+               "%s is overwritten, but thread %d reads it at line %d and no barrier stands between",
+               Place(buffer.name, access).text, cell.reader, cell.read_line);
+}
+
+// A load from global memory: everything but the count.
+bool check_global_load(const Access& access) {
+    status->line = access.line;
+    Buffer* buffer = buffer_of(access);
+    if (!buffer || !inside(access, buffer->data, buffer->bytes, buffer->name)) return false;
+    if (!buffer->cells) return true;
+    const Cells cells = cells_of(access, buffer->cells, buffer->data, buffer->element_bytes);
+    for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
+        check_global_read(*cell, *buffer, access);
+        remember_reader(*cell, access.line);
+    }
+    return true;
+}
+
+unsigned long long address_in(const Access& access, const unsigned char* origin) {
+    return static_cast<unsigned long long>(first_byte(access) - origin);
+}
+
+}  // namespace
+
+bool note_shared_element(int bytes) {
+    if (bytes < shared_granule) shared_granule = bytes;
+    return true;
+}
+
+void set_up_shared(long long bytes) {
+    arena_bytes = bytes;
+    arena = static_cast<unsigned char*>(map_zeroed(bytes + 4096));
+    if (CHECKED) shared_cells = static_cast<Cell*>(map_zeroed((bytes / shared_granule + 1) * sizeof(Cell)));
+}
+
+// A pattern that is not a number in any floating-point type makes wrong results show too.
+void forget_shared() {
+    if (CHECKED) std::memset(arena, 0xff, static_cast<std::size_t>(arena_bytes));
+}
+
+unsigned char* shared_arena(i64 bytes, int line) {
+    if (CHECKED && bytes > arena_bytes)
+        report("out of bounds", line, 0, "the kernel declares %lld bytes of shared memory; the launch gives %lld", bytes,
+               arena_bytes);
+    return arena;
+}
+
+bool may_load_global(const Access& access) {
+    if (!check_global_load(access)) return false;
+    count_access(Kind::GLOBAL_LOAD, access.line, access.element_bytes * access.count, address_in(access, nullptr));
+    return true;
+}
+
+bool may_store_global(const Access& access) {
+    status->line = access.line;
+    Buffer* buffer = buffer_of(access);
+    if (!buffer || !inside(access, buffer->data, buffer->bytes, buffer->name)) return false;
+    if (!buffer->cells) {
+        report("out of bounds", access.line, 0, "%s is stored to, but the launch only lets it be read",
+               Place(buffer->name, access).text);
+        return false;
+    }
+    const Cells cells = cells_of(access, buffer->cells, buffer->data, buffer->element_bytes);
+    for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
+        check_global_write(*cell, *buffer, access);
+        remember_writer(*cell, access.line, false);
+        buffer->mask[cell - buffer->cells] = 1;
+    }
+    count_access(Kind::GLOBAL_STORE, access.line, access.element_bytes * access.count, address_in(access, nullptr));
+    return true;
+}
+
+bool may_load_shared(const Access& access) {
+    status->line = access.line;
+    if (!inside(access, arena, arena_bytes, SHARED)) return false;
+    const Cells cells = shared_cells_of(access);
+    for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
+        check_shared_read(*cell, access);
+        remember_reader(*cell, access.line);
+    }
+    count_access(Kind::SHARED_LOAD, access.line, access.element_bytes * access.count, address_in(access, arena));
+    return true;
+}
+
+bool may_store_shared(const Access& access) {
+    status->line = access.line;
+    if (!inside(access, arena, arena_bytes, SHARED)) return false;
+    const Cells cells = shared_cells_of(access);
+    for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
+        check_shared_write(*cell, access);
+        remember_writer(*cell, access.line, false);
+    }
+    count_access(Kind::SHARED_STORE, access.line, access.element_bytes * access.count, address_in(access, arena));
+    return true;
+}
+
+bool may_begin_copy(const Access& to, const Access& from) {
+    if (from.count < 0 || from.count > to.count) {
+        report("out of bounds", to.line, 0, "%s: a copy of %d elements is told that %d are valid",
+               Place(SHARED, to).text, to.count, from.count);
+        return false;
+    }
+    if (!inside(to, arena, arena_bytes, SHARED)) return false;
+    if (from.count > 0) {
+        Access whole = from;
+        whole.count = to.count;
+        const auto address = reinterpret_cast<unsigned long long>(first_byte(from));
+        if (address % static_cast<unsigned long long>(to.element_bytes * to.count) != 0) {
+            report("misaligned", from.line, 0, "%s: the source is not a multiple of the %d bytes copied",
+                   Place("the copy's source", whole).text, to.element_bytes * to.count);
+            return false;
+        }
+        if (!check_global_load(from)) return false;
+    }
+    const Cells cells = shared_cells_of(to);
+    for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
+        check_shared_write(*cell, to);
+        remember_writer(*cell, to.line, true);
+    }
+    count_access(Kind::ASYNC_COPY, to.line, to.element_bytes * to.count, address_in(from, nullptr),
+                 address_in(to, arena));
+    return true;
+}
+
+// The write takes effect at the wait: other threads need a barrier after it, not after the issue.
+void note_landing(const Copy& copy) {
+    const long long first = copy.to - arena;
+    Cell* end = shared_cells + (first + copy.bytes - 1) / shared_granule + 1;
+    for (Cell* cell = shared_cells + first / shared_granule; cell != end; ++cell)
+        if (cell->pending && cell->writer == machine.current) remember_writer(*cell, copy.line, false);
+}
+
+}  // namespace loom

@@ -1,0 +1,179 @@
+// Threads of a block as fibers.  A warp runs until all its lanes wait; then a collective completes, or the next warp runs.
+#include <cstdlib>
+#include <sys/mman.h>
+
+#include "counts.hpp"
+#include "machine_state.hpp"
+#include "report.hpp"
+
+uint3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace loom {
+
+Machine machine;
+
+namespace {
+
+constexpr unsigned long STACK = 256 * 1024;
+constexpr unsigned long STAGGER = 320;  // stacks begin at different cache sets
+
+Fiber scheduler;
+char* stacks = nullptr;
+unsigned long long exchanged[2][MAX_THREADS];
+
+void thread_body() {
+    call_kernel(kernel_arguments);
+    abandon_copies();
+    machine.running().wait = Wait::FOREVER;
+    switch_fiber(machine.running().fiber, scheduler);
+    std::abort();
+}
+
+void wait_for(Wait what, int line) {
+    Thread& thread = machine.running();
+    thread.wait = what;
+    thread.line = line;
+    switch_fiber(thread.fiber, scheduler);
+}
+
+void resume(int number) {
+    machine.current = number;
+    status->thread = number;
+    Thread& thread = machine.thread[number];
+    threadIdx = thread.index;
+    begin_lane(number % WARP);
+    switch_fiber(scheduler, thread.fiber);
+}
+
+int lanes_of(int warp) { return machine.threads - warp * WARP < WARP ? machine.threads - warp * WARP : WARP; }
+
+// Runs every lane that can run once; whether any could.
+bool run_lanes(int warp) {
+    const int lanes = lanes_of(warp);
+    bool ran = false;
+    for (int i = 0; i < lanes; ++i) {
+        const int number = warp * WARP + (machine.late ? i : lanes - 1 - i);
+        if (machine.thread[number].wait != Wait::NOTHING) continue;
+        resume(number);
+        ran = true;
+    }
+    return ran;
+}
+
+bool in_collective(const Thread& thread) { return thread.wait == Wait::SHUFFLE || thread.wait == Wait::WARP_SYNC; }
+
+// The first thread that waits for its warp, or -1.
+int first_in_collective(int warp) {
+    for (int lane = 0; lane < lanes_of(warp); ++lane)
+        if (in_collective(machine.thread[warp * WARP + lane])) return warp * WARP + lane;
+    return -1;
+}
+
+void release_collective(int warp, int first) {
+    const int line = machine.thread[first].line;
+    const bool orders = machine.thread[first].wait == Wait::WARP_SYNC;
+    if (lanes_of(warp) < WARP)
+        report("divergent barrier", line, 0, "block %lld, warp %d: a warp collective needs 32 lanes, this warp has %d",
+               machine.block, warp, lanes_of(warp));
+    for (int lane = 0; lane < lanes_of(warp); ++lane) {
+        Thread& thread = machine.thread[warp * WARP + lane];
+        if (in_collective(thread) && thread.line == line) continue;
+        report("divergent barrier", line, thread.wait == Wait::FOREVER ? 0 : thread.line,
+               "block %lld: thread %d is at this warp collective, but thread %d %s", machine.block, first,
+               warp * WARP + lane,
+               thread.wait == Wait::FOREVER ? "has ended" : "waits at another line");
+        break;
+    }
+    for (int lane = 0; lane < lanes_of(warp); ++lane) {
+        Thread& thread = machine.thread[warp * WARP + lane];
+        if (in_collective(thread)) thread.wait = Wait::NOTHING;
+    }
+    // Shuffles move values but order no memory; __syncwarp does.
+    if (orders) ++machine.warp_epoch[warp];
+}
+
+// Runs a warp until all its lanes wait for the block or have ended.
+void run_warp(int warp) {
+    while (true) {
+        const bool ran = run_lanes(warp);
+        if (ran) end_phase();
+        const int first = first_in_collective(warp);
+        if (first < 0) return;
+        release_collective(warp, first);
+    }
+}
+
+// Lets all threads pass the barrier at which they wait; false when all have ended.
+bool release_barrier() {
+    int first = -1, other = -1;
+    for (int number = 0; number < machine.threads; ++number) {
+        const Thread& thread = machine.thread[number];
+        if (thread.wait == Wait::BARRIER && first < 0) first = number;
+    }
+    if (first < 0) return false;
+    const int line = machine.thread[first].line;
+    for (int number = 0; number < machine.threads && other < 0; ++number) {
+        const Thread& thread = machine.thread[number];
+        if (thread.wait != Wait::BARRIER || thread.line != line) other = number;
+    }
+    if (other >= 0) {
+        const Thread& thread = machine.thread[other];
+        const bool ended = thread.wait == Wait::FOREVER;
+        report("divergent barrier", line, ended ? 0 : thread.line,
+               "block %lld: thread %d waits at this barrier, but thread %d %s", machine.block, first, other,
+               ended ? "has ended" : "waits at another one");
+    }
+    for (int number = 0; number < machine.threads; ++number)
+        if (machine.thread[number].wait == Wait::BARRIER) machine.thread[number].wait = Wait::NOTHING;
+    ++machine.barrier_epoch;
+    return true;
+}
+
+}  // namespace
+
+void set_up_threads(uint3 block_size) {
+    machine.threads = static_cast<int>(block_size.x * block_size.y * block_size.z);
+    machine.warps = (machine.threads + WARP - 1) / WARP;
+    void* memory = ::mmap(nullptr, STACK * machine.threads, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) std::exit(91);
+    stacks = static_cast<char*>(memory);
+    for (int number = 0; number < machine.threads; ++number) {
+        const unsigned n = static_cast<unsigned>(number);
+        machine.thread[number].index = {n % block_size.x, n / block_size.x % block_size.y,
+                                        n / block_size.x / block_size.y};
+    }
+}
+
+void run_block(long long block) {
+    machine.block = status->block = block;
+    machine.block_epoch = ++machine.barrier_epoch;
+    const auto b = static_cast<unsigned long long>(block);
+    blockIdx = {static_cast<unsigned>(b % gridDim.x), static_cast<unsigned>(b / gridDim.x % gridDim.y),
+                static_cast<unsigned>(b / gridDim.x / gridDim.y)};
+    for (int number = 0; number < machine.threads; ++number) {
+        Thread& thread = machine.thread[number];
+        thread.wait = Wait::NOTHING;
+        thread.groups = 0;
+        prepare(thread.fiber, stacks + STACK * number, STACK - STAGGER * (number % 64), thread_body);
+    }
+    do {
+        for (int i = 0; i < machine.warps; ++i) run_warp(machine.late ? i : machine.warps - 1 - i);
+    } while (release_barrier());
+}
+
+int lane() { return machine.current % WARP; }
+
+void block_barrier(int line) { wait_for(Wait::BARRIER, line); }
+
+unsigned long long exchange(unsigned long long bits, int source, int line) {
+    Thread& thread = machine.running();
+    unsigned long long* values = exchanged[thread.parity ^= 1] + (machine.current & ~(WARP - 1));
+    values[machine.current % WARP] = bits;
+    wait_for(Wait::SHUFFLE, line);
+    return values[source];
+}
+
+void warp_barrier(int line) { wait_for(Wait::WARP_SYNC, line); }
+
+}  // namespace loom
