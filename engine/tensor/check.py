@@ -1,0 +1,97 @@
+"""Violations of what a `TensorProgram` promises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Array, Statement, TensorProgram
+
+
+def check_program(program: TensorProgram) -> tuple[str, ...]:
+    """Every broken promise in words; () when sound.
+
+    Names are unique, every access has its array's rank and stays inside it for all points of the box, an array is
+    covered by one statement or written in parts, and nothing is read before it is written or after it was replaced.
+    """
+    names = Counter(s.name for s in program.statements)
+    found = [f"{count} statements are called {name}" for name, count in names.items() if count > 1]
+    for statement in program.statements:
+        found += [f"{statement.name}: {text}" for text in _statement(program, statement)]
+    return (*found, *_writes(program), *_order(program))
+
+
+def _statement(program: TensorProgram, statement: Statement) -> Iterator[str]:
+    extents = statement.extents
+    if len(extents) < len(statement.iterators):
+        yield "two iterators have the same name"
+    yield from (f"iterator {i.name} has extent {i.extent}" for i in statement.iterators if i.extent < 2)
+    for access in (statement.write, *statement.reads()):
+        array = program.arrays.get(access.array)
+        if array is None:
+            yield f"{access.array} is no array of the program"
+        elif len(array.shape) != len(access.indices):
+            yield f"{access} has {len(access.indices)} indices for {array}"
+        else:
+            yield from _bounds(access, array, extents)
+    if statement.reduction:
+        for name in statement.reduction.iterators:
+            if any(name in index.iterators() for index in statement.write.indices):
+                yield f"the reduced iterator {name} indexes the written element"
+
+
+def _bounds(access: Access, array: Array, extents: dict[str, int]) -> Iterator[str]:
+    """Indices outside the array, unless a guard keeps them inside."""
+    guards = {guard.index for guard in access.guards}
+    for axis, (index, size) in enumerate(zip(access.indices, array.shape, strict=True)):
+        unknown = [name for name in index.iterators() if name not in extents]
+        if unknown:
+            yield f"{access}: {unknown[0]} is no iterator of the statement"
+            continue
+        low, high = index.bounds(extents)
+        low = max(low, 0) if index in guards else low
+        high = min(high, size - 1) if _upper(index, size) in guards else high
+        if low < 0 or high >= size:
+            yield f"{access}: axis {axis} of {array} is read or written at {low} .. {high}"
+
+
+def _upper(index: Index, size: int) -> Index:
+    """The guard `index <= size - 1`."""
+    return index * -1 + (size - 1)
+
+
+def _writes(program: TensorProgram) -> Iterator[str]:
+    """Arrays written by more than one covering statement, or not wholly by one that claims to."""
+    writers: dict[str, list[Statement]] = {}
+    for statement in program.statements:
+        writers.setdefault(statement.write.array, []).append(statement)
+    for name, statements in writers.items():
+        if len(statements) > 1 and any(s.covers for s in statements):
+            yield f"{name} is written by {', '.join(s.name for s in statements)}"
+        for s in statements:
+            points = 1
+            for iterator in s.parallel:
+                points *= iterator.extent
+            if s.covers and name in program.arrays and points != program.arrays[name].elements:
+                yield f"{s.name} writes {points} of the {program.arrays[name].elements} elements of {name}"
+
+
+def _order(program: TensorProgram) -> Iterator[str]:
+    """Reads of arrays without a value, reads of an input that was already replaced, outputs without a writer."""
+    ready, replaced = set(program.inputs), set()
+    last = {s.write.array: at for at, s in enumerate(program.statements)}
+    for at, statement in enumerate(program.statements):
+        for access in statement.reads():
+            if access.array not in ready:
+                yield f"{statement.name} reads {access.array} before it is written"
+            elif access.array in replaced:
+                yield f"{statement.name} reads {access.array} after its update"
+        target = statement.write.array
+        if target in program.inputs:
+            replaced.add(target)
+            if target not in program.outputs:
+                yield f"{statement.name} writes {target}, which is an input and no output"
+        elif last[target] == at:
+            ready.add(target)
+    yield from (f"output {name} is never written" for name in program.outputs if name not in ready)
