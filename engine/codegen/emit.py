@@ -51,6 +51,8 @@ class Emitter:
             n: Buffer(n, array.dtype, array.shape, "global") for n, array in program.arrays.items() if n in outside
         }
         self.masks: dict[str, tuple[Index, ...]] = {}
+        self.values: Mapping[str, Access] = {}
+        """Arrays made so far and the registers that hold them."""
         self.footprints: list[Footprint] = []
         self.branches: list[str] = []
         """Masks of the branches around the operation being added."""
@@ -256,17 +258,20 @@ class Emitter:
                 case Remainder(of, by):
                     new = self._index(of, where, at).mod(by, self.extents)
                 case Element(array, indices, _, high):
-                    loaded = self.read(Access(array, indices), where, at)
-                    self.extents.setdefault(loaded.array, high + 1)
-                    self.depth.setdefault(loaded.array, self._depth_of_slot(loaded.array))
-                    new = Index.of(loaded.array)
+                    found = self.values.get(array) or self.read(Access(array, indices), where, at)
+                    self.extents.setdefault(found.array, high + 1)
+                    self.depth.setdefault(found.array, self._depth_of_slot(found.array))
+                    new = Index.of(found.array)
             result = result + new * coefficient
         return result.joined()
 
     def _depth_of_slot(self, name: str) -> int:
+        """The open body in which a scalar register gets its value."""
         for depth, body in enumerate(self.bodies):
-            if any(isinstance(op, Load) and op.slot.buffer == name for op in body):
-                return depth
+            for op in body:
+                loaded = isinstance(op, Load) and op.slot.buffer == name
+                if loaded or (isinstance(op, Declare) and op.buffer == name):
+                    return depth
         return len(self.bodies) - 1
 
     def _depth_of(self, position: Index, mask: str | None) -> int:
@@ -298,6 +303,7 @@ class Emitter:
         keep: Mapping[str, tuple[Index, int]] | None = None,
     ) -> Scalar:  # fmt: skip
         """A statement's expression over registers: `values` for what the kernel made, loads for the rest."""
+        self.values = values
         match value:
             case Literal():
                 return value
