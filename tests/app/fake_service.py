@@ -1,0 +1,95 @@
+"""A stand-in for `engine.service`: the same protocol, made-up documents, samples of origin "synthetic"."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
+
+import fake_documents as documents  # noqa: E402
+
+from engine.documents import Problem, Time  # noqa: E402
+from engine.text import to_json  # noqa: E402
+
+SAMPLES = 20
+
+
+def main() -> None:
+    """Answers requests until standard input ends."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer(request["id"], request["verb"], request.get("arguments", {}))
+
+
+def send(number: int, event: str, value: object) -> None:
+    """Writes one reply."""
+    sys.stdout.write(json.dumps({"id": number, "event": event, "value": value}) + "\n")
+    sys.stdout.flush()
+
+
+def fail(number: int, stage: str, subject: str, reason: str, hint: str = "") -> None:
+    """Answers with a Problem."""
+    send(number, "error", to_json(Problem(stage, subject, reason, hint)))
+
+
+def answer(number: int, verb: str, arguments: dict[str, object]) -> None:
+    """Answers one request."""
+    group, recipe = str(arguments.get("group", "")), arguments.get("recipe")
+    if verb == "machine":
+        send(number, "result", {"gpu": os.environ.get("FAKE_GPU", ""), "compiler": "g++ 12.2", "nvrtc": "13.0"})
+    elif verb == "open":
+        opened(number, str(arguments["path"]))
+    elif verb == "kernel":
+        kernel(number, group, None if recipe is None else str(recipe))
+    elif verb == "check":
+        for done in range(4):
+            send(number, "progress", {"text": f"block {done * 12}", "done": done, "total": 4})
+        send(number, "result", to_json(documents.check(group)))
+    elif verb == "compile":
+        send(number, "result", {"group": group, "compiled": to_json(documents.kernel(group).compiled)})
+    elif verb == "measure":
+        measure(number, group)
+    else:
+        fail(number, "service", verb, "no such verb")
+
+
+def opened(number: int, path: str) -> None:
+    """A model; a path with "broken" in it does not parse."""
+    if "broken" in path:
+        fail(number, "graph", Path(path).name, "this is not an ONNX file", "export the model again")
+        return
+    for done, stage in enumerate(("load", "fuse", "predict")):
+        send(number, "progress", {"text": stage, "done": done, "total": 3})
+    send(number, "result", to_json(documents.model()))
+
+
+def kernel(number: int, group: str, recipe: str | None) -> None:
+    """A kernel; a recipe line without a colon does not parse."""
+    for index, line in enumerate((recipe or "").splitlines(), 1):
+        if line.strip() and ":" not in line and not line.strip().startswith(("advice", "#", "either", "or")):
+            fail(number, "schedule", f"line {index}", f"`{line.strip()}` is not an entry", "write STATEMENTS @ DIMENSION: FIELD VALUE")
+            return
+    send(number, "progress", {"text": f"scheduling {group}", "done": 0, "total": 1})
+    send(number, "result", to_json(documents.kernel(group, recipe)))
+
+
+def measure(number: int, group: str) -> None:
+    """Samples at a human pace, so that a test can cancel between two of them."""
+    if not os.environ.get("FAKE_GPU"):
+        fail(number, "measure", group, "this machine has no GPU", "run on a machine with a CUDA device")
+        return
+    samples = []
+    for index in range(SAMPLES):
+        time.sleep(0.05)
+        samples.append(25.0 + (index * 7 % 5) * 0.2)
+        send(number, "sample", {"group": group, "microseconds": samples[-1]})
+    middle = sorted(samples)[len(samples) // 2]
+    send(number, "result", to_json(Time(middle, "synthetic", "fake device", 25.0, 25.8, tuple(samples))))
+
+
+if __name__ == "__main__":
+    main()

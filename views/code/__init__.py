@@ -1,0 +1,1 @@
+"""CUDA text linked to statements."""

@@ -1,0 +1,1 @@
+"""Why a group is as it is."""

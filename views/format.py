@@ -1,0 +1,49 @@
+"""Figures as text: at most three significant digits, the unit after a space."""
+
+from __future__ import annotations
+
+
+def figure(value: float) -> str:
+    """Three significant digits without an exponent: 34.2, 307, 1,755, 0.0123."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
+    return f"{value:.{digits}f}"
+
+
+def duration(microseconds: float) -> str:
+    """A time: "9.8 µs", "2.42 ms", "1.20 s"."""
+    for limit, factor, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms")):
+        if microseconds < limit * 0.9995:
+            return f"{figure(microseconds / factor)} {unit}"
+    return f"{figure(microseconds / 1e6)} s"
+
+
+def amount(number: float, unit: str = "B") -> str:
+    """A count with a decimal prefix: "101 MB", "50.3 MFLOP", "512 B"."""
+    for limit, factor, prefix in ((1e3, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (1e12, 1e9, "G"), (1e15, 1e12, "T")):
+        if number < limit * 0.9995:
+            return f"{figure(number / factor)} {prefix}{unit}"
+    return f"{number:.3g} {unit}"
+
+
+def percent(part: float) -> str:
+    """A share of one: "12.6 %", "100 %"; "< 0.1 %" instead of a zero that is none."""
+    if 0 < part < 0.0005:
+        return "< 0.1 %"
+    return "100 %" if part > 0.9995 else f"{part * 100:.1f} %"
+
+
+def compact_shape(shape: str) -> str:
+    """A shape without its type and blanks, for tight places: "96 x 512 x 512 float32" gives "96×512×512"."""
+    words = [word for word in shape.replace("×", "x").split() if word != "x"]
+    sizes = [word for word in words if word[0].isdigit() or "x" in word]
+    return "×".join("×".join(word.split("x")) for word in sizes) if sizes else shape
+
+
+def plural(count: int, noun: str) -> str:
+    """ "1 group", "4 statements"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

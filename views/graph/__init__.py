@@ -1,0 +1,1 @@
+"""The fusion plan as a graph."""

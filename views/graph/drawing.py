@@ -1,0 +1,156 @@
+"""Where every box and edge of the graph goes, given which boxes are open.  No Qt: plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.documents import EdgeDoc, ModelDoc
+from views.graph.layout import Edge, Level, Point, Size, layered
+from views.hierarchy import Box, boxes
+
+NODE = Size(264.0, 44.0)
+HEADER = 30.0
+MARGIN = 20.0
+ENTRY, EXIT = "entry", "exit"
+PORT = Size(0.0, 0.0)
+OPEN_AT_FIRST = 24
+"""A layer with at most so many boxes starts open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A box with its rectangle (left, top, width, height)."""
+
+    box: Box
+    left: float
+    top: float
+    width: float
+    height: float
+    opened: bool
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An edge's corners; `tensors` are the edges of the model that it stands for."""
+
+    source: str
+    target: str
+    points: tuple[Point, ...]
+    arrow: bool
+    tensors: tuple[EdgeDoc, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Everything to paint, outer boxes first, and its extent (left, top, right, bottom)."""
+
+    placed: tuple[Placed, ...]
+    lines: tuple[Line, ...]
+    extent: tuple[float, float, float, float]
+
+
+Link = tuple[str, str, EdgeDoc]
+"""Source and target launch ("" outside of the level) and the model's edge."""
+
+
+def first_open(model: ModelDoc) -> frozenset[str]:
+    """The layers that start open: the longest-running one, if it is small enough to read."""
+    times = {group.name: group.share / max(group.instances, 1) for group in model.groups}
+    layers = [box for box in boxes(model) if box.children and len(box.children) <= OPEN_AT_FIRST]
+    dearest = max(layers, key=lambda box: sum(times.get(node.group, 0.0) for node in box.nodes), default=None)
+    return frozenset([dearest.key] if dearest else [])
+
+
+def draw(model: ModelDoc, opened: Collection[str]) -> Drawing:
+    """Draws the model with the boxes whose keys are in `opened` opened."""
+    links = [(edge.source, edge.target, edge) for edge in model.edges if edge.source and edge.target]
+    return _level(boxes(model), links, opened, 0)
+
+
+def _level(level: Sequence[Box], links: Sequence[Link], opened: Collection[str], depth: int) -> Drawing:
+    inner = {box.key: _inner(box, links, opened, depth + 1) for box in level if box.children and box.key in opened}
+    tensors = _edges(level, links)
+    sizes: dict[str, Size] = {ENTRY: PORT} if any(edge[0] == ENTRY for edge in tensors) else {}
+    sizes |= {box.key: _size(inner[box.key]) if box.key in inner else NODE for box in level}
+    if any(edge[1] == EXIT for edge in tensors):
+        sizes[EXIT] = PORT
+    plan = layered(sizes, tensors)
+    placed: list[Placed] = []
+    lines = [_line(edge, route, tensors[edge], inner, plan) for edge, route in plan.routes.items()]
+    for box in level:
+        (x, y), size = plan.places[box.key], sizes[box.key]
+        placed.append(Placed(box, x - size.width / 2, y, size.width, size.height, box.key in inner, depth))
+        if box.key in inner:
+            content = inner[box.key]
+            shift = _shifted(content, x, y + HEADER)
+            placed += shift.placed
+            lines += shift.lines
+    return Drawing(tuple(placed), tuple(lines), (plan.left, 0.0, plan.right, plan.height))
+
+
+def _inner(box: Box, links: Sequence[Link], opened: Collection[str], depth: int) -> Drawing:
+    """The first copy of a box, with what enters the first copy and leaves the last one at its border."""
+    place = {node.id: index for index, node in enumerate(box.nodes)}
+    inside: list[Link] = []
+    for source, target, edge in links:
+        inside += _seen_inside(place.get(source), place.get(target), edge, box)
+    return _level(box.children, inside, opened, depth)
+
+
+def _seen_inside(source: int | None, target: int | None, edge: EdgeDoc, box: Box) -> Iterable[Link]:
+    """An edge between launches (numbered within the box, None outside) as the first copy sees it."""
+    period, first = box.period, box.nodes
+    if source is not None and target is not None and source // period == target // period:
+        if source < period:
+            yield first[source].id, first[target].id, edge
+        return
+    if source is not None and (target is not None or source // period == box.count - 1):
+        yield first[source % period].id, "", edge
+    if target is not None and (source is not None or target // period == 0):
+        yield "", first[target % period].id, edge
+
+
+def _edges(level: Sequence[Box], links: Sequence[Link]) -> dict[Edge, tuple[EdgeDoc, ...]]:
+    owner = {node.id: box.key for box in level for node in box.nodes}
+    found: dict[Edge, list[EdgeDoc]] = {}
+    for source, target, edge in links:
+        ends = (owner.get(source, ENTRY), owner.get(target, EXIT))
+        if ends[0] != ends[1] and ends != (ENTRY, EXIT):
+            found.setdefault(ends, []).append(edge)
+    return {ends: tuple(edges) for ends, edges in found.items()}
+
+
+def _size(content: Drawing) -> Size:
+    left, _, right, bottom = content.extent
+    return Size(2 * max(-left, right) + 2 * MARGIN, bottom + HEADER + MARGIN)
+
+
+def _line(edge: Edge, route: Sequence[Point], tensors: tuple[EdgeDoc, ...], inner: dict[str, Drawing], plan: Level) -> Line:
+    """Edges from and to the border are prolonged to it; an edge that goes on inside an open box has no head."""
+    source, target = edge
+    points = list(route)
+    if source == ENTRY:
+        points.insert(0, (points[0][0], -HEADER))
+    if target == EXIT:
+        x, y = points[-1]
+        points += [(0.0, y), (0.0, y + MARGIN)] if abs(x) > 0.5 else [(0.0, y + MARGIN)]
+    goes_on = target == EXIT or (target in inner and bool(inner[target].lines))
+    return Line(source, target, tuple(points), not goes_on, tensors)
+
+
+def _shifted(content: Drawing, x: float, y: float) -> Drawing:
+    def move(point: Point) -> Point:
+        return point[0] + x, point[1] + y
+
+    placed = tuple(replace(each, left=each.left + x, top=each.top + y) for each in content.placed)
+    lines = tuple(replace(line, points=tuple(map(move, line.points))) for line in content.lines)
+    return Drawing(placed, lines, content.extent)
+
+
+def visible_box(drawing: Drawing, belongs: Callable[[Box], bool]) -> list[Placed]:
+    """The innermost drawn boxes for which `belongs` holds."""
+    hits = [each for each in drawing.placed if belongs(each.box)]
+    closed = [each for each in hits if not each.opened]
+    return closed or hits

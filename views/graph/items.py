@@ -1,0 +1,248 @@
+"""What the graph's scene consists of: boxes and edges that paint themselves from a shared look."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QFont, QPainter, QPainterPath, QPen, QPolygonF
+from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
+
+from engine.documents import GroupDoc
+from views.format import amount, compact_shape, duration
+from views.graph.drawing import HEADER, Line, Placed
+from views.rows import draw_text, text_width
+from views.shapes import paint_bar, paint_pill_in, paint_track
+from views.theme import Theme, face, semibold
+
+RADIUS = 4.0
+FAR, NEAR = 0.32, 0.55
+"""Scales below which a box shows nothing but its shape, and only its title."""
+BOUND_COLOURS = {"memory": "stitch", "compute": "tensorize", "latency": "pipeline"}
+"""Which category colour stands for what limits a group."""
+
+
+@dataclass(slots=True)
+class Look:
+    """What all items of one scene share; changing it and updating the scene repaints them."""
+
+    theme: Theme
+    colour_by: str = "time"
+    groups: dict[str, GroupDoc] | None = None
+    dearest: float = 1.0
+    heaviest: float = 1.0
+    selected: str = ""
+    """Name of the selected group."""
+    found: frozenset[str] = frozenset()
+    """Groups that the search matches."""
+
+    def group_of(self, placed: Placed) -> GroupDoc | None:
+        """The group of a launch's box."""
+        return (self.groups or {}).get(placed.box.nodes[0].group) if not placed.box.children else None
+
+    def time_of(self, placed: Placed) -> float:
+        """Microseconds of one copy of a box."""
+        groups = self.groups or {}
+        inside = placed.box.nodes[: placed.box.period]
+        found = (groups[node.group].time for node in inside if node.group in groups)
+        return sum(time.microseconds for time in found if time)
+
+    def is_selected(self, placed: Placed) -> bool:
+        """Whether the box is the selected group's, or hides it."""
+        nodes = placed.box.nodes
+        return bool(self.selected) and not placed.opened and any(node.group == self.selected for node in nodes)
+
+    def is_dimmed(self, placed: Placed) -> bool:
+        """Whether a search is on that does not match the box."""
+        return bool(self.found) and not any(node.group in self.found for node in placed.box.nodes)
+
+
+class BoxItem(QGraphicsItem):
+    """A launch, a closed layer, or the frame of an open one."""
+
+    def __init__(self, placed: Placed, look: Look) -> None:
+        super().__init__()
+        self.placed = placed
+        self._look = look
+        self._hovered = False
+        self.setPos(placed.left, placed.top)
+        self.setZValue(placed.depth * 2 if placed.opened else 100)
+        self.setAcceptHoverEvents(True)
+        self.setToolTip(_tip(placed, look))
+        if not placed.opened:
+            self.setCursor(Qt.CursorShape.PointingHandCursor)
+
+    def boundingRect(self) -> QRectF:  # noqa: N802
+        """The box with room for its outline and the shadows of its copies."""
+        return QRectF(-2, -10, self.placed.width + 12, self.placed.height + 12)
+
+    def shape(self) -> QPainterPath:
+        """Only the header of an open layer answers the mouse."""
+        path = QPainterPath()
+        height = HEADER if self.placed.opened else self.placed.height
+        path.addRect(QRectF(0, 0, self.placed.width, height))
+        return path
+
+    def hoverEnterEvent(self, event: object) -> None:  # noqa: N802
+        """Light highlight, no scrolling."""
+        self._hovered = True
+        self.update()
+
+    def hoverLeaveEvent(self, event: object) -> None:  # noqa: N802
+        """Ends the highlight."""
+        self._hovered = False
+        self.update()
+
+    def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None) -> None:
+        """Paints as much as can be read at this scale."""
+        scale = option.levelOfDetailFromTransform(painter.worldTransform())
+        if self._look.is_dimmed(self.placed):
+            painter.setOpacity(0.35)
+        self._outline(painter)
+        if scale < FAR:
+            return
+        if self.placed.opened:
+            self._frame_text(painter)
+        else:
+            self._box_text(painter, scale >= NEAR)
+
+    def _outline(self, painter: QPainter) -> None:
+        theme, placed = self._look.theme, self.placed
+        box = QRectF(0, 0, placed.width, placed.height)
+        selected = self._look.is_selected(placed)
+        pen = QPen(theme.colour("accent" if selected else "edge"), 1.6 if selected else 1.0)
+        if placed.opened or self._hovered:
+            pen.setColor(theme.colour("text-3") if self._hovered else theme.colour("edge"))
+        painter.setPen(QPen(theme.colour("line"), 1))
+        painter.setBrush(theme.colour("panel"))
+        if placed.box.count > 1:
+            for shift in (8.0, 4.0):
+                painter.drawRoundedRect(box.translated(shift, -shift), RADIUS, RADIUS)
+        painter.setPen(pen)
+        painter.setBrush(theme.colour("panel" if placed.opened else "accent-bg" if selected else "chrome"))
+        painter.drawRoundedRect(box, RADIUS, RADIUS)
+
+    def _frame_text(self, painter: QPainter) -> None:
+        theme, placed = self._look.theme, self.placed
+        row = QRectF(12, 0, placed.width - 24, HEADER)
+        _title(painter, row, placed.box.title, placed.box.count, theme, semibold(), row.width() * 0.5 - 12)
+        painter.setFont(face(11))
+        painter.setPen(theme.colour("text-2"))
+        draw_text(painter, row.adjusted(row.width() / 2 + 8, 0, 0, 0), f"{duration(self._look.time_of(placed))} each", right=True)
+
+    def _box_text(self, painter: QPainter, whole: bool) -> None:
+        theme, placed, look = self._look.theme, self.placed, self._look
+        row = QRectF(12, 4, placed.width - 24, 19)
+        time = look.time_of(placed)
+        text = duration(time) if time else ""
+        painter.setFont(semibold())
+        painter.setPen(theme.colour("text"))
+        draw_text(painter, row, text, right=True)
+        room = row.width() - text_width(painter, text) - 10
+        weight = semibold() if look.is_selected(placed) else face(12, QFont.Weight.Medium)
+        _title(painter, row, placed.box.title, placed.box.count, theme, weight, room)
+        if whole:
+            self._second_line(painter, QRectF(12, 23, placed.width - 24, 16), time)
+
+    def _second_line(self, painter: QPainter, row: QRectF, time: float) -> None:
+        theme, look = self._look.theme, self._look
+        group = look.group_of(self.placed)
+        track = QRectF(row.right() - 48, row.center().y() - 3.5, 48, 7)
+        painter.setFont(face(10.5))
+        painter.setPen(theme.colour("text-3"))
+        if group is None:
+            draw_text(painter, row, f"{self.placed.box.period} launches each, double-click to open")
+            return
+        note = amount(group.bytes) if look.colour_by == "traffic" else group.bound
+        width = text_width(painter, note)
+        draw_text(painter, QRectF(track.left() - 8 - width, row.y(), width + 1, row.height()), note)
+        draw_text(painter, QRectF(row.x(), row.y(), track.left() - 22 - width - row.x(), row.height()), compact_shape(group.shape))
+        paint_track(painter, track, theme)
+        part = group.bytes / look.heaviest if look.colour_by == "traffic" else time / look.dearest
+        colour = theme.author(BOUND_COLOURS.get(group.bound, "user")) if look.colour_by == "bound" else theme.cost_colour(part)
+        paint_bar(painter, track, part, colour, theme, group.time.origin if group.time else "predicted")
+
+
+class EdgeItem(QGraphicsItem):
+    """An orthogonal arrow; one at the selected box is drawn in the accent and tells its size."""
+
+    def __init__(self, line: Line, look: Look, touches: frozenset[str]) -> None:
+        super().__init__()
+        self._line = line
+        self._look = look
+        self._touches = touches
+        self._path = _rounded(line.points)
+        self.setZValue(50)
+        self.setToolTip(_edge_tip(line))
+
+    def boundingRect(self) -> QRectF:  # noqa: N802
+        """The path with room for the arrow head and the label."""
+        return self._path.boundingRect().adjusted(-40, -12, 40, 12)
+
+    def shape(self) -> QPainterPath:
+        """Edges do not catch clicks meant for boxes."""
+        return QPainterPath()
+
+    def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None) -> None:
+        """Paints the line, its head, and the label of a selected edge."""
+        theme, points = self._look.theme, self._line.points
+        selected = self._look.selected in self._touches
+        colour = theme.colour("accent" if selected else "edge")
+        painter.setPen(QPen(colour, 1.6 if selected else 1.2))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawPath(self._path)
+        if self._line.arrow:
+            tip, before = QPointF(*points[-1]), QPointF(*points[-2])
+            angle = math.atan2(tip.y() - before.y(), tip.x() - before.x())
+            wings = [tip - QPointF(math.cos(angle + turn) * 7, math.sin(angle + turn) * 7) for turn in (0.5, -0.5)]
+            painter.drawPolyline(QPolygonF([wings[0], tip, wings[1]]))
+        if selected and len(points) == 2 and option.levelOfDetailFromTransform(painter.worldTransform()) >= NEAR:
+            self._label(painter, QPointF(points[0][0], (points[0][1] + points[1][1]) / 2))
+
+    def _label(self, painter: QPainter, at: QPointF) -> None:
+        text = amount(max((edge.bytes for edge in self._line.tensors), default=0))
+        painter.setFont(face(10.5))
+        box = QRectF(at.x() + 10, at.y() - 8.5, text_width(painter, text) + 12, 17)
+        paint_pill_in(painter, box, text, self._look.theme, outlined=True)
+
+
+def _title(painter: QPainter, row: QRectF, title: str, count: int, theme: Theme, font: QFont, room: float) -> None:
+    """A title and, in grey, how many copies it stands for."""
+    suffix = f"  × {count}" if count > 1 else ""
+    painter.setFont(font)
+    painter.setPen(theme.colour("text"))
+    width = min(text_width(painter, title) + 1.0, room - (40 if suffix else 0))
+    draw_text(painter, QRectF(row.x(), row.y(), width, row.height()), title)
+    if suffix:
+        painter.setFont(face())
+        painter.setPen(theme.colour("text-3"))
+        draw_text(painter, QRectF(row.x() + width, row.y(), 48, row.height()), suffix)
+
+
+def _rounded(points: tuple[tuple[float, float], ...]) -> QPainterPath:
+    """A polyline with its corners rounded by the box's radius."""
+    path = QPainterPath(QPointF(*points[0]))
+    for before, corner, after in zip(points, points[1:], points[2:], strict=False):
+        path.lineTo(_toward(corner, before))
+        path.quadTo(QPointF(*corner), _toward(corner, after))
+    path.lineTo(QPointF(*points[-1]))
+    return path
+
+
+def _toward(corner: tuple[float, float], other: tuple[float, float]) -> QPointF:
+    length = math.hypot(other[0] - corner[0], other[1] - corner[1]) or 1.0
+    part = min(RADIUS, length / 2) / length
+    return QPointF(corner[0] + (other[0] - corner[0]) * part, corner[1] + (other[1] - corner[1]) * part)
+
+
+def _tip(placed: Placed, look: Look) -> str:
+    group = look.group_of(placed)
+    if group is None:
+        return f"{placed.box.title}: {placed.box.count} equal copies of {placed.box.period} launches"
+    time = f"{duration(group.time.microseconds)} {group.time.origin}" if group.time else "no time yet"
+    return f"{group.title}\n{group.shape}\n{time}, {amount(group.bytes)}, {group.bound} bound"
+
+
+def _edge_tip(line: Line) -> str:
+    return "\n".join(f"{edge.tensor}: {edge.shape}, {amount(edge.bytes)}\n{edge.because}" for edge in line.tensors[:4])

@@ -1,0 +1,104 @@
+"""What floats over the graph: the minimap and the legend."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QLinearGradient, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QWidget
+
+from views.graph.items import BOUND_COLOURS, Look
+from views.graph.scene import GraphScene
+from views.theme import face
+
+MINIMAP = QSize(72, 132)
+LEGEND = QSize(210, 34)
+TITLES = {"time": "time per launch", "traffic": "traffic per launch", "bound": "limited by"}
+
+
+class Minimap(QWidget):
+    """The whole graph in small, with the part in sight framed."""
+
+    moved = Signal(QPointF)
+
+    def __init__(self, parent: QWidget, scene: GraphScene) -> None:
+        super().__init__(parent)
+        self._scene = scene
+        self._sight = QRectF()
+        self.setFixedSize(MINIMAP)
+        self.setToolTip("Overview; click to go there")
+        self.setAccessibleName("Graph overview")
+
+    def show_sight(self, sight: QRectF) -> None:
+        """Frames the part of the scene that the view shows."""
+        self._sight = sight
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """Rectangles only."""
+        theme = self._scene.look.theme
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(theme.colour("edge"), 1))
+        painter.setBrush(theme.colour("panel"))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
+        scale, origin = self._frame()
+        painter.setPen(Qt.PenStyle.NoPen)
+        for placed in self._scene.drawing.placed:
+            token = "raised" if placed.opened else "accent" if self._scene.look.is_selected(placed) else "edge"
+            painter.setBrush(theme.colour(token))
+            corner = QPointF(placed.left, placed.top) * scale + origin
+            painter.drawRect(QRectF(corner.x(), corner.y(), placed.width * scale, max(placed.height * scale, 1.0)))
+        painter.setPen(QPen(theme.colour("accent"), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        sight = QRectF(self._sight.topLeft() * scale + origin, self._sight.size() * scale)
+        painter.drawRect(sight.intersected(QRectF(self.rect()).adjusted(3, 3, -3, -3)))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Goes where the click points."""
+        scale, origin = self._frame()
+        self.moved.emit((event.position() - origin) / scale)
+
+    mouseMoveEvent = mousePressEvent  # noqa: N815
+
+    def _frame(self) -> tuple[float, QPointF]:
+        left, top, right, bottom = self._scene.drawing.extent
+        width, height = max(right - left, 1.0), max(bottom - top, 1.0)
+        scale = min((self.width() - 12) / width, (self.height() - 12) / height)
+        centre = QPointF((left + right) / 2, (top + bottom) / 2) * scale
+        return scale, QPointF(self.width() / 2, self.height() / 2) - centre
+
+
+class Legend(QWidget):
+    """What the colour of the cost bars means."""
+
+    def __init__(self, parent: QWidget, look: Look) -> None:
+        super().__init__(parent)
+        self._look = look
+        self.setFixedSize(LEGEND)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setAccessibleName("Legend of the cost colours")
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """A scale, or one swatch for each category."""
+        theme, look = self._look.theme, self._look
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(face(10.5))
+        painter.setPen(theme.colour("text-2"))
+        painter.drawText(QRectF(0, 0, self.width(), 15), Qt.AlignmentFlag.AlignLeft, TITLES[look.colour_by])
+        if look.colour_by == "bound":
+            self._swatches(painter)
+            return
+        ramp = QLinearGradient(0, 0, 96, 0)
+        for index, colour in enumerate(theme.cost):
+            ramp.setColorAt(index / (len(theme.cost) - 1), colour)
+        painter.fillRect(QRectF(0, 18, 96, 7), ramp)
+
+    def _swatches(self, painter: QPainter) -> None:
+        x = 0.0
+        for name, author in BOUND_COLOURS.items():
+            painter.setPen(QPen(self._look.theme.author(author), 1.4))
+            painter.drawRect(QRectF(x + 0.5, 19.5, 10, 7))
+            painter.setPen(self._look.theme.colour("text-2"))
+            painter.drawText(QRectF(x + 15, 15, 60, 16), Qt.AlignmentFlag.AlignVCenter, name)
+            x += 70

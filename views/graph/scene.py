@@ -1,0 +1,95 @@
+"""The graph's scene: built piece by piece, so that a large model never stops the window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QRectF, QTimer, Signal
+from PySide6.QtWidgets import QGraphicsItem, QGraphicsScene
+
+from engine.documents import ModelDoc
+from views.graph.drawing import Drawing, Line, draw, first_open, visible_box
+from views.graph.items import BoxItem, EdgeItem, Look
+from views.hierarchy import groups_by_name
+from views.theme import Theme
+
+PIECE = 120
+"""Items added between two turns of the event loop."""
+BORDER = 40.0
+
+
+class GraphScene(QGraphicsScene):
+    """Boxes and edges of one model; `built` follows when everything stands."""
+
+    built = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.look = Look(theme)
+        self.drawing = Drawing((), (), (0.0, 0.0, 0.0, 0.0))
+        self.opened: frozenset[str] = frozenset()
+        self._model: ModelDoc | None = None
+        self._waiting: list[QGraphicsItem] = []
+        self._boxes: dict[str, BoxItem] = {}
+        self._timer = QTimer(self)
+        self._timer.setInterval(0)
+        self._timer.timeout.connect(self._add_piece)
+
+    def show_model(self, model: ModelDoc) -> None:
+        """Replaces everything."""
+        self._model = model
+        self.look.groups = groups_by_name(model)
+        times = [group.time.microseconds for group in model.groups if group.time]
+        self.look.dearest = max(times, default=1.0) or 1.0
+        self.look.heaviest = max((group.bytes for group in model.groups), default=1) or 1
+        self.opened = first_open(model)
+        self._build()
+
+    def toggle(self, key: str) -> None:
+        """Opens or closes a layer."""
+        self.opened = self.opened ^ {key}
+        self._build()
+
+    def item_of(self, key: str) -> BoxItem | None:
+        """The drawn box with a key."""
+        return self._boxes.get(key)
+
+    def boxes_of(self, group: str) -> list[BoxItem]:
+        """The drawn boxes of a group, or those that hide it."""
+        placed = visible_box(self.drawing, lambda box: any(node.group == group for node in box.nodes))
+        return [self._boxes[each.box.key] for each in placed if each.box.key in self._boxes]
+
+    @property
+    def is_building(self) -> bool:
+        """Whether items are still to come."""
+        return self._timer.isActive()
+
+    def _build(self) -> None:
+        assert self._model is not None
+        self.drawing = draw(self._model, self.opened)
+        self.clear()
+        self._boxes = {placed.box.key: BoxItem(placed, self.look) for placed in self.drawing.placed}
+        edges = [EdgeItem(line, self.look, self._touched(line)) for line in self.drawing.lines]
+        self._waiting = [*reversed(edges), *reversed(list(self._boxes.values()))]
+        left, top, right, bottom = self.drawing.extent
+        self.setSceneRect(QRectF(left - BORDER, top - BORDER, right - left + 2 * BORDER, bottom - top + 2 * BORDER))
+        self._add_piece()
+        if self._waiting:
+            self._timer.start()
+
+    def _add_piece(self) -> None:
+        for item in self._taken(PIECE):
+            self.addItem(item)
+        if not self._waiting:
+            self._timer.stop()
+            self.built.emit()
+
+    def _taken(self, count: int) -> Iterable[QGraphicsItem]:
+        while self._waiting and count:
+            count -= 1
+            yield self._waiting.pop()
+
+    def _touched(self, line: Line) -> frozenset[str]:
+        """Groups whose selection lights the edge up: those of its ends that are drawn as single launches."""
+        ends = [self._boxes[key].placed.box for key in (line.source, line.target) if key in self._boxes]
+        return frozenset(box.nodes[0].group for box in ends if not box.children)

@@ -1,0 +1,1 @@
+"""The model as a tree of groups."""

@@ -1,0 +1,146 @@
+"""The model's boxes as outline rows, and the filter that keeps some of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.documents import GroupDoc, ModelDoc
+from views.hierarchy import Box, boxes, common_scope, group_times, groups_by_name, scope_title
+from views.rows import Row
+
+COMPARISON = re.compile(r"time\s*>\s*([\d.]+)\s*%?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineItem:
+    """What an outline row shows."""
+
+    count: int
+    share: float
+    """Part of the model's predicted time, 0..1."""
+    microseconds: float
+    """All launches below together; 0 where nothing is predicted."""
+    group: str = ""
+    kind: str = ""
+    cost: float = 0.0
+    """One launch's time against the dearest group's, 0..1."""
+
+
+def outline(model: ModelDoc) -> tuple[Row, ...]:
+    """The model, under it layers, scopes and groups in the order in which they run."""
+    return _Outline(model).rows()
+
+
+def filtered(rows: Sequence[Row], query: str) -> tuple[Row, ...]:
+    """Rows that match every word of `query` (a name, `type:KIND`, `time>N%`), with the rows above them."""
+    words = re.sub(r"time\s*>\s*", "time>", query.lower()).split()
+    return _kept(rows, words) if words else tuple(rows)
+
+
+class _Outline:
+    def __init__(self, model: ModelDoc) -> None:
+        self._model = model
+        self._groups = groups_by_name(model)
+        self._times = group_times(model)
+        self._total = sum(self._times.get(node.group, 0.0) for node in model.nodes) or 1.0
+        self._dearest = max(self._times.values(), default=1.0) or 1.0
+
+    def rows(self) -> tuple[Row, ...]:
+        spent = sum(self._times.get(node.group, 0.0) for node in self._model.nodes)
+        item = OutlineItem(1, 1.0 if spent else 0.0, spent)
+        return (Row("model", self._model.name, item, self._level(boxes(self._model), 1, "")),)
+
+    def _level(self, level: Sequence[Box], copies: int, path: str) -> tuple[Row, ...]:
+        """Rows of one level; neighbours of one module go under a row for it, launches of one group become one row."""
+        prefix = len(common_scope([node for box in level for node in box.nodes]))
+        parts: dict[str, list[Box]] = {}
+        for box in level:
+            scope = common_scope(box.nodes)[prefix : prefix + 1]
+            name = "" if box.children or not scope or scope[0].isdigit() else scope[0]
+            parts.setdefault(name or f"#{box.key}", []).append(box)
+        if len(parts) == 1:
+            return self._groups_of(level, copies, path)
+        loose = [name for name, inside in parts.items() if len({box.nodes[0].group for box in inside}) < 2]
+        rows: list[Row] = []
+        pending: list[Box] = []
+        for name, inside in parts.items():
+            if name in loose:
+                pending += inside
+                continue
+            rows += self._groups_of(pending, copies, path)
+            pending = []
+            rows.append(self._scope(name, inside, copies, path))
+        return (*rows, *self._groups_of(pending, copies, path))
+
+    def _scope(self, name: str, inside: Sequence[Box], copies: int, path: str) -> Row:
+        key = f"{path}/{name}"
+        children = self._groups_of(inside, copies, key)
+        spent = sum(child.value.microseconds for child in children)  # type: ignore[attr-defined]
+        return Row(key, scope_title((name,)), OutlineItem(1, spent / self._total, spent), children)
+
+    def _groups_of(self, level: Sequence[Box], copies: int, path: str) -> tuple[Row, ...]:
+        counts: dict[str, int] = {}
+        for box in level:
+            if not box.children:
+                counts[box.nodes[0].group] = counts.get(box.nodes[0].group, 0) + len(box.nodes) * copies
+        rows: list[Row] = []
+        done: set[str] = set()
+        for box in level:
+            name = box.nodes[0].group
+            if box.children:
+                rows.append(self._layer(box, copies, path))
+            elif name not in done:
+                done.add(name)
+                rows.append(self._group(self._groups[name], counts[name], f"{path}/{name}", copies))
+        return tuple(rows)
+
+    def _layer(self, box: Box, copies: int, path: str) -> Row:
+        key = f"{path}/{box.key}"
+        children = self._level(box.children, copies * box.count, key)
+        spent = sum(self._times.get(node.group, 0.0) for node in box.nodes) * copies
+        return Row(key, box.title, OutlineItem(box.count, spent / self._total, spent), children)
+
+    def _group(self, group: GroupDoc, count: int, key: str, copies: int) -> Row:
+        each = self._times.get(group.name, 0.0)
+        item = OutlineItem(
+            count // copies if count % copies == 0 else count, each * count / self._total, each * count,
+            group.name, group.kind, each / self._dearest,
+        )  # fmt: skip
+        return Row(key, group.title, item)
+
+
+def _kept(rows: Sequence[Row], words: Sequence[str]) -> tuple[Row, ...]:
+    kept: list[Row] = []
+    for row in rows:
+        children = _kept(row.children, words)
+        if children or (not row.children and _matches(row, words)):
+            kept.append(replace(row, children=children))
+    return tuple(kept)
+
+
+def _matches(row: Row, words: Sequence[str]) -> bool:
+    item = row.value
+    assert isinstance(item, OutlineItem)
+    return all(_word_matches(word, row.title.lower(), item) for word in words)
+
+
+def _word_matches(word: str, title: str, item: OutlineItem) -> bool:
+    comparison = COMPARISON.match(word)
+    if comparison:
+        return item.share * 100 > float(comparison.group(1).rstrip(".") or 0)
+    if word.startswith("type:"):
+        return word.removeprefix("type:") in f"{item.kind} {title} {item.group}".lower()
+    return word.removeprefix("name:") in title or word in item.group
+
+
+def rows_of_group(rows: Sequence[Row], group: str) -> list[str]:
+    """Keys of the rows that stand for a group."""
+    found = [row.key for row in rows if isinstance(row.value, OutlineItem) and row.value.group == group]
+    return found + [key for row in rows for key in rows_of_group(row.children, group)]
+
+
+def titles(groups: Mapping[str, GroupDoc]) -> list[str]:
+    """Names for the search box."""
+    return [group.title for group in groups.values()]

@@ -1,0 +1,114 @@
+"""The outline panel: the whole model as a tree with its predicted time, and the accessible way to everything."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, Signal
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import QLineEdit
+
+from engine.documents import ModelDoc
+from views.format import duration, percent
+from views.icons import icon
+from views.outline.rows import OutlineItem, filtered, outline, rows_of_group
+from views.panel import Panel, bar, label
+from views.rows import Row, RowState, RowView, draw_text, text_width
+from views.shapes import paint_bar
+from views.theme import Theme, face, semibold
+
+SHARE = 58
+TIME = 60
+BAR = 30
+WIDEST = 0.25
+"""Share of the whole model that fills the bar."""
+
+
+class OutlineView(Panel):
+    """Model, layers and groups; `group_selected` carries the group's name."""
+
+    group_selected = Signal(str)
+    open_requested = Signal()
+    example_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("Outline")
+        self._rows: tuple[Row, ...] = ()
+        self._group = ""
+        self.filter = QLineEdit()
+        self.filter.setPlaceholderText("Filter: name, type:MatMul, time>5%")
+        self.filter.setAccessibleName("Filter the outline")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.textChanged.connect(self._show)
+        self._filter_icon = self.filter.addAction(icon("filter", "#808080"), QLineEdit.ActionPosition.LeadingPosition)
+        search, layout = bar("body", 44)
+        layout.setContentsMargins(12, 0, 12, 0)
+        layout.addWidget(self.filter)
+        columns, heads = bar("subheader", 24)
+        for text, width in (("Group", 0), ("Share", SHARE), ("Predicted", TIME)):
+            head = label(text, "small-hint")
+            if width:
+                head.setFixedWidth(width)
+                head.setAlignment(head.alignment().AlignRight | head.alignment().AlignVCenter)
+            heads.addWidget(head, 0 if width else 1)
+        heads.setContentsMargins(12, 0, 12, 0)
+        heads.setSpacing(0)
+        self.tree = RowView("Outline tree", _paint)
+        self.tree.row_selected.connect(self._select)
+        self.body_layout.addWidget(search)
+        self.body_layout.addWidget(columns)
+        self.body_layout.addWidget(self.tree, 1)
+        self.empty.add_button("Open…").clicked.connect(self.open_requested)
+        self.empty.add_button("Open the example").clicked.connect(self.example_requested)
+        self.show_empty("Drop an ONNX file here, or open the example")
+
+    def show_model(self, model: ModelDoc) -> None:
+        """Replaces the tree."""
+        self._rows = outline(model)
+        self.show_body()
+        self._show()
+
+    def show_selection(self, group: str) -> None:
+        """Marks the rows of a group."""
+        self._group = group
+        self.tree.mark(rows_of_group(self._rows, group) if group else ())
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        super().set_theme(theme)
+        self._filter_icon.setIcon(icon("filter", theme.colours["text-3"]))
+        self.tree.set_theme(theme)
+
+    def _show(self) -> None:
+        self.tree.show_rows(filtered(self._rows, self.filter.text()))
+        self.show_selection(self._group)
+
+    def _select(self, row: Row) -> None:
+        if isinstance(row.value, OutlineItem):
+            self.group_selected.emit(row.value.group)
+
+
+def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+    item, box = row.value, state.box
+    assert isinstance(item, OutlineItem)
+    right = box.right() - 12
+    bold = state.marked or state.depth == 0
+    painter.setFont(face())
+    painter.setPen(theme.colour("text"))
+    if item.microseconds:
+        draw_text(painter, QRectF(right - TIME, box.y(), TIME, box.height()), duration(item.microseconds), right=True)
+        painter.setPen(theme.colour("text-2"))
+        draw_text(painter, QRectF(right - TIME - SHARE, box.y(), SHARE, box.height()), percent(item.share), right=True)
+    edge = right - TIME - SHARE - BAR
+    if item.group:
+        track = QRectF(edge - 2, box.center().y() - 3.5, BAR, 8)
+        paint_bar(painter, track, item.share / WIDEST, theme.cost_colour(item.cost), theme)
+    painter.setPen(theme.colour("text"))
+    painter.setFont(semibold() if bold else face())
+    suffix = f" × {item.count}" if item.count > 1 else ""
+    room = edge - 8 - state.left
+    name_width = min(text_width(painter, row.title) + 1.0, room - (text_width(painter, suffix) if suffix else 0))
+    draw_text(painter, QRectF(state.left, box.y(), name_width, box.height()), row.title)
+    if suffix:
+        painter.setFont(face())
+        painter.setPen(theme.colour("text-3"))
+        draw_text(painter, QRectF(state.left + name_width, box.y(), 60, box.height()), suffix)
+

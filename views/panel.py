@@ -1,0 +1,206 @@
+"""The frame that all panels share: header with title and tabs, sub-header, body, loading bar, empty state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QStackedLayout,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from views.icons import icon
+from views.theme import Theme
+
+HEADER = 28
+SUBHEADER = 32
+PADDING = 12
+
+
+def label(text: str = "", role: str = "", wrap: bool = False) -> QLabel:
+    """A label whose look the style sheet picks by `role`."""
+    made = QLabel(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setWordWrap(wrap)
+    if role:
+        made.setProperty("role", role)
+    return made
+
+
+def icon_button(tip: str, role: str = "small") -> QToolButton:
+    """A button that shows only an icon and therefore has a tool tip and an accessible name."""
+    made = QToolButton()
+    made.setProperty("role", role)
+    made.setToolTip(tip)
+    made.setAccessibleName(tip)
+    return made
+
+
+def link(text: str) -> QPushButton:
+    """A button that looks like a link."""
+    made = QPushButton(text)
+    made.setProperty("role", "link")
+    made.setCursor(Qt.CursorShape.PointingHandCursor)
+    return made
+
+
+def bar(role: str, height: int) -> tuple[QWidget, QHBoxLayout]:
+    """A horizontal strip of fixed height and its layout."""
+    strip = QWidget()
+    strip.setProperty("role", role)
+    strip.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+    strip.setFixedHeight(height)
+    layout = QHBoxLayout(strip)
+    layout.setContentsMargins(PADDING, 0, 8, 0)
+    layout.setSpacing(8)
+    return strip, layout
+
+
+def rule() -> QFrame:
+    """A one-pixel separator."""
+    made = QFrame()
+    made.setProperty("role", "rule")
+    return made
+
+
+class Panel(QWidget):
+    """A panel: `header` serves as the title bar of its dock, `body` holds the content, `empty` what to do first."""
+
+    tab_selected = Signal(str)
+    cancel_requested = Signal()
+
+    def __init__(self, title: str, tabs: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.setAccessibleName(title)
+        self.setObjectName(title.lower())
+        self.theme: Theme | None = None
+        self._icons: list[tuple[QToolButton, str]] = []
+        self.header, self.header_layout = bar("header", HEADER)
+        self.title = label(title, "title")
+        self.subtitle = label("", "hint")
+        self.header_layout.addWidget(self.title)
+        self.tabs: dict[str, QToolButton] = {}
+        self._tab_group = QButtonGroup(self)
+        for name in tabs:
+            self._add_tab(name)
+        self.header_layout.addWidget(self.subtitle)
+        self.header_layout.addStretch(1)
+
+        self.progress = QProgressBar()
+        self.progress.setRange(0, 0)
+        self.progress.setTextVisible(False)
+        self.progress.setMaximumHeight(2)
+        self.progress.setStyleSheet("min-height: 2px; max-height: 2px; border-radius: 0;")
+        self.progress.hide()
+        self.body = QWidget()
+        self.body.setProperty("role", "body")
+        self.body_layout = QVBoxLayout(self.body)
+        self.body_layout.setContentsMargins(0, 0, 0, 0)
+        self.body_layout.setSpacing(0)
+        self.empty = _Empty()
+        holder = QWidget()
+        self._stack = QStackedLayout(holder)
+        self._stack.addWidget(self.empty)
+        self._stack.addWidget(self.body)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.progress)
+        layout.addWidget(holder, 1)
+        self._veil = QWidget(self)
+        self._veil.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._veil.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._veil.hide()
+
+    def show_body(self) -> None:
+        """Shows the content instead of the empty state."""
+        self._stack.setCurrentWidget(self.body)
+
+    def show_empty(self, sentence: str) -> None:
+        """Shows one sentence in the panel's centre."""
+        self.empty.sentence.setText(sentence)
+        self._stack.setCurrentWidget(self.empty)
+
+    def show_loading(self, loading: bool) -> None:
+        """Dims the old content under a thin moving bar while something newer is on its way."""
+        self.progress.setVisible(loading)
+        self._veil.setVisible(loading)
+        self._veil.raise_()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._veil.setGeometry(self.rect())
+
+    def select_tab(self, name: str) -> None:
+        """Brings a tab to the front and says so."""
+        self.tabs[name].setChecked(True)
+        self.tab_selected.emit(name)
+
+    def add_header_icon(self, name: str, tip: str) -> QToolButton:
+        """An icon at the right end of the header."""
+        button = icon_button(tip)
+        self._icons.append((button, name))
+        self.header_layout.addWidget(button)
+        return button
+
+    def tint(self, button: QToolButton, name: str) -> None:
+        """Lets a button's icon follow the theme."""
+        self._icons.append((button, name))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        for button, name in self._icons:
+            button.setIcon(icon(name, theme.colours["text-2"], theme.colours["line"]))
+        panel = theme.colour("panel")
+        self._veil.setStyleSheet(f"background: rgba({panel.red()}, {panel.green()}, {panel.blue()}, 110);")
+        self.update()
+
+    def _add_tab(self, name: str) -> None:
+        button = QToolButton()
+        button.setText(name)
+        button.setCheckable(True)
+        button.setProperty("role", "tab")
+        button.clicked.connect(lambda: self.tab_selected.emit(name))
+        button.setChecked(not self.tabs)
+        self._tab_group.addButton(button)
+        self.tabs[name] = button
+        self.header_layout.addWidget(button)
+
+
+class _Empty(QWidget):
+    """One sentence and at most two buttons."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "body")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.sentence = label("", "hint", wrap=True)
+        self.sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.buttons = QHBoxLayout()
+        self.buttons.setSpacing(8)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(24, 24, 24, 24)
+        layout.setSpacing(12)
+        layout.addStretch(1)
+        layout.addWidget(self.sentence)
+        layout.addLayout(self.buttons)
+        layout.addStretch(1)
+        self.buttons.addStretch(1)
+        self.buttons.addStretch(1)
+
+    def add_button(self, text: str) -> QPushButton:
+        """A button under the sentence."""
+        made = QPushButton(text)
+        self.buttons.insertWidget(self.buttons.count() - 1, made)
+        return made

@@ -1,0 +1,246 @@
+"""A tree of painted rows: the base of the outline, the schedule tree and the constraint tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPersistentModelIndex, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QMouseEvent, QPainter
+from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTreeView, QWidget
+
+from views.shapes import paint_chevron, paint_selected_row
+from views.theme import Theme
+
+Index = QModelIndex | QPersistentModelIndex
+INDENT = 12
+CHEVRON = 16
+NOWHERE = QModelIndex()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: what it is called, what it stands for, what is under it."""
+
+    key: str
+    title: str
+    value: object
+    children: tuple[Row, ...] = ()
+    height: int = 24
+
+
+@dataclass(slots=True)
+class _Place:
+    """A row with its way back to the root, as item models need it."""
+
+    row: Row
+    parent: _Place | None
+    number: int
+    depth: int
+    places: list[_Place] = field(default_factory=list)
+
+
+class RowModel(QAbstractItemModel):
+    """Rows as a one-column item model; replaced as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._top: list[_Place] = []
+        self._by_key: dict[str, _Place] = {}
+
+    def show_rows(self, rows: Iterable[Row]) -> None:
+        """Replaces everything."""
+        self.beginResetModel()
+        self._by_key = {}
+        self._top = [self._place(row, None, number, 0) for number, row in enumerate(rows)]
+        self.endResetModel()
+
+    def index_of(self, key: str) -> QModelIndex:
+        """Where a row is; an invalid index where there is none."""
+        place = self._by_key.get(key)
+        return self.createIndex(place.number, 0, place) if place else QModelIndex()
+
+    def keys(self) -> Iterator[str]:
+        """Keys of all rows, from top to bottom."""
+        return iter(self._by_key)
+
+    def row_at(self, index: Index) -> Row:
+        """The row of a valid index."""
+        return index.internalPointer().row
+
+    def depth_at(self, index: Index) -> int:
+        """How deep a valid index lies."""
+        return index.internalPointer().depth
+
+    def index(self, row: int, column: int, parent: Index = NOWHERE) -> QModelIndex:
+        """Item-model interface."""
+        places = parent.internalPointer().places if parent.isValid() else self._top
+        return self.createIndex(row, column, places[row]) if 0 <= row < len(places) and column == 0 else QModelIndex()
+
+    def parent(self, child: Index = NOWHERE) -> QModelIndex:  # type: ignore[override]
+        """Item-model interface."""
+        above = child.internalPointer().parent if child.isValid() else None
+        return self.createIndex(above.number, 0, above) if above else QModelIndex()
+
+    def rowCount(self, parent: Index = NOWHERE) -> int:  # noqa: N802
+        """Item-model interface."""
+        return len(parent.internalPointer().places if parent.isValid() else self._top)
+
+    def columnCount(self, parent: Index = NOWHERE) -> int:  # noqa: N802
+        """Item-model interface."""
+        return 1
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """The title, also for screen readers; everything else is painted."""
+        if index.isValid() and role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
+            return self.row_at(index).title
+        return None
+
+    def _place(self, row: Row, parent: _Place | None, number: int, depth: int) -> _Place:
+        place = _Place(row, parent, number, depth)
+        self._by_key[row.key] = place
+        place.places = [self._place(child, place, index, depth + 1) for index, child in enumerate(row.children)]
+        return place
+
+
+@dataclass(frozen=True, slots=True)
+class RowState:
+    """How a row is to be painted."""
+
+    box: QRectF
+    depth: int
+    left: float
+    """Where the row's content begins, right of indentation and chevron."""
+    marked: bool
+    opened: bool
+
+
+class RowView(QTreeView):
+    """Shows rows through one paint function; `marked` rows belong to the window's selection."""
+
+    row_selected = Signal(object)
+    row_activated = Signal(object)
+
+    def __init__(self, name: str, paint: Callable[[QPainter, Row, RowState, Theme], None], indent: int = INDENT) -> None:
+        super().__init__()
+        self.rows = RowModel()
+        self.theme: Theme | None = None
+        self.paint = paint
+        self.indent = indent
+        self.chevrons = True
+        self.marked: frozenset[str] = frozenset()
+        self._silent = False
+        self.setModel(self.rows)
+        self.setItemDelegate(_Delegate(self))
+        self.setAccessibleName(name)
+        self.setHeaderHidden(True)
+        self.setIndentation(0)
+        self.setRootIsDecorated(False)
+        self.setMouseTracking(True)
+        self.setExpandsOnDoubleClick(False)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.selectionModel().currentChanged.connect(self._announce)
+        self.doubleClicked.connect(lambda index: self.row_activated.emit(self.rows.row_at(index)))
+
+    def show_rows(self, rows: Iterable[Row], opened: Callable[[Row], bool] = lambda row: True) -> None:
+        """Replaces the rows; those for which `opened` says so start expanded."""
+        self._silent = True
+        self.rows.show_rows(rows)
+        for key in self.rows.keys():
+            index = self.rows.index_of(key)
+            if opened(self.rows.row_at(index)):
+                self.expand(index)
+        self._silent = False
+
+    def mark(self, keys: Iterable[str]) -> None:
+        """Marks rows as selected elsewhere; scrolls only if the first of them is not in sight."""
+        self.marked = frozenset(keys)
+        first = next((key for key in self.rows.keys() if key in self.marked), None)
+        if first is not None:
+            self._silent = True
+            index = self.rows.index_of(first)
+            current = self.currentIndex()
+            if not (current.isValid() and self.rows.row_at(current).key in self.marked):
+                self.setCurrentIndex(index)
+            self._silent = False
+            if not self.viewport().rect().contains(self.visualRect(index)):
+                self.scrollTo(index)
+        self.viewport().update()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        self.viewport().update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Opens or closes a row at its chevron, selects it elsewhere."""
+        index = self.indexAt(event.position().toPoint())
+        if index.isValid() and self.rows.rowCount(index) and self.chevrons:
+            left = 8 + self.rows.depth_at(index) * self.indent
+            if left - 4 <= event.position().x() <= left + CHEVRON:
+                self.setExpanded(index, not self.isExpanded(index))
+                return
+        again = index.isValid() and index == self.currentIndex()
+        super().mousePressEvent(event)
+        if again:
+            self._announce(index)
+
+    def state(self, index: Index, box: QRectF) -> RowState:
+        """What the paint function has to know about a row besides its value."""
+        depth = self.rows.depth_at(index)
+        left = 8 + depth * self.indent + (CHEVRON if self.chevrons else 0)
+        return RowState(box, depth, box.x() + left, self.rows.row_at(index).key in self.marked, self.isExpanded(index))
+
+    def _announce(self, index: QModelIndex) -> None:
+        if index.isValid() and not self._silent:
+            self.row_selected.emit(self.rows.row_at(index))
+
+
+class _Delegate(QStyledItemDelegate):
+    """Paints background and chevron, then hands over to the panel's paint function."""
+
+    def __init__(self, view: RowView) -> None:
+        super().__init__(view)
+        self._view = view
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paints one row."""
+        theme = self._view.theme
+        if theme is None:
+            return
+        box = QRectF(option.rect)
+        state = self._view.state(index, box)
+        painter.save()
+        if state.marked:
+            paint_selected_row(painter, box, theme)
+        elif option.state & QStyle.StateFlag.State_MouseOver:
+            painter.fillRect(box, theme.colour("raised"))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if self._view.chevrons and self._view.rows.rowCount(index):
+            paint_chevron(painter, QPointF(state.left - 9, box.center().y() + 0.5), state.opened, theme.colour("text-3"))
+        self._view.paint(painter, self._view.rows.row_at(index), state, theme)
+        painter.restore()
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
+        """Rows have the height that they ask for."""
+        return QSize(100, self._view.rows.row_at(index).height)
+
+
+def draw_text(painter: QPainter, box: QRectF, text: str, right: bool = False) -> None:
+    """One line of text, elided at its end where it does not fit."""
+    elided = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, int(box.width()) + 1)
+    side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
+    painter.drawText(box, side | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, elided)
+
+
+def text_width(painter: QPainter, text: str) -> float:
+    """Width of one line in the painter's face."""
+    return painter.fontMetrics().horizontalAdvance(text)
+
+
+def styled(widget: QWidget, role: str) -> QWidget:
+    """Sets the role by which the style sheet finds a widget."""
+    widget.setProperty("role", role)
+    return widget
