@@ -135,6 +135,11 @@ class Emitter:
         open_ones = tuple(c for c in conditions if c.bounds(self.extents)[0] < 0)
         if not open_ones:
             return None
+        if any(name in names for names in self.bound):
+            if self.masks[name] == open_ones:
+                return name
+            return self.mask(self.fresh(name), conditions, at)
+        self.bound[-1].add(name)
         self.masks[name] = open_ones
         self.buffers[name] = Buffer(name, "bool", (), "register")
         self.depth[name] = len(self.bodies) - 1

@@ -7,7 +7,7 @@ import math
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction, product_operands
 from engine.recipe import Advice, Entry, Scenario
-from engine.tensor.access import position, stride
+from engine.tensor.access import position, stride, vector_limit
 from engine.tensor.nodes import Statement, TensorProgram, accesses
 
 WARP = 32
@@ -67,10 +67,11 @@ def _rows(reductions: list[Statement], program: TensorProgram) -> list[Entry]:
     first = reductions[0]
     columns = math.prod(i.extent for i in first.reduced)
     rows = math.prod(i.extent for i in first.parallel)
+    vector = row_vector(program, first)
     lanes = WARP
     while lanes < 1024 and columns > lanes * ROW_ELEMENTS:
         lanes *= 2
-    while lanes > 8 and columns <= lanes // 2 and lanes <= WARP:
+    while 4 < lanes <= WARP and columns <= lanes // 2 * vector:
         lanes //= 2
     names = tuple(s.name for s in reductions)
     share = "one warp holds a row" if lanes == WARP else f"{lanes} threads share a row of {columns}"
@@ -80,6 +81,13 @@ def _rows(reductions: list[Statement], program: TensorProgram) -> list[Entry]:
         everyone = tuple(s.name for s in program.statements)
         entries.append(mark(everyone, "outermost", "block", per_block, f"rows are independent, {per_block} a block"))
     return entries
+
+
+def row_vector(program: TensorProgram, reduction: Statement) -> int:
+    """Neighbouring elements of a row that one thread can load at once."""
+    outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
+    along = reduction.reduced[-1].name
+    return vector_limit(program.statements, outside, {s.name: along for s in program.statements if along in s.extents})
 
 
 def _columns(reductions: list[Statement]) -> list[Entry]:

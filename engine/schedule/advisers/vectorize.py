@@ -31,6 +31,5 @@ def _entries(group: FusionGroup) -> list[Entry]:
     width = vector_limit(program.statements, outside, along)
     if width == 1 or not dimension:
         return []
-    widest = max(array.dtype for array in outside.values())
-    reason = f"neighbours along {along[target.name]} are contiguous: {width} elements of {widest} in one access"
+    reason = f"neighbours along {along[target.name]} are contiguous: one access moves {width} elements"
     return [mark((target.name,), dimension, "vector", width, reason)]
