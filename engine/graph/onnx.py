@@ -262,7 +262,7 @@ class _Import:
 
     def _proto(self, name: str) -> onnx.TensorProto:
         if name not in self._stored:
-            self._stored[name] = onnx.numpy_helper.from_array(np.ascontiguousarray(self._values[name]), name)
+            self._stored[name] = onnx.numpy_helper.from_array(np.asarray(self._values[name], order="C"), name)
         return self._stored[name]
 
     def _graph(self, inputs: tuple[str, ...], operators: list[Operator]) -> OperatorGraph:

@@ -224,7 +224,7 @@ def _from_runtime(graph: OperatorGraph, given: Values, names: list[str]) -> Valu
     options.enable_mem_pattern = options.enable_cpu_mem_arena = False
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        feeds = {i.name: np.ascontiguousarray(given[i.name]) for i in session.get_inputs()}
+        feeds = {i.name: np.asarray(given[i.name], order="C") for i in session.get_inputs()}
         results = session.run(outputs, feeds)
     except (refusals.Fail, refusals.InvalidArgument, refusals.InvalidGraph, refusals.NotImplemented) as error:
         reason = f"ONNX Runtime {onnxruntime.__version__} does not run it: {str(error).splitlines()[0]}"
