@@ -1,0 +1,3 @@
+"""The program: command line and window."""
+
+from __future__ import annotations

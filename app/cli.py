@@ -1,0 +1,248 @@
+"""The command line: verbs that call the engine's API and print what it answers.
+
+Exit codes: 0 done; 1 a check failed; 2 bad input or usage; 3 this machine lacks what was asked for.
+The engine and Qt are imported inside the verbs, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app import output
+
+if TYPE_CHECKING:
+    from app.job import Job
+
+app = typer.Typer(
+    help="Explore, edit, check and time GPU schedules of deep-learning operators.",
+    epilog="Without a verb the window opens. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 this machine lacks "
+    "what was asked for.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[str, typer.Argument(help="ONNX model, AKG description (.json), or `example` for the built-in model.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+Target = Annotated[str, typer.Option("--target", help="GPU to compile for: h200, h100 or a100.")]
+Dims = Annotated[list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
+Group = Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only this group.")]
+RecipeFile = Annotated[Path | None, typer.Option("--recipe", metavar="FILE", help="Recipe instead of all advisers'.")]
+Policy = Annotated[str, typer.Option("--policy", help="Fusion policy: none or first.")]
+NO_DIMS: list[str] = []
+
+
+def main() -> None:
+    """Entry point of `loomscope`."""
+    app(prog_name="loomscope")
+
+
+def verb(body: Callable[..., None]) -> Callable[..., None]:
+    """A command whose engine errors become a message and an exit code, never a traceback."""
+
+    @functools.wraps(body)
+    def run(*arguments: Any, **options: Any) -> None:
+        from engine.errors import EngineError
+
+        try:
+            body(*arguments, **options)
+        except EngineError as error:
+            output.failure(error)
+            raise typer.Exit(error.exit_code) from error
+
+    return run
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Open the window where no verb is given."""
+    if version:
+        from importlib.metadata import version as installed
+
+        output.say(f"loomscope {installed('loomscope')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        verb(_open_window)(None, "h200", {})
+
+
+@app.command("open")
+@verb
+def open_(
+    file: Annotated[str | None, typer.Argument(help="File to open; the built-in example without one.")] = None,
+    target: Target = "h200",
+    dim: Dims = NO_DIMS,
+) -> None:
+    """Open the window."""
+    from app.job import dimensions_of
+
+    _open_window(file, target, dimensions_of(dim))
+
+
+def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> None:
+    from app.doctor import display
+    from app.job import EXAMPLE, path_of
+    from engine.errors import MissingCapability
+
+    if not display():
+        hint = "`loomscope render FILE -o PNG` draws the window without one; `loomscope verify FILE` checks kernels"
+        raise MissingCapability("window", "display", "this machine has none, so no window can open", hint)
+    from app.main import run
+
+    raise typer.Exit(run(path_of(file or EXAMPLE), target=target, dimensions=dimensions))
+
+
+@app.command()
+@verb
+def render(
+    file: File,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="PNG", help="Picture to write.")],
+    panel: Annotated[str | None, typer.Option("--panel", metavar="NAME", help="Only this panel.")] = None,
+    theme: Annotated[str, typer.Option("--theme", help="dark or light.")] = "dark",
+    group: Group = None,
+    target: Target = "h200",
+    dim: Dims = NO_DIMS,
+) -> None:
+    """Draw the window as a picture; no display is needed."""
+    from app.job import dimensions_of, path_of
+    from app.render import render as draw
+
+    draw(path_of(file), out, panel=panel, theme=theme, group=group, target=target, dimensions=dimensions_of(dim))
+    output.say(f"{out}")
+
+
+@app.command()
+@verb
+def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
+    """Operators and tensors of a file, and what is unsupported."""
+    from app import verbs
+
+    verbs.inspect(_job(file, dim=dim), json)
+
+
+@app.command()
+@verb
+def fuse(
+    file: File, policy: Policy = "first", target: Target = "h200", dim: Dims = NO_DIMS, json: Json = False
+) -> None:
+    """The fusion plan: which operators become one kernel, and why."""
+    from app import verbs
+
+    verbs.fuse(_job(file, target, dim, policy=policy), json)
+
+
+@app.command()
+@verb
+def recipe(
+    file: File,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the recipe.")],
+    group: Group = None,
+    target: Target = "h200",
+    dim: Dims = NO_DIMS,
+) -> None:
+    """Write the recipe with every adviser's entries, to edit and pass back with --recipe."""
+    from app import verbs
+
+    verbs.recipe(_job(file, target, dim, group), out)
+
+
+@app.command()
+@verb
+def schedule(
+    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Schedule trees, and what became of every entry of the recipe."""
+    from app import verbs
+
+    verbs.schedule(_job(file, target, dim, group, recipe), json)
+
+
+@app.command()
+@verb
+def generate(
+    file: File,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the .cu files.")],
+    group: Group = None, recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS, json: Json = False,
+) -> None:  # fmt: skip
+    """CUDA text of every kernel, with a manifest of buffers and launches."""
+    from app import verbs
+
+    verbs.generate(_job(file, target, dim, group, recipe), out, json)
+
+
+@app.command()
+@verb
+def verify(
+    file: File,
+    whole: Annotated[bool, typer.Option("--whole", help="The model end to end instead of each kernel alone.")] = False,
+    group: Group = None, recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS, json: Json = False,
+) -> None:  # fmt: skip
+    """Run the CUDA text on the CPU and compare with an independent implementation."""
+    from app import verbs
+
+    if not verbs.verify(_job(file, target, dim, group, recipe), whole, json):
+        raise typer.Exit(1)
+
+
+@app.command()
+@verb
+def predict(
+    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Modelled time of every kernel."""
+    from app import verbs
+
+    verbs.predict(_job(file, target, dim, group, recipe), json)
+
+
+@app.command()
+@verb
+def measure(
+    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Time of every kernel on this machine's GPU."""
+    from app import verbs
+
+    if not verbs.measure(_job(file, target, dim, group, recipe), json):
+        raise typer.Exit(1)
+
+
+@app.command()
+@verb
+def explain(
+    file: File,
+    group: Annotated[str, typer.Option("--group", metavar="NAME", help="The group to explain.")],
+    recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS,
+) -> None:  # fmt: skip
+    """Why a group is fused, scheduled, placed and timed as it is."""
+    from app import verbs
+
+    verbs.explain(_job(file, target, dim, group, recipe))
+
+
+@app.command()
+@verb
+def doctor(json: Json = False) -> None:
+    """What this machine has, and what to install for the rest."""
+    from app import verbs
+
+    verbs.doctor(json)
+
+
+def _job(
+    file: str, target: str = "h200", dim: list[str] = NO_DIMS, group: str | None = None, recipe: Path | None = None,
+    policy: str = "first",
+) -> Job:  # fmt: skip
+    from app.job import Job, dimensions_of
+
+    return Job(file, target, dimensions_of(dim), group, recipe, policy)

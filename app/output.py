@@ -1,0 +1,64 @@
+"""How verbs speak: one JSON document or tables on standard output, progress and errors on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    # Only for the type: importing the engine takes a second that `--help` need not wait for.
+    from engine.errors import EngineError
+
+SCHEMA = 1
+"""Version of every JSON document; a key that changes its meaning raises it."""
+
+Item = TypeVar("Item")
+
+stdout = Console(highlight=False, soft_wrap=True)
+stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def document(**keys: Any) -> None:
+    """The one document of a `--json` run."""
+    sys.stdout.write(json.dumps({"schema": SCHEMA, **keys}, indent=2, ensure_ascii=False) + "\n")
+
+
+def say(text: str) -> None:
+    """A line for people, printed as it is."""
+    stdout.print(text, markup=False)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Rows for people; a column whose name ends with ">" is aligned to the right."""
+    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        name, right = column.removesuffix(">"), column.endswith(">")
+        drawn.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(_plain(cell) for cell in row))
+    stdout.print(drawn)
+
+
+def track(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
+    """The items, with a progress bar on standard error where that is a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as progress:
+        yield from progress.track(items, total=total, description=what)
+
+
+def failure(error: EngineError) -> None:
+    """An error in the user's words: the subject first, the hint on its own line."""
+    stderr.print(f"{error.subject}: {error.reason}", markup=False, style="red" if stderr.is_terminal else None)
+    if error.hint:
+        stderr.print(f"  hint: {error.hint}", markup=False)
+
+
+def _plain(cell: str) -> str:
+    """Square brackets are shapes here, not rich's markup."""
+    return cell.replace("[", r"\[")

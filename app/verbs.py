@@ -1,0 +1,265 @@
+"""What each verb prints.  Figures come from the engine's documents; nothing is computed here but sums over rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import engine
+from app import output
+from app.doctor import examine
+from app.job import Job
+from engine.errors import Unsupported
+from engine.run.nodes import Failure
+from engine.text import to_json
+from views.format import amount, duration, figure, plural
+
+
+def inspect(job: Job, json: bool) -> None:
+    """Operators, tensors, and what is unsupported."""
+    graph = job.graph
+    if json:
+        output.document(
+            operators=[
+                {"name": op.name, "kind": op.kind, "inputs": op.inputs, "outputs": op.outputs, "scope": op.scope}
+                for op in graph.operators
+            ],
+            unsupported=[{"operator": name, "reason": reason} for name, reason in graph.unsupported.items()],
+            tensors=[{"name": t.name, "shape": t.shape, "dtype": t.dtype} for t in graph.tensors.values()],
+        )
+        return
+    output.say(
+        f"{graph.name}: {plural(len(graph.operators), 'operator')}, {plural(len(graph.tensors), 'tensor')}, "
+        f"inputs {', '.join(str(graph.tensors[name]) for name in graph.inputs)}"
+    )
+    kinds = Counter(op.kind for op in graph.operators)
+    output.table("", ("operator", "count>"), ((kind, str(count)) for kind, count in kinds.most_common()))
+    _say_unsupported(graph.unsupported)
+
+
+def fuse(job: Job, json: bool) -> None:
+    """The plan and its reasons."""
+    plan = job.plan
+    model = engine.model_doc(job.graph, plan, target=job.target)
+    instances = {group.name: group.instances for group in model.groups}
+    figures = {
+        "operators": len(job.graph.operators),
+        "kernels": len(plan.launches),
+        "memory_bound_kernels": sum(group.instances for group in model.groups if group.bound == "memory"),
+        "bytes_unfused": engine.plan_bytes(engine.fuse(job.graph, target=job.target, policy="none")),
+        "bytes_fused": sum(group.bytes * instances[group.name] for group in model.groups),
+    }
+    if json:
+        output.document(
+            **figures,
+            groups=[
+                {
+                    "name": group.name,
+                    "instances": len(group.instances),
+                    "operators": group.instances[0].operators,
+                    "schemes": [{"array": e.array, "scheme": e.scheme, "because": e.because} for e in group.edges],
+                    "because": group.because,
+                }
+                for group in plan.groups
+            ],
+            unsupported=[{"operator": name, "reason": reason} for name, reason in plan.unsupported.items()],
+        )
+        return
+    output.say(
+        f"{plan.graph}: {plural(figures['operators'], 'operator')} in {plural(figures['kernels'], 'kernel')} of "
+        f"{plural(len(plan.groups), 'group')}; {amount(figures['bytes_fused'])} moved, "
+        f"{amount(figures['bytes_unfused'])} without fusion"
+    )
+    rows = ((g.name, str(g.instances), g.title, g.shape, amount(g.bytes), g.bound, g.because) for g in model.groups)
+    output.table("", ("group", "times>", "what", "shape", "moves>", "bound", "because"), rows)
+    _say_unsupported(plan.unsupported)
+
+
+def recipe(job: Job, out: Path) -> None:
+    """The recipe as a file."""
+    group = job.groups[0] if job.only else None
+    made = engine.default_recipe(group or job.plan, target=job.target)
+    engine.write_recipe(made, out)
+    output.say(f"{out}: {plural(len(made.groups), 'group')}")
+
+
+def schedule(job: Job, json: bool) -> None:
+    """Trees and verdicts."""
+    rows: list[dict[str, Any]] = []
+    for group, kernel in output.track(job.kernels(), len(job.groups), "scheduling"):
+        if isinstance(kernel, Unsupported):
+            rows.append({"name": group.name, "legal": False, "unsupported": kernel.reason})
+            continue
+        document = engine.kernel_doc(kernel)
+        verdicts = [{"entry": e.text, "verdict": e.outcome, "because": e.verdict} for e in document.entries]
+        rows.append(
+            {
+                "name": group.name,
+                "legal": document.legal,
+                "tree": to_json(document.schedule),
+                "verdicts": verdicts,
+                "milliseconds": document.milliseconds,
+            }
+        )
+        if not json:
+            output.say(f"{group.name}  {group.title}")
+            output.say(str(kernel.schedule))
+            output.table("", ("entry", "verdict", "because"), (tuple(v.values()) for v in verdicts))
+    if json:
+        output.document(groups=rows)
+
+
+def generate(job: Job, out: Path, json: bool) -> None:
+    """`.cu` files and their manifest."""
+    compiled = output.track(job.kernels(), len(job.groups), "generating")
+    manifest = engine.write_sources(job.graph, job.plan, compiled, out)
+    if json:
+        output.document(**manifest)
+        return
+    rows = (
+        (
+            kernel["group"],
+            kernel["file"],
+            " x ".join(map(str, kernel["grid"])),
+            str(kernel["block"][0]),
+            amount(kernel["shared_bytes"]),
+            ", ".join(f"{name} {c['registers']} registers" for name, c in kernel["compiled"].items()),
+        )
+        for kernel in manifest["kernels"]
+    )
+    output.table(f"{out}", ("group", "file", "grid>", "threads>", "shared>", "compiled"), rows)
+
+
+def verify(job: Job, whole: bool, json: bool) -> bool:
+    """Check kernels, or the model end to end; whether everything that could be checked is right."""
+    if whole:
+        return _verify_whole(job, json)
+    rows: list[dict[str, Any]] = []
+    for group, kernel in output.track(job.kernels(), len(job.groups), "checking"):
+        if isinstance(kernel, Unsupported):
+            rows.append({"name": group.name, "status": "unsupported", "message": kernel.reason})
+        else:
+            rows.append(_check_row(engine.check_doc(engine.check(kernel))))
+    return _report_checks(rows, json)
+
+
+def _verify_whole(job: Job, json: bool) -> bool:
+    result = engine.check_model(job.graph, job.plan, recipe=job.recipe)
+    return _report_checks([_check_row(engine.check_doc(check)) for check in result.checks], json)
+
+
+def _check_row(document: Any) -> dict[str, Any]:
+    fields = to_json(document)
+    return {"name": fields.pop("group"), **fields}
+
+
+def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:
+    count = Counter(row["status"] for row in rows)
+    summary = {status: count[status] for status in ("pass", "fail", "unsupported")}
+    if json:
+        output.document(summary=summary, groups=rows)
+    else:
+        cells = (
+            (
+                row["name"],
+                row["status"],
+                f"{row['max_error']:.2g}" if "max_error" in row else "",
+                f"{row['tolerance']:.2g}" if "tolerance" in row else "",
+                f"{row['blocks_run']:,}/{row['blocks_total']:,}" if "blocks_run" in row else "",
+                f"{row['elements_compared']:,}" if "elements_compared" in row else "",
+                ", ".join(row.get("orders", ())),
+                row["message"],
+            )
+            for row in rows
+        )
+        columns = ("kernel", "status", "error>", "tolerance>", "blocks>", "compared>", "orders", "message")
+        output.table("", columns, cells)
+        output.say(", ".join(f"{number} {status}" for status, number in summary.items()))
+    return summary["fail"] == 0
+
+
+def predict(job: Job, json: bool) -> None:
+    """Modelled times."""
+    rows: list[dict[str, Any]] = []
+    for group, kernel in output.track(job.kernels(), len(job.groups), "predicting"):
+        if isinstance(kernel, Unsupported):
+            rows.append({"group": group.name, "unsupported": kernel.reason})
+            continue
+        found = engine.predict(kernel)
+        rows.append(
+            {
+                "group": group.name,
+                "instances": len(group.instances),
+                "origin": found.origin,
+                "microseconds": found.microseconds,
+                "samples": [],
+                "note": found.note,
+                "bound": found.bound,
+                "terms": to_json(found.terms),
+            }
+        )
+    _report_times(rows, json)
+
+
+def measure(job: Job, json: bool) -> bool:
+    """Times on the GPU; whether every kernel gave one."""
+    rows: list[dict[str, Any]] = []
+    for group, kernel in output.track(job.kernels(), len(job.groups), "measuring"):
+        if isinstance(kernel, Unsupported):
+            rows.append({"group": group.name, "unsupported": kernel.reason})
+            continue
+        found = engine.measure(kernel)
+        if isinstance(found, Failure):
+            rows.append({"group": group.name, "failure": found.kind, "message": found.message})
+        else:
+            rows.append({"group": group.name, "instances": len(group.instances), **to_json(found)})
+    _report_times(rows, json)
+    return not any("failure" in row for row in rows)
+
+
+def _report_times(rows: list[dict[str, Any]], json: bool) -> None:
+    timed = [row for row in rows if "microseconds" in row]
+    total = sum(row["microseconds"] * row["instances"] for row in timed)
+    if json:
+        output.document(kernels=rows, microseconds=total)
+        return
+    cells = (
+        (
+            row["group"],
+            str(row["instances"]),
+            duration(row["microseconds"]),
+            duration(row["microseconds"] * row["instances"]),
+            f"{figure(100 * row['microseconds'] * row['instances'] / total)} %",
+            row["origin"],
+            row.get("bound", ""),
+        )
+        for row in sorted(timed, key=lambda row: -row["microseconds"] * row["instances"])
+    )
+    output.table("", ("group", "times>", "each>", "all>", "share>", "origin", "bound"), cells)
+    output.say(f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}")
+    for row in rows:
+        if row not in timed:
+            output.say(f"{row['group']}: {row.get('unsupported') or row['failure'] + ': ' + row['message']}")
+
+
+def explain(job: Job) -> None:
+    """One group in prose."""
+    for _, kernel in job.kernels():
+        assert not isinstance(kernel, Unsupported), "a group asked for by name raises"
+        output.say(engine.explain(kernel))
+
+
+def doctor(json: bool) -> None:
+    """What this machine has."""
+    rows = examine()
+    if json:
+        output.document(rows=to_json(rows))
+        return
+    cells = ((row.name, row.found or "missing", row.needed_for, "" if row.found else row.hint) for row in rows)
+    output.table("", ("what", "found", "needed for", "how to get it"), cells)
+
+
+def _say_unsupported(unsupported: Any) -> None:
+    for name, reason in unsupported.items():
+        output.say(f"unsupported: {name}: {reason}")
