@@ -142,9 +142,7 @@ def _account(architecture: str, log: str, cubin: bytes) -> Compiled:
     registers = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
     spills = [int(a) + int(b) for a, b in re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)]
     static = [int(n) for n in re.findall(r"(\d+) bytes smem", log)]
-    return Compiled(
-        architecture, max(registers, default=0), max(spills, default=0), max(static, default=0), cubin, log
-    )
+    return Compiled(architecture, max(registers, default=0), max(spills, default=0), max(static, default=0), cubin, log)
 
 
 def _packed(log: str, cubin: bytes) -> bytes:

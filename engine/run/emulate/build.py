@@ -11,6 +11,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +26,7 @@ RUNTIME = Path(__file__).resolve().parent / "runtime"
 
 # No contraction: a product that is rounded before it is added means the same on every machine.
 _COMMON = ("-std=c++17", "-O2", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off", "-fno-math-errno", "-w")
+_PATHS = (f"-I{INCLUDE}", f"-I{GPU_INCLUDE}")
 _VECTOR = ("-O3", "-fno-trapping-math")
 
 
@@ -49,8 +52,8 @@ def executable(text: str, entry: str, *, checked: bool) -> Path:
         kernel = Path(folder) / "kernel.cu"
         kernel.write_text(text)
         result = Path(folder) / "emulator"
-        command = [compiler, *flags, f"-DLOOM_ENTRY={entry}", f"-I{INCLUDE}", f"-I{GPU_INCLUDE}", "-include", str(kernel)]
-        _run([*command, str(RUNTIME / "entry.cpp"), *map(str, machine), "-o", str(result)])
+        unit = [f"-DLOOM_ENTRY={entry}", "-include", str(kernel), str(RUNTIME / "entry.cpp")]
+        _run([compiler, *flags, *_PATHS, *unit, *map(str, machine), "-o", str(result)])
         os.replace(result, built)
     return built
 
@@ -72,7 +75,7 @@ def _machine(compiler: str, checked: bool) -> list[Path]:
     built = cache_folder() / "machine" / name
     if not built.exists():
         with _workplace(built.parent) as folder:
-            _run([compiler, *flags, f"-I{INCLUDE}", f"-I{GPU_INCLUDE}", "-c", *map(str, sources)], folder)
+            _run([compiler, *flags, *_PATHS, "-c", *map(str, sources)], folder)
             for made in Path(folder).glob("*.o"):
                 made.chmod(0o644)
             try:
@@ -83,19 +86,15 @@ def _machine(compiler: str, checked: bool) -> list[Path]:
     return [built / f"{source.stem}.o" for source in sources]
 
 
-class _workplace:  # noqa: N801 - used as a function
+@contextmanager
+def _workplace(beside: Path) -> Iterator[str]:
     """A folder beside the results, so that they can be renamed into place; removed unless it was itself renamed."""
-
-    def __init__(self, beside: Path) -> None:
-        self._beside = beside
-
-    def __enter__(self) -> str:
-        self._beside.mkdir(parents=True, exist_ok=True)
-        self._folder = tempfile.mkdtemp(dir=self._beside, prefix=".new-")
-        return self._folder
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+    beside.mkdir(parents=True, exist_ok=True)
+    folder = tempfile.mkdtemp(dir=beside, prefix=".new-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(command: list[str], folder: str | None = None) -> None:

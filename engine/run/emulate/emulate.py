@@ -45,7 +45,8 @@ def emulate(
     Returns the emulation; every written array, in the shape given for it or flat, with 0xff bytes where nothing was
     stored; and, if `checked`, which elements were stored (same shapes, bool; without checks the mapping is empty).
     A crash or a run past `timeout` seconds is a finding, as are the faults that checks look for.
-    Raises BadInput for arrays that do not fit, CompileError for text that is not C++, MissingCapability without a compiler.
+    Raises BadInput for arrays that do not fit, CompileError for text that is not C++, MissingCapability where there is
+    no compiler.
     """
     total = source.grid[0] * source.grid[1] * source.grid[2]
     _check_request(source, arrays, blocks, order, total)
