@@ -1,0 +1,101 @@
+"""The code panel: CUDA text whose lines follow the selected statements, and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
+
+from engine.documents import CheckDoc, CompiledDoc, KernelDoc
+from views.code.editor import CodeText
+from views.format import amount, plural
+from views.panel import Panel, bar, label
+from views.theme import Theme
+
+
+class CodeView(Panel):
+    """The CUDA text in use; `statements_selected` carries the statements behind the clicked line."""
+
+    statements_selected = Signal(tuple)
+
+    def __init__(self) -> None:
+        super().__init__("Code")
+        self.subtitle.setText("CUDA")
+        self._kernel: KernelDoc | None = None
+        self._chips, self._chip_layout = bar("subheader", 32)
+        self._chip_layout.setContentsMargins(12, 0, 12, 0)
+        self._chip_layout.setSpacing(6)
+        self.text = CodeText()
+        self.text.line_selected.connect(self._select)
+        self.copy_button = self.add_header_icon("copy", "Copy the CUDA text")
+        self.copy_button.clicked.connect(self._copy)
+        self.body_layout.addWidget(self._chips)
+        self.body_layout.addWidget(self.text, 1)
+        self.show_empty("Select a group to see its CUDA text")
+
+    def show_kernel(self, kernel: KernelDoc, check: CheckDoc | None = None) -> None:
+        """Shows a kernel's text and what is known about it."""
+        if self._kernel is None or self._kernel.cuda != kernel.cuda or self._kernel.lines != kernel.lines:
+            labels = {line.line: _label(line.statements, line.dimensions) for line in kernel.lines}
+            self.text.show_code(kernel.cuda, labels)
+        self._kernel = kernel
+        self._show_chips(kernel, check)
+        self.show_body()
+
+    def show_selection(self, statements: Iterable[str]) -> None:
+        """Marks the lines of statements, if they are not all of the kernel's."""
+        wanted = frozenset(statements)
+        lines = self._kernel.lines if self._kernel and wanted else ()
+        self.text.mark([line.line for line in lines if line.statements and wanted.issuperset(line.statements)])
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        super().set_theme(theme)
+        self.text.set_theme(theme)
+
+    def _select(self, line: int) -> None:
+        found = next((each for each in self._kernel.lines if each.line == line), None) if self._kernel else None
+        self.statements_selected.emit(found.statements if found else ())
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._kernel.cuda if self._kernel else "")
+
+    def _show_chips(self, kernel: KernelDoc, check: CheckDoc | None) -> None:
+        while self._chip_layout.count():
+            old = self._chip_layout.takeAt(0).widget()
+            if old is not None:
+                old.deleteLater()
+        for text in _chips(kernel):
+            self._chip_layout.addWidget(label(text, "chip"))
+        if check:
+            chip = label(_check_chip(check), "chip" if check.status == "pass" else "wrong")
+            chip.setToolTip(f"{check.message}\nlargest error {check.max_error:.2g}, tolerance {check.tolerance:.2g}: {check.tolerance_because}")
+            self._chip_layout.addWidget(chip)
+        self._chip_layout.addStretch(1)
+        self._chip_layout.addWidget(label(plural(kernel.cuda.count("\n"), "line"), "small-hint"))
+
+
+def _label(statements: tuple[str, ...], dimensions: tuple[str, ...]) -> str:
+    """At most five characters: the statement, the first of several, or the loop."""
+    if len(statements) == 1:
+        return statements[0][:5]
+    return f"{statements[0][:4]}…" if statements else dimensions[-1][:5] if dimensions else ""
+
+
+def _chips(kernel: KernelDoc) -> list[str]:
+    chips = [_compiled(each) for each in kernel.compiled[-1:]]
+    chips.append(f"{amount(kernel.shared_bytes)} shared" if kernel.shared_bytes else "no shared memory")
+    if kernel.stages > 1:
+        chips.append(plural(kernel.stages, "stage"))
+    return chips
+
+
+def _compiled(figures: CompiledDoc) -> str:
+    spills = f"{figures.spill_bytes} B spilled" if figures.spill_bytes else "no spills"
+    return f"{plural(figures.registers, 'register')}, {spills}, {figures.architecture}"
+
+
+def _check_chip(check: CheckDoc) -> str:
+    blocks = f"{check.blocks_run:,} of {check.blocks_total:,} blocks"
+    return f"✓ checked, {blocks}" if check.status == "pass" else f"✕ {check.status}, {blocks}"

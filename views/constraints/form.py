@@ -1,0 +1,75 @@
+"""A small form that writes one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QWidget
+
+FIELDS = {
+    "pin": "an iterator, e.g. j",
+    "parallel": "true or false",
+    "split": "a factor, e.g. 4",
+    "mark": "e.g. stages 2",
+    "cut": "e.g. S0 | S1 S2",
+}
+"""What can be asked for -> how its value looks."""
+
+
+class EntryForm(QWidget):
+    """Statements, dimension, field, value; `entry_requested` carries the entry as a line of the text form."""
+
+    entry_requested = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statements = _choice("Statements")
+        self.dimension = _choice("Dimension")
+        self.field = _choice("Field")
+        self.field.addItems(list(FIELDS))
+        self.field.currentTextChanged.connect(self._show_hint)
+        self.value = QLineEdit()
+        self.value.setAccessibleName("Value")
+        self.value.returnPressed.connect(self._add)
+        self.add = QPushButton("Add")
+        self.add.setProperty("role", "small")
+        self.add.clicked.connect(self._add)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(12, 4, 8, 4)
+        layout.setSpacing(6)
+        for widget, stretch in ((self.statements, 2), (self.dimension, 2), (self.field, 2), (self.value, 3), (self.add, 0)):
+            layout.addWidget(widget, stretch)
+        self._show_hint(self.field.currentText())
+
+    def show_choices(self, statements: Sequence[str], dimensions: Sequence[str]) -> None:
+        """Offers the statements and dimensions of the shown kernel."""
+        _fill(self.statements, ["all", *statements])
+        _fill(self.dimension, ["outermost", "innermost", *dimensions])
+
+    def _show_hint(self, field: str) -> None:
+        self.value.setPlaceholderText(FIELDS.get(field, ""))
+
+    def _add(self) -> None:
+        value = self.value.text().strip()
+        if value:
+            line = f"{self.statements.currentText()} @ {self.dimension.currentText()}: {self.field.currentText()} {value}"
+            self.entry_requested.emit(line)
+            self.value.clear()
+
+
+def _choice(name: str) -> QComboBox:
+    made = QComboBox()
+    made.setProperty("role", "small")
+    made.setAccessibleName(name)
+    made.setToolTip(name)
+    made.setMinimumContentsLength(3)
+    made.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    return made
+
+
+def _fill(choice: QComboBox, items: Sequence[str]) -> None:
+    chosen = choice.currentText()
+    choice.clear()
+    choice.addItems(list(dict.fromkeys(items)))
+    choice.setCurrentText(chosen)

@@ -1,0 +1,113 @@
+"""The advice as editable text, with what the parser said about it in the line below."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QFont, QKeySequence, QShortcut, QSyntaxHighlighter, QTextCharFormat, QTextDocument
+from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+
+from engine.documents import Problem
+from views.panel import bar, label
+from views.theme import Theme, code_face
+
+
+class AdviceText(QWidget):
+    """Text form of the advice; nothing is compiled until Apply."""
+
+    apply_requested = Signal(str)
+    draft_changed = Signal(bool)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._applied = ""
+        self.edit = QPlainTextEdit()
+        self.edit.setFont(code_face())
+        self.edit.setAccessibleName("Advice as text")
+        self.edit.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.edit.setViewportMargins(8, 6, 0, 0)
+        self.edit.textChanged.connect(self._changed)
+        self._colours = _AdviceHighlighter(self.edit.document())
+        strip, layout = bar("header", 36)
+        self.message = label("", "small-hint")
+        self.revert = QPushButton("Revert")
+        self.revert.setProperty("role", "small")
+        self.revert.clicked.connect(lambda: self.show_text(self._applied))
+        self.apply = QPushButton("Apply")
+        self.apply.setProperty("role", "small")
+        self.apply.setToolTip("Solve, check legality and generate code (Ctrl+Return)")
+        self.apply.clicked.connect(self.request_apply)
+        layout.addWidget(self.message, 1)
+        layout.addWidget(self.revert)
+        layout.addWidget(self.apply)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.edit, 1)
+        column.addWidget(strip)
+        shortcut = QShortcut(QKeySequence("Ctrl+Return"), self.edit)
+        shortcut.activated.connect(self.request_apply)
+        self._changed()
+
+    @property
+    def is_draft(self) -> bool:
+        """Whether the text differs from the applied one."""
+        return self.edit.toPlainText() != self._applied
+
+    def show_text(self, text: str) -> None:
+        """Shows applied advice; a draft of something else is replaced."""
+        self._applied = text
+        if self.edit.toPlainText() != text:
+            self.edit.setPlainText(text)
+        self._changed()
+
+    def show_problem(self, problem: Problem | None) -> None:
+        """Says inline why the text was refused."""
+        text = f"{problem.subject}: {problem.reason}. {problem.hint}" if problem else ""
+        self._say(text, "wrong-text" if problem else "small-hint")
+
+    def request_apply(self) -> None:
+        """Asks to apply the draft."""
+        if self.is_draft:
+            self.apply_requested.emit(self.edit.toPlainText())
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self._colours.set_theme(theme)
+
+    def _changed(self) -> None:
+        draft = self.is_draft
+        self.apply.setEnabled(draft)
+        self.revert.setEnabled(draft)
+        self.apply.setProperty("role", "primary-small" if draft else "small")
+        self.apply.style().polish(self.apply)
+        self._say("edited, not applied" if draft else "STATEMENTS @ DIMENSION: FIELD VALUE", "small-hint")
+        self.draft_changed.emit(draft)
+
+    def _say(self, text: str, role: str) -> None:
+        self.message.setText(text)
+        self.message.setToolTip(text)
+        self.message.setProperty("role", role)
+        self.message.style().polish(self.message)
+
+
+class _AdviceHighlighter(QSyntaxHighlighter):
+    """Authors' headings and reasons stand out, the rest is plain."""
+
+    def __init__(self, document: QTextDocument) -> None:
+        super().__init__(document)
+        self._heading = QTextCharFormat()
+        self._reason = QTextCharFormat()
+
+    def set_theme(self, theme: Theme) -> None:
+        self._heading.setForeground(theme.colour("keyword"))
+        self._heading.setFontWeight(QFont.Weight.Normal)
+        self._reason.setForeground(theme.colour("text-3"))
+        self.rehighlight()
+
+    def highlightBlock(self, text: str) -> None:  # noqa: N802
+        word = text.strip().partition(" ")[0]
+        if word in ("advice", "either", "or"):
+            self.setFormat(0, len(text), self._heading)
+        start = text.find("#")
+        if start >= 0:
+            self.setFormat(start, len(text) - start, self._reason)

@@ -1,0 +1,129 @@
+"""The painted constraint tree: a box to switch an entry, its author, its verdict."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPen
+from PySide6.QtWidgets import QMenu
+
+from engine.documents import EntryDoc
+from views.constraints.rows import wish
+from views.rows import Row, RowState, RowView, draw_text
+from views.shapes import paint_author, paint_verdict
+from views.theme import Theme, code_face, face, semibold
+
+VERDICT, AUTHOR, CHECKBOX = 104, 84, 20
+STAGES = (1, 2, 3)
+
+
+class ConstraintTree(RowView):
+    """Entries with their verdicts; a click on the box asks to switch an entry, a context menu for stages."""
+
+    enabled_requested = Signal(object, bool)
+    stages_requested = Signal(object, int)
+
+    def __init__(self) -> None:
+        super().__init__("Constraint tree", _paint, 6)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        """Switches an entry at its box, selects it elsewhere."""
+        index = self.indexAt(event.position().toPoint())
+        row = self.rows.row_at(index) if index.isValid() else None
+        if row and _is_entry(row) and 24 <= event.position().x() <= 24 + CHECKBOX:
+            self._switch(row)
+            return
+        super().mousePressEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Space switches the current entry."""
+        index = self.currentIndex()
+        row = self.rows.row_at(index) if index.isValid() else None
+        if event.key() == Qt.Key.Key_Space and row and _is_entry(row):
+            self._switch(row)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
+        """Offers to switch the entry or to set the stages of its dimension."""
+        index = self.indexAt(event.pos())
+        row = self.rows.row_at(index) if index.isValid() else None
+        if row is None or not _is_entry(row):
+            return
+        entry = row.value
+        assert isinstance(entry, EntryDoc)
+        menu = QMenu(self)
+        menu.addAction("Disable" if entry.enabled else "Enable").triggered.connect(lambda: self._switch(row))
+        stages = menu.addMenu(f"Stages of {entry.dimension or 'its dimension'}")
+        for count in STAGES:
+            stages.addAction(str(count)).triggered.connect(lambda _=False, n=count: self.stages_requested.emit(entry, n))
+        menu.popup(event.globalPos())
+
+    def _switch(self, row: Row) -> None:
+        entry = row.value
+        assert isinstance(entry, EntryDoc)
+        self.enabled_requested.emit(entry, not entry.enabled)
+
+
+def _is_entry(row: Row) -> bool:
+    return isinstance(row.value, EntryDoc) and not row.key.endswith("!")
+
+
+def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+    if not isinstance(row.value, EntryDoc):
+        painter.setFont(semibold())
+        painter.setPen(theme.colour("text"))
+        draw_text(painter, state.box.adjusted(state.left, 0, -12, 0), row.title)
+    elif row.key.endswith("!"):
+        _paint_witness(painter, row.value, state.box, theme)
+    else:
+        _paint_entry(painter, row.value, state, theme)
+
+
+def _paint_entry(painter: QPainter, entry: EntryDoc, state: RowState, theme: Theme) -> None:
+    line = QRectF(state.box.x(), state.box.y(), state.box.width(), 24)
+    middle, right = line.center().y(), line.right() - 12
+    _paint_box(painter, QRectF(27, middle - 6, 12, 12), entry.enabled, theme)
+    quiet = not entry.enabled or entry.outcome in ("not reached", "matches nothing")
+    painter.setFont(code_face())
+    painter.setPen(theme.colour("text-3" if quiet else "text"))
+    left = 24.0 + CHECKBOX + 2
+    edge = right - VERDICT - AUTHOR
+    required = "! " if entry.required else ""
+    draw_text(painter, QRectF(left, line.y(), edge - left - 8, line.height()), required + wish(entry))
+    paint_author(painter, QPointF(edge + 6, middle), entry.author, theme, 4.2)
+    painter.setFont(face(11))
+    painter.setPen(theme.colour("text-2"))
+    draw_text(painter, QRectF(edge + 17, line.y(), AUTHOR - 20, line.height()), entry.author)
+    paint_verdict(painter, QPointF(right - VERDICT + 8, middle), entry.outcome, theme, 4.5)
+    wrong = entry.outcome == "infeasible"
+    painter.setFont(semibold(11) if wrong else face(11))
+    painter.setPen(theme.colour("wrong" if wrong else "text-2"))
+    draw_text(painter, QRectF(right - VERDICT + 20, line.y(), VERDICT - 18, line.height()), entry.outcome)
+    if state.box.height() > 30:
+        painter.setFont(face(11))
+        painter.setPen(theme.colour("text-3"))
+        draw_text(painter, QRectF(left + 8, line.bottom() - 2, right - left - 8, 16), entry.verdict)
+
+
+def _paint_witness(painter: QPainter, entry: EntryDoc, row: QRectF, theme: Theme) -> None:
+    box = row.adjusted(46, 2, -8, -4)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(theme.colour("wrong-bg"))
+    painter.drawRoundedRect(box, 4, 4)
+    inner = box.adjusted(10, 6, -10, -6)
+    painter.setFont(semibold(11))
+    painter.setPen(theme.colour("wrong"))
+    draw_text(painter, QRectF(inner.x(), inner.y(), inner.width(), 20), entry.verdict)
+    painter.setFont(code_face())
+    painter.setPen(theme.colour("text"))
+    draw_text(painter, QRectF(inner.x(), inner.y() + 22, inner.width(), 20), entry.witness)
+
+
+def _paint_box(painter: QPainter, box: QRectF, checked: bool, theme: Theme) -> None:
+    painter.setPen(QPen(theme.colour("edge"), 1.2))
+    painter.setBrush(theme.colour("panel"))
+    painter.drawRoundedRect(box, 2.5, 2.5)
+    if checked:
+        painter.setPen(QPen(theme.colour("text-2"), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin))
+        x, y = box.center().x(), box.center().y()
+        painter.drawPolyline([QPointF(x - 3.2, y + 0.2), QPointF(x - 0.9, y + 2.6), QPointF(x + 3.2, y - 2.4)])

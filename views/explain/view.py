@@ -1,0 +1,114 @@
+"""The explanation panel: a group's figures, why it is one group, why its neighbours are not in it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from engine.documents import GroupDoc, ModelDoc
+from views.format import amount, compact_shape, duration, plural
+from views.panel import Panel, label
+
+
+class ExplainView(Panel):
+    """One group in words; the whole model where no group is selected."""
+
+    def __init__(self) -> None:
+        super().__init__("Explain")
+        self._area = QScrollArea()
+        self._area.setWidgetResizable(True)
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._area.setAccessibleName("Explanation")
+        self.body_layout.addWidget(self._area)
+        self.show_empty("Select a group to see why it is as it is")
+
+    def show_group(self, group: GroupDoc) -> None:
+        """Explains a group."""
+        page, layout = self._page()
+        chips = (plural(group.instances, "instance"), f"{group.bound} bound" if group.bound else group.kind)
+        layout.addLayout(_headline(group.title, chips))
+        layout.addLayout(_facts(_group_facts(group)))
+        _section(layout, "Why it is one group", (group.because,))
+        _section(layout, "Why its neighbours are not in it", group.boundaries)
+        self._set(page, layout, group.title)
+
+    def show_model(self, model: ModelDoc) -> None:
+        """Sums up the whole model."""
+        page, layout = self._page()
+        layout.addLayout(_headline(model.name, (model.target,)))
+        facts = [
+            ("Operators", f"{len(model.operators):,}", ""),
+            ("Kernels", f"{len(model.nodes):,}", f"of {plural(len(model.groups), 'group')}"),
+        ]
+        if model.total:
+            facts.append(("Time", duration(model.total.microseconds), f"{model.total.origin}, {model.total.note}"))
+        seconds = sum(second for _, second in model.seconds)
+        facts.append(("Opened in", f"{seconds:.1f} s", ", ".join(f"{name} {second:.1f}" for name, second in model.seconds)))
+        layout.addLayout(_facts(facts))
+        if model.unsupported:
+            _section(layout, "Not compiled", [f"{name}: {reason}" for name, reason in model.unsupported])
+        self._set(page, layout, model.name)
+
+    def _page(self) -> tuple[QWidget, QVBoxLayout]:
+        page = QWidget()
+        page.setProperty("role", "body")
+        page.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        layout = QVBoxLayout(page)
+        layout.setContentsMargins(12, 12, 12, 12)
+        layout.setSpacing(4)
+        return page, layout
+
+    def _set(self, page: QWidget, layout: QVBoxLayout, name: str) -> None:
+        layout.addStretch(1)
+        self._area.setWidget(page)
+        self.subtitle.setText(name)
+        self.show_body()
+
+
+def _group_facts(group: GroupDoc) -> list[tuple[str, str, str]]:
+    facts = [
+        ("Shape", compact_shape(group.shape).replace("×", " × "), f"· {group.dtype}"),
+        ("Traffic", amount(group.bytes), "read and written once"),
+    ]
+    if group.flops:
+        facts.append(("Work", amount(group.flops, "FLOP"), ""))
+    if group.time:
+        facts.append(("Time", duration(group.time.microseconds), f"{group.time.origin} {group.time.note}".strip()))
+    facts.append(("Floor", duration(group.floor), "to move the traffic once"))
+    return facts
+
+
+def _headline(title: str, chips: tuple[str, ...]) -> QHBoxLayout:
+    layout = QHBoxLayout()
+    layout.setSpacing(6)
+    layout.setContentsMargins(0, 0, 0, 6)
+    layout.addWidget(label(title, "title"))
+    for chip in chips:
+        layout.addWidget(label(chip, "chip"))
+    layout.addStretch(1)
+    return layout
+
+
+def _facts(facts: list[tuple[str, str, str]]) -> QGridLayout:
+    grid = QGridLayout()
+    grid.setHorizontalSpacing(6)
+    grid.setVerticalSpacing(3)
+    grid.setColumnMinimumWidth(0, 76)
+    grid.setColumnStretch(2, 1)
+    for row, (name, value, note) in enumerate(facts):
+        grid.addWidget(label(name, "hint"), row, 0)
+        grid.addWidget(label(value), row, 1)
+        grid.addWidget(label(note, "hint"), row, 2)
+    return grid
+
+
+def _section(layout: QVBoxLayout, title: str, paragraphs: tuple[str, ...] | list[str]) -> None:
+    if not paragraphs:
+        return
+    heading = label(title, "title")
+    heading.setContentsMargins(0, 10, 0, 0)
+    layout.addWidget(heading)
+    for text in paragraphs:
+        paragraph = label(text, "paragraph", wrap=True)
+        paragraph.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        layout.addWidget(paragraph)

@@ -1,0 +1,101 @@
+"""Rows of the timing panel: kernels by their part of the model's time, and the terms of one prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QPainter, QPen
+
+from engine.documents import GroupDoc, ModelDoc, Term, Time
+from views.format import duration, figure, percent
+from views.rows import Row, RowState, draw_text
+from views.shapes import paint_bar, paint_track
+from views.theme import Theme, face, semibold
+
+COLUMNS = (("×", 40), ("Predicted", 78), ("Measured", 84), ("Floor", 70), ("Share", 62))
+"""Head and width of the columns right of the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRow:
+    """A group with its times; `measured` may be synthetic and is then drawn dashed."""
+
+    group: GroupDoc
+    predicted: Time | None
+    measured: Time | None
+
+
+def kernel_rows(model: ModelDoc, predicted: Mapping[str, Time], measured: Mapping[str, Time]) -> tuple[Row, ...]:
+    """One row for each group, the dearest first."""
+    groups = sorted(model.groups, key=lambda group: -group.share)
+    return tuple(
+        Row(group.name, group.title, KernelRow(group, predicted.get(group.name, group.time), measured.get(group.name)))
+        for group in groups
+    )
+
+
+def term_rows(terms: Sequence[Term]) -> tuple[Row, ...]:
+    """One row for each term of a prediction; times get a bar against the largest."""
+    largest = max((term.value for term in terms if _is_time(term)), default=0.0)
+    return tuple(
+        Row(f"{number}", f"{term.name} {figure(term.value)} {term.unit}", (term, term.value / largest if largest and _is_time(term) else 0.0), (), 26)
+        for number, term in enumerate(terms)
+    )  # fmt: skip
+
+
+def paint_kernel(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+    """Paints a kernel's row, columns from the right."""
+    item, box = row.value, state.box
+    assert isinstance(item, KernelRow)
+    right = box.right() - 12
+    cells = (f"{item.group.instances}", item.predicted, item.measured, item.group.floor, item.group.share)
+    for (head, width), cell in zip(reversed(COLUMNS), reversed(cells), strict=True):
+        slot = QRectF(right - width, box.y(), width, box.height())
+        painter.setFont(face())
+        painter.setPen(theme.colour("text-3" if head in ("×", "Floor") else "text"))
+        if cell is None or isinstance(cell, Time):
+            _paint_time(painter, slot, cell, theme)
+        else:
+            draw_text(painter, slot, cell if isinstance(cell, str) else percent(cell) if head == "Share" else duration(cell), right=True)
+        right -= width
+    painter.setFont(semibold() if state.marked else face())
+    painter.setPen(theme.colour("text"))
+    draw_text(painter, QRectF(12, box.y(), right - 16, box.height()), row.title)
+
+
+def paint_term(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+    """Paints a term: name, bar, value, why."""
+    term, part = row.value  # type: ignore[misc]
+    box = state.box
+    painter.setFont(face())
+    painter.setPen(theme.colour("text"))
+    draw_text(painter, QRectF(12, box.y(), 128, box.height()), term.name)
+    track = QRectF(148, box.center().y() - 3.5, 90, 7)
+    if part:
+        paint_track(painter, track, theme)
+        paint_bar(painter, track, part, theme.cost_colour(part), theme)
+    value = f"{figure(term.value)} {term.unit}".replace(" us", " µs").strip()
+    draw_text(painter, QRectF(244, box.y(), 76, box.height()), value, right=True)
+    painter.setPen(theme.colour("text-3"))
+    draw_text(painter, QRectF(334, box.y(), max(box.right() - 346, 0.0), box.height()), term.because)
+
+
+def _is_time(term: Term) -> bool:
+    return term.unit in ("us", "µs")
+
+
+def _paint_time(painter: QPainter, slot: QRectF, time: Time | None, theme: Theme) -> None:
+    """A time with its origin's mark: ring, disc or dashed ring."""
+    if time is None:
+        painter.setPen(theme.colour("text-3"))
+        draw_text(painter, slot, "—", right=True)
+        return
+    text = duration(time.microseconds)
+    draw_text(painter, slot, text, right=True)
+    left = slot.right() - painter.fontMetrics().horizontalAdvance(text) - 9
+    colour = theme.colour("text-2")
+    painter.setPen(QPen(colour, 1.2, Qt.PenStyle.DotLine if time.origin == "synthetic" else Qt.PenStyle.SolidLine))
+    painter.setBrush(colour if time.origin == "measured" else Qt.BrushStyle.NoBrush)
+    painter.drawEllipse(QPointF(left, slot.center().y() + 0.5), 2.8, 2.8)
