@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from engine.errors import Illegal
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry
 from engine.tensor.index import Index
@@ -34,6 +35,8 @@ class ConstraintTree:
 
     root: ConstraintNode = ConstraintNode()
     disabled: tuple[Placed, ...] = ()
+    beyond: tuple[Placed, ...] = ()
+    """Entries of alternatives that the bound on their number left out, to report them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +166,11 @@ class Scheduled:
     milliseconds: float
     log: tuple[str, ...] = field(default=())
     """Decisions in order, for `explain`: fusion tests, cuts, alternatives given up and why."""
+
+
+class Conflict(Illegal):
+    """A required entry cannot hold.  `verdicts` says what became of every entry, so that a window can show them."""
+
+    def __init__(self, subject: str, reason: str, hint: str, verdicts: tuple[Verdict, ...]) -> None:
+        super().__init__("schedule", subject, reason, hint)
+        self.verdicts = verdicts

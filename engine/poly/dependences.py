@@ -1,0 +1,200 @@
+"""The dependences of one group's program, built directly as generators.
+
+For every array, each pair of accesses in textual order of which at least one writes gives a dependence: flow (write,
+then read), anti (read, then overwrite: in-place updates), output (write, then write: parts that overlap).  Affine
+accesses over boxes have a closed form (`box`); guards, divisions and partial writes go through isl (`irregular`);
+indirect accesses are widened to the box they may touch.
+
+Assumed of every program: one statement writes an element at most once (its write is injective over the iterators that
+are not reduced, also when indices are indirect), and a statement that reads the array it writes means the old value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.poly.box import Box, Form
+from engine.poly.nodes import Dependence
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Statement, TensorProgram
+
+BOX, FIRST, LAST = "box", "first", "last"
+"""Which values of its reduction iterators an instance has at one end of a dependence."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a dependence: an access of a statement."""
+
+    statement: Statement
+    access: Access
+    reduced: str
+    """A reduction in a fixed order writes for others at its first (as sink) and last (as source) term only."""
+
+
+def dependences(program: TensorProgram) -> tuple[Dependence, ...]:
+    """Every order that a schedule of `program` must keep, by sink statement in textual order.
+
+    The same array read twice with different indices gives two dependences.
+    """
+    result: list[Dependence] = []
+    readers: dict[str, list[tuple[Statement, Access]]] = {}
+    writers: dict[str, list[Statement]] = {}
+    for sink in program.statements:
+        reads = tuple(dict.fromkeys(sink.reads()))
+        for read in reads:
+            readers.setdefault(read.array, []).append((sink, read))
+            for source in writers.get(read.array, ()):
+                result += _connect(program, "flow", _writer(source, LAST), End(sink, read, BOX))
+        written = sink.write.array
+        for source, read in readers.get(written, ()):
+            if source is not sink or read.indices != sink.write.indices or sink.reduction:
+                result += _connect(program, "anti", End(source, read, BOX), _writer(sink, FIRST))
+        for source in writers.get(written, ()):
+            result += _connect(program, "output", _writer(source, LAST), _writer(sink, FIRST))
+        writers.setdefault(written, []).append(sink)
+        result += _reduction_order(program, sink)
+    return tuple(result)
+
+
+def ends(program: TensorProgram, dependence: Dependence) -> Iterator[tuple[End, End]]:
+    """The pairs of accesses behind a flow, anti or output dependence."""
+    source, sink = program.statement(dependence.source), program.statement(dependence.sink)
+    froms = _reads(source, dependence.array) if dependence.kind == "anti" else (_writer(source, LAST),)
+    tos = _reads(sink, dependence.array) if dependence.kind == "flow" else (_writer(sink, FIRST),)
+    yield from ((a, b) for a in froms for b in tos)
+
+
+def _reads(statement: Statement, array: str) -> tuple[End, ...]:
+    return tuple(End(statement, read, BOX) for read in dict.fromkeys(statement.reads()) if read.array == array)
+
+
+def _writer(statement: Statement, at: str) -> End:
+    free = statement.reduction is None or statement.reduction.associative
+    return End(statement, statement.write, BOX if free else at)
+
+
+def _connect(program: TensorProgram, kind: str, source: End, sink: End) -> Iterator[Dependence]:
+    """The dependence between two accesses of one array: none when they never meet, several when not convex."""
+    if any(i.extent == 0 for end in (source, sink) for i in end.statement.iterators):
+        return
+    array = program.arrays[source.access.array]
+    names = (kind, source.statement.name, sink.statement.name, array.name)
+    follows, leads = (sink, source) if kind == "anti" else (source, sink)
+    try:
+        solved = _solve(follows, leads)
+    except _IrregularError:
+        from engine.poly import irregular  # islpy takes an eighth of a second to load, and few groups need it
+
+        yield from irregular.connect(names, source, sink, array.bytes)
+        return
+    if solved is None:
+        return
+    box, following, leading, exact = solved
+    ends = (leading, following) if kind == "anti" else (following, leading)
+    yield Dependence(*names, box.generators(*ends), box.symbols, exact, array.bytes)
+
+
+class _IrregularError(Exception):
+    """Two accesses that the closed form does not cover."""
+
+
+def _solve(follows: End, leads: End) -> tuple[Box, list[Form], list[Form], bool] | None:
+    """Iterators of both ends over a common box; None when the two accesses never touch the same element.
+
+    `leads` ranges over its box; `follows` writes elements named by distinct iterators, so its values are determined.
+    """
+    if follows.statement.guards or leads.statement.guards or follows.access.guards or leads.access.guards:
+        raise _IrregularError
+    box = Box()
+    leading = _free(box, leads)
+    extents = leads.statement.extents
+    determined: dict[str, Form] = {}
+    exact = True
+    for write, read in zip(follows.access.indices, leads.access.indices, strict=True):
+        if write.is_indirect or read.is_indirect:
+            exact = False
+            continue
+        if not read.is_affine or not write.is_affine or len(write.terms) > 1:
+            raise _IrregularError
+        low, high = read.bounds(extents)
+        first, last = write.bounds(follows.statement.extents)
+        if high < first or low > last:
+            return None
+        if low < first or high > last:
+            raise _IrregularError
+        if write.terms:
+            name, coefficient = write.terms[0]
+            if coefficient != 1 or str(name) in determined:
+                raise _IrregularError
+            determined[str(name)] = _form(read, leads.statement, leading).shifted(-write.constant)
+    free = _free(box, follows, skip=determined)
+    following = [determined.get(i.name, free[k]) for k, i in enumerate(follows.statement.iterators)]
+    return box, following, leading, exact
+
+
+def _free(box: Box, end: End, skip: dict[str, Form] | None = None) -> list[Form]:
+    """A form for each iterator of a statement: its whole range, or one end of it for ordered reductions."""
+    forms = []
+    reduced = {i.name for i in end.statement.reduced}
+    for iterator in end.statement.iterators:
+        if skip and iterator.name in skip:
+            forms.append(Form())
+        elif iterator.name in reduced and end.reduced != BOX:
+            forms.append(box.last(iterator.extent) if end.reduced == LAST else Form())
+        else:
+            forms.append(box.free(iterator.extent))
+    return forms
+
+
+def _form(index: Index, statement: Statement, forms: list[Form]) -> Form:
+    """An affine index as a function of the box."""
+    position = {i.name: k for k, i in enumerate(statement.iterators)}
+    terms: dict[int, int] = {}
+    constant = index.constant
+    for atom, coefficient in index.terms:
+        form = forms[position[str(atom)]]
+        constant += coefficient * form.constant
+        for dimension, factor in form.terms:
+            terms[dimension] = terms.get(dimension, 0) + coefficient * factor
+    return Form(tuple((d, c) for d, c in sorted(terms.items()) if c), constant)
+
+
+def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator[Dependence]:
+    """Term after term, for a reduction whose order matters: each term's lexicographic successor comes later.
+
+    For reduction iterator r that steps from y to y + 1, outer ones stay, inner ones go from their last value to 0.
+    """
+    if statement.reduction is None or statement.reduction.associative:
+        return
+    if any(i.extent == 0 for i in statement.iterators):
+        return
+    reduced = [i.name for i in statement.reduced]
+    array = program.arrays[statement.write.array]
+    for step, stepping in enumerate(reduced):
+        if statement.extents[stepping] == 1:
+            continue
+        box = Box()
+        source: list[Form] = []
+        sink: list[Form] = []
+        for iterator in statement.iterators:
+            inner = iterator.name in reduced and reduced.index(iterator.name) > step
+            if iterator.name == stepping:
+                before = box.free(iterator.extent - 1)
+                after = before.shifted(1)
+            elif inner:
+                before, after = box.last(iterator.extent), Form()
+            else:
+                before = after = box.free(iterator.extent)
+            source.append(before)
+            sink.append(after)
+        yield Dependence(
+            "reduction",
+            statement.name,
+            statement.name,
+            array.name,
+            box.generators(source, sink),
+            box.symbols,
+            weight=array.bytes,
+        )

@@ -1,0 +1,163 @@
+"""Dependences between accesses that have no closed form, through isl: guards, divisions, partial and in-place writes.
+
+Sizes are constants here.  Each convex piece of the relation becomes one dependence whose generators are the rows of
+isl's `coefficients()`: the facets of the cone of valid inequalities.  A vertex may be rational, then `one` is its
+denominator.  islpy is imported by this module alone, and this module only when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import islpy
+
+from engine.errors import OverBudget
+from engine.poly.nodes import Dependence, Generator
+from engine.tensor.index import Element, Index, Quotient, Remainder
+from engine.tensor.nodes import Statement, TensorProgram
+
+if TYPE_CHECKING:
+    from engine.poly.dependences import End
+
+_OPERATIONS = 2_000_000
+"""isl operations for one relation; a few seconds at most."""
+
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+"""Iterator values of a source instance and a sink instance."""
+
+
+class _Relation:
+    """{[source iterators, sink iterators] : conditions}, written in isl's notation."""
+
+    def __init__(self, source: Statement, sink: Statement) -> None:
+        self.names = [{i.name: f"{p}{k}" for k, i in enumerate(s.iterators)} for p, s in (("s", source), ("t", sink))]
+        self.conditions: list[str] = []
+        self.hidden: list[str] = []
+        for names, statement in zip(self.names, (source, sink), strict=True):
+            self.conditions += [f"0 <= {names[i.name]} < {i.extent}" for i in statement.iterators]
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing indirect had to be widened."""
+        return not self.hidden
+
+    def text(self, index: Index, side: int) -> str:
+        """An index in isl's notation; an indirect read becomes an unknown within its bounds."""
+        pieces = [str(index.constant)]
+        for atom, coefficient in index.terms:
+            match atom:
+                case str():
+                    value = self.names[side][atom]
+                case Quotient(of, by):
+                    value = f"floor(({self.text(of, side)})/{by})"
+                case Remainder(of, by):
+                    value = f"(({self.text(of, side)}) mod {by})"
+                case Element(_, _, low, high):
+                    value = f"h{len(self.hidden)}"
+                    self.hidden.append(value)
+                    self.conditions.append(f"{low} <= {value} <= {high}")
+            pieces.append(f"{coefficient}*{value}")
+        return " + ".join(pieces)
+
+    def meet(self, source: End, sink: End) -> None:
+        """Both ends execute and touch the same element."""
+        for side, end in enumerate((source, sink)):
+            for guard in (*end.statement.guards, *end.access.guards):
+                self.conditions.append(f"{self.text(guard.index, side)} >= 0")
+            if end.reduced != "box":
+                for i in end.statement.reduced:
+                    value = i.extent - 1 if end.reduced == "last" else 0
+                    self.conditions.append(f"{self.names[side][i.name]} = {value}")
+        for a, b in zip(source.access.indices, sink.access.indices, strict=True):
+            self.conditions.append(f"{self.text(a, 0)} = {self.text(b, 1)}")
+
+    def set(self, extra: Sequence[str] = ()) -> Any:
+        """The isl set over (source, sink) iterators."""
+        dims = ", ".join([*self.names[0].values(), *self.names[1].values()])
+        body = " and ".join([*self.conditions, *extra]) or "true"
+        if self.hidden:
+            body = f"exists ({', '.join(self.hidden)} : {body})"
+        return islpy.Set(f"{{ [{dims}] : {body} }}")
+
+
+def connect(names: tuple[str, str, str, str], source: End, sink: End, weight: int) -> Iterator[Dependence]:
+    """The dependences (kind, source, sink, array) between two accesses, one for each convex piece."""
+    relation = _Relation(source.statement, sink.statement)
+    relation.meet(source, sink)
+    split = len(source.statement.iterators)
+    for piece in _pieces(relation, names):
+        yield Dependence(*names, generators(piece, split), (), relation.exact, weight)
+
+
+def _pieces(relation: _Relation, names: tuple[str, ...]) -> list[Any]:
+    context = islpy.DEFAULT_CONTEXT
+    context.set_max_operations(_OPERATIONS)
+    context.reset_operations()
+    try:
+        pairs = relation.set()
+        return [] if pairs.is_empty() else list(pairs.coalesce().get_basic_sets())
+    except islpy.Error as error:
+        raise OverBudget("poly", f"{names[1]} -> {names[2]}", f"isl gave up on the relation ({error})") from error
+    finally:
+        context.set_max_operations(0)
+
+
+def generators(piece: Any, split: int) -> tuple[Generator, ...]:
+    """Vertices and rays of one isl basic set whose first `split` dimensions are the source's iterators.
+
+    Local variables (of divisions) are lifted to dimensions and dropped from the generators, which projects them out.
+    """
+    width = piece.dim(islpy.dim_type.set)
+    cone = piece.lift().flatten().coefficients()
+    rows: list[list[int]] = []
+    for constraint in cone.get_constraints():
+        dims = cone.dim(islpy.dim_type.set)
+        row = [constraint.get_coefficient_val(islpy.dim_type.set, k).to_python() for k in range(dims)]
+        rows += [row, [-value for value in row]] if constraint.is_equality() else [row]
+    found = {Generator(tuple(r[1 : 1 + split]), tuple(r[1 + split : 1 + width]), (), r[0]): None for r in rows}
+    return tuple(g for g in found if g.one or any(g.source) or any(g.sink))
+
+
+def violating_pair(
+    program: TensorProgram,
+    dependence: Dependence,
+    equal: Sequence[tuple[Index, Index]],
+    before: tuple[Index, Index] | None,
+    relation: str,
+) -> Pair | None:
+    """Instances of an irregular dependence at equal values of the `equal` rows whose `before` rows compare wrongly.
+
+    `relation` is "<", ">" or "!=" between sink row and source row; `before` None asks for any pair.  None when there
+    is no such pair.
+    """
+    from engine.poly.dependences import ends
+
+    for source, sink in ends(program, dependence):
+        pairs = _Relation(source.statement, sink.statement)
+        pairs.meet(source, sink)
+        extra = [f"{pairs.text(a, 0)} = {pairs.text(b, 1)}" for a, b in equal]
+        if before is not None:
+            extra.append(f"{pairs.text(before[1], 1)} {relation} {pairs.text(before[0], 0)}")
+        found = _sample(pairs.set(extra), len(source.statement.iterators))
+        if found is not None:
+            return found
+    return None
+
+
+def same_point(statement: Statement, rows: Sequence[Index]) -> Pair | None:
+    """Two different instances of a statement that all `rows` send to the same point; None when there are none."""
+    pairs = _Relation(statement, statement)
+    extra = [f"{pairs.text(row, 0)} = {pairs.text(row, 1)}" for row in rows]
+    source, sink = (list(names.values()) for names in pairs.names)
+    differs = " or ".join(f"{a} < {b}" for a, b in zip(source, sink, strict=True))
+    return _sample(pairs.set([*extra, f"({differs})"]), len(source)) if differs else None
+
+
+def _sample(pairs: Any, split: int) -> Pair | None:
+    if pairs.is_empty():
+        return None
+    point = pairs.lexmin().sample_point()
+    width = pairs.dim(islpy.dim_type.set)
+    values = [point.get_coordinate_val(islpy.dim_type.set, k).to_python() for k in range(width)]
+    return tuple(values[:split]), tuple(values[split:])

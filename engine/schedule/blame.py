@@ -1,0 +1,112 @@
+"""Why an entry cannot hold: the entry it collides with, the dependence it breaks, two instances that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.poly.box import at_actual_sizes
+from engine.poly.nodes import Dependence
+from engine.schedule.attach import attach
+from engine.schedule.legality import check_schedule, violation
+from engine.schedule.nodes import INFEASIBLE, Node, ScheduleTree, Verdict, Witness
+from engine.schedule.problem import Problem
+from engine.schedule.rules import Rule
+from engine.schedule.text import entry_text
+from engine.schedule.timeline import Step
+from engine.schedule.witness import witness
+from engine.tensor.index import Index
+
+Build = Callable[[Sequence[Rule]], Node | None]
+"""The tree that obeys some rules; None when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Asked when `kept` can hold and `kept` with one more rule cannot."""
+
+    problem: Problem
+    build: Build
+
+    def verdict(self, rule: Rule, kept: Sequence[Rule]) -> Verdict:
+        """Infeasible, with the best reason that can be shown."""
+        collision = self._collision(rule, kept)
+        proof = self._witness(rule, kept, collision)
+        if collision is not None:
+            because = f"collides with “{entry_text(collision.placed.entry)}” ({collision.placed.author})"
+        elif proof is not None:
+            because = f"breaks the {proof.dependence}"
+        else:
+            because = "no schedule was found that obeys it"
+        return Verdict(rule.placed, INFEASIBLE, because + (f": {proof.text}" if proof else ""), proof)
+
+    def _collision(self, rule: Rule, kept: Sequence[Rule]) -> Rule | None:
+        """The first kept rule that excludes this one by itself; with none such, the last of them."""
+        if not kept or self.build((rule,)) is None:
+            return None
+        return next((other for other in kept if self.build((other, rule)) is None), kept[-1])
+
+    def _witness(self, rule: Rule, kept: Sequence[Rule], collision: Rule | None) -> Witness | None:
+        if rule.field == "cut":
+            return self._against_cut(rule)
+        if collision is not None and collision.field == "cut":
+            return self._against_cut(collision)
+        if rule.field == "parallel":
+            return self._carried(rule, self.build(kept))
+        if collision is not None and collision.field == "parallel":
+            return self._carried(collision, self.build((*(k for k in kept if k is not collision), rule)))
+        return self._against_pin(rule)
+
+    def _carried(self, rule: Rule, node: Node | None) -> Witness | None:
+        """A dependence that the dimension of a `parallel` rule carries in `node`."""
+        if node is None:
+            return None
+        claimed, _ = attach(node, rule.placed, [s.name for s in self.problem.statements])
+        own = (d for group in self.problem.own for d in group)
+        between = (d for edge in self.problem.edges.values() for d in edge.dependences)
+        found = check_schedule(self.problem.program, (*own, *between), ScheduleTree(claimed))
+        return found[0].witness if found else None
+
+    def _against_cut(self, rule: Rule) -> Witness | None:
+        """The first dependence on a way from a later part of a cut to an earlier one."""
+        for start in sorted(rule.parts):
+            reached: dict[int, Dependence] = {}
+            for (source, sink), edge in sorted(self.problem.edges.items()):
+                first = edge.dependences[0] if source == start else reached.get(source)
+                if first is not None:
+                    reached.setdefault(sink, first)
+            if any(rule.parts.get(s, rule.parts[start]) < rule.parts[start] for s in reached):
+                back = next(s for s in reached if rule.parts.get(s, rule.parts[start]) < rule.parts[start])
+                return self.example(reached[back])
+        return None
+
+    def _against_pin(self, rule: Rule) -> Witness | None:
+        """A dependence of a statement on itself that the pinned order of its iterators breaks."""
+        for number in sorted(rule.statements):
+            statement = self.problem.statements[number]
+            names = [i.name for i in statement.iterators]
+            wanted = [n for n in names if n in rule.allowed]
+            others = [n for n in names if n not in rule.allowed]
+            order = others + wanted if rule.address.kind == "innermost" else wanted[:1] + others + wanted[1:]
+            steps = tuple(Step(n, Index.of(n), ((names.index(n), 1),)) for n in order)
+            for dependence in self.problem.own[number]:
+                found = violation(self.problem.program, dependence, steps, steps)
+                if found is not None:
+                    return found.witness
+        return None
+
+    def example(self, dependence: Dependence) -> Witness | None:
+        """Some two instances that a dependence joins."""
+        program = self.problem.program
+        if not dependence.symbols and dependence.kind != "reduction":
+            from engine.poly import irregular  # vertices of a convex hull need not be instances
+
+            pair = irregular.violating_pair(program, dependence, (), None, "!=")
+            return None if pair is None else witness(program, dependence, *pair)
+        vertex = at_actual_sizes(dependence)[0]
+        return witness(program, dependence, vertex.source, vertex.sink)
+
+
+def partly(rule: Rule, statements: frozenset[int]) -> Rule:
+    """A rule for fewer statements."""
+    return replace(rule, statements=statements)

@@ -1,0 +1,184 @@
+"""Entries that steer the search, resolved against the program: pins, parallel dimensions and cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.recipe import Value
+from engine.schedule.address import Address
+from engine.schedule.nodes import Placed
+from engine.schedule.problem import Problem, Rows
+from engine.schedule.search import Choice
+
+STEERING = ("pin", "parallel", "cut")
+"""Fields that the search itself obeys; the others are attached or checked afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A steering entry for the statements (by number) that it can speak of."""
+
+    placed: Placed
+    address: Address
+    statements: frozenset[int]
+    allowed: frozenset[str] = frozenset()
+    """Iterator names of a pin."""
+    parts: Mapping[int, int] = field(default_factory=dict)
+    """Statement -> number of its part in a cut."""
+
+    @property
+    def field(self) -> str:
+        return self.placed.entry.field
+
+    def reaches(self, problem: Problem, statement: int, rows: Rows) -> bool:
+        """Whether the dimension that comes after `rows` is the one the rule speaks of (for an address by position)."""
+        match self.address.kind:
+            case "outermost":
+                return not rows
+            case "innermost":
+                return len(rows) >= problem.rank(statement) - 1
+            case "after":
+                return bool(rows) and problem.names[statement][rows[-1]] == self.address.name
+            case _:
+                return False
+
+
+def rules_of(problem: Problem, placed: Placed) -> Rule | None:
+    """The rule of a steering entry; None when nothing it names exists, or when it asks for nothing."""
+    entry = placed.entry
+    named = [problem.number[n] for n in entry.statements if n in problem.number] or (
+        [] if entry.statements else list(range(len(problem.statements)))
+    )
+    address = Address.of(entry.dimension)
+    if entry.field == "cut":
+        parts = {
+            problem.number[n]: k for k, part in enumerate(cut_parts(entry.value)) for n in part if n in problem.number
+        }
+        if len(set(parts.values())) < 2:
+            return None
+        return Rule(placed, address, frozenset(parts), parts=parts)
+    if entry.field == "pin":
+        allowed = frozenset(pinned(entry.value))
+        owners = frozenset(s for s in named if allowed & set(problem.names[s]))
+        return Rule(placed, address, owners, allowed) if owners else None
+    if entry.field == "parallel" and entry.value is True and named:
+        return Rule(placed, address, frozenset(named))
+    return None
+
+
+def pinned(value: Value) -> tuple[str, ...]:
+    """Iterator names of a pin's value."""
+    return tuple(map(str, value)) if isinstance(value, tuple) else (str(value),)
+
+
+def cut_parts(value: Value) -> tuple[tuple[str, ...], ...]:
+    """Parts of a cut's value, each a tuple of statement names."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return tuple(pinned(part) for part in parts)
+
+
+def preferences(
+    problem: Problem, rules: Sequence[Rule], component: Sequence[int], rows: Mapping[int, Rows], inside: bool
+) -> dict[int, tuple[int, ...]]:
+    """Iterators each statement of a component may use next, preferred first.
+
+    Loops that carry nothing come first, in the order of the statement's axes.  A reduction iterator is offered when no
+    other is left, and shared with other statements' loops only `inside` a parallel loop, so that fusion never takes an
+    outer parallel loop away.
+    """
+    among = frozenset(component)
+    carried_free = any(
+        rule.field == "parallel" and any(rule.reaches(problem, s, rows[s]) for s in rule.statements & among)
+        for rule in rules
+    )
+    found: dict[int, tuple[int, ...]] = {}
+    outer: dict[int, bool] = {}
+    for statement in component:
+        names = problem.names[statement]
+        distance = {
+            k: problem.distance(statement, rows[statement], k) for k in range(len(names)) if k not in rows[statement]
+        }
+        allowed = {k for k, d in distance.items() if d == 0 or (d > 0 and not carried_free)}
+        is_pinned = _restrict(problem, rules, among, statement, rows[statement], allowed)
+        reduced = {k for k in allowed if problem.reduced[statement] >> k & 1}
+        if not is_pinned and allowed - reduced:
+            allowed -= reduced
+        outer[statement] = is_pinned or bool(allowed - reduced)
+        found[statement] = tuple(sorted(allowed, key=lambda k: (k in reduced, distance[k], k)))
+    if not inside and any(outer.values()):
+        for statement in component:
+            if not outer[statement]:
+                found[statement] = ()
+    return found
+
+
+def _restrict(
+    problem: Problem, rules: Sequence[Rule], among: frozenset[int], statement: int, rows: Rows, allowed: set[int]
+) -> bool:
+    """Drop from `allowed` what rules about this statement forbid here; True when a pin chose the dimension."""
+    names = problem.names[statement]
+    chosen = False
+    for rule in rules:
+        if statement not in rule.statements:
+            continue
+        here = rule.reaches(problem, statement, rows)
+        if rule.field == "pin":
+            wanted = {k for k, name in enumerate(names) if name in rule.allowed}
+            if here:
+                allowed &= wanted
+                chosen = True
+            elif rule.address.kind == "innermost":
+                left = wanted - set(rows)
+                allowed -= left if len(left) == 1 else set()
+            elif rule.address.kind == "name" and rule.address.name not in rule.allowed:
+                allowed -= {k for k, name in enumerate(names) if name == rule.address.name}
+        elif rule.field == "cut" and rule.address.kind == "name" and _parted(rule, statement, among):
+            allowed -= {k for k, name in enumerate(names) if name == rule.address.name}
+    return chosen
+
+
+def _parted(rule: Rule, statement: int, among: frozenset[int]) -> bool:
+    return any(rule.parts[s] != rule.parts[statement] for s in rule.statements & among)
+
+
+def accepts(problem: Problem, rules: Sequence[Rule], rows: Mapping[int, Rows], choice: Choice) -> bool:
+    """Whether a choice obeys the rules that address its dimension by name."""
+    used = {problem.names[s][k] for s, k in choice.items()}
+    for rule in rules:
+        if rule.address.kind != "name" or rule.address.name not in used:
+            continue
+        if rule.field == "pin":
+            for s in rule.statements & choice.keys():
+                if rule.address.name not in problem.names[s] and problem.names[s][choice[s]] not in rule.allowed:
+                    return False
+        elif rule.field == "parallel":
+            here = any(problem.names[s][choice[s]] == rule.address.name for s in rule.statements & choice.keys())
+            if here and any(problem.distance(s, rows[s], k) for s, k in choice.items()):
+                return False
+    return True
+
+
+def must_part(problem: Problem, rules: Sequence[Rule], component: Iterable[int], rows: Mapping[int, Rows]) -> bool:
+    """Whether a cut forbids the statements of a component to share what comes next."""
+    among = frozenset(component)
+    for rule in rules:
+        if rule.field != "cut":
+            continue
+        members = rule.statements & among
+        if len({rule.parts[s] for s in members}) > 1 and any(rule.reaches(problem, s, rows[s]) for s in members):
+            return True
+    return False
+
+
+def cut_order(rules: Sequence[Rule], component: Iterable[int]) -> list[tuple[int, int]]:
+    """(before, after) statements of a component, as the cuts order them."""
+    among = frozenset(component)
+    return [
+        (a, b)
+        for rule in rules
+        if rule.field == "cut"
+        for a in rule.statements & among
+        for b in rule.statements & among
+        if rule.parts[a] < rule.parts[b]
+    ]

@@ -1,0 +1,256 @@
+"""Schedule one group under its constraint tree, and say what became of every entry.
+
+Entries of the root are added one after the other while a schedule exists.  Children are alternatives: the first whose
+entries all hold is taken, deeper alternatives included; when none does, the first one is followed as far as it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from engine.errors import Illegal, OverBudget
+from engine.poly.nodes import Dependence
+from engine.schedule.attach import Finding, attach
+from engine.schedule.bands import join_bands
+from engine.schedule.blame import Blame, partly
+from engine.schedule.build import Builder
+from engine.schedule.legality import check_schedule
+from engine.schedule.nodes import (
+    DISABLED,
+    HONOURED,
+    INFEASIBLE,
+    NO_MATCH,
+    NOT_REACHED,
+    RELAXED,
+    Conflict,
+    ConstraintNode,
+    ConstraintTree,
+    Node,
+    Placed,
+    Scheduled,
+    ScheduleTree,
+    Verdict,
+)
+from engine.schedule.problem import Problem, prepare
+from engine.schedule.rules import STEERING, Rule, rules_of
+from engine.schedule.search import Budget
+from engine.schedule.text import entry_text
+from engine.tensor.nodes import TensorProgram
+
+_ATTEMPTS = 30_000
+"""Choices that one solve may try; an unconstrained one needs about one for each statement and dimension."""
+_SOLVES = 600
+"""Sets of rules that one call may try."""
+
+
+def schedule(program: TensorProgram, dependences: Iterable[Dependence], tree: ConstraintTree) -> Scheduled:
+    """The execution order of a group under its constraints, checked whole.
+
+    Every entry of `tree` gets a verdict.  Raises Conflict when a required entry cannot hold, Illegal when the program
+    has no schedule even without entries, OverBudget when the search takes too long.
+    """
+    started = perf_counter()
+    dependences = tuple(dependences)
+    solve = _Solve(program, prepare(program, dependences))
+    if solve.build(()) is None:
+        raise Illegal("schedule", program.name, "no order of its loops keeps all its dependences")
+    settled = solve.settle(tree.root, _Settled(), strict=False)
+    if settled is None:
+        raise solve.conflict(tree)
+    node = solve.build(settled.rules)
+    assert node is not None, "a settled set of rules has a schedule"
+    node = solve.attach_all(node, settled.entries)
+    verdicts = solve.verdicts(tree)
+    for verdict in verdicts:
+        if verdict.placed.entry.required and verdict.placed in settled.entries and verdict.outcome != HONOURED:
+            raise solve.conflict(tree)
+    result = ScheduleTree(node)
+    broken = check_schedule(program, dependences, result)
+    if broken:
+        raise Illegal("schedule", program.name, broken[0].witness.text, f"at {broken[0].level}")
+    milliseconds = (perf_counter() - started) * 1e3
+    return Scheduled(result, verdicts, milliseconds, (*solve.log, *solve.built_log(settled.rules)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """What holds so far on the way down the constraint tree."""
+
+    rules: tuple[Rule, ...] = ()
+    entries: tuple[Placed, ...] = ()
+    """All entries that are not given up, those without a rule included."""
+
+
+@dataclass(slots=True)
+class _Solve:
+    program: TensorProgram
+    problem: Problem
+    found: dict[tuple[int, ...], Verdict] = field(default_factory=dict)
+    """Verdicts by the path of the entry."""
+    log: list[str] = field(default_factory=list)
+    _built: dict[tuple[Rule_, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
+
+    def build(self, rules: Sequence[Rule]) -> Node | None:
+        """The tree under some rules; None when there is none.  OverBudget past the limits."""
+        key = tuple((rule.placed.path, rule.statements) for rule in rules)
+        if key not in self._built:
+            if len(self._built) >= _SOLVES:
+                raise OverBudget("schedule", self.program.name, f"more than {_SOLVES} sets of entries to try")
+            builder = Builder(self.problem, tuple(rules), Budget(_ATTEMPTS))
+            node = builder.build()
+            self._built[key] = (None if node is None else join_bands(self.problem, node), tuple(builder.log))
+        return self._built[key][0]
+
+    def built_log(self, rules: Sequence[Rule]) -> tuple[str, ...]:
+        """What the solve under these rules decided."""
+        return self._built[tuple((rule.placed.path, rule.statements) for rule in rules)][1]
+
+    def settle(self, node: ConstraintNode, above: _Settled, strict: bool) -> _Settled | None:
+        """The entries of a node and of one of its alternatives on top of what holds above.
+
+        strict: every entry must hold.  Otherwise only required ones must; None when they do not.
+        """
+        here = self._all(node.entries, above) if strict else self._as_many(node.entries, above)
+        if here is None or not node.children:
+            return here
+        for number, child in enumerate(node.children):
+            chosen = self.settle(child, here, strict=True)
+            if chosen is not None:
+                for passed in node.children[number + 1 :]:
+                    self._not_reached(passed, "an alternative before it holds")
+                return chosen
+            self.log.append(f"alternative {number + 1} of {len(node.children)} given up: {self._first_reason(child)}")
+        if strict:
+            return None
+        for child in node.children:
+            chosen = self.settle(child, here, strict=False)
+            if chosen is not None:
+                self.log.append("no alternative holds whole; the first one is followed as far as it holds")
+                return chosen
+        return None
+
+    def _all(self, entries: Iterable[Placed], above: _Settled) -> _Settled | None:
+        entries = tuple(entries)
+        rules = tuple(r for r in (self._rule(placed) for placed in entries) if r is not None)
+        whole = (*above.rules, *rules)
+        if self._exists(whole):
+            return _Settled(whole, above.entries + entries)
+        kept = above.rules
+        for rule in rules:
+            if not self._exists((*kept, rule)):
+                self._record(self._blame(rule, kept))
+                break
+            kept = (*kept, rule)
+        return None
+
+    def _as_many(self, entries: Iterable[Placed], above: _Settled) -> _Settled | None:
+        """Required entries first; a soft one that cannot hold is dropped, or kept for the statements it can hold for."""
+        rules, kept = above.rules, above.entries
+        for placed in sorted(entries, key=lambda p: not p.entry.required):
+            rule = self._rule(placed)
+            if rule is None or self._exists((*rules, rule)):
+                rules += () if rule is None else (rule,)
+                kept += (placed,)
+                continue
+            verdict = self._blame(rule, rules)
+            self._record(verdict)
+            if placed.entry.required:
+                return None
+            part = self._part(rule, rules)
+            if part is not None:
+                rules += (part,)
+                names = ", ".join(self.problem.statements[s].name for s in sorted(part.statements))
+                self._record(Verdict(placed, RELAXED, f"holds for {names} only; {verdict.because}", verdict.witness))
+            self.log.append(f"given up: {entry_text(placed.entry)}: {verdict.because}")
+        return _Settled(rules, kept)
+
+    def _part(self, rule: Rule, rules: tuple[Rule, ...]) -> Rule | None:
+        """A pin for as many of its statements as can keep it; None when that is none."""
+        held: frozenset[int] = frozenset()
+        if rule.field != "pin" or len(rule.statements) == 1:
+            return None
+        for statement in sorted(rule.statements):
+            if self._exists((*rules, partly(rule, held | {statement}))):
+                held |= {statement}
+        return partly(rule, held) if held else None
+
+    def _rule(self, placed: Placed) -> Rule | None:
+        return rules_of(self.problem, placed) if placed.entry.field in STEERING else None
+
+    def _exists(self, rules: Sequence[Rule]) -> bool:
+        try:
+            return self.build(rules) is not None
+        except OverBudget:
+            self.log.append(f"gave up after {_ATTEMPTS} attempts under {len(rules)} entries")
+            return False
+
+    def _blame(self, rule: Rule, kept: Sequence[Rule]) -> Verdict:
+        return Blame(self.problem, self._node_or_none).verdict(rule, kept)
+
+    def _node_or_none(self, rules: Sequence[Rule]) -> Node | None:
+        return self.build(rules) if self._exists(rules) else None
+
+    def attach_all(self, node: Node, entries: Iterable[Placed]) -> Node:
+        """Attach marks and flags, and record a verdict for every entry that was kept."""
+        names = [s.name for s in self.problem.statements]
+        for placed in entries:
+            changed, finding = attach(node, placed, names)
+            if placed.entry.field != "parallel" or finding.outcome != HONOURED or self._rule(placed) is None:
+                node = changed
+                self._record(Verdict(placed, finding.outcome, finding.because))
+                continue
+            node, finding = self._parallel(node, changed, finding)
+            self._record(Verdict(placed, finding.outcome, finding.because))
+        return node
+
+    def _parallel(self, before: Node, after: Node, finding: Finding) -> tuple[Node, Finding]:
+        """A claim of parallelism is kept only if it is true of the tree."""
+        dependences = [d for own in self.problem.own for d in own]
+        dependences += [d for edge in self.problem.edges.values() for d in edge.dependences]
+        broken = check_schedule(self.program, dependences, ScheduleTree(after))
+        if not broken:
+            return after, finding
+        return before, Finding(INFEASIBLE, broken[0].witness.text)
+
+    def _record(self, verdict: Verdict) -> None:
+        self.found[verdict.placed.path] = verdict
+
+    def _not_reached(self, node: ConstraintNode, because: str) -> None:
+        for placed in _entries(node):
+            self.found.setdefault(placed.path, Verdict(placed, NOT_REACHED, because))
+
+    def _first_reason(self, node: ConstraintNode) -> str:
+        found = (self.found.get(p.path) for p in _entries(node))
+        return next((f"{entry_text(v.placed.entry)}: {v.because}" for v in found if v and v.outcome == INFEASIBLE), "")
+
+    def verdicts(self, tree: ConstraintTree) -> tuple[Verdict, ...]:
+        """One verdict for every entry of the tree, in its order."""
+        result = [
+            self.found.get(p.path, Verdict(p, NOT_REACHED, "its alternative was given up")) for p in _entries(tree.root)
+        ]
+        result += [Verdict(p, NOT_REACHED, "too many alternatives; this one was left out") for p in tree.beyond]
+        return (*result, *(Verdict(p, DISABLED, "switched off") for p in tree.disabled))
+
+    def conflict(self, tree: ConstraintTree) -> Conflict:
+        """The error for the first required entry that does not hold."""
+        verdicts = self.verdicts(tree)
+        bad = (INFEASIBLE, NO_MATCH, RELAXED, NOT_REACHED)
+        blamed = [v for v in verdicts if v.placed.entry.required and v.outcome in bad]
+        worst = min(blamed, key=lambda v: bad.index(v.outcome))
+        hint = "make it soft, switch it off, or change what it collides with"
+        return Conflict(entry_text(worst.placed.entry), worst.because, hint, verdicts)
+
+
+Rule_ = tuple[tuple[int, ...], frozenset[int]]
+"""What tells rules apart: the entry's path and the statements it is kept for."""
+
+
+def _entries(node: ConstraintNode) -> list[Placed]:
+    """The entries of a subtree in order, each once although alternatives of other authors repeat it."""
+    found = {placed.path: placed for placed in node.entries}
+    for child in node.children:
+        for placed in _entries(child):
+            found.setdefault(placed.path, placed)
+    return list(found.values())
