@@ -196,7 +196,7 @@ class _Space:
                 case _:
                     return None
         fixed = tuple(at for at, axis in enumerate(order) if axis < 0)
-        picked = np.squeeze(array[tuple(cut)], fixed)
+        picked = np.squeeze(array[(*cut, ...)], fixed)  # the dots keep a scalar a view
         running = [axis for axis in order if axis >= 0]
         moved = picked.transpose(np.argsort(running)) if running else picked
         missing = [axis for axis in range(len(self.iterators)) if axis not in running]
@@ -222,8 +222,8 @@ class _Space:
         m, n, k = (int(np.prod(sizes, dtype=np.int64)) for sizes in size[1:])
         left = a.transpose(batch + rows + inner + columns).reshape(*size[0], m, k)
         right = b.transpose(batch + inner + columns + rows).reshape(*size[0], k, n)
-        product = np.matmul(left, right).reshape(*size[0], *size[1], *size[2])
-        return np.asarray(product.transpose(np.argsort(batch + rows + columns)) if product.ndim else product)
+        product = np.matmul(left, right).reshape((*size[0], *size[1], *size[2]))
+        return np.asarray(product.transpose(np.argsort(batch + rows + columns).tolist()))
 
     def reduced(self, values: np.ndarray) -> np.ndarray:
         """Values with the reduced axes gone."""

@@ -354,10 +354,11 @@ def clip(op: Operator, build: Builder) -> None:
     build.emit(op.outputs[0], space, value)
 
 
-@operator("onnx.Dropout", meaning=lambda op, x: [x[0]])
+@operator("onnx.Dropout", meaning=lambda op, x: [x[0], np.ones(x[0].shape, bool)])
 def dropout(op: Operator, build: Builder) -> None:
     """The identity outside training; the mask is all true."""
-    if present(op, 2) and (training := build.value(op.inputs[2])) is not None and training.any():
+    training = build.value(op.inputs[2]) if present(op, 2) else np.array(False)
+    if training is None or training.any():
         raise Unsupported("tensor", f"operator {op.name}", "drops at random", "export the model for inference")
     space = box(build.shape(op.outputs[0]))
     build.emit(op.outputs[0], space, build.read(op.inputs[0], space.written))

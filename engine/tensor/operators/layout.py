@@ -187,7 +187,8 @@ def _depth_to_space(op: Operator, x: np.ndarray) -> np.ndarray:
 def _space_to_depth(op: Operator, x: np.ndarray) -> np.ndarray:
     size = integer(op, "blocksize", 1)
     n, c, h, w = x.shape
-    moved = x.reshape(n, c, h // size, size, w // size, size).transpose(0, 3, 5, 1, 2, 4)
+    order = (0, 1, 3, 5, 2, 4) if text(op, "mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
+    moved = x.reshape(n, c, h // size, size, w // size, size).transpose(order)
     return moved.reshape(n, c * size**2, h // size, w // size)
 
 
@@ -197,9 +198,12 @@ def space_to_depth(op: Operator, build: Builder) -> None:
 
     def indices(b: Box) -> list[Index]:
         n, c, y, x = b.written
-        block = c.floordiv(channels, b.extents)
+        if text(op, "mode", "DCR") == "CRD":
+            channel, block = c.floordiv(size * size, b.extents), c.mod(size * size, b.extents)
+        else:
+            block, channel = c.floordiv(channels, b.extents), c.mod(channels, b.extents)
         row, column = block.floordiv(size, b.extents), block.mod(size, b.extents)
-        return [n, c.mod(channels, b.extents), y * size + row, x * size + column]
+        return [n, channel, y * size + row, x * size + column]
 
     build.layout(op.inputs[0], op.outputs[0], indices)
 
@@ -224,7 +228,11 @@ def _pad_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     widths = [(0, 0)] * x[0].ndim
     for at, axis in enumerate(axes):
         widths[axis] = (pads[at], pads[at + len(axes)])
-    return [np.pad(x[0], widths, constant_values=value)]
+    cut = tuple(
+        slice(max(0, -before), size + min(0, after)) for (before, after), size in zip(widths, x[0].shape, strict=True)
+    )
+    grown = [(max(0, before), max(0, after)) for before, after in widths]
+    return [np.pad(x[0][cut], grown, constant_values=value)]
 
 
 @operator("onnx.Pad", meaning=_pad_meaning)

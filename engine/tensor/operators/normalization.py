@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.errors import Unsupported
 from engine.graph.nodes import Operator
 from engine.tensor.build import Builder, box, over
 from engine.tensor.operators.attributes import axis_of, integer, present, real
@@ -152,6 +153,8 @@ def _batch_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 @operator("onnx.BatchNormalization", meaning=_batch_norm)
 def batch_normalization(op: Operator, build: Builder) -> None:
     """The inference form: statistics are operands, one for each channel."""
+    if integer(op, "training_mode", 0):
+        raise Unsupported("tensor", f"operator {op.name}", "learns its statistics", "export the model for inference")
     target = op.outputs[0]
     space = box(build.shape(target))
     channel = [space.written[1]]
