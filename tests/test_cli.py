@@ -1,0 +1,172 @@
+"""The command line from outside: exit codes, one JSON document, errors in the user's words."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MODELS = ROOT / "resources" / "models"
+SOFTMAX = str(MODELS / "softmax_96x512.onnx")
+
+
+def loomscope(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the program as a user would; no Qt platform and no display unless `environment` says so."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY")}
+    return subprocess.run(
+        [sys.executable, "-m", "app", *arguments],
+        cwd=ROOT, env={**clean, **environment}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def document(*arguments: str) -> dict[str, Any]:
+    """The JSON document of a run that ends well."""
+    done = loomscope(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["schema"] == 1
+    return found
+
+
+def test_help_is_quick_and_names_every_exit_code() -> None:
+    started = time.monotonic()
+    done = loomscope("--help")
+    # A tenth of this without load; importing the engine or Qt would take longer than the limit allows under load.
+    assert time.monotonic() - started < 5
+    assert done.returncode == 0
+    assert all(f"{code} " in done.stdout for code in range(4))
+
+
+def test_help_imports_neither_engine_nor_qt() -> None:
+    check = "import sys, app.cli; print([m for m in ('engine', 'PySide6', 'onnx', 'numpy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("inspect", "absent.onnx"), 2, "absent.onnx"),
+        (("inspect", "README.md"), 2, "README.md"),
+        (("fuse", SOFTMAX, "--dim", "batch"), 2, "NAME=VALUE"),
+        (("fuse", SOFTMAX, "--dim", "batch=0"), 2, "NAME=VALUE"),
+        (("fuse", SOFTMAX, "--policy", "best"), 2, "best"),
+        (("predict", SOFTMAX, "--target", "h300"), 2, "h300"),
+        (("explain", SOFTMAX, "--group", "softmax_9"), 2, "softmax_9"),
+        (("schedule", SOFTMAX, "--recipe", "absent.json"), 2, "absent.json"),
+        (("weave", SOFTMAX), 2, "weave"),
+        (("open",), 3, "render"),
+        ((), 3, "render"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_words(arguments: tuple[str, ...], code: int, words: str) -> None:
+    done = loomscope(*arguments)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_group_that_is_misspelt_gets_the_names_that_exist() -> None:
+    done = loomscope("explain", SOFTMAX, "--group", "softmx_0")
+    assert "softmax_0" in done.stderr
+
+
+def test_inspect_lists_operators_and_tensors() -> None:
+    found = document("inspect", SOFTMAX)
+    assert [op["kind"] for op in found["operators"]] == ["Softmax"]
+    assert found["unsupported"] == []
+    assert {tuple(t["shape"]) for t in found["tensors"]} == {(96, 512)}
+
+
+def test_fuse_keeps_its_keys() -> None:
+    found = document("fuse", "example")
+    keys = {"operators", "kernels", "memory_bound_kernels", "bytes_unfused", "bytes_fused", "groups"}
+    assert keys <= found.keys()
+    assert found["kernels"] == sum(group["instances"] for group in found["groups"]) < found["operators"]
+    assert 0 < found["bytes_fused"] < found["bytes_unfused"]
+    assert all({"name", "operators", "schemes", "because"} <= group.keys() for group in found["groups"])
+
+
+def test_schedule_keeps_its_keys() -> None:
+    (group,) = document("schedule", SOFTMAX)["groups"]
+    assert group["legal"] is True
+    assert group["tree"]["children"]
+    assert {"entry", "verdict", "because"} <= group["verdicts"][0].keys()
+
+
+def test_predict_says_its_origin() -> None:
+    (kernel,) = document("predict", SOFTMAX)["kernels"]
+    assert (kernel["origin"], kernel["note"]) == ("predicted", "uncalibrated")
+    assert kernel["microseconds"] > 0
+
+
+def test_a_recipe_goes_out_and_comes_back(tmp_path: Path) -> None:
+    path = str(tmp_path / "r.json")
+    assert loomscope("recipe", SOFTMAX, "-o", path).returncode == 0
+    assert json.loads(Path(path).read_text())["target"] == "h200"
+    with_file = document("schedule", SOFTMAX, "--recipe", path)["groups"]
+    without = document("schedule", SOFTMAX)["groups"]
+    assert [g["tree"] for g in with_file] == [g["tree"] for g in without]
+
+
+def test_a_recipe_with_an_unknown_field_is_refused_by_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    loomscope("recipe", SOFTMAX, "-o", str(path))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "colour": "red"}))
+    done = loomscope("schedule", SOFTMAX, "--recipe", str(path))
+    assert done.returncode == 2
+    assert "colour" in done.stderr
+
+
+def test_generate_writes_what_the_manifest_names(tmp_path: Path) -> None:
+    found = document("generate", SOFTMAX, "-o", str(tmp_path))
+    (kernel,) = found["kernels"]
+    text = (tmp_path / kernel["file"]).read_text()
+    assert f"{kernel['entry']}(" in text
+    assert kernel["compiled"].keys() == {"sm_80", "sm_90a"}
+    assert all(c["spill_bytes"] == 0 and c["registers"] > 0 for c in kernel["compiled"].values())
+    names = {buffer["name"] for buffer in found["buffers"]}
+    assert all(set(launch["arguments"]) <= names for launch in found["launches"])
+    assert json.loads((tmp_path / "manifest.json").read_text()) == found
+    assert found["seconds"].keys() == {"load", "fuse", "schedule", "print", "compile"}
+
+
+def test_verify_checks_a_kernel_against_the_reference() -> None:
+    found = document("verify", SOFTMAX)
+    assert found["summary"] == {"pass": 1, "fail": 0, "unsupported": 0}
+    (group,) = found["groups"]
+    assert group["max_error"] <= group["tolerance"]
+    assert group["elements_compared"] == 96 * 512
+    assert group["blocks_run"] == group["blocks_total"]
+    assert len(group["orders"]) == 2
+
+
+def test_measure_without_a_gpu_says_what_to_install() -> None:
+    from engine.run.measure import gpu_name
+
+    if gpu_name() is not None:
+        pytest.skip("this machine has a GPU; tests/gpu measures with it")
+    done = loomscope("measure", SOFTMAX)
+    assert done.returncode == 3
+    assert "loomscope[gpu]" in done.stderr
+
+
+def test_explain_tells_the_whole_story() -> None:
+    done = loomscope("explain", SOFTMAX, "--group", "softmax_0")
+    assert done.returncode == 0, done.stderr
+    assert "predicted" in done.stdout
+
+
+def test_doctor_has_a_row_for_everything_a_verb_may_need() -> None:
+    rows = {row["name"]: row for row in document("doctor")["rows"]}
+    assert {"Python", "display", "C++ compiler", "NVRTC", "GPU", "PyCUDA"} <= rows.keys()
+    assert rows["display"]["found"] == ""
+    assert all(row["found"] or row["hint"] for row in rows.values())

@@ -1,0 +1,81 @@
+"""What is shipped: the package list, the data files, and README's commands."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SETUPTOOLS = PROJECT["tool"]["setuptools"]
+
+
+def test_the_package_list_is_the_tree() -> None:
+    folders = {
+        module.parent
+        for top in ("app", "engine", "resources", "views")
+        for module in (ROOT / top).rglob("*.py")
+        if "__pycache__" not in module.parts
+    }
+    found = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
+    assert sorted(found) == sorted(SETUPTOOLS["packages"])
+
+
+def test_every_package_has_its_init_file() -> None:
+    for package in SETUPTOOLS["packages"]:
+        assert (ROOT / package.replace(".", "/") / "__init__.py").is_file(), package
+
+
+def test_every_data_file_is_shipped() -> None:
+    listed = {
+        path
+        for package, patterns in SETUPTOOLS["package-data"].items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+    kinds = {".cuh", ".hpp", ".cpp", ".svg", ".ttf", ".otf", ".json", ".onnx", ".txt"}
+    present = {
+        path for top in ("engine", "resources", "views") for path in (ROOT / top).rglob("*") if path.suffix in kinds
+    }
+    assert present - listed == set()
+    assert {path.suffix for path in listed} >= {".cuh", ".hpp", ".cpp", ".svg", ".onnx"}
+
+
+def commands() -> list[str]:
+    """The first line of every shell block of the README."""
+    return [block.splitlines()[0] for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)]
+
+
+def test_the_readme_sets_up_everything_in_one_command_each() -> None:
+    set_up = [line for line in commands() if line.startswith("python3 -m venv")]
+    assert len(set_up) == 2
+    assert set_up[0].endswith(".venv/bin/loomscope open")
+    assert "pytest" in set_up[1]
+
+
+def test_ci_runs_the_words_of_the_readme() -> None:
+    tests = next(line for line in commands() if line.startswith("python3 -m venv") and "pytest" in line)
+    assert tests in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_readme_lists_every_verb() -> None:
+    from app.cli import app
+
+    listed = re.findall(r"^\| `(\w+)", README, re.MULTILINE)
+    assert sorted(listed) == sorted(command.name or command.callback.__name__ for command in app.registered_commands)
+
+
+@pytest.mark.parametrize("name", re.findall(r"\]\((\w[^)#:]*)\)", README))
+def test_every_file_that_the_readme_shows_exists(name: str) -> None:
+    assert (ROOT / name).is_file()
+
+
+def test_the_licence_is_the_full_text() -> None:
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert PROJECT["project"]["license"] == "Apache-2.0"
