@@ -1,0 +1,49 @@
+"""Loomscope's engine: schedules of GPU operators that can be explored, edited, checked and timed.
+
+    graph   = engine.load("bert.onnx", dims={"batch": 8})
+    plan    = engine.fuse(graph, target="h200")
+    group   = plan.group("softmax_0")
+    recipe  = engine.default_recipe(group, target="h200")
+    recipe  = recipe.advise("user", engine.entry("S1", pin="j", at="innermost", because="rows are contiguous"))
+    kernel  = engine.compile(group, recipe, observe=print)
+    report  = engine.check(kernel)
+    times   = engine.predict(kernel), engine.measure(kernel)
+
+The command line and the window use nothing else.
+"""
+
+from __future__ import annotations
+
+from engine.api import (
+    ARCHITECTURES,
+    check,
+    check_model,
+    compile,
+    default_recipe,
+    edited,
+    explain,
+    fuse,
+    load,
+    measure,
+    nvrtc,
+    predict,
+    read_recipe,
+    write_recipe,
+)
+from engine.compile import Kernel
+from engine.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
+from engine.fuse.nodes import FusionGroup, FusionPlan
+from engine.graph.nodes import OperatorGraph
+from engine.predict.nodes import Prediction
+from engine.recipe import Advice, Entry, Recipe, entry
+from engine.report import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, time_doc
+from engine.run.nodes import Check, Compiled, Failure, Timing
+from engine.sources import write_sources
+
+__all__ = [
+    "ARCHITECTURES", "Advice", "BadInput", "Check", "Compiled", "EngineError", "Entry", "Failure", "FusionGroup",
+    "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget", "Prediction", "Recipe",
+    "Timing", "Unsupported", "check", "check_doc", "check_model", "compile", "compiled_doc", "default_recipe", "edited",
+    "entry", "explain", "fuse", "kernel_doc", "load", "measure", "model_doc", "nvrtc", "plan_bytes", "predict",
+    "read_recipe", "time_doc", "write_recipe", "write_sources",
+]  # fmt: skip

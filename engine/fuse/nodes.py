@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from engine.graph.nodes import OperatorGraph
 from engine.tensor.nodes import TensorProgram
 
 REGISTER, SHUFFLE, SHARED, GLOBAL = "register", "shuffle", "shared", "global"
@@ -48,6 +49,8 @@ class FusionGroup:
     instances: tuple[Instance, ...]
     edges: tuple[Edge, ...]
     because: str
+    graph: OperatorGraph | None = field(default=None, repr=False, compare=False)
+    """The graph it was cut from: where checks take inputs and expected values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class FusionPlan:
     boundaries: tuple[Boundary, ...]
     unsupported: Mapping[str, str]
     """Operators outside every group, with the reason."""
+    source: OperatorGraph | None = field(default=None, repr=False, compare=False)
+    """The graph itself."""
 
     def group(self, name: str) -> FusionGroup:
         """The group called `name`; KeyError where there is none (the message lists the names)."""

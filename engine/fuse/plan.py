@@ -29,8 +29,7 @@ def plan(graph: OperatorGraph, program: TensorProgram, unsupported: Mapping[str,
         build(folded.program, statements, shape, _leaving(statements, partition, folded.program), folded.absorbed)
         for statements, shape in partition.groups
     ]
-    kinds = {op.name: op.kind for op in graph.operators}
-    groups, launches = _collect(built, kinds)
+    groups, launches = _collect(built, graph)
     return FusionPlan(
         graph=graph.name,
         policy=policy,
@@ -38,6 +37,7 @@ def plan(graph: OperatorGraph, program: TensorProgram, unsupported: Mapping[str,
         launches=tuple(launches),
         boundaries=tuple(_boundaries(groups, launches, partition)),
         unsupported=dict(unsupported),
+        source=graph,
     )
 
 
@@ -50,8 +50,9 @@ def _leaving(statements: Sequence[Statement], partition: Partition, program: Ten
     return frozenset(outside | {s.write.array for s in statements if s.write.array in program.outputs})
 
 
-def _collect(built: Sequence[Built], kinds: Mapping[str, str]) -> tuple[list[FusionGroup], list[Launch]]:
+def _collect(built: Sequence[Built], graph: OperatorGraph) -> tuple[list[FusionGroup], list[Launch]]:
     """Equal groups once, named after what they do, and the launches in order."""
+    kinds = {op.name: op.kind for op in graph.operators}
     members: dict[str, list[Built]] = {}
     for one in built:
         members.setdefault(one.structure, []).append(one)
@@ -71,6 +72,7 @@ def _collect(built: Sequence[Built], kinds: Mapping[str, str]) -> tuple[list[Fus
             instances=instances,
             edges=schemes(first.program, first.kind),
             because=group_reason(first, kinds, len(instances)),
+            graph=graph,
         )
     place: Counter[str] = Counter()
     launches: list[Launch] = []

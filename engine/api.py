@@ -1,0 +1,181 @@
+"""The verbs of the library.  Each is a few lines over the stages, which are imported when first used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.compile import Kernel, Observer, compile_group
+from engine.compile import default_recipe as _default_recipe
+from engine.errors import BadInput, EngineError
+from engine.fuse.nodes import FusionGroup, FusionPlan
+from engine.fuse.plan import POLICIES, plan
+from engine.graph.load import load as _load
+from engine.graph.nodes import OperatorGraph
+from engine.predict.model import predict as _predict
+from engine.predict.nodes import Prediction
+from engine.recipe import Recipe
+from engine.run.nodes import Check, Compiled, Failure, Timing
+from engine.schedule.compose import validate
+from engine.schedule.text import from_text
+from engine.target import target as _target
+from engine.tensor.lower import lower, unsupported_operators
+
+if TYPE_CHECKING:
+    from engine.verify.model import ModelCheck
+
+ARCHITECTURES = ("sm_80", "sm_90a")
+"""Instruction sets that kernels are compiled for."""
+
+
+def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGraph:
+    """Read an ONNX or AKG file.  dims: sizes for its symbolic dimensions.  Raises BadInput."""
+    return _load(path, dims)
+
+
+def fuse(graph: OperatorGraph, target: str = "h200", policy: str = "first") -> FusionPlan:
+    """Plan the kernels of a graph.  Raises BadInput for an unknown target or policy."""
+    _target(target)
+    if policy not in POLICIES:
+        raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
+    return plan(graph, lower(graph), unsupported_operators(graph), policy)
+
+
+def read_recipe(path: str | Path) -> Recipe:
+    """A recipe from its JSON file.  Raises BadInput for another version or unknown words."""
+    try:
+        content = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput("recipe", str(path), f"cannot be read: {error}", "write one with `loomscope recipe`") from error
+    return Recipe.loads(content, str(path))
+
+
+def write_recipe(recipe: Recipe, path: str | Path) -> None:
+    """Write a recipe as JSON.  Raises BadInput where the file cannot be written."""
+    try:
+        Path(path).write_text(json.dumps(recipe.to_json(), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BadInput("recipe", str(path), f"cannot be written: {error}") from error
+
+
+def default_recipe(what: FusionGroup | FusionPlan, target: str = "h200") -> Recipe:
+    """What every adviser proposes for a group or for all groups of a plan."""
+    return _default_recipe(what, target)
+
+
+def edited(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
+    """The recipe with a group's advice replaced by what `text` says (`engine/schedule/text.py` has the grammar).
+
+    Raises BadInput with the line number, also for statements that the group does not have.
+    """
+    advice = from_text(text, f"advice of {group.name}")
+    validate(advice, group.program)
+    return recipe.with_group(group.name, advice)
+
+
+def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
+    """From a group to CUDA text.  observe: called with (stage, before, after) as stages finish.
+
+    Raises Illegal (with verdicts) when required entries cannot hold, Unsupported when no kernel follows the schedule.
+    """
+    return compile_group(group, recipe, observe)
+
+
+def nvrtc(kernel: Kernel, architecture: str) -> Compiled:
+    """Compile the CUDA text for "sm_80" or "sm_90a": registers, spills, cubin.  Needs no GPU."""
+    from engine.run.nvrtc import compile_cuda
+
+    return compile_cuda(kernel.source.text, architecture)
+
+
+def check(kernel: Kernel, seed: int = 0, timeout: float = 120.0) -> Check:
+    """Emulate the kernel on the CPU in two orders and compare with the reference implementation.
+
+    Raises BadInput for a group that comes from no graph, MissingCapability without a C++ compiler.
+    """
+    from engine.verify.kernel import check_kernel, failed_check
+
+    expected, before = group_values(kernel.group, seed)
+    try:
+        return check_kernel(kernel, expected, before, timeout)
+    except EngineError as error:
+        if error.exit_code == 3:
+            raise
+        return failed_check(kernel.group.name, error)
+
+
+def check_model(
+    graph: OperatorGraph,
+    plan: FusionPlan,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> ModelCheck:
+    """Run every launch of a model in order on the CPU and compare the graph's outputs with the reference.
+
+    progress: called with (group, launches done, launches).  Raises Unsupported when some operators have no kernel.
+    """
+    from engine.verify.model import check_model as run
+
+    if plan.source is not graph:
+        raise BadInput("check", plan.graph, "the plan is of another graph", "fuse this graph")
+    return run(plan, recipe or _default_recipe(plan), seed=seed, progress=progress)
+
+
+def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
+    """The modelled time of one launch, uncalibrated.  registers: of one thread, if the kernel was compiled."""
+    from dataclasses import replace
+
+    return _predict(replace(kernel.facts, registers=registers), kernel.target)
+
+
+def measure(
+    kernel: Kernel, on_sample: Callable[[float], None] | None = None, seed: int = 0
+) -> Timing | Failure:
+    """Time the kernel on this machine's GPU, once its result was compared with the reference.
+
+    A crash, a hang or a wrong result is a Failure.  Raises MissingCapability where there is no GPU.
+    """
+    from engine.run.measure import measure_kernel
+    from engine.verify.kernel import wrong_result
+
+    compiled = nvrtc(kernel, kernel.target.architecture)
+    expected, before = group_values(kernel.group, seed)
+    found = measure_kernel(kernel.source, compiled.cubin, {**expected, **before}, on_sample=on_sample)
+    if isinstance(found, Failure):
+        return found
+    wrong = wrong_result(kernel, found.outputs, expected)
+    return Failure("wrong result", wrong) if wrong else found.timing
+
+
+def explain(kernel: Kernel) -> str:
+    """Why the group is fused, scheduled, placed and predicted so, as text."""
+    from engine.explain import explain_kernel
+
+    return explain_kernel(kernel, predict(kernel))
+
+
+def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """(expected, before) values of the arrays of a group's first instance, from the reference."""
+    if group.graph is None:
+        raise BadInput("check", group.name, "does not come from a graph", "take the group from a fusion plan")
+    arrays = group.instances[0].arrays
+    outside = {*group.program.inputs, *group.program.outputs}
+    expected_all, before_all = _reference(group.graph, seed)
+    expected = {name: expected_all[tensor] for name, tensor in arrays.items() if name in outside}
+    updated = set(group.program.inputs) & set(group.program.outputs)
+    before = {name: before_all[arrays[name]] for name in updated}
+    return expected, before
+
+
+@lru_cache(maxsize=2)
+def _reference(graph: OperatorGraph, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Reference values of all tensors of a graph, and the ones before the run; the last two graphs are kept."""
+    from engine.run.reference import input_values, reference_values
+
+    return reference_values(graph, seed), input_values(graph, seed)

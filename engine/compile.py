@@ -1,0 +1,141 @@
+"""The whole compiler on one screen: from a fusion group and a recipe to CUDA text.
+
+    dependences -> constraint tree -> schedule -> legality -> tile program -> CUDA text -> facts
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from engine.codegen.check import check_tile
+from engine.codegen.lower import lower
+from engine.codegen.nodes import CudaSource
+from engine.codegen.printer import print_cuda
+from engine.codegen.tile import TileProgram
+from engine.errors import EngineError, Illegal
+from engine.fuse.nodes import FusionGroup, FusionPlan
+from engine.poly.dependences import dependences
+from engine.poly.nodes import Dependence
+from engine.predict.facts import kernel_facts
+from engine.predict.nodes import KernelFacts
+from engine.recipe import Advice, Recipe
+from engine.schedule.advisers.mapping import map_group
+from engine.schedule.advisers.pipeline import pipeline_group
+from engine.schedule.advisers.vectorize import vectorize_group
+from engine.schedule.compose import compose
+from engine.schedule.legality import check_schedule
+from engine.schedule.nodes import HONOURED, RELAXED, ScheduleTree, Verdict
+from engine.schedule.solve import schedule
+from engine.target import Target, target
+
+Observer = Callable[[str, object, object], None]
+"""Called with (stage, value before, value after) as each stage finishes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A compiled group, with every value on the way."""
+
+    group: FusionGroup
+    recipe: Recipe
+    dependences: tuple[Dependence, ...]
+    schedule: ScheduleTree
+    verdicts: tuple[Verdict, ...]
+    """What became of each recipe entry."""
+    log: tuple[str, ...]
+    """The scheduler's decisions."""
+    tile: TileProgram
+    source: CudaSource
+    facts: KernelFacts
+    timings: tuple[tuple[str, float], ...]
+    """(stage, milliseconds) from dependences to CUDA text."""
+
+    @property
+    def milliseconds(self) -> float:
+        return sum(spent for _, spent in self.timings)
+
+    @property
+    def target(self) -> Target:
+        return target(self.recipe.target)
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        return self.recipe.groups.get(self.group.name, ())
+
+
+def default_recipe(what: FusionGroup | FusionPlan, target_name: str = "h200") -> Recipe:
+    """The recipe of a group, or of every group of a plan, with the entries of all advisers."""
+    groups = what.groups if isinstance(what, FusionPlan) else (what,)
+    machine = target(target_name)
+    return Recipe(target=machine.name, groups={g.name: advise(g, machine) for g in groups})
+
+
+def advise(group: FusionGroup, machine: Target) -> tuple[Advice, ...]:
+    """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
+    proposals = (vectorize_group(group), map_group(group, int(machine.sms.value)), pipeline_group(group))
+    return tuple(a for a in proposals if a.scenario.entries or a.scenario.alternatives)
+
+
+def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
+    """Compile a group under a recipe (by default its advisers').
+
+    A recipe without advice for the group leaves every choice to the scheduler and the lowering's defaults.
+    Raises Illegal when required entries cannot hold, Unsupported when no kernel follows the schedule.
+    """
+    recipe = recipe or default_recipe(group)
+    program = group.program
+    timings: list[tuple[str, float]] = []
+    start = time.perf_counter()
+
+    def tell(stage: str, before: object, after: object) -> None:
+        nonlocal start
+        timings.append((stage, (time.perf_counter() - start) * 1e3))
+        if observe:
+            observe(stage, before, after)
+        start = time.perf_counter()
+
+    needed = dependences(program)
+    tell("dependences", program, needed)
+
+    tree = compose(recipe.groups.get(group.name, ()), program)
+    tell("constraint tree", recipe, tree)
+
+    solved = schedule(program, needed, tree)
+    tell("schedule", tree, solved.tree)
+
+    violations = check_schedule(program, needed, solved.tree)
+    if violations:
+        raise Illegal("schedule", group.name, violations[0].witness.text, "this is a fault of the scheduler: report it")
+    tell("legality", solved.tree, violations)
+
+    tile = lower(group, solved.tree)
+    wrong = check_tile(tile)
+    if wrong:
+        raise EngineError("codegen", group.name, wrong[0], "this is a fault of the code generator: report it")
+    tell("tile program", solved.tree, tile)
+
+    source = print_cuda(tile)
+    tell("cuda", tile, source)
+
+    return Kernel(
+        group=group,
+        recipe=recipe,
+        dependences=needed,
+        schedule=solved.tree,
+        verdicts=tuple(_final(v, tile) for v in solved.verdicts),
+        log=solved.log,
+        tile=tile,
+        source=source,
+        facts=kernel_facts(program, tile, source),
+        timings=tuple(timings),
+    )
+
+
+def _final(verdict: Verdict, tile: TileProgram) -> Verdict:
+    """A verdict after lowering: a mark that the kernel could not take as given is relaxed."""
+    note = tile.notes.get(verdict.placed.path)
+    if note is None or verdict.outcome != HONOURED:
+        return verdict
+    return replace(verdict, outcome=RELAXED, because=note)

@@ -1,0 +1,43 @@
+"""Why a kernel is what it is, as text: fusion, schedule, placement, prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.compile import Kernel
+from engine.predict.nodes import Prediction
+from engine.schedule.explain import show
+from engine.schedule.text import entry_text
+
+
+def explain_kernel(kernel: Kernel, prediction: Prediction) -> str:
+    """A page about one kernel."""
+    return "\n".join(_lines(kernel, prediction)) + "\n"
+
+
+def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
+    group = kernel.group
+    yield f"{group.name}: {group.title}, {group.kind}"
+    yield ""
+    yield "Why it is one kernel"
+    yield f"  {group.because}"
+    for edge in group.edges:
+        yield f"  {edge.producer} -> {edge.consumer}: {edge.array} by {edge.scheme}, {edge.because}"
+    yield ""
+    yield f"Why it is scheduled so ({len(kernel.dependences)} dependences)"
+    yield from (f"  {line}" for line in show(kernel.schedule, group.program).splitlines())
+    for verdict in sorted(kernel.verdicts, key=lambda v: v.placed.path):
+        entry = verdict.placed.entry
+        reason = f": {verdict.because}" if verdict.because else ""
+        wish = f" (because {entry.because})" if entry.because else ""
+        yield f"  {verdict.placed.author}: {entry_text(entry)}{wish}: {verdict.outcome}{reason}"
+    for line in kernel.log:
+        yield f"  scheduler: {line}"
+    yield ""
+    yield "Where results live"
+    for statement in group.program.statements:
+        yield f"  {statement.name} {statement.write.array}: {kernel.tile.placements.get(statement.name, 'register')}"
+    yield ""
+    yield f"Why it takes {prediction.microseconds:.3g} us ({prediction.origin}, {prediction.note})"
+    for term in prediction.terms:
+        yield f"  {term.name:20} {term.value:>10.3g} {term.unit:5} {term.because}"

@@ -1,0 +1,66 @@
+"""Counting a tile program: what its threads request from each level of memory."""
+
+from __future__ import annotations
+
+from engine.codegen.nodes import CudaSource
+from engine.codegen.tile import AsyncCopy, For, Load, Store, TileOp, TileProgram, When
+from engine.graph.nodes import DTYPES
+from engine.predict.nodes import KernelFacts
+from engine.predict.traffic import compulsory_bytes, flop_counts
+from engine.tensor.nodes import TensorProgram
+
+
+def kernel_facts(
+    program: TensorProgram, tile: TileProgram, source: CudaSource, registers: int | None = None
+) -> KernelFacts:
+    """The figures that `predict` works with.  Masked accesses count as if they happened.
+
+    registers: of one thread, once the kernel was compiled for the target.
+    """
+    read, written = compulsory_bytes(program)
+    flops, special = flop_counts(program)
+    outside, shared = _moved(tile.body, tile, 1)
+    threads = tile.grid * tile.threads
+    return KernelFacts(
+        blocks=tile.grid,
+        threads=tile.threads,
+        flops=flops,
+        special=special,
+        dram_bytes_read=read,
+        dram_bytes_written=written,
+        l2_bytes=outside * threads,
+        shared_bytes=source.shared_bytes,
+        shared_bytes_moved=shared * threads,
+        registers=registers,
+        stages=tile.stages,
+        serial_steps=_serial_steps(tile.body),
+    )
+
+
+def _moved(body: tuple[TileOp, ...], tile: TileProgram, times: int) -> tuple[int, int]:
+    """Bytes that one thread moves to or from (global, shared) memory."""
+    outside = shared = 0
+    for op in body:
+        match op:
+            case For(_, extent, inner):
+                more = _moved(inner, tile, times * extent)
+                outside, shared = outside + more[0], shared + more[1]
+            case When(_, inner):
+                more = _moved(inner, tile, times)
+                outside, shared = outside + more[0], shared + more[1]
+            case Load(_, name, _, width) | Store(name, _, _, width):
+                buffer = tile.buffers[name]
+                size = width * DTYPES[buffer.dtype] * times
+                outside += size if buffer.scope == "global" else 0
+                shared += size if buffer.scope == "shared" else 0
+            case AsyncCopy(_, _, name, _, width):
+                size = width * DTYPES[tile.buffers[name].dtype] * times
+                outside, shared = outside + size, shared + size
+            case _:
+                continue
+    return outside, shared
+
+
+def _serial_steps(body: tuple[TileOp, ...]) -> int:
+    """Iterations that wait for a load of their own: loops that are not unrolled, or one pass."""
+    return max([1, *(op.extent * _serial_steps(op.body) for op in body if isinstance(op, For) and not op.unroll)])

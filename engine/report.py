@@ -1,0 +1,302 @@
+"""Engine values as documents: what the window shows and `--json` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from engine.compile import Kernel, compile_group, default_recipe
+from engine.documents import (
+    CheckDoc,
+    CompiledDoc,
+    EdgeDoc,
+    EntryDoc,
+    GroupDoc,
+    KernelDoc,
+    LineDoc,
+    ModelDoc,
+    NodeDoc,
+    OperatorDoc,
+    ScheduleDoc,
+    StatementDoc,
+    Time,
+)
+from engine.errors import EngineError
+from engine.explain import explain_kernel
+from engine.fuse.nodes import FusionGroup, FusionPlan
+from engine.graph.nodes import OperatorGraph, Tensor
+from engine.predict.model import predict
+from engine.predict.nodes import KernelFacts, Prediction
+from engine.predict.traffic import compulsory_bytes, flop_counts
+from engine.run.nodes import Check, Compiled, Timing
+from engine.schedule.nodes import Band, Leaf, Mark, Node, Verdict, statements_of
+from engine.schedule.nodes import Sequence as Sequenced
+from engine.schedule.text import entry_text, to_text
+from engine.target import Target
+from engine.target import target as find_target
+from engine.tensor.nodes import TensorProgram
+
+MICRO = 1e6
+
+
+def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200") -> ModelDoc:
+    """The fusion plan as a graph of launches with predicted times.
+
+    Every group is compiled to CUDA text under its default recipe; one that cannot be has no time.
+    """
+    machine = find_target(target)
+    predictions = {group.name: _predicted(group, machine) for group in plan.groups}
+    total = sum(p.microseconds * len(plan.group(name).instances) for name, p in predictions.items() if p)
+    nodes = _nodes(graph, plan)
+    node_of = {op: node.id for node in nodes for op in reversed(node.operators)}
+    return ModelDoc(
+        name=graph.name,
+        path=str(graph.source or ""),
+        target=machine.name,
+        operators=tuple(
+            OperatorDoc(
+                name=op.name,
+                kind=op.kind,
+                inputs=tuple(i for i in op.inputs if i),
+                outputs=op.outputs,
+                shape=_shape(graph.tensors[op.outputs[0]]) if op.outputs else "",
+                node=node_of.get(op.name, ""),
+                scope=op.scope,
+            )
+            for op in graph.operators
+        ),
+        nodes=nodes,
+        edges=tuple(_edges(graph, plan)),
+        groups=tuple(_group_doc(g, plan, predictions[g.name], total, machine) for g in plan.groups),
+        unsupported=tuple(plan.unsupported.items()),
+        total=Time(total, "predicted", "uncalibrated") if total else None,
+        seconds=(),
+    )
+
+
+def _predicted(group: FusionGroup, machine: Target) -> Prediction | None:
+    try:
+        kernel = compile_group(group, default_recipe(group, machine.name))
+        return predict(kernel.facts, machine)
+    except EngineError:
+        return None
+
+
+def plan_bytes(plan: FusionPlan) -> int:
+    """Bytes that all launches of a plan must read and write."""
+    return sum(sum(compulsory_bytes(g.program)) * len(g.instances) for g in plan.groups)
+
+
+def _nodes(graph: OperatorGraph, plan: FusionPlan) -> tuple[NodeDoc, ...]:
+    scopes = {op.name: op.scope for op in graph.operators}
+    nodes = []
+    for launch in plan.launches:
+        group = plan.group(launch.group)
+        instance = group.instances[launch.instance]
+        nodes.append(
+            NodeDoc(
+                id=f"{group.name}#{launch.instance}",
+                group=group.name,
+                instance=launch.instance,
+                title=group.title,
+                shape=_loop_shape(group.program),
+                operators=instance.operators,
+                scope=_common_scope([scopes.get(op, "") for op in instance.statements.values()]),
+            )
+        )
+    return tuple(nodes)
+
+
+def _common_scope(scopes: Sequence[str]) -> str:
+    """The longest module path that all operators share."""
+    parts = [s.split(".") for s in dict.fromkeys(scopes)]
+    shared = []
+    for words in zip(*parts, strict=False):
+        if len(set(words)) > 1:
+            break
+        shared.append(words[0])
+    return ".".join(shared)
+
+
+def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
+    because = {(b.producer, b.consumer): b.because for b in plan.boundaries}
+    writer: dict[str, tuple[str, str]] = {}
+    for launch in plan.launches:
+        group = plan.group(launch.group)
+        instance, node = group.instances[launch.instance], f"{launch.group}#{launch.instance}"
+        for array in group.program.inputs:
+            tensor = graph.tensors.get(instance.arrays[array])
+            if tensor is None or tensor.name in graph.constants:
+                continue
+            source, producer = writer.get(tensor.name, ("", ""))
+            reason = because.get((producer, group.name), "an input of the graph" if not source else "")
+            yield EdgeDoc(source, node, tensor.name, _shape(tensor), tensor.bytes, reason)
+        for array in group.program.outputs:
+            tensor_name = instance.arrays[array]
+            writer[tensor_name] = (node, group.name)
+    for name in graph.outputs:
+        if name in writer:
+            tensor = graph.tensors[name]
+            yield EdgeDoc(writer[name][0], "", name, _shape(tensor), tensor.bytes, "an output of the graph")
+
+
+def _group_doc(
+    group: FusionGroup, plan: FusionPlan, prediction: Prediction | None, total: float, machine: Target
+) -> GroupDoc:
+    moved = sum(compulsory_bytes(group.program))
+    heart = max(group.program.statements, key=lambda s: math.prod(s.extents.values()))
+    time = prediction.time() if prediction else None
+    neighbours = [
+        f"{b.producer} → {b.consumer}: {b.because}" for b in plan.boundaries if group.name in (b.producer, b.consumer)
+    ]
+    return GroupDoc(
+        name=group.name,
+        title=group.title,
+        kind=group.kind,
+        shape=_loop_shape(group.program),
+        dtype=group.program.arrays[heart.write.array].dtype,
+        instances=len(group.instances),
+        statements=tuple(map(str, group.program.statements)),
+        because=group.because,
+        boundaries=tuple(neighbours),
+        bytes=moved,
+        flops=flop_counts(group.program)[0],
+        bound=prediction.bound if prediction else "",
+        floor=moved / machine.dram_bandwidth.value * MICRO,
+        time=time,
+        share=time.microseconds * len(group.instances) / total if time and total else 0.0,
+    )
+
+
+def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
+    """A compiled group, ready to show.  compiled: NVRTC's accounts, as far as they are known."""
+    prediction = predict(_with_registers(kernel, compiled), kernel.target)
+    return KernelDoc(
+        group=kernel.group.name,
+        recipe=to_text(kernel.advice),
+        legal=True,
+        dependences=len(kernel.dependences),
+        schedule=schedule_doc(kernel),
+        entries=tuple(_entry_doc(v) for v in sorted(kernel.verdicts, key=lambda v: v.placed.path)),
+        statements=tuple(_statement_docs(kernel)),
+        cuda=kernel.source.text,
+        lines=tuple(
+            LineDoc(number, line.statements, line.dimensions)
+            for number, line in enumerate(kernel.source.lines, 1)
+            if line.statements or line.dimensions
+        ),
+        grid=kernel.source.grid,
+        block=kernel.source.block,
+        shared_bytes=kernel.source.shared_bytes,
+        stages=kernel.tile.stages,
+        time=prediction.time(),
+        terms=prediction.terms,
+        compiled=tuple(compiled_doc(c) for c in compiled),
+        milliseconds=kernel.milliseconds,
+        explain=explain_kernel(kernel, prediction),
+    )
+
+
+def _with_registers(kernel: Kernel, compiled: Sequence[Compiled]) -> KernelFacts:
+    known = [c.registers for c in compiled if c.architecture == kernel.target.architecture]
+    return replace(kernel.facts, registers=known[0]) if known else kernel.facts
+
+
+def _entry_doc(verdict: Verdict) -> EntryDoc:
+    entry = verdict.placed.entry
+    return EntryDoc(
+        path=verdict.placed.path,
+        author=verdict.placed.author,
+        statements=entry.statements,
+        dimension=entry.dimension,
+        text=entry_text(entry),
+        because=entry.because,
+        required=entry.required,
+        enabled=entry.enabled,
+        outcome=verdict.outcome,
+        verdict=verdict.because,
+        witness=verdict.witness.text if verdict.witness else "",
+    )
+
+
+def _statement_docs(kernel: Kernel) -> Iterable[StatementDoc]:
+    instance = kernel.group.instances[0]
+    for statement in kernel.group.program.statements:
+        yield StatementDoc(
+            name=statement.name,
+            text=str(statement),
+            operator=instance.statements.get(statement.name, statement.operator),
+            iterators=tuple(i.name for i in statement.iterators),
+            placement=kernel.tile.placements.get(statement.name, ""),
+        )
+
+
+def schedule_doc(kernel: Kernel) -> ScheduleDoc:
+    """The schedule tree with its marks as chips."""
+    program = kernel.group.program
+    names = tuple(s.name for s in program.statements)
+    texts = {s.name: str(s).split(": ", 1)[1] for s in program.statements}
+    child = _node_doc(kernel.schedule.root, texts)
+    return ScheduleDoc("domain", ", ".join(names), names, "", False, (), child)
+
+
+def _node_doc(node: Node, texts: Mapping[str, str]) -> tuple[ScheduleDoc, ...]:
+    match node:
+        case Leaf(names):
+            return tuple(ScheduleDoc("statement", f"{n}  {texts[n]}", (n,), "", False, (), ()) for n in names)
+        case Sequenced(children):
+            inner = tuple(doc for child in children for doc in _node_doc(child, texts))
+            order = " → ".join(" ".join(statements_of(c)) for c in children)
+            return (ScheduleDoc("sequence", order, statements_of(node), "", False, (), inner),)
+        case Band(members, _, child):
+            docs = _node_doc(child, texts)
+            for member in reversed(members):
+                chips = tuple(_chip(m) for m in member.marks)
+                text = f"{member.name} = 0 … {member.extent - 1:,}"
+                below = statements_of(child)
+                docs = (ScheduleDoc("band", text, below, member.name, member.parallel, chips, docs),)
+            return docs
+
+
+def _chip(mark: Mark) -> str:
+    return f"{mark.value} stages" if mark.name == "stages" else f"{mark.name} {mark.value}"
+
+
+def check_doc(check: Check) -> CheckDoc:
+    """A check, ready to show."""
+    return CheckDoc(
+        group=check.group,
+        status=check.status,
+        max_error=check.max_error,
+        tolerance=check.tolerance,
+        tolerance_because=check.tolerance_because,
+        blocks_run=check.blocks_run,
+        blocks_total=check.blocks_total,
+        elements_compared=check.elements_compared,
+        orders=check.orders,
+        findings=tuple((f.line, f.kind, f.message) for f in check.findings),
+        message=check.message,
+    )
+
+
+def compiled_doc(compiled: Compiled) -> CompiledDoc:
+    """NVRTC's figures, ready to show."""
+    return CompiledDoc(compiled.architecture, compiled.registers, compiled.spill_bytes)
+
+
+def time_doc(timing: Timing) -> Time:
+    """A measured time, ready to show."""
+    environment = timing.environment or {}
+    note = ", ".join(str(environment[key]) for key in ("device", "date") if key in environment)
+    return Time(timing.microseconds, timing.origin, note, timing.low, timing.high, timing.samples)
+
+
+def _shape(tensor: Tensor) -> str:
+    return f"{' x '.join(map(str, tensor.shape)) or 'scalar'} {tensor.dtype}"
+
+
+def _loop_shape(program: TensorProgram) -> str:
+    """Extents of the widest statement: "128×768×3072"."""
+    widest = max(program.statements, key=lambda s: (math.prod(s.extents.values()), len(s.iterators)))
+    return "×".join(str(i.extent) for i in widest.iterators) or "1"

@@ -1,0 +1,111 @@
+"""Generated kernels as files: CUDA text, the device functions they include, and a manifest of buffers and launches."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.compile import Kernel
+from engine.errors import BadInput, Unsupported
+from engine.fuse.nodes import FusionGroup, FusionPlan
+from engine.graph.nodes import OperatorGraph
+from engine.run.nvrtc import compile_cuda
+
+ARCHITECTURES = ("sm_80", "sm_90a")
+INCLUDE = Path(__file__).parent / "codegen" / "include"
+
+
+def write_sources(
+    graph: OperatorGraph,
+    plan: FusionPlan,
+    kernels: Iterable[tuple[FusionGroup, Kernel | Unsupported]],
+    folder: Path,
+    seconds: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """Write one `.cu` file a kernel, `include/` and `manifest.json`; the manifest is returned.
+
+    seconds: what loading and fusing took, to stand beside the stages timed here.  Raises BadInput where the folder
+    cannot be written.
+    """
+    spent = {"load": 0.0, "fuse": 0.0, **(seconds or {}), "schedule": 0.0, "print": 0.0, "compile": 0.0}
+    rows: list[dict[str, Any]] = []
+    unsupported = dict(plan.unsupported)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(INCLUDE, folder / "include", dirs_exist_ok=True)
+        for group, kernel in kernels:
+            if isinstance(kernel, Unsupported):
+                unsupported[group.name] = kernel.reason
+                continue
+            (folder / f"{group.name}.cu").write_text(kernel.source.text, encoding="utf-8")
+            for stage, milliseconds in kernel.timings:
+                spent["print" if stage in ("tile program", "cuda") else "schedule"] += milliseconds / 1e3
+            start = time.perf_counter()
+            rows.append(_row(kernel))
+            spent["compile"] += time.perf_counter() - start
+        manifest = {
+            "model": graph.name,
+            "seconds": spent,
+            "buffers": _buffers(graph, plan),
+            "launches": _launches(plan, {row["group"] for row in rows}),
+            "kernels": rows,
+            "unsupported": unsupported,
+        }
+        (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BadInput("generate", str(folder), f"cannot be written: {error}", "name another folder with -o") from error
+    return manifest
+
+
+def _row(kernel: Kernel) -> dict[str, Any]:
+    source = kernel.source
+    compiled = {a: compile_cuda(source.text, a) for a in ARCHITECTURES}
+    return {
+        "group": kernel.group.name,
+        "file": f"{kernel.group.name}.cu",
+        "entry": source.entry,
+        "grid": source.grid,
+        "block": source.block,
+        "shared_bytes": source.shared_bytes,
+        "tensor_cores": False,
+        "stages": {"shared": kernel.tile.stages, "register": 1},
+        "parameters": [{"name": b.array, "dtype": b.dtype, "elements": b.elements} for b in source.buffers],
+        "compiled": {
+            name: {"registers": found.registers, "spill_bytes": found.spill_bytes} for name, found in compiled.items()
+        },
+    }
+
+
+def _buffers(graph: OperatorGraph, plan: FusionPlan) -> list[dict[str, Any]]:
+    """Every tensor in global memory with its role."""
+    used = dict.fromkeys(
+        instance.arrays[array]
+        for group in plan.groups
+        for instance in group.instances
+        for array in (*group.program.inputs, *group.program.outputs)
+    )
+    roles = dict.fromkeys(used, "intermediate")
+    roles |= {name: "constant" for name in used if name in graph.constants}
+    roles |= {name: "input" for name in used if name in graph.inputs}
+    roles |= {name: "output" for name in used if name in graph.outputs}
+    return [
+        {"name": n, "role": roles[n], "dtype": graph.tensors[n].dtype, "shape": graph.tensors[n].shape}
+        for n in used
+        if n in graph.tensors
+    ]
+
+
+def _launches(plan: FusionPlan, compiled: set[str]) -> list[dict[str, Any]]:
+    """Launches in order, with the tensor behind each parameter's array."""
+    rows = []
+    for launch in plan.launches:
+        if launch.group in compiled:
+            group = plan.group(launch.group)
+            outside = {*group.program.inputs, *group.program.outputs}
+            arrays = {a: t for a, t in group.instances[launch.instance].arrays.items() if a in outside}
+            rows.append({"group": launch.group, "instance": launch.instance, "arrays": arrays})
+    return rows

@@ -1,0 +1,172 @@
+"""Checking a kernel against an implementation that is not ours.
+
+The CUDA text runs on the CPU in two thread and copy orders.  A large launch runs a sample of blocks that holds every
+kind of boundary; then the index maps of all blocks must partition every output, and the same group at a smaller size,
+under the same recipe, runs in full.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from engine.codegen.nodes import CudaSource
+from engine.compile import Kernel, compile_group
+from engine.errors import BadInput, EngineError
+from engine.fuse.shrink import shrink
+from engine.run.emulate.emulate import ORDERS, emulate
+from engine.run.nodes import Check, Finding, SiteCount
+from engine.verify.footprint import boundary_blocks, partition_faults, written_by
+from engine.verify.tolerance import Tolerance, tolerance
+
+Values = Mapping[str, np.ndarray]
+
+WORK = 60_000_000
+"""Operations and bytes that one emulated order may cost before blocks are sampled."""
+SAMPLE = 4
+"""Blocks of a sample besides the boundary ones."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the runs so far have shown."""
+
+    findings: dict[tuple[str, int, str], Finding] = field(default_factory=dict)
+    counts: tuple[SiteCount, ...] = ()
+    worst: float = 0.0
+    compared: int = 0
+    blocks_run: int = 0
+
+    def add(self, finding: Finding) -> None:
+        self.findings.setdefault((finding.kind, finding.line, finding.message), finding)
+
+
+def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float = 120.0) -> Check:
+    """Emulate a kernel and compare every element it writes.
+
+    values: expected value of each array of the group's program.  before: its value before the launch, where that
+    differs (buffers updated in place).
+    """
+    wanted = tolerance(kernel.group.program)
+    blocks = _sample(kernel)
+    total = kernel.source.grid[0]
+    tally = _Tally()
+    for fault in partition_faults(kernel.source):
+        tally.add(Finding("not written" if "no block" in fault else "written twice", 0, fault))
+    expected = {name: values[name] for name in kernel.group.program.outputs}
+    _run(kernel.source, {**values, **before}, expected, blocks, wanted, tally, timeout)
+    if len(blocks) < total:
+        _run_smaller(kernel, values, before, wanted, tally, timeout)
+    status = "fail" if tally.findings or not tally.worst <= wanted.relative or not tally.compared else "pass"
+    return Check(
+        group=kernel.group.name,
+        status=status,
+        max_error=tally.worst,
+        tolerance=wanted.relative,
+        tolerance_because=wanted.because,
+        blocks_run=len(blocks),
+        blocks_total=total,
+        elements_compared=tally.compared,
+        orders=ORDERS,
+        findings=tuple(sorted(tally.findings.values(), key=lambda f: (f.line, f.kind))),
+        counts=tally.counts,
+        message="" if status == "pass" else _why(tally, wanted),
+    )
+
+
+def _sample(kernel: Kernel) -> tuple[int, ...]:
+    """All blocks of a small launch; of a large one the boundary blocks and some others, by a fixed seed."""
+    total, facts = kernel.source.grid[0], kernel.facts
+    work = facts.flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
+    affordable = max(SAMPLE, int(WORK * total / max(work, 1)))
+    if affordable >= total:
+        return tuple(range(total))
+    others = random.Random(0).sample(range(total), min(total, max(SAMPLE, affordable // 2)))
+    return tuple(sorted({*boundary_blocks(kernel.source), *others}))
+
+
+def _run(
+    source: CudaSource,
+    arrays: Values,
+    expected: Values,
+    blocks: tuple[int, ...],
+    wanted: Tolerance,
+    tally: _Tally,
+    timeout: float,
+) -> None:
+    """Both orders over some blocks; what they wrote must be what the maps say, and right."""
+    inputs = {b.array: arrays[b.array] for b in source.buffers if b.read}
+    footprints = {b.array: written_by(source, b.array, b.elements, blocks) for b in source.buffers if b.written}
+    for order in ORDERS:
+        emulation, outputs, masks = emulate(source, inputs, blocks=blocks, order=order, timeout=timeout)
+        tally.blocks_run = emulation.blocks_run
+        tally.counts = tally.counts or emulation.counts
+        for finding in emulation.findings:
+            tally.add(finding)
+        for name, should in footprints.items():
+            wrote = masks[name].reshape(-1)
+            if (wrote != should).any():
+                element = int(np.flatnonzero(wrote != should)[0])
+                kind = "not written" if should[element] else "written twice"
+                tally.add(Finding(kind, 0, f"element {element} of {name}: the index maps and the run disagree"))
+            right = expected[name].reshape(-1)
+            scale = _scale(expected[name])
+            errors = wanted.errors(outputs[name].reshape(-1)[wrote], right[wrote], scale)
+            tally.compared += errors.size
+            tally.worst = max(tally.worst, float(errors.max(initial=0.0)))
+
+
+def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
+    """What is wrong with a launch's outputs, or ""."""
+    wanted = tolerance(kernel.group.program)
+    for name, got in outputs.items():
+        errors = wanted.errors(got.reshape(-1), expected[name].reshape(-1), _scale(expected[name]))
+        worst = float(errors.max(initial=0.0))
+        if not worst <= wanted.relative:
+            return f"{name} is off by {worst:.3g}, allowed {wanted.relative:.3g}"
+    return ""
+
+
+def _scale(value: np.ndarray) -> float:
+    """Largest finite magnitude."""
+    if value.dtype.kind != "f" or not value.size:
+        return 0.0
+    finite = np.abs(value[np.isfinite(value)].astype(np.float64))
+    return float(finite.max(initial=0.0)) or 1.0
+
+
+def _run_smaller(
+    kernel: Kernel, values: Values, before: Values, wanted: Tolerance, tally: _Tally, timeout: float
+) -> None:
+    """The same group cut to a smaller size, every block of it."""
+    small = shrink(kernel.group, WORK // 16)
+    if small is None:
+        return
+    compiled = compile_group(small.group, kernel.recipe)
+    whole = {**values, **before}
+    arrays = {name: small.slice(name, whole[name]) for name in small.cuts if name in whole}
+    expected = {name: small.slice(name, values[name]) for name in small.group.program.outputs}
+    blocks = _sample(compiled)
+    inner = _Tally()
+    _run(compiled.source, arrays, expected, blocks, wanted, inner, timeout)
+    tally.worst, tally.compared = max(tally.worst, inner.worst), tally.compared + inner.compared
+    for finding in inner.findings.values():
+        tally.add(replace(finding, message=f"at a smaller size: {finding.message}"))
+
+
+def _why(tally: _Tally, wanted: Tolerance) -> str:
+    if tally.findings:
+        first = next(iter(tally.findings.values()))
+        return f"{first.kind}: {first.message}"
+    if not tally.compared:
+        return "nothing was compared"
+    return f"largest error {tally.worst:.3g}, allowed {wanted.relative:.3g}"
+
+
+def failed_check(group: str, error: EngineError) -> Check:
+    """A group that could not be checked: unsupported, or a failure with its reason."""
+    status = "fail" if isinstance(error, BadInput) or error.exit_code == 1 else "unsupported"
+    return Check(group, status, 0.0, 0.0, "", 0, 0, 0, (), (), (), str(error))
