@@ -96,7 +96,8 @@ PAIRS = {
              float* s = reinterpret_cast<float*>(memory);
              const int i = int(threadIdx.x);
              asm volatile("cp.async.cg.shared.global [%0], [%1], 16, 16;" ::
-                 "r"((unsigned)__cvta_generic_to_shared(s + i * 4)), "l"(x + (int(blockIdx.x) * 128 + i) * 4) : "memory");
+                 "r"((unsigned)__cvta_generic_to_shared(s + i * 4)), "l"(x + (int(blockIdx.x) * 128 + i) * 4)
+                 : "memory");
              asm volatile("cp.async.commit_group; cp.async.wait_group 0;" ::: "memory");
              __syncthreads();
              y[int(blockIdx.x) * 128 + i] = s[511 - i]; }""",

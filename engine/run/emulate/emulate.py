@@ -150,9 +150,10 @@ def _job(source: CudaSource, files: Sequence[_Files], blocks: Sequence[int] | No
 def _run(program: Path, folder: Path, timeout: float) -> Finding | None:
     """Run the child; a finding if it did not come to its own end."""
     command = [str(program), str(folder / "job"), str(folder / "result"), str(folder / "status")]
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # The pipe closes when the child ends, which wakes the parent at once; `wait` would poll.
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        code = child.wait(timeout)
+        child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         block, thread, line = _status(folder)
         return Finding("hang", line, f"block {block}, thread {thread} was still running after {timeout:g} s")
@@ -160,6 +161,7 @@ def _run(program: Path, folder: Path, timeout: float) -> Finding | None:
         if child.poll() is None:
             child.kill()
             child.wait()
+    code = child.returncode
     if code == 0:
         return None
     block, thread, line = _status(folder)

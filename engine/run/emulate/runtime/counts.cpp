@@ -55,8 +55,10 @@ long long distinct(unsigned long long* values, int n) {
 
 long long sectors_of(const unsigned long long* addresses, int lanes) {
     unsigned long long sectors[WARP];
-    for (int i = 0; i < lanes; ++i) sectors[i] = addresses[i] / SECTOR_BYTES;
-    return distinct(sectors, lanes);
+    int n = 0;
+    for (int i = 0; i < lanes; ++i)
+        if (addresses[i] != NO_ADDRESS) sectors[n++] = addresses[i] / SECTOR_BYTES;
+    return distinct(sectors, n);
 }
 
 // Passes beyond the first that the distinct words of some lanes need: one word a bank and pass.

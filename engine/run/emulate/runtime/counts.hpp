@@ -5,6 +5,9 @@ namespace loom {
 
 enum class Kind { GLOBAL_LOAD, GLOBAL_STORE, SHARED_LOAD, SHARED_STORE, ASYNC_COPY };
 
+// Of a copy that only fills with zeros.
+constexpr unsigned long long NO_ADDRESS = ~0ull;
+
 // One lane's access of `width` bytes; `second` is the shared address of an asynchronous copy.
 void count_access(Kind kind, int line, int width, unsigned long long address, unsigned long long second = 0);
 

@@ -50,6 +50,7 @@ void read_buffer(std::FILE* file) {
     if (std::fscanf(file, "%127s %1023s %1023s %lld %d %d %d", buffer.name, data, mask, &buffer.bytes,
                     &buffer.element_bytes, &read, &written) != 7)
         std::exit(93);
+    buffer.shift = __builtin_ctz(static_cast<unsigned>(buffer.element_bytes));
     buffer.read = read;
     buffer.written = written;
     buffer.data = static_cast<unsigned char*>(map_file(data, buffer.bytes));

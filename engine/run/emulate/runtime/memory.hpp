@@ -7,7 +7,7 @@ namespace loom {
 
 constexpr int NOBODY = -1;
 
-// What the shadow knows of one granule (an element, at most 8 bytes).  An epoch of 0 means never.
+// What the shadow knows of one granule (one element).  An epoch of 0 means never.
 struct Cell {
     u32 write_barrier, write_warp;  // when it was last written, in barriers of the run and syncs of the writer's warp
     u32 read_barrier, read_warp;    // likewise for the last reader
@@ -22,6 +22,7 @@ struct Buffer {
     unsigned char* data;
     long long bytes;
     int element_bytes;
+    int shift;  // logarithm of element_bytes
     bool read, written;
     Cell* cells;         // null where nothing is written
     unsigned char* mask; // one byte for each element: stored to

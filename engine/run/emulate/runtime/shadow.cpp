@@ -2,6 +2,7 @@
 //
 // Two accesses of one block are ordered if one thread made both, if a barrier completed in between, or if both threads
 // are of one warp and a warp_sync completed in between.  No other ordering exists within a block, and none between blocks.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -17,7 +18,7 @@ namespace {
 
 Cell* shared_cells = nullptr;
 long long arena_bytes = 0;
-int shared_granule = 4;
+int shared_shift = 2;  // at most 4 bytes
 
 int warp_of(int thread) { return thread / WARP; }
 
@@ -69,26 +70,29 @@ const unsigned char* first_byte(const Access& access) {
     return static_cast<const unsigned char*>(access.base) + access.index * access.element_bytes;
 }
 
-// The accessor's own bounds and the memory's; then the alignment that a wide access needs.
+// The accessor's own bounds, and those of the memory it lies in.
 bool inside(const Access& access, const unsigned char* memory, long long memory_bytes, const char* name) {
     const unsigned char* first = first_byte(access);
-    const long long bytes = static_cast<long long>(access.element_bytes) * access.count;
     if (access.index < 0 || access.index + access.count > access.elements) {
         report("out of bounds", access.line, 0, "%s, which has %lld elements%s", Place(name, access).text,
                access.elements, access.count > 1 ? " (a vector access)" : "");
         return false;
     }
-    if (first < memory || first + bytes > memory + memory_bytes) {
+    if (first < memory || first + access.element_bytes * access.count > memory + memory_bytes) {
         report("out of bounds", access.line, 0, "%s leaves the %lld bytes that are allocated", Place(name, access).text,
                memory_bytes);
         return false;
     }
-    if (reinterpret_cast<unsigned long long>(first) % static_cast<unsigned long long>(bytes) != 0) {
-        report("misaligned", access.line, 0, "%s: the address is not a multiple of the %lld bytes accessed",
-               Place(name, access).text, bytes);
-        return false;
-    }
     return true;
+}
+
+// Wide accesses move a power of two of bytes, from a multiple of it on.
+bool aligned(const Access& access, int bytes, const char* name) {
+    if ((reinterpret_cast<unsigned long long>(first_byte(access)) & static_cast<unsigned long long>(bytes - 1)) == 0)
+        return true;
+    report("misaligned", access.line, 0, "%s: the address is not a multiple of the %d bytes accessed",
+           Place(name, access).text, bytes);
+    return false;
 }
 
 struct Cells {
@@ -96,13 +100,14 @@ struct Cells {
     Cell* end;
 };
 
-Cells cells_of(const Access& access, Cell* cells, const unsigned char* memory, int granule) {
+// Granules have a power of two of bytes; `shift` is its logarithm.
+Cells cells_of(const Access& access, Cell* cells, const unsigned char* memory, int shift) {
     const long long first = first_byte(access) - memory;
-    const long long last = first + static_cast<long long>(access.element_bytes) * access.count - 1;
-    return {cells + first / granule, cells + last / granule + 1};
+    const long long last = first + access.element_bytes * access.count - 1;
+    return {cells + (first >> shift), cells + (last >> shift) + 1};
 }
 
-Cells shared_cells_of(const Access& access) { return cells_of(access, shared_cells, arena, shared_granule); }
+Cells shared_cells_of(const Access& access) { return cells_of(access, shared_cells, arena, shared_shift); }
 
 constexpr const char* SHARED = "a shared array";
 
@@ -179,19 +184,22 @@ void check_global_write(const Cell& cell, const Buffer& buffer, const Access& ac
                Place(buffer.name, access).text, cell.reader, cell.read_line);
 }
 
-// A load from global memory: everything but the count.
-bool check_global_load(const Access& access) {
+// A load from global memory: everything but the count.  `aligned_bytes` is the width of the instruction.
+bool check_global_load(const Access& access, int aligned_bytes) {
     status->line = access.line;
     Buffer* buffer = buffer_of(access);
     if (!buffer || !inside(access, buffer->data, buffer->bytes, buffer->name)) return false;
+    if (!aligned(access, aligned_bytes, buffer->name)) return false;
     if (!buffer->cells) return true;
-    const Cells cells = cells_of(access, buffer->cells, buffer->data, buffer->element_bytes);
+    const Cells cells = cells_of(access, buffer->cells, buffer->data, buffer->shift);
     for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
         check_global_read(*cell, *buffer, access);
         remember_reader(*cell, access.line);
     }
     return true;
 }
+
+int width_of(const Access& access) { return access.element_bytes * access.count; }
 
 unsigned long long address_in(const Access& access, const unsigned char* origin) {
     return static_cast<unsigned long long>(first_byte(access) - origin);
@@ -200,14 +208,14 @@ unsigned long long address_in(const Access& access, const unsigned char* origin)
 }  // namespace
 
 bool note_shared_element(int bytes) {
-    if (bytes < shared_granule) shared_granule = bytes;
+    shared_shift = std::min(shared_shift, __builtin_ctz(static_cast<unsigned>(bytes)));
     return true;
 }
 
 void set_up_shared(long long bytes) {
     arena_bytes = bytes;
     arena = static_cast<unsigned char*>(map_zeroed(bytes + 4096));
-    if (CHECKED) shared_cells = static_cast<Cell*>(map_zeroed((bytes / shared_granule + 1) * sizeof(Cell)));
+    if (CHECKED) shared_cells = static_cast<Cell*>(map_zeroed(((bytes >> shared_shift) + 1) * sizeof(Cell)));
 }
 
 // A pattern that is not a number in any floating-point type makes wrong results show too.
@@ -223,8 +231,8 @@ unsigned char* shared_arena(i64 bytes, int line) {
 }
 
 bool may_load_global(const Access& access) {
-    if (!check_global_load(access)) return false;
-    count_access(Kind::GLOBAL_LOAD, access.line, access.element_bytes * access.count, address_in(access, nullptr));
+    if (!check_global_load(access, width_of(access))) return false;
+    count_access(Kind::GLOBAL_LOAD, access.line, width_of(access), address_in(access, nullptr));
     return true;
 }
 
@@ -232,42 +240,43 @@ bool may_store_global(const Access& access) {
     status->line = access.line;
     Buffer* buffer = buffer_of(access);
     if (!buffer || !inside(access, buffer->data, buffer->bytes, buffer->name)) return false;
+    if (!aligned(access, width_of(access), buffer->name)) return false;
     if (!buffer->cells) {
         report("out of bounds", access.line, 0, "%s is stored to, but the launch only lets it be read",
                Place(buffer->name, access).text);
         return false;
     }
-    const Cells cells = cells_of(access, buffer->cells, buffer->data, buffer->element_bytes);
+    const Cells cells = cells_of(access, buffer->cells, buffer->data, buffer->shift);
     for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
         check_global_write(*cell, *buffer, access);
         remember_writer(*cell, access.line, false);
         buffer->mask[cell - buffer->cells] = 1;
     }
-    count_access(Kind::GLOBAL_STORE, access.line, access.element_bytes * access.count, address_in(access, nullptr));
+    count_access(Kind::GLOBAL_STORE, access.line, width_of(access), address_in(access, nullptr));
     return true;
 }
 
 bool may_load_shared(const Access& access) {
     status->line = access.line;
-    if (!inside(access, arena, arena_bytes, SHARED)) return false;
+    if (!inside(access, arena, arena_bytes, SHARED) || !aligned(access, width_of(access), SHARED)) return false;
     const Cells cells = shared_cells_of(access);
     for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
         check_shared_read(*cell, access);
         remember_reader(*cell, access.line);
     }
-    count_access(Kind::SHARED_LOAD, access.line, access.element_bytes * access.count, address_in(access, arena));
+    count_access(Kind::SHARED_LOAD, access.line, width_of(access), address_in(access, arena));
     return true;
 }
 
 bool may_store_shared(const Access& access) {
     status->line = access.line;
-    if (!inside(access, arena, arena_bytes, SHARED)) return false;
+    if (!inside(access, arena, arena_bytes, SHARED) || !aligned(access, width_of(access), SHARED)) return false;
     const Cells cells = shared_cells_of(access);
     for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
         check_shared_write(*cell, access);
         remember_writer(*cell, access.line, false);
     }
-    count_access(Kind::SHARED_STORE, access.line, access.element_bytes * access.count, address_in(access, arena));
+    count_access(Kind::SHARED_STORE, access.line, width_of(access), address_in(access, arena));
     return true;
 }
 
@@ -277,33 +286,23 @@ bool may_begin_copy(const Access& to, const Access& from) {
                Place(SHARED, to).text, to.count, from.count);
         return false;
     }
-    if (!inside(to, arena, arena_bytes, SHARED)) return false;
-    if (from.count > 0) {
-        Access whole = from;
-        whole.count = to.count;
-        const auto address = reinterpret_cast<unsigned long long>(first_byte(from));
-        if (address % static_cast<unsigned long long>(to.element_bytes * to.count) != 0) {
-            report("misaligned", from.line, 0, "%s: the source is not a multiple of the %d bytes copied",
-                   Place("the copy's source", whole).text, to.element_bytes * to.count);
-            return false;
-        }
-        if (!check_global_load(from)) return false;
-    }
+    if (!inside(to, arena, arena_bytes, SHARED) || !aligned(to, width_of(to), SHARED)) return false;
+    if (from.count > 0 && !check_global_load(from, width_of(to))) return false;
     const Cells cells = shared_cells_of(to);
     for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
         check_shared_write(*cell, to);
         remember_writer(*cell, to.line, true);
     }
-    count_access(Kind::ASYNC_COPY, to.line, to.element_bytes * to.count, address_in(from, nullptr),
-                 address_in(to, arena));
+    count_access(Kind::ASYNC_COPY, to.line, width_of(to),
+                 from.count > 0 ? address_in(from, nullptr) : NO_ADDRESS, address_in(to, arena));
     return true;
 }
 
 // The write takes effect at the wait: other threads need a barrier after it, not after the issue.
 void note_landing(const Copy& copy) {
     const long long first = copy.to - arena;
-    Cell* end = shared_cells + (first + copy.bytes - 1) / shared_granule + 1;
-    for (Cell* cell = shared_cells + first / shared_granule; cell != end; ++cell)
+    Cell* end = shared_cells + ((first + copy.bytes - 1) >> shared_shift) + 1;
+    for (Cell* cell = shared_cells + (first >> shared_shift); cell != end; ++cell)
         if (cell->pending && cell->writer == machine.current) remember_writer(*cell, copy.line, false);
 }
 

@@ -21,31 +21,40 @@ Fiber scheduler;
 char* stacks = nullptr;
 unsigned long long exchanged[2][MAX_THREADS];
 
+int lanes_of(int warp) { return machine.threads - warp * WARP < WARP ? machine.threads - warp * WARP : WARP; }
+
+// Makes a thread the running one: its fiber is entered next.
+Fiber& select(int number) {
+    machine.current = number;
+    status->thread = number;
+    threadIdx = machine.thread[number].index;
+    begin_lane(number % WARP);
+    return machine.thread[number].fiber;
+}
+
+// Leaves the running thread: for the next lane of its warp that can run, else for the scheduler.
+void leave() {
+    Thread& thread = machine.running();
+    const int next = machine.current % WARP + (machine.late ? 1 : -1);
+    const int number = machine.current / WARP * WARP + next;
+    const bool direct = next >= 0 && next < lanes_of(machine.current / WARP) &&
+                        machine.thread[number].wait == Wait::NOTHING;
+    switch_fiber(thread.fiber, direct ? select(number) : scheduler);
+}
+
+void wait_for(Wait what, int line) {
+    machine.running().wait = what;
+    machine.running().line = line;
+    leave();
+}
+
 void thread_body() {
     call_kernel(kernel_arguments);
     abandon_copies();
     machine.running().wait = Wait::FOREVER;
-    switch_fiber(machine.running().fiber, scheduler);
+    leave();
     std::abort();
 }
-
-void wait_for(Wait what, int line) {
-    Thread& thread = machine.running();
-    thread.wait = what;
-    thread.line = line;
-    switch_fiber(thread.fiber, scheduler);
-}
-
-void resume(int number) {
-    machine.current = number;
-    status->thread = number;
-    Thread& thread = machine.thread[number];
-    threadIdx = thread.index;
-    begin_lane(number % WARP);
-    switch_fiber(scheduler, thread.fiber);
-}
-
-int lanes_of(int warp) { return machine.threads - warp * WARP < WARP ? machine.threads - warp * WARP : WARP; }
 
 // Runs every lane that can run once; whether any could.
 bool run_lanes(int warp) {
@@ -54,7 +63,7 @@ bool run_lanes(int warp) {
     for (int i = 0; i < lanes; ++i) {
         const int number = warp * WARP + (machine.late ? i : lanes - 1 - i);
         if (machine.thread[number].wait != Wait::NOTHING) continue;
-        resume(number);
+        switch_fiber(scheduler, select(number));
         ran = true;
     }
     return ran;
