@@ -50,8 +50,10 @@ def checked_shape(subject: str, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def checked_name(subject: str, name: str) -> str:
-    """The name; BadInput when it is absurdly long."""
+def checked_name(subject: str, name: str | bytes) -> str:
+    """The name; BadInput when it is absurdly long or no text (protocol buffers hand out damaged UTF-8 as bytes)."""
+    if isinstance(name, bytes):
+        raise BadInput("graph", subject, f"the name {name[:40]!r} is no UTF-8 text", "the file may be damaged")
     if len(name) > MAX_NAME:
         raise BadInput("graph", subject, f"the name {name[:40]!r}... has {len(name)} characters", f"at most {MAX_NAME}")
     return name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,12 +44,27 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise BadInput("graph", str(path), "is no ONNX model: it has no graph or no operator set", "export it again")
     if len(model.graph.node) > MAX_OPERATORS:
         raise BadInput("graph", str(path), f"has {len(model.graph.node)} nodes", f"at most {MAX_OPERATORS}")
+    for name in _names(model):
+        checked_name(str(path), name)
     if model.functions:
         try:
             model = onnx.inliner.inline_local_functions(model)
         except (RuntimeError, ValueError) as error:
             raise BadInput("graph", str(path), f"its functions cannot be written out: {error}") from None
     return model
+
+
+def _names(model: onnx.ModelProto) -> Iterator[str]:
+    """Every name in the model that is used later."""
+    graph = model.graph
+    yield from (opset.domain for opset in model.opset_import)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        yield value.name
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    yield from (tensor.name for tensor in graph.initializer)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
 
 
 class _Import:
@@ -72,7 +87,7 @@ class _Import:
 
     def run(self) -> OperatorGraph:
         for proto in self._model.graph.initializer:
-            self._constant(checked_name(str(self._path), proto.name), tensor_value(proto, self._path.parent))
+            self._constant(proto.name, tensor_value(proto, self._path.parent))
         inputs = self._inputs()
         kept = []
         for op, node in self._nodes(inputs):
@@ -95,7 +110,7 @@ class _Import:
         for value in self._model.graph.input:
             if value.name in self._constants:
                 continue
-            subject = f"input {checked_name(str(self._path), value.name)}"
+            subject = f"input {value.name}"
             if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
                 raise BadInput("graph", subject, "is no tensor with a known rank", "export it with an example input")
             shape = []
@@ -142,8 +157,6 @@ class _Import:
 
     def _described(self, node: onnx.NodeProto) -> Operator:
         subject = node.name or node.op_type
-        for name in (node.name, *node.input, *node.output):
-            checked_name(subject, name)
         standard = node.domain in _STANDARD
         return Operator(
             name=node.name,
@@ -152,7 +165,7 @@ class _Import:
             outputs=tuple(node.output),
             attributes={a.name: self._attribute(subject, a) for a in node.attribute},
             opset=self._opsets.get("" if standard else node.domain, 1),
-            scope=scope_of(node.name, [(entry.key, entry.value) for entry in node.metadata_props]),
+            scope=scope_of(node.name, [(entry.key, str(entry.value)) for entry in node.metadata_props]),
         )
 
     def _attribute(self, subject: str, attribute: onnx.AttributeProto) -> AttributeValue:
