@@ -296,7 +296,7 @@ def _changed_advice(group: str, a: tuple[Advice, ...] | None, b: tuple[Advice, .
     if a == b:
         return []
     if a is None or b is None:
-        return [f"group {group}: {'added' if a is None else 'removed'}"] + _changed_advice(group, a or (), b or ())
+        return [f"group {group}: {'added' if a is None else 'removed'}", *_changed_advice(group, a or (), b or ())]
     before, after = ([line for one in side for line in _lines(one)] for side in (a, b))
     gone = [f"group {group}: - {line}" for line in _without(before, after)]
     come = [f"group {group}: + {line}" for line in _without(after, before)]

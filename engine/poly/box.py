@@ -90,7 +90,7 @@ def _values(forms: Sequence[Form], at: dict[int, int], one: int) -> tuple[int, .
 
 
 def at_actual_sizes(dependence: Dependence) -> tuple[Generator, ...]:
-    """The vertices of the dependence once every symbol has its actual size: pairs of concrete instances.
+    """The vertices of the dependence once every symbol has its actual size: pairs of concrete instances, small first.
 
     With N_k - 1 to spend on the rays of symbol k, each vertex spends all of it on one ray.
     """
@@ -98,7 +98,8 @@ def at_actual_sizes(dependence: Dependence) -> tuple[Generator, ...]:
     for number, size in enumerate(dependence.symbols):
         rays = [g for g in dependence.generators if not g.one and g.sizes[number]]
         vertices = [_moved(v, ray, size - 1) for v in vertices for ray in rays]
-    return tuple(dict.fromkeys(Generator(v.source, v.sink, (), v.one) for v in vertices))
+    distinct = {Generator(v.source, v.sink, (), v.one) for v in vertices}
+    return tuple(sorted(distinct, key=lambda v: (sum(v.source) + sum(v.sink), v.source, v.sink)))
 
 
 def _moved(vertex: Generator, ray: Generator, by: int) -> Generator:

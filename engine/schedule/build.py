@@ -43,9 +43,7 @@ class Builder:
             early = self._thin(component, rows, inside)
             if early:
                 parts = [early, tuple(s for s in component if s not in early)]
-                return self._sequence(
-                    parts, rows, inside, "values that do not vary with the outer loop are made before"
-                )
+                return self._sequence(parts, rows, inside, "values without the outer loop are made before")
             for choice in self._choices(component, rows, inside):
                 member = self._member(choice, rows)
                 below = {s: (*rows[s], k) for s, k in choice.items()}

@@ -48,7 +48,7 @@ def compose(advice: Sequence[Advice], program: TensorProgram) -> ConstraintTree:
 
 
 def _node(scenario: Scenario, author: str, path: tuple[int, ...], sorting: _Sorting) -> ConstraintNode:
-    """A scenario as a constraint node.  Alternatives and entries are numbered apart: path = (advice, alternatives ..., entry)."""
+    """A scenario as a constraint node; an entry's path is (advice, alternatives ..., entry)."""
     placed = [Placed(entry, author, (*path, number)) for number, entry in enumerate(scenario.entries)]
     sorting.disabled += [p for p in placed if not p.entry.enabled]
     children = tuple(_node(a, author, (*path, k), sorting) for k, a in enumerate(scenario.alternatives))

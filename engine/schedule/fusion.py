@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 from engine.schedule.problem import Problem
 
@@ -29,7 +30,7 @@ def partition(
         return None
     for edge in sorted(edges, key=lambda e: (-e.weight, e.source, e.sink)):
         _merge(groups, home, follows, home[edge.source], home[edge.sink], compatible)
-    for first, second in zip(component, component[1:], strict=False):
+    for first, second in pairwise(component):
         _merge(groups, home, follows, home[first], home[second], compatible)
     return _sorted(groups, home, follows)
 

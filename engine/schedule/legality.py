@@ -27,7 +27,8 @@ def check_schedule(
     """Every dependence that `tree` breaks, and every false claim in it; empty for a legal schedule.
 
     Claims are: two instances of a statement never run at the same point, a parallel member carries no dependence, the
-    members of a permutable band may be interchanged.  A widened dependence (`exact` False) may be reported without need.
+    members of a permutable band may be interchanged.  A widened dependence (`exact` False) may be
+    reported without need.
     BadInput for a tree that does not fit the program.
     """
     times = timelines(tree, program)

@@ -74,6 +74,10 @@ def schedule(program: TensorProgram, dependences: Iterable[Dependence], tree: Co
     return Scheduled(result, verdicts, milliseconds, (*solve.log, *solve.built_log(settled.rules)))
 
 
+_Kept = tuple[tuple[int, ...], frozenset[int]]
+"""What tells rules apart: the entry's path and the statements it is kept for."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Settled:
     """What holds so far on the way down the constraint tree."""
@@ -90,11 +94,11 @@ class _Solve:
     found: dict[tuple[int, ...], Verdict] = field(default_factory=dict)
     """Verdicts by the path of the entry."""
     log: list[str] = field(default_factory=list)
-    _built: dict[tuple[Rule_, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
+    _built: dict[tuple[_Kept, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
 
     def build(self, rules: Sequence[Rule]) -> Node | None:
         """The tree under some rules; None when there is none.  OverBudget past the limits."""
-        key = tuple((rule.placed.path, rule.statements) for rule in rules)
+        key = _key(rules)
         if key not in self._built:
             if len(self._built) >= _SOLVES:
                 raise OverBudget("schedule", self.program.name, f"more than {_SOLVES} sets of entries to try")
@@ -105,7 +109,7 @@ class _Solve:
 
     def built_log(self, rules: Sequence[Rule]) -> tuple[str, ...]:
         """What the solve under these rules decided."""
-        return self._built[tuple((rule.placed.path, rule.statements) for rule in rules)][1]
+        return self._built[_key(rules)][1]
 
     def settle(self, node: ConstraintNode, above: _Settled, strict: bool) -> _Settled | None:
         """The entries of a node and of one of its alternatives on top of what holds above.
@@ -146,7 +150,7 @@ class _Solve:
         return None
 
     def _as_many(self, entries: Iterable[Placed], above: _Settled) -> _Settled | None:
-        """Required entries first; a soft one that cannot hold is dropped, or kept for the statements it can hold for."""
+        """Required entries first; a soft one that cannot hold is dropped, or kept for the statements that can obey."""
         rules, kept = above.rules, above.entries
         for placed in sorted(entries, key=lambda p: not p.entry.required):
             rule = self._rule(placed)
@@ -243,8 +247,8 @@ class _Solve:
         return Conflict(entry_text(worst.placed.entry), worst.because, hint, verdicts)
 
 
-Rule_ = tuple[tuple[int, ...], frozenset[int]]
-"""What tells rules apart: the entry's path and the statements it is kept for."""
+def _key(rules: Sequence[Rule]) -> tuple[_Kept, ...]:
+    return tuple((rule.placed.path, rule.statements) for rule in rules)
 
 
 def _entries(node: ConstraintNode) -> list[Placed]:
