@@ -155,7 +155,7 @@ def measure(
 
 def explain(kernel: Kernel) -> str:
     """Why the group is fused, scheduled, placed and predicted so, as text."""
-    from engine.explain import explain_kernel
+    from engine.explanation import explain_kernel
 
     return explain_kernel(kernel, predict(kernel))
 

@@ -23,7 +23,7 @@ from engine.documents import (
     Time,
 )
 from engine.errors import EngineError
-from engine.explain import explain_kernel
+from engine.explanation import explain_kernel
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph, Tensor
 from engine.predict.model import predict

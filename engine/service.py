@@ -96,6 +96,8 @@ class Service:
         timing = engine.measure(
             kernel, on_sample=lambda microseconds: send("sample", {"group": name, "microseconds": microseconds})
         )
+        if isinstance(timing, engine.Failure):
+            raise EngineError("measure", name, f"{timing.kind}: {timing.message}")
         return to_json(engine.time_doc(timing))
 
     def _kernel(self, arguments: Arguments, send: Send) -> engine.Kernel:

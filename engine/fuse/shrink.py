@@ -17,8 +17,8 @@ from engine.tensor.index import Element, Index
 from engine.tensor.nodes import Access, Iterator, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
-UNIT = 128
-"""Axes are cut to one whole unit, the largest block tile, plus what does not fill a unit."""
+RAGGED, UNIT = 128, 32
+"""Axes are cut to what does not fill a block tile of the largest size, plus the smallest tile; shorter ones to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,7 @@ def shrink(group: FusionGroup, points: int) -> Shrunk | None:
     for iterator in widest.parallel:
         if work <= points:
             break
-        smaller = iterator.extent % UNIT + (UNIT if iterator.extent > UNIT else 0) or 1
-        if iterator.extent <= UNIT:
-            smaller = 1
+        smaller = iterator.extent % RAGGED + UNIT if iterator.extent > UNIT else 1
         if smaller < iterator.extent and _is_plain(program, iterator.name):
             sizes[iterator.name] = smaller
             work = work // iterator.extent * smaller

@@ -16,15 +16,17 @@ from engine.graph.nodes import DTYPES, AttributeValue, Constant, Operator, Opera
 IN_PLACE = ("InplaceAssign", "Assign")
 """Operators that write input 1 into the buffer of input 0."""
 
-_OPERATORS = frozenset(
-    """
-    Add AddN Sub Mul RealDiv Maximum Minimum Pow Neg Abs Exp Log Sqrt Rsqrt Reciprocal Tanh Square TensorAdd
-    IsNan IsInf LogicalAnd LogicalOr LogicalNot Equal NotEqual Less LessEqual Greater GreaterEqual Select
-    Cast ReduceSum ReduceMax ReduceMin ReduceProd ElemAny MatMul Conv2D Complex CReal CImag
-    BroadcastTo Reshape Transpose Concat PadAkg UnPadAkg OneHot Gather Assign InplaceAssign
-    """.split()
-)
-"""The vocabulary, as far as MindSpore's graph kernels use it on GPUs."""
+_OPERANDS: dict[str, tuple[int, int]] = {
+    **dict.fromkeys("Neg Abs Exp Log Sqrt Rsqrt Reciprocal Tanh Square IsNan IsInf LogicalNot Cast".split(), (1, 1)),
+    **dict.fromkeys("ReduceSum ReduceMax ReduceMin ReduceProd ElemAny BroadcastTo Reshape".split(), (1, 1)),
+    **dict.fromkeys("Transpose PadAkg UnPadAkg CReal CImag".split(), (1, 1)),
+    **dict.fromkeys("Add Sub Mul RealDiv Maximum Minimum Pow TensorAdd LogicalAnd LogicalOr".split(), (2, 2)),
+    **dict.fromkeys("Equal NotEqual Less LessEqual Greater GreaterEqual Gather Complex".split(), (2, 2)),
+    **dict.fromkeys("MatMul Conv2D Assign InplaceAssign".split(), (2, 3)),
+    **dict.fromkeys("Select OneHot".split(), (3, 3)),
+    **dict.fromkeys("AddN Concat".split(), (1, 1024)),
+}
+"""The vocabulary, as far as MindSpore's graph kernels use it on GPUs, with the number of operands."""
 
 
 def load_akg(path: Path) -> OperatorGraph:
@@ -66,7 +68,7 @@ class _Reader:
             outputs=tuple(dict.fromkeys(name for name in outputs if name not in placeholders)),
             constants=self._constants,
             updates=tuple(Update(op.inputs[0], op.inputs[1]) for op in order if op.kind in IN_PLACE),
-            unsupported={op.name: f"{op.kind} is no operator of AKG" for op in order if op.kind not in _OPERATORS},
+            unsupported={op.name: f"{op.kind} is no operator of AKG" for op in order if op.kind not in _OPERANDS},
             source=self._path,
             dialect="akg",
         )
@@ -146,8 +148,9 @@ class _Reader:
             attributes=self._attributes(node.get("attr"), where),
             dialect="akg",
         )
-        if operator.kind in IN_PLACE and len(operator.inputs) < 2:
-            raise self._bad(where, f"has {len(operator.inputs)} inputs, a buffer and a value are needed")
+        least, most = _OPERANDS.get(operator.kind, (0, 1024))
+        if not least <= len(operator.inputs) <= most:
+            raise self._bad(where, f"has {len(operator.inputs)} operands, it takes {least} to {most}")
         return operator
 
     def _attributes(self, entries: object, where: str) -> dict[str, AttributeValue]:

@@ -264,7 +264,7 @@ class _Import:
             found: Mapping[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
                 schema, node, types, small, None, list(self._model.opset_import), self._model.ir_version
             )
-        except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
             shapes = ", ".join(str(self._tensors[name]) for name in types if name in self._tensors)
             reason = f"{op.kind} does not accept {shapes}: {_last_line(error)}"
             raise BadInput("graph", f"operator {op.name}", reason, "export the model again") from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.errors import BadInput
+from engine.errors import BadInput, Unsupported
 from engine.graph.nodes import Operator, OperatorGraph
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Literal, Reduction, Statement
@@ -77,14 +77,18 @@ class Builder:
         self._wrapped: dict[tuple[str, int], str] = {}
 
     def operator(self, op: Operator, lower: Callable[[Operator, Builder], None]) -> None:
-        """Run an operator's rule; statements it wrote before failing are taken back."""
+        """Run an operator's rule; what an unsupported one wrote before it gave up is taken back."""
         self._operator = op.name
         mark = len(self.statements)
         try:
             lower(op, self)
-        except BaseException:
+        except Unsupported:
             del self.statements[mark:]
             raise
+        except BadInput as error:
+            if op.name in error.subject:
+                raise
+            raise BadInput("tensor", f"operator {op.name}", f"{error.subject} {error.reason}", error.hint) from None
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self.arrays[name].shape

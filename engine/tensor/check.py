@@ -18,11 +18,12 @@ def check_program(program: TensorProgram) -> tuple[str, ...]:
     names = Counter(s.name for s in program.statements)
     found = [f"{count} statements are called {name}" for name, count in names.items() if count > 1]
     for statement in program.statements:
-        found += [f"{statement.name}: {text}" for text in _statement(program, statement)]
+        found += [f"{statement.name}: {text}" for text in check_statement(program, statement)]
     return (*found, *_writes(program), *_order(program))
 
 
-def _statement(program: TensorProgram, statement: Statement) -> Iterator[str]:
+def check_statement(program: TensorProgram, statement: Statement) -> Iterator[str]:
+    """What is wrong with one statement by itself: unknown arrays and iterators, ranks, bounds."""
     extents = statement.extents
     if len(extents) < len(statement.iterators):
         yield "two iterators have the same name"
@@ -65,16 +66,23 @@ def _writes(program: TensorProgram) -> Iterator[str]:
     """Arrays written by more than one covering statement, or not wholly by one that claims to."""
     writers: dict[str, list[Statement]] = {}
     for statement in program.statements:
-        writers.setdefault(statement.write.array, []).append(statement)
+        if statement.write.array in program.arrays:
+            writers.setdefault(statement.write.array, []).append(statement)
     for name, statements in writers.items():
         if len(statements) > 1 and any(s.covers for s in statements):
             yield f"{name} is written by {', '.join(s.name for s in statements)}"
-        for s in statements:
-            points = 1
-            for iterator in s.parallel:
-                points *= iterator.extent
-            if s.covers and name in program.arrays and points != program.arrays[name].elements:
-                yield f"{s.name} writes {points} of the {program.arrays[name].elements} elements of {name}"
+        points, elements = sum(map(_points, statements)), program.arrays[name].elements
+        if len(statements) == 1 or not any(s.covers for s in statements):
+            if points != elements:
+                yield f"{', '.join(s.name for s in statements)} write {points} of the {elements} elements of {name}"
+
+
+def _points(statement: Statement) -> int:
+    """Elements that a statement writes."""
+    points = 1
+    for iterator in statement.parallel:
+        points *= iterator.extent
+    return points
 
 
 def _order(program: TensorProgram) -> Iterator[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.errors import Unsupported
+from engine.errors import BadInput, Unsupported
 from engine.graph.akg import IN_PLACE
 from engine.graph.nodes import COMPILED_DTYPES, Operator, OperatorGraph
 from engine.tensor.build import Builder, box
+from engine.tensor.check import check_program
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.operators import rule_of
 
@@ -33,7 +34,7 @@ def lower(graph: OperatorGraph) -> TensorProgram:
     inputs = (*graph.inputs, *fixed, *foreign)
     outputs = [n for n in dict.fromkeys((*graph.outputs, *_in_order(wanted, statements))) if n in written]
     used = {*inputs, *outputs, *read, *written, *targets}
-    return TensorProgram(
+    program = TensorProgram(
         name=graph.name,
         arrays={name: array for name, array in build.arrays.items() if name in used},
         statements=statements,
@@ -41,6 +42,16 @@ def lower(graph: OperatorGraph) -> TensorProgram:
         outputs=tuple(outputs),
         constants=tuple(fixed),
     )
+    if graph.dialect == "akg":  # shapes are as declared there, while those of ONNX files were inferred
+        _check_shapes(program)
+    return program
+
+
+def _check_shapes(program: TensorProgram) -> None:
+    for violation in check_program(program):
+        name, _, text = violation.partition(": ")
+        operator = next((s.operator for s in program.statements if s.name == name), "")
+        raise BadInput("tensor", f"operator {operator}" if operator else program.name, text or name, "see its shapes")
 
 
 def unsupported_operators(graph: OperatorGraph) -> dict[str, str]:

@@ -26,6 +26,8 @@ Values = Mapping[str, np.ndarray]
 
 WORK = 60_000_000
 """Operations and bytes that one emulated order may cost before blocks are sampled."""
+OUTLIER = 2.0**10
+"""Magnitudes this far above the lower quartile are masks, not results."""
 SAMPLE = 4
 """Blocks of a sample besides the boundary ones."""
 
@@ -131,11 +133,17 @@ def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
 
 
 def _scale(value: np.ndarray) -> float:
-    """Largest finite magnitude."""
-    if value.dtype.kind != "f" or not value.size:
+    """Largest magnitude of an output's ordinary values, in which rounding errors of cancelled terms are measured.
+
+    Values far above the rest (masks set to the lowest finite number) do not count: they would excuse any error.
+    """
+    if value.dtype.kind != "f":
         return 0.0
-    finite = np.abs(value[np.isfinite(value)].astype(np.float64))
-    return float(finite.max(initial=0.0)) or 1.0
+    sizes = np.abs(value[np.isfinite(value) & (value != 0)].astype(np.float64))
+    if not sizes.size:
+        return 1.0
+    ordinary = sizes[sizes <= OUTLIER * np.quantile(sizes, 0.25)]
+    return float(ordinary.max())
 
 
 def _run_smaller(

@@ -42,7 +42,7 @@ def check_model(
     graph = plan.source
     if graph is None or plan.unsupported:
         names = ", ".join(list(plan.unsupported)[:3])
-        raise Unsupported("check", plan.graph, f"some operators have no kernel: {names}", "verify the groups one by one")
+        raise Unsupported("check", plan.graph, f"no kernel for {names}", "verify the groups one by one")
     values: dict[str, np.ndarray] = dict(input_values(graph, seed))
     kernels: dict[str, Kernel] = {}
     allowed, blocks = 0.0, 0
