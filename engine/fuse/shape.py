@@ -172,11 +172,8 @@ def _misfit(
 def _can_inline(
     statement: Statement, statements: Sequence[Statement], kept: frozenset[str], heart: Statement | None
 ) -> bool:
-    """Cheap to compute again: element-wise, reads nothing made here, nobody outside wants it, no index holds it."""
+    """Cheap to compute again: element-wise, reads nothing made here, and nobody outside wants it."""
     if statement.reduction is not None or statement.write.array in kept:
-        return False
-    positions = {e.array for s in statements for a in s.reads() for index in a.indices for e in index.elements()}
-    if statement.write.array in positions:
         return False
     made = {s.write.array for s in statements}
     if any(a.array in made for a in statement.reads()):
