@@ -88,7 +88,7 @@ def open_(
 
 def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> None:
     from app.doctor import display
-    from app.job import EXAMPLE, path_of
+    from app.example import EXAMPLE, path_of
     from engine.errors import MissingCapability
 
     if not display():
@@ -111,7 +111,8 @@ def render(
     dim: Dims = NO_DIMS,
 ) -> None:
     """Draw the window as a picture; no display is needed."""
-    from app.job import dimensions_of, path_of
+    from app.example import path_of
+    from app.job import dimensions_of
     from app.render import render as draw
 
     draw(path_of(file), out, panel=panel, theme=theme, group=group, target=target, dimensions=dimensions_of(dim))

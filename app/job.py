@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
+import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import engine
-from engine.errors import BadInput, Unsupported
+from app.example import path_of
+from engine.errors import BadInput, EngineError
 
 if TYPE_CHECKING:
     from engine.fuse.nodes import FusionGroup, FusionPlan
     from engine.graph.nodes import OperatorGraph
     from engine.recipe import Recipe
-
-EXAMPLE = "example"
-"""Names the built-in model wherever a file is asked for."""
 
 
 @dataclass(frozen=True)
@@ -33,23 +34,30 @@ class Job:
     """The one group to work on; None for all."""
     recipe_file: Path | None = None
     policy: str = "first"
+    seconds: Counter[str] = field(default_factory=Counter)
+    """What opening the file took: "load" and "fuse"."""
 
     @cached_property
     def graph(self) -> OperatorGraph:
         """The file."""
-        return engine.load(path_of(self.file), dims=self.dimensions)
+        with self._timed("load"):
+            return engine.load(path_of(self.file), dims=self.dimensions)
 
     @cached_property
     def plan(self) -> FusionPlan:
         """Its kernels to be."""
-        return engine.fuse(self.graph, target=self.target, policy=self.policy)
+        graph = self.graph
+        with self._timed("fuse"):
+            return engine.fuse(graph, target=self.target, policy=self.policy)
 
     @cached_property
     def recipe(self) -> Recipe:
-        """The one of --recipe, else that of all advisers."""
-        if self.recipe_file is not None:
-            return engine.read_recipe(self.recipe_file)
-        return engine.default_recipe(self.plan, target=self.target)
+        """That of all advisers; a group that the --recipe file speaks of has the file's advice instead."""
+        proposed = engine.default_recipe(self.plan, target=self.target)
+        if self.recipe_file is None:
+            return proposed
+        read = engine.read_recipe(self.recipe_file)
+        return replace(read, groups={**proposed.groups, **read.groups})
 
     @cached_property
     def groups(self) -> tuple[FusionGroup, ...]:
@@ -62,22 +70,21 @@ class Job:
             raise BadInput("command line", f"group {self.only}", "the plan has no such group", f"try {', '.join(near)}")
         return (self.plan.group(self.only),)
 
-    def kernels(self) -> Iterator[tuple[FusionGroup, engine.Kernel | Unsupported]]:
-        """Compile each group; one that cannot be compiled gives its reason, unless it was asked for by name."""
+    @contextlib.contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[stage] += time.perf_counter() - started
+
+    def kernels(self) -> Iterator[tuple[FusionGroup, engine.Kernel | EngineError]]:
+        """Compile each group; one that cannot be compiled gives its error, unless it was asked for by name."""
         for group in self.groups:
             try:
                 yield group, engine.compile(group, self.recipe)
-            except Unsupported as error:
+            except EngineError as error:
                 if self.only is not None:
                     raise
                 yield group, error
-
-
-def path_of(file: str) -> Path:
-    """The path of a FILE argument: its own, or the built-in model's."""
-    if file == EXAMPLE:
-        return Path(__file__).resolve().parent.parent / "resources" / "models" / "bert_tiny.onnx"
-    return Path(file)
 
 
 def dimensions_of(bindings: list[str]) -> dict[str, int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
@@ -20,7 +21,10 @@ SCHEMA = 1
 
 Item = TypeVar("Item")
 
-stdout = Console(highlight=False, soft_wrap=True)
+WIDE = 200
+"""Columns of a table that goes into a file or a pipe."""
+
+stdout = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -45,11 +49,23 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     stdout.print(drawn)
 
 
+@contextlib.contextmanager
+def steps(what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar that moves when it is called with (text, done, total)."""
+    with _progress() as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda text, done, total: progress.update(task, description=text, completed=done, total=total)
+
+
 def track(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
     """The items, with a progress bar on standard error where that is a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as progress:
+    with _progress() as progress:
         yield from progress.track(items, total=total, description=what)
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
 
 
 def failure(error: EngineError) -> None:

@@ -10,8 +10,8 @@ import engine
 from app import output
 from app.doctor import examine
 from app.job import Job
-from engine.errors import Unsupported
-from engine.run.nodes import Failure
+from engine import EngineError, Failure, Unsupported
+from engine.schedule.explain import show
 from engine.text import to_json
 from views.format import amount, duration, figure, plural
 
@@ -88,7 +88,7 @@ def schedule(job: Job, json: bool) -> None:
     """Trees and verdicts."""
     rows: list[dict[str, Any]] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "scheduling"):
-        if isinstance(kernel, Unsupported):
+        if isinstance(kernel, EngineError):
             rows.append({"name": group.name, "legal": False, "unsupported": kernel.reason})
             continue
         document = engine.kernel_doc(kernel)
@@ -104,7 +104,7 @@ def schedule(job: Job, json: bool) -> None:
         )
         if not json:
             output.say(f"{group.name}  {group.title}")
-            output.say(str(kernel.schedule))
+            output.say(show(kernel.schedule, group.program))
             output.table("", ("entry", "verdict", "because"), (tuple(v.values()) for v in verdicts))
     if json:
         output.document(groups=rows)
@@ -112,8 +112,8 @@ def schedule(job: Job, json: bool) -> None:
 
 def generate(job: Job, out: Path, json: bool) -> None:
     """`.cu` files and their manifest."""
-    compiled = output.track(job.kernels(), len(job.groups), "generating")
-    manifest = engine.write_sources(job.graph, job.plan, compiled, out)
+    kernels = output.track(job.kernels(), len(job.groups), "generating")
+    manifest = engine.write_sources(job.graph, job.plan, kernels, out, job.seconds)
     if json:
         output.document(**manifest)
         return
@@ -137,15 +137,17 @@ def verify(job: Job, whole: bool, json: bool) -> bool:
         return _verify_whole(job, json)
     rows: list[dict[str, Any]] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "checking"):
-        if isinstance(kernel, Unsupported):
-            rows.append({"name": group.name, "status": "unsupported", "message": kernel.reason})
+        if isinstance(kernel, EngineError):
+            status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
+            rows.append({"name": group.name, "status": status, "message": kernel.reason})
         else:
             rows.append(_check_row(engine.check_doc(engine.check(kernel))))
     return _report_checks(rows, json)
 
 
 def _verify_whole(job: Job, json: bool) -> bool:
-    result = engine.check_model(job.graph, job.plan, recipe=job.recipe)
+    with output.steps("running the model") as step:
+        result = engine.check_model(job.graph, job.plan, job.recipe, progress=step)
     return _report_checks([_check_row(engine.check_doc(check)) for check in result.checks], json)
 
 
@@ -169,11 +171,11 @@ def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:
                 f"{row['blocks_run']:,}/{row['blocks_total']:,}" if "blocks_run" in row else "",
                 f"{row['elements_compared']:,}" if "elements_compared" in row else "",
                 ", ".join(row.get("orders", ())),
-                row["message"],
+                row.get("message", ""),
             )
             for row in rows
         )
-        columns = ("kernel", "status", "error>", "tolerance>", "blocks>", "compared>", "orders", "message")
+        columns = ("name", "status", "error>", "tolerance>", "blocks>", "compared>", "orders", "message")
         output.table("", columns, cells)
         output.say(", ".join(f"{number} {status}" for status, number in summary.items()))
     return summary["fail"] == 0
@@ -183,7 +185,7 @@ def predict(job: Job, json: bool) -> None:
     """Modelled times."""
     rows: list[dict[str, Any]] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "predicting"):
-        if isinstance(kernel, Unsupported):
+        if isinstance(kernel, EngineError):
             rows.append({"group": group.name, "unsupported": kernel.reason})
             continue
         found = engine.predict(kernel)
@@ -206,7 +208,7 @@ def measure(job: Job, json: bool) -> bool:
     """Times on the GPU; whether every kernel gave one."""
     rows: list[dict[str, Any]] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "measuring"):
-        if isinstance(kernel, Unsupported):
+        if isinstance(kernel, EngineError):
             rows.append({"group": group.name, "unsupported": kernel.reason})
             continue
         found = engine.measure(kernel)
@@ -246,7 +248,7 @@ def _report_times(rows: list[dict[str, Any]], json: bool) -> None:
 def explain(job: Job) -> None:
     """One group in prose."""
     for _, kernel in job.kernels():
-        assert not isinstance(kernel, Unsupported), "a group asked for by name raises"
+        assert not isinstance(kernel, EngineError), "a group asked for by name raises"
         output.say(engine.explain(kernel))
 
 
