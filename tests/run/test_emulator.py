@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from engine.codegen.nodes import Buffer, CudaSource
 from engine.errors import BadInput
 from engine.run.emulate.build import host_compiler
 from engine.run.emulate.emulate import ORDERS, emulate
@@ -246,3 +249,114 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         emulate(kernel.source, kernel.inputs, blocks=[2])
     with pytest.raises(BadInput, match="order"):
         emulate(kernel.source, kernel.inputs, order="random")
+
+
+COPY = """#include "loom.cuh"
+extern "C" __global__ void __launch_bounds__(32) copy(const float* __restrict__ x_, float* __restrict__ y_)
+{
+  LOOM_SHARED(512);
+  const Global<const float> x(x_, 126);
+  const Global<float> y(y_, 128);
+  const Shared<float> row(shared_memory, 128);
+  const int at = int(threadIdx.x) * 4;
+  async_copy<16>(row, at, x, at, at + 4 <= 126 ? 4 : 2);
+  async_commit();
+  async_wait<0>();
+  y.store<4>(at, row.load<4>(at));
+}
+"""
+
+
+def copy_kernel() -> Written:
+    """Each thread copies four elements; of the last four only two exist."""
+    x = np.random.default_rng(14).standard_normal(126).astype(np.float32)
+    buffers = (Buffer("x_", "x", "float32", 126, True, False), Buffer("y_", "y", "float32", 128, False, True))
+    source = CudaSource(COPY, "copy", (1, 1, 1), (32, 1, 1), 512, buffers, ())
+    return Written(source, {"x": x}, "y", np.concatenate([x, np.zeros(2, np.float32)]), 0.0)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_partly_valid_copies_fill_with_zeros(order: str) -> None:
+    kernel = copy_kernel()
+    emulation, outputs, _ = emulate(kernel.source, kernel.inputs, order=order)
+    assert emulation.findings == ()
+    assert error_of(kernel, outputs) == 0
+    (copy,) = [c for c in emulation.counts if c.kind == "async copy"]
+    assert (copy.requests, copy.sectors, copy.conflicts) == (1, 16, 0)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_copies_without_valid_elements_read_nothing(order: str) -> None:
+    kernel = copy_kernel().with_text("x, at, at + 4 <= 126 ? 4 : 2", "x, at - 1000000, 0")
+    emulation, outputs, _ = emulate(kernel.source, kernel.inputs, order=order)
+    assert emulation.findings == ()
+    assert (outputs["y"] == 0).all()
+    assert [c.sectors for c in emulation.counts if c.kind == "async copy"] == [0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("? 4 : 2", "? 4 : 4", "out of bounds"),
+        ("? 4 : 2", "? 5 : 2", "out of bounds"),
+        ("x, at, at", "x, at / 2, at", "misaligned"),
+        ("(row, at, x", "(row, at / 2, x", "misaligned"),
+        ("(row, at, x", "(row, at + 4, x", "out of bounds"),
+        ("(row, at, x", "(row, 0, x", "race"),
+    ],
+)
+def test_faults_of_copies_are_found(old: str, new: str, kind: str) -> None:
+    kernel = copy_kernel().with_text(old, new)
+    line = kernel.line_of("async_copy")
+    assert any((f.kind, f.line) == (kind, line) for f in found(kernel))
+
+
+def test_a_waited_copy_needs_a_barrier_for_other_threads() -> None:
+    kernel = copy_kernel().with_text("row.load<4>(at)", "row.load<4>(124 - at)")
+    races = {(f.line, f.other_line) for f in found(kernel) if f.kind == "race"}
+    copy, load = kernel.line_of("async_copy"), kernel.line_of("124 - at")
+    assert races == {(copy, load), (load, copy)}  # whichever thread came first
+    assert found(kernel.with_text("async_wait<0>();", "async_wait<0>(); barrier();")) == ()
+
+
+def test_warp_collectives_need_a_whole_warp() -> None:
+    kernel = warp_softmax()
+    source = replace(kernel.source, block=(112, 1, 1))
+    findings = emulate(source, kernel.inputs)[0].findings
+    assert {f.kind for f in findings} == {"divergent barrier"}
+    assert "this warp has 16" in findings[0].message
+
+
+def test_global_memory_shared_between_threads_needs_a_barrier() -> None:
+    """A kernel that reads back what another thread of its block, or another block, has stored."""
+    kernel = block_reduction().with_text(
+        "if (column == 0) y.store(row, partial.load(0));",
+        "if (column == 0) y.store(row, partial.load(0));\n  if (column == 40) y.load(row);",
+    )
+    (finding,) = found(kernel)
+    assert (finding.kind, finding.line) == ("race", kernel.line_of("y.load(row)"))
+    assert found(kernel.with_text("if (column == 40)", "barrier();\n  if (column == 40)")) == ()
+    across = kernel.with_text("if (column == 40) y.load(row)", "if (column == 0 && row > 0) y.load(row - 1)")
+    (finding,) = found(across)
+    assert "another block" in finding.message
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_threads_of_a_block_start_in_the_order_asked_for(order: str) -> None:
+    """Without a barrier the last thread to write wins: forward that is the last one, backward the first."""
+    text = COPY.replace("  y.store<4>(at, row.load<4>(at));\n", "  y.store(0, float(at));\n")
+    kernel = replace(copy_kernel(), source=replace(copy_kernel().source, text=text))
+    _, outputs, _ = emulate(kernel.source, kernel.inputs, order=order, checked=False)
+    assert outputs["y"][0] == (124 if order == "late" else 0)
+
+
+def _emulated(kernel: Written) -> float:
+    return error_of(kernel, emulate(kernel.source, kernel.inputs)[1])
+
+
+def test_processes_may_build_the_same_emulator_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOMSCOPE_CACHE", str(tmp_path))
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        assert pool.map(_emulated, [vector_add()] * 2) == [0.0, 0.0]
+    assert len(list((tmp_path / "emulator").iterdir())) == 1
+    assert len(list((tmp_path / "machine").iterdir())) == 1
