@@ -66,7 +66,8 @@ class _Explorer:
                     if merged is not None:
                         del units[id(other)], units[id(unit)]
                         units[id(merged)] = unit = merged
-        ordered = _topological(list(units.values()), self.home, self.program.inputs)
+        settled = [part for unit in units.values() for part in self._without_indices(unit)]
+        ordered = _topological(settled, self.home, self.program.inputs)
         return Partition(tuple((tuple(u.statements), u.shape) for u in ordered), self.refusals)
 
     def _units(self, order: int, statements: list[Statement]) -> list[_Unit]:
@@ -80,6 +81,21 @@ class _Explorer:
             assert isinstance(single, Shape), single
             units.append(_Unit(order, order, [statement], single))
         return units
+
+    def _without_indices(self, unit: _Unit) -> list[_Unit]:
+        """The unit, without statements that can neither stand in it nor be put into its readers.
+
+        An index that is computed and then looked up must be an array of its own where no loop of its shape is shared.
+        """
+        looked_up = {e.array for s in unit.statements for a in s.reads() for i in a.indices for e in i.elements()}
+        apart = [s for s in unit.statements if s.name in unit.shape.inlined and s.write.array in looked_up]
+        if not apart:
+            return [unit]
+        rest = [s for s in unit.statements if s not in apart]
+        parts = [part for s in apart for part in self._units(unit.first, [s])] + self._units(unit.order, rest)
+        for part in parts:
+            self._settle(part)
+        return parts
 
     def _settle(self, unit: _Unit) -> None:
         for statement in unit.statements:
