@@ -16,6 +16,8 @@ def figure(value: float) -> str:
 
 def duration(microseconds: float) -> str:
     """A time: "9.8 µs", "2.42 ms", "1.20 s"."""
+    if 1 <= microseconds < 99.95:
+        return f"{microseconds:.1f} µs"
     for limit, factor, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms")):
         if microseconds < limit * 0.9995:
             return f"{figure(microseconds / factor)} {unit}"
@@ -24,7 +26,13 @@ def duration(microseconds: float) -> str:
 
 def amount(number: float, unit: str = "B") -> str:
     """A count with a decimal prefix: "101 MB", "50.3 MFLOP", "512 B"."""
-    for limit, factor, prefix in ((1e3, 1.0, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (1e12, 1e9, "G"), (1e15, 1e12, "T")):
+    for limit, factor, prefix in (
+        (1e3, 1.0, ""),
+        (1e6, 1e3, "k"),
+        (1e9, 1e6, "M"),
+        (1e12, 1e9, "G"),
+        (1e15, 1e12, "T"),
+    ):
         if number < limit * 0.9995:
             return f"{figure(number / factor)} {prefix}{unit}"
     return f"{number:.3g} {unit}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QProgressBar,
     QPushButton,
+    QSizePolicy,
     QStackedLayout,
     QToolButton,
     QVBoxLayout,
@@ -34,6 +35,8 @@ def label(text: str = "", role: str = "", wrap: bool = False) -> QLabel:
     made.setWordWrap(wrap)
     if role:
         made.setProperty("role", role)
+    if role in ("chip", "outline-chip", "key"):
+        made.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
     return made
 
 
@@ -54,12 +57,25 @@ def link(text: str) -> QPushButton:
     return made
 
 
+class Strip(QWidget):
+    """A horizontal strip of fixed height, also where a dock asks for its title bar's size."""
+
+    def __init__(self, role: str, height: int) -> None:
+        super().__init__()
+        self.setProperty("role", role)
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setFixedHeight(height)
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """The fixed height, whatever the content."""
+        return QSize(super().sizeHint().width(), self.maximumHeight())
+
+    minimumSizeHint = sizeHint  # noqa: N815
+
+
 def bar(role: str, height: int) -> tuple[QWidget, QHBoxLayout]:
     """A horizontal strip of fixed height and its layout."""
-    strip = QWidget()
-    strip.setProperty("role", role)
-    strip.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-    strip.setFixedHeight(height)
+    strip = Strip(role, height)
     layout = QHBoxLayout(strip)
     layout.setContentsMargins(PADDING, 0, 8, 0)
     layout.setSpacing(8)
@@ -137,7 +153,7 @@ class Panel(QWidget):
         self._veil.setVisible(loading)
         self._veil.raise_()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._veil.setGeometry(self.rect())
 

@@ -82,11 +82,11 @@ class RowModel(QAbstractItemModel):
         above = child.internalPointer().parent if child.isValid() else None
         return self.createIndex(above.number, 0, above) if above else QModelIndex()
 
-    def rowCount(self, parent: Index = NOWHERE) -> int:  # noqa: N802
+    def rowCount(self, parent: Index = NOWHERE) -> int:
         """Item-model interface."""
         return len(parent.internalPointer().places if parent.isValid() else self._top)
 
-    def columnCount(self, parent: Index = NOWHERE) -> int:  # noqa: N802
+    def columnCount(self, parent: Index = NOWHERE) -> int:
         """Item-model interface."""
         return 1
 
@@ -121,7 +121,9 @@ class RowView(QTreeView):
     row_selected = Signal(object)
     row_activated = Signal(object)
 
-    def __init__(self, name: str, paint: Callable[[QPainter, Row, RowState, Theme], None], indent: int = INDENT) -> None:
+    def __init__(
+        self, name: str, paint: Callable[[QPainter, Row, RowState, Theme], None], indent: int = INDENT
+    ) -> None:
         super().__init__()
         self.rows = RowModel()
         self.theme: Theme | None = None
@@ -174,7 +176,7 @@ class RowView(QTreeView):
         self.theme = theme
         self.viewport().update()
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+    def mousePressEvent(self, event: QMouseEvent) -> None:
         """Opens or closes a row at its chevron, selects it elsewhere."""
         index = self.indexAt(event.position().toPoint())
         if index.isValid() and self.rows.rowCount(index) and self.chevrons:
@@ -219,11 +221,13 @@ class _Delegate(QStyledItemDelegate):
             painter.fillRect(box, theme.colour("raised"))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if self._view.chevrons and self._view.rows.rowCount(index):
-            paint_chevron(painter, QPointF(state.left - 9, box.center().y() + 0.5), state.opened, theme.colour("text-3"))
+            paint_chevron(
+                painter, QPointF(state.left - 9, box.center().y() + 0.5), state.opened, theme.colour("text-3")
+            )
         self._view.paint(painter, self._view.rows.row_at(index), state, theme)
         painter.restore()
 
-    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """Rows have the height that they ask for."""
         return QSize(100, self._view.rows.row_at(index).height)
 

@@ -66,7 +66,9 @@ def paint_track(painter: QPainter, track: QRectF, theme: Theme) -> None:
     painter.drawRoundedRect(track, 1, 1)
 
 
-def paint_bar(painter: QPainter, track: QRectF, part: float, colour: QColor, theme: Theme, origin: str = "predicted") -> None:
+def paint_bar(
+    painter: QPainter, track: QRectF, part: float, colour: QColor, theme: Theme, origin: str = "predicted"
+) -> None:
     """A bar over `part` of `track`: hollow when predicted, filled when measured, dashed when synthetic."""
     if part <= 0:
         return
@@ -79,7 +81,9 @@ def paint_bar(painter: QPainter, track: QRectF, part: float, colour: QColor, the
     painter.drawRoundedRect(QRectF(track.x() + 0.6, track.y() + 0.6, width - 1.2, track.height() - 1.2), 1, 1)
 
 
-def paint_pill(painter: QPainter, right: float, middle: float, text: str, theme: Theme, outlined: bool = False) -> float:
+def paint_pill(
+    painter: QPainter, right: float, middle: float, text: str, theme: Theme, outlined: bool = False
+) -> float:
     """A chip whose right edge is at `right`; returns its left edge."""
     font = face(10.5)
     width = QFontMetricsF(font).horizontalAdvance(text) + 12

@@ -51,7 +51,7 @@ QPushButton[role="primary-small"] { background: $accent_fill; color: $on_accent;
   min-height: 22px; padding: 0 8px; font-size: 11px; border-radius: 4px; }
 QToolButton::menu-indicator { image: none; }
 
-QLineEdit { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 24px;
+QLineEdit { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 0;
   selection-background-color: $accent_bg; selection-color: $text; }
 QLineEdit:focus { border-color: $accent; }
 QComboBox { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 26px; }
@@ -89,6 +89,8 @@ QLabel[role="title"] { font-weight: 600; }
 QLabel[role="second"] { color: $text_2; font-size: 11px; }
 QLabel[role="hint"] { color: $text_3; }
 QLabel[role="small-hint"] { color: $text_3; font-size: 11px; }
+QLabel[role="paragraph"] { color: $text_2; }
+QLabel[role="device"] { padding-right: 14px; font-weight: 600; }
 QLabel[role="headline"] { font-size: 16px; font-weight: 600; }
 QLabel[role="chip"] { background: $raised; color: $text_2; border-radius: 3px; padding: 2px 6px; font-size: 7.9pt; }
 QLabel[role="outline-chip"] { border: 1px solid $edge; color: $text_2; border-radius: 3px; padding: 1px 6px; font-size: 7.9pt; }

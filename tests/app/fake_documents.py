@@ -42,7 +42,17 @@ GROUPS = (
     ("pooler_0", "pooler", "contraction", "8 x 768 x 768 float16", 1, 4.1, "latency", 1_200_000, 9_400_000),
 )  # fmt: skip
 
-LAYER = ("matmul_0", "matmul_1", "softmax_0", "matmul_2", "matmul_3", "layernorm_0", "matmul_4", "matmul_5", "layernorm_0")
+LAYER = (
+    "matmul_0",
+    "matmul_1",
+    "softmax_0",
+    "matmul_2",
+    "matmul_3",
+    "layernorm_0",
+    "matmul_4",
+    "matmul_5",
+    "layernorm_0",
+)
 SCOPES = ("attention.self",) * 4 + ("attention.output", "", "intermediate.dense", "output.dense", "")
 INNER_EDGES = ((0, 1), (1, 2), (2, 3), (0, 3), (3, 4), (4, 5), (5, 6), (6, 7), (5, 8), (7, 8))
 
@@ -62,7 +72,14 @@ def model(layers: int = LAYERS) -> ModelDoc:
         return name
 
     def edge(source: str, target: str) -> EdgeDoc:
-        return EdgeDoc(source, target, f"{source}.out", "4096 x 768 float16", 6_291_456, "each reads more than one row of the other")
+        return EdgeDoc(
+            source,
+            target,
+            f"{source}.out",
+            "4096 x 768 float16",
+            6_291_456,
+            "each reads more than one row of the other",
+        )
 
     edges: list[EdgeDoc] = []
     last = launch("embeddings_0", "embeddings")
@@ -95,7 +112,12 @@ def _group(row: tuple[str, str, str, str, int, float, str, int, int], instances:
         "QKᵀ matmul + scale + mask: a matmul tile covers 128 of the 512 columns; the row max needs all 512.",
         "attention · V matmul: it reads every column of a row for each of its outputs.",
     )
-    statements = ("S0: m[i] max= x[i, j]", "S1: e[i, j] = exp(x[i, j] - m[i])", "S2: s[i] += e[i, j]", "S3: y[i, j] = e[i, j] / s[i]")
+    statements = (
+        "S0: m[i] max= x[i, j]",
+        "S1: e[i, j] = exp(x[i, j] - m[i])",
+        "S2: s[i] += e[i, j]",
+        "S3: y[i, j] = e[i, j] / s[i]",
+    )
     return GroupDoc(
         name, title, kind, shape, "float16", instances, statements, because, boundaries, size, flops, bound,
         size / BANDWIDTH, Time(time, "predicted", "uncalibrated"), 0.0,
@@ -150,7 +172,21 @@ softmax_0(const half* __restrict__ x, half* __restrict__ y)
 }
 """
 
-LINKS = {13: "", 16: "S0", 17: "S0", 18: "S0", 19: "S0", 21: "S0", 23: "S1", 25: "S2", 26: "S2", 27: "S2", 29: "S3", 30: "S3", 31: "S3"}
+LINKS = {
+    13: "",
+    16: "S0",
+    17: "S0",
+    18: "S0",
+    19: "S0",
+    21: "S0",
+    23: "S1",
+    25: "S2",
+    26: "S2",
+    27: "S2",
+    29: "S3",
+    30: "S3",
+    31: "S3",
+}
 """Line of CUDA -> its statement; "" for a line that belongs to the band i alone."""
 
 STATEMENTS = (
@@ -164,7 +200,12 @@ STATEMENTS = (
 def schedule() -> ScheduleDoc:
     """Four statements under one band of rows."""
     names = tuple(statement.name for statement in STATEMENTS)
-    chips = {"S0": ("lane 32", "reduce max"), "S1": ("lane 32", "vector 8"), "S2": ("lane 32", "reduce sum"), "S3": ("lane 32", "vector 8")}
+    chips = {
+        "S0": ("lane 32", "reduce max"),
+        "S1": ("lane 32", "vector 8"),
+        "S2": ("lane 32", "reduce sum"),
+        "S3": ("lane 32", "vector 8"),
+    }
     inner = tuple(
         ScheduleDoc("band", "j = 0 … 511", (each.name,), "j", False, chips[each.name], (
             ScheduleDoc("statement", f"{each.name}: {each.text}", (each.name,), "", False, (), ()),))
@@ -226,7 +267,9 @@ def _entry(line: str, author: str, index: int) -> EntryDoc:
     elif "S2" in statements and "parallel true" in wish:
         outcome, verdict = "infeasible", "Required, cannot hold: collides with the flow of s"
         witness = "S2(i=2, j=3) → S2(i=2, j=4)"
-    return EntryDoc((index,), author, statements, dimension, wish, because, required, enabled, outcome, verdict, witness)
+    return EntryDoc(
+        (index,), author, statements, dimension, wish, because, required, enabled, outcome, verdict, witness
+    )
 
 
 def check(group: str) -> CheckDoc:

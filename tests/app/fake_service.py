@@ -71,7 +71,13 @@ def kernel(number: int, group: str, recipe: str | None) -> None:
     """A kernel; a recipe line without a colon does not parse."""
     for index, line in enumerate((recipe or "").splitlines(), 1):
         if line.strip() and ":" not in line and not line.strip().startswith(("advice", "#", "either", "or")):
-            fail(number, "schedule", f"line {index}", f"`{line.strip()}` is not an entry", "write STATEMENTS @ DIMENSION: FIELD VALUE")
+            fail(
+                number,
+                "schedule",
+                f"line {index}",
+                f"`{line.strip()}` is not an entry",
+                "write STATEMENTS @ DIMENSION: FIELD VALUE",
+            )
             return
     send(number, "progress", {"text": f"scheduling {group}", "done": 0, "total": 1})
     send(number, "result", to_json(documents.kernel(group, recipe)))

@@ -64,13 +64,13 @@ class CodeText(QPlainTextEdit):
         self.highlighter.set_theme(theme)
         self.mark(self._marked)
 
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """A click without a selection of text selects its line's statements."""
         super().mouseReleaseEvent(event)
         if not self.textCursor().hasSelection() and event.button() == Qt.MouseButton.LeftButton:
             self.line_selected.emit(self.cursorForPosition(event.position().toPoint()).blockNumber() + 1)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         """Keeps the gutter as tall as the text."""
         super().resizeEvent(event)
         area = self.contentsRect()
@@ -111,7 +111,7 @@ class CodeText(QPlainTextEdit):
 
     def _in_sight(self, line: int) -> bool:
         box = self.blockBoundingGeometry(self.document().findBlockByNumber(line - 1)).translated(self.contentOffset())
-        return 0 <= box.top() and box.bottom() <= self.viewport().height()
+        return box.top() >= 0 and box.bottom() <= self.viewport().height()
 
     def _scroll_gutter(self, area: QRect, by: int) -> None:
         if by:
@@ -127,11 +127,11 @@ class _Gutter(QWidget):
         super().__init__(text)
         self._text = text
 
-    def sizeHint(self) -> QSize:  # noqa: N802
+    def sizeHint(self) -> QSize:
         """As wide as its three columns."""
         return QSize(GUTTER, 0)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def paintEvent(self, event: QPaintEvent) -> None:
         """Hands over to the text, which knows where its lines are."""
         if self._text.theme:
             painter = QPainter(self)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtGui import QFont, QSyntaxHighlighter, QTextCharFormat, QTextDocument
 from pygments.lexers.c_like import CudaLexer
 from pygments.token import Token, _TokenType
+from PySide6.QtGui import QFont, QSyntaxHighlighter, QTextCharFormat, QTextDocument
 
 from views.theme import Theme
 
@@ -59,7 +59,7 @@ class CudaHighlighter(QSyntaxHighlighter):
             self._formats[token] = shape
         self.rehighlight()
 
-    def highlightBlock(self, text: str) -> None:  # noqa: N802
+    def highlightBlock(self, text: str) -> None:
         """Looks up the spans of one line."""
         number = self.currentBlock().blockNumber()
         for start, length, token in self._spans[number] if number < len(self._spans) else ():

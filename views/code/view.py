@@ -70,7 +70,9 @@ class CodeView(Panel):
             self._chip_layout.addWidget(label(text, "chip"))
         if check:
             chip = label(_check_chip(check), "chip" if check.status == "pass" else "wrong")
-            chip.setToolTip(f"{check.message}\nlargest error {check.max_error:.2g}, tolerance {check.tolerance:.2g}: {check.tolerance_because}")
+            chip.setToolTip(
+                f"{check.message}\nlargest error {check.max_error:.2g}, tolerance {check.tolerance:.2g}: {check.tolerance_because}"
+            )
             self._chip_layout.addWidget(chip)
         self._chip_layout.addStretch(1)
         self._chip_layout.addWidget(label(plural(kernel.cuda.count("\n"), "line"), "small-hint"))

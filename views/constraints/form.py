@@ -38,7 +38,13 @@ class EntryForm(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(12, 4, 8, 4)
         layout.setSpacing(6)
-        for widget, stretch in ((self.statements, 2), (self.dimension, 2), (self.field, 2), (self.value, 3), (self.add, 0)):
+        for widget, stretch in (
+            (self.statements, 2),
+            (self.dimension, 2),
+            (self.field, 2),
+            (self.value, 3),
+            (self.add, 0),
+        ):
             layout.addWidget(widget, stretch)
         self._show_hint(self.field.currentText())
 
@@ -53,7 +59,9 @@ class EntryForm(QWidget):
     def _add(self) -> None:
         value = self.value.text().strip()
         if value:
-            line = f"{self.statements.currentText()} @ {self.dimension.currentText()}: {self.field.currentText()} {value}"
+            line = (
+                f"{self.statements.currentText()} @ {self.dimension.currentText()}: {self.field.currentText()} {value}"
+            )
             self.entry_requested.emit(line)
             self.value.clear()
 

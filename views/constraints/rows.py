@@ -16,7 +16,13 @@ def rows_of(entries: Sequence[EntryDoc]) -> tuple[Row, ...]:
     for entry in sorted(entries, key=lambda entry: len(entry.statements) > 0):
         headings.setdefault(entry.statements, []).append(entry)
     return tuple(
-        Row("/".join(names) or "all", ", ".join(names) or "All statements", names, tuple(_row(entry) for entry in inside), 26)
+        Row(
+            "/".join(names) or "all",
+            ", ".join(names) or "All statements",
+            names,
+            tuple(_row(entry) for entry in inside),
+            26,
+        )
         for names, inside in headings.items()
     )
 
@@ -40,6 +46,10 @@ def key_of(entry: EntryDoc) -> str:
 
 def _row(entry: EntryDoc) -> Row:
     explained = entry.outcome not in ("honoured", "infeasible", "disabled") and entry.verdict
-    witness = (Row(f"{key_of(entry)}!", f"{entry.verdict} {entry.witness}", entry, (), 62),) if entry.outcome == "infeasible" else ()
+    witness = (
+        (Row(f"{key_of(entry)}!", f"{entry.verdict} {entry.witness}", entry, (), 62),)
+        if entry.outcome == "infeasible"
+        else ()
+    )
     title = f"{wish(entry)}, {entry.author}, {entry.outcome}"
     return Row(key_of(entry), title, entry, witness, 42 if explained else 24)

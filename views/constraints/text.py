@@ -104,7 +104,7 @@ class _AdviceHighlighter(QSyntaxHighlighter):
         self._reason.setForeground(theme.colour("text-3"))
         self.rehighlight()
 
-    def highlightBlock(self, text: str) -> None:  # noqa: N802
+    def highlightBlock(self, text: str) -> None:
         word = text.strip().partition(" ")[0]
         if word in ("advice", "either", "or"):
             self.setFormat(0, len(text), self._heading)

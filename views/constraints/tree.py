@@ -25,7 +25,7 @@ class ConstraintTree(RowView):
     def __init__(self) -> None:
         super().__init__("Constraint tree", _paint, 6)
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+    def mousePressEvent(self, event: QMouseEvent) -> None:
         """Switches an entry at its box, selects it elsewhere."""
         index = self.indexAt(event.position().toPoint())
         row = self.rows.row_at(index) if index.isValid() else None
@@ -34,7 +34,7 @@ class ConstraintTree(RowView):
             return
         super().mousePressEvent(event)
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+    def keyPressEvent(self, event: QKeyEvent) -> None:
         """Space switches the current entry."""
         index = self.currentIndex()
         row = self.rows.row_at(index) if index.isValid() else None
@@ -43,7 +43,7 @@ class ConstraintTree(RowView):
         else:
             super().keyPressEvent(event)
 
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Offers to switch the entry or to set the stages of its dimension."""
         index = self.indexAt(event.pos())
         row = self.rows.row_at(index) if index.isValid() else None
@@ -55,7 +55,9 @@ class ConstraintTree(RowView):
         menu.addAction("Disable" if entry.enabled else "Enable").triggered.connect(lambda: self._switch(row))
         stages = menu.addMenu(f"Stages of {entry.dimension or 'its dimension'}")
         for count in STAGES:
-            stages.addAction(str(count)).triggered.connect(lambda _=False, n=count: self.stages_requested.emit(entry, n))
+            stages.addAction(str(count)).triggered.connect(
+                lambda _=False, n=count: self.stages_requested.emit(entry, n)
+            )
         menu.popup(event.globalPos())
 
     def _switch(self, row: Row) -> None:
@@ -124,6 +126,8 @@ def _paint_box(painter: QPainter, box: QRectF, checked: bool, theme: Theme) -> N
     painter.setBrush(theme.colour("panel"))
     painter.drawRoundedRect(box, 2.5, 2.5)
     if checked:
-        painter.setPen(QPen(theme.colour("text-2"), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin))
+        painter.setPen(
+            QPen(theme.colour("text-2"), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin)
+        )
         x, y = box.center().x(), box.center().y()
         painter.drawPolyline([QPointF(x - 3.2, y + 0.2), QPointF(x - 0.9, y + 2.6), QPointF(x + 3.2, y - 2.4)])

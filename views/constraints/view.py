@@ -140,7 +140,9 @@ class StagesBar(QWidget):
             button.setText(str(count))
             button.setCheckable(True)
             button.setProperty("role", "segment")
-            button.setToolTip(f"{count} buffers: copies run {count - 1} steps ahead" if count > 1 else "Copy, then compute")
+            button.setToolTip(
+                f"{count} buffers: copies run {count - 1} steps ahead" if count > 1 else "Copy, then compute"
+            )
             button.clicked.connect(lambda _=False, n=count: self.stages_requested.emit(n))
             self._group.addButton(button)
             row.addWidget(button)

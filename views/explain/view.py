@@ -43,7 +43,9 @@ class ExplainView(Panel):
         if model.total:
             facts.append(("Time", duration(model.total.microseconds), f"{model.total.origin}, {model.total.note}"))
         seconds = sum(second for _, second in model.seconds)
-        facts.append(("Opened in", f"{seconds:.1f} s", ", ".join(f"{name} {second:.1f}" for name, second in model.seconds)))
+        facts.append(
+            ("Opened in", f"{seconds:.1f} s", ", ".join(f"{name} {second:.1f}" for name, second in model.seconds))
+        )
         layout.addLayout(_facts(facts))
         if model.unsupported:
             _section(layout, "Not compiled", [f"{name}: {reason}" for name, reason in model.unsupported])
@@ -94,11 +96,14 @@ def _facts(facts: list[tuple[str, str, str]]) -> QGridLayout:
     grid.setHorizontalSpacing(6)
     grid.setVerticalSpacing(3)
     grid.setColumnMinimumWidth(0, 76)
-    grid.setColumnStretch(2, 1)
+    grid.setColumnStretch(1, 1)
     for row, (name, value, note) in enumerate(facts):
         grid.addWidget(label(name, "hint"), row, 0)
-        grid.addWidget(label(value), row, 1)
-        grid.addWidget(label(note, "hint"), row, 2)
+        cell = QHBoxLayout()
+        cell.setSpacing(6)
+        cell.addWidget(label(value))
+        cell.addWidget(label(note, "hint"), 1)
+        grid.addLayout(cell, row, 1)
     return grid
 
 

@@ -11,7 +11,7 @@ from views.hierarchy import Box, boxes
 
 NODE = Size(264.0, 44.0)
 HEADER = 30.0
-MARGIN = 20.0
+MARGIN = 18.0
 ENTRY, EXIT = "entry", "exit"
 PORT = Size(0.0, 0.0)
 OPEN_AT_FIRST = 24
@@ -127,7 +127,9 @@ def _size(content: Drawing) -> Size:
     return Size(2 * max(-left, right) + 2 * MARGIN, bottom + HEADER + MARGIN)
 
 
-def _line(edge: Edge, route: Sequence[Point], tensors: tuple[EdgeDoc, ...], inner: dict[str, Drawing], plan: Level) -> Line:
+def _line(
+    edge: Edge, route: Sequence[Point], tensors: tuple[EdgeDoc, ...], inner: dict[str, Drawing], plan: Level
+) -> Line:
     """Edges from and to the border are prolonged to it; an edge that goes on inside an open box has no head."""
     source, target = edge
     points = list(route)

@@ -73,7 +73,7 @@ class BoxItem(QGraphicsItem):
         if not placed.opened:
             self.setCursor(Qt.CursorShape.PointingHandCursor)
 
-    def boundingRect(self) -> QRectF:  # noqa: N802
+    def boundingRect(self) -> QRectF:
         """The box with room for its outline and the shadows of its copies."""
         return QRectF(-2, -10, self.placed.width + 12, self.placed.height + 12)
 
@@ -84,12 +84,12 @@ class BoxItem(QGraphicsItem):
         path.addRect(QRectF(0, 0, self.placed.width, height))
         return path
 
-    def hoverEnterEvent(self, event: object) -> None:  # noqa: N802
+    def hoverEnterEvent(self, event: object) -> None:
         """Light highlight, no scrolling."""
         self._hovered = True
         self.update()
 
-    def hoverLeaveEvent(self, event: object) -> None:  # noqa: N802
+    def hoverLeaveEvent(self, event: object) -> None:
         """Ends the highlight."""
         self._hovered = False
         self.update()
@@ -129,7 +129,12 @@ class BoxItem(QGraphicsItem):
         _title(painter, row, placed.box.title, placed.box.count, theme, semibold(), row.width() * 0.5 - 12)
         painter.setFont(face(11))
         painter.setPen(theme.colour("text-2"))
-        draw_text(painter, row.adjusted(row.width() / 2 + 8, 0, 0, 0), f"{duration(self._look.time_of(placed))} each", right=True)
+        draw_text(
+            painter,
+            row.adjusted(row.width() / 2 + 8, 0, 0, 0),
+            f"{duration(self._look.time_of(placed))} each",
+            right=True,
+        )
 
     def _box_text(self, painter: QPainter, whole: bool) -> None:
         theme, placed, look = self._look.theme, self.placed, self._look
@@ -157,10 +162,18 @@ class BoxItem(QGraphicsItem):
         note = amount(group.bytes) if look.colour_by == "traffic" else group.bound
         width = text_width(painter, note)
         draw_text(painter, QRectF(track.left() - 8 - width, row.y(), width + 1, row.height()), note)
-        draw_text(painter, QRectF(row.x(), row.y(), track.left() - 22 - width - row.x(), row.height()), compact_shape(group.shape))
+        draw_text(
+            painter,
+            QRectF(row.x(), row.y(), track.left() - 22 - width - row.x(), row.height()),
+            compact_shape(group.shape),
+        )
         paint_track(painter, track, theme)
         part = group.bytes / look.heaviest if look.colour_by == "traffic" else time / look.dearest
-        colour = theme.author(BOUND_COLOURS.get(group.bound, "user")) if look.colour_by == "bound" else theme.cost_colour(part)
+        colour = (
+            theme.author(BOUND_COLOURS.get(group.bound, "user"))
+            if look.colour_by == "bound"
+            else theme.cost_colour(part)
+        )
         paint_bar(painter, track, part, colour, theme, group.time.origin if group.time else "predicted")
 
 
@@ -176,7 +189,7 @@ class EdgeItem(QGraphicsItem):
         self.setZValue(50)
         self.setToolTip(_edge_tip(line))
 
-    def boundingRect(self) -> QRectF:  # noqa: N802
+    def boundingRect(self) -> QRectF:
         """The path with room for the arrow head and the label."""
         return self._path.boundingRect().adjusted(-40, -12, 40, 12)
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-ROW_GAP = 26.0
+ROW_GAP = 22.0
 COLUMN_GAP = 20.0
 LANE_OFFSET = 18.0
 LANE_GAP = 10.0
@@ -76,12 +76,16 @@ def _rows(sizes: Mapping[str, Size], edges: Sequence[Edge]) -> list[list[str]]:
     return rows
 
 
-def _order(row: list[str], neighbours: Mapping[str, list[str]], rows: list[list[str]], layer: Mapping[str, int]) -> None:
+def _order(
+    row: list[str], neighbours: Mapping[str, list[str]], rows: list[list[str]], layer: Mapping[str, int]
+) -> None:
     if len(row) < 2:
         return
 
     def centre(key: str) -> float:
-        near = [rows[layer[other]].index(other) / max(len(rows[layer[other]]) - 1, 1) for other in neighbours.get(key, ())]
+        near = [
+            rows[layer[other]].index(other) / max(len(rows[layer[other]]) - 1, 1) for other in neighbours.get(key, ())
+        ]
         return sum(near) / len(near) if near else 0.5
 
     row.sort(key=centre)
@@ -176,7 +180,9 @@ class _Router:
     def _is_free(self, x: float, first: int, last: int) -> bool:
         """Whether a vertical line at x passes the rows first..last-1 without touching a box."""
         return all(
-            abs(self._places[key][0] - x) > self._sizes[key].width / 2 + 6 for row in self._rows[first:last] for key in row
+            abs(self._places[key][0] - x) > self._sizes[key].width / 2 + 6
+            for row in self._rows[first:last]
+            for key in row
         )
 
     def _is_outermost(self, key: str, side: int, row: int) -> bool:

@@ -33,7 +33,7 @@ class Minimap(QWidget):
         self._sight = sight
         self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def paintEvent(self, event: QPaintEvent) -> None:
         """Rectangles only."""
         theme = self._scene.look.theme
         painter = QPainter(self)
@@ -53,12 +53,12 @@ class Minimap(QWidget):
         sight = QRectF(self._sight.topLeft() * scale + origin, self._sight.size() * scale)
         painter.drawRect(sight.intersected(QRectF(self.rect()).adjusted(3, 3, -3, -3)))
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+    def mousePressEvent(self, event: QMouseEvent) -> None:
         """Goes where the click points."""
         scale, origin = self._frame()
         self.moved.emit((event.position() - origin) / scale)
 
-    mouseMoveEvent = mousePressEvent  # noqa: N815
+    mouseMoveEvent = mousePressEvent
 
     def _frame(self) -> tuple[float, QPointF]:
         left, top, right, bottom = self._scene.drawing.extent
@@ -78,7 +78,7 @@ class Legend(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAccessibleName("Legend of the cost colours")
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def paintEvent(self, event: QPaintEvent) -> None:
         """A scale, or one swatch for each category."""
         theme, look = self._look.theme, self._look
         painter = QPainter(self)

@@ -15,7 +15,7 @@ from views.theme import Theme
 
 PIECE = 120
 """Items added between two turns of the event loop."""
-BORDER = 40.0
+BORDER = 16.0
 
 
 class GraphScene(QGraphicsScene):

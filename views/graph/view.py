@@ -68,7 +68,7 @@ class GraphView(Panel):
         self.scene.update()
 
     def set_colour_by(self, what: str) -> None:
-        """"time", "traffic" or "bound"."""
+        """ "time", "traffic" or "bound"."""
         self.scene.look.colour_by = what
         self.scene.update()
         self.canvas.legend.update()
@@ -146,23 +146,28 @@ class Canvas(QGraphicsView):
             self.scale(factor, factor)
             self._show_sight()
 
-    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
+    def wheelEvent(self, event: QWheelEvent) -> None:
         """Zooms about the pointer."""
         self.zoom(1.0015 ** event.angleDelta().y())
 
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """Selects the box under a click that did not drag."""
         super().mouseReleaseEvent(event)
         item = self._box_at(event.position())
-        if item and event.button() == Qt.MouseButton.LeftButton and not item.placed.box.children and self._is_click(event):
+        if (
+            item
+            and event.button() == Qt.MouseButton.LeftButton
+            and not item.placed.box.children
+            and self._is_click(event)
+        ):
             self.group_selected.emit(item.placed.box.nodes[0].group)
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+    def mousePressEvent(self, event: QMouseEvent) -> None:
         """Remembers where a click began."""
         self._pressed = event.position()
         super().mousePressEvent(event)
 
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         """Opens or closes a layer."""
         item = self._box_at(event.position())
         if item and item.placed.box.children:
@@ -180,7 +185,7 @@ class Canvas(QGraphicsView):
             self.verticalScrollBar().setValue(self.verticalScrollBar().value() + top.y() - int(anchor.y()))
         self._show_sight()
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+    def keyPressEvent(self, event: QKeyEvent) -> None:
         """0 fits all, 1 is 100 %, F finds the selection, E opens or closes its layer, + and - zoom."""
         actions = {
             Qt.Key.Key_0: self.fit_all,
@@ -206,7 +211,7 @@ class Canvas(QGraphicsView):
             self.centerOn(box)
             self._show_sight()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         """Keeps the overlays in their corners."""
         super().resizeEvent(event)
         size = self.viewport().size()
@@ -242,4 +247,3 @@ class Canvas(QGraphicsView):
 
     def _show_sight(self) -> None:
         self.minimap.show_sight(self._sight())
-

@@ -15,9 +15,9 @@ from views.rows import Row, RowState, RowView, draw_text, text_width
 from views.shapes import paint_bar
 from views.theme import Theme, face, semibold
 
-SHARE = 58
-TIME = 60
-BAR = 30
+SHARE = 52
+TIME = 58
+BAR = 28
 WIDEST = 0.25
 """Share of the whole model that fills the bar."""
 
@@ -37,6 +37,7 @@ class OutlineView(Panel):
         self.filter.setPlaceholderText("Filter: name, type:MatMul, time>5%")
         self.filter.setAccessibleName("Filter the outline")
         self.filter.setClearButtonEnabled(True)
+        self.filter.setFixedHeight(28)
         self.filter.textChanged.connect(self._show)
         self._filter_icon = self.filter.addAction(icon("filter", "#808080"), QLineEdit.ActionPosition.LeadingPosition)
         search, layout = bar("body", 44)
@@ -111,4 +112,3 @@ def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
         painter.setFont(face())
         painter.setPen(theme.colour("text-3"))
         draw_text(painter, QRectF(state.left + name_width, box.y(), 60, box.height()), suffix)
-

@@ -32,7 +32,9 @@ class ProblemsView(Panel):
 
     def show_problems(self, problems: Sequence[Problem]) -> None:
         """Replaces the list."""
-        rows = (Row(str(number), f"{each.subject}: {each.reason}", each, (), 26) for number, each in enumerate(problems))
+        rows = (
+            Row(str(number), f"{each.subject}: {each.reason}", each, (), 26) for number, each in enumerate(problems)
+        )
         self.list.show_rows(rows)
         self.subtitle.setText(str(len(problems)) if problems else "")
         if problems:
@@ -49,7 +51,9 @@ class ProblemsView(Panel):
 def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
     problem, box = row.value, state.box
     assert isinstance(problem, Problem)
-    paint_verdict(painter, QPointF(20, box.center().y()), "infeasible" if problem.severity == "error" else "relaxed", theme, 4.5)
+    paint_verdict(
+        painter, QPointF(20, box.center().y()), "infeasible" if problem.severity == "error" else "relaxed", theme, 4.5
+    )
     left = 36.0
     for text, token, font in (
         (problem.subject, "text", semibold()), (problem.reason, "text", face()), (problem.hint, "text-3", face()),

@@ -85,7 +85,7 @@ def _row(node: ScheduleDoc, key: str) -> Row:
     """A row of the tree; a band's only statement is told in the band's own row."""
     only = node.children[0] if len(node.children) == 1 else None
     if node.kind == "band" and only and only.kind == "statement":
-        return Row(key, f"{node.text}  {only.text}", node, (), ROW)
+        return Row(key, f"{node.dimension}  {only.text}", node, (), ROW)
     children = tuple(_row(child, f"{key}.{index}") for index, child in enumerate(node.children))
     return Row(key, node.text, node, children, ROW)
 
@@ -145,4 +145,3 @@ def _paint_placement(painter: QPainter, row: Row, state: RowState, theme: Theme)
     after = 64 + text_width(painter, place)
     painter.setPen(theme.colour("text-3"))
     draw_text(painter, QRectF(after, box.y(), box.right() - 12 - after, box.height()), f" —{reason}" if reason else "")
-

@@ -38,7 +38,7 @@ class SamplePlot(QWidget):
         self.setAccessibleDescription(f"{len(samples)} samples of {title}")
         self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def paintEvent(self, event: QPaintEvent) -> None:
         """Grid, band, median, dots."""
         if self.theme is None or not self._samples:
             return
@@ -53,7 +53,9 @@ class SamplePlot(QWidget):
         def height(value: float) -> float:
             return area.bottom() - (value - low) / (high - low) * area.height()
 
-        painter.fillRect(QRectF(area.x(), height(p80), area.width(), height(p20) - height(p80)), self.theme.colour("raised"))
+        painter.fillRect(
+            QRectF(area.x(), height(p80), area.width(), height(p20) - height(p80)), self.theme.colour("raised")
+        )
         painter.setPen(QPen(self.theme.colour("accent"), 1.4))
         painter.drawLine(QPointF(area.left(), height(median)), QPointF(area.right(), height(median)))
         self._dots(painter, [QPointF(self._x(area, index), height(value)) for index, value in enumerate(self._samples)])
@@ -84,8 +86,14 @@ class SamplePlot(QWidget):
             painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
             painter.setPen(self.theme.colour("text-3"))
             box = QRectF(0, y - 8, LEFT - 8, 16)
-            painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, figure(low + (high - low) * index / LINES))
-        painter.drawText(QRectF(area.left(), area.bottom() + 5, area.width(), 16), Qt.AlignmentFlag.AlignRight, "sample")
+            painter.drawText(
+                box,
+                Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter,
+                figure(low + (high - low) * index / LINES),
+            )
+        painter.drawText(
+            QRectF(area.left(), area.bottom() + 5, area.width(), 16), Qt.AlignmentFlag.AlignRight, "sample"
+        )
 
     def _headline(self, painter: QPainter, median: float, p20: float, p80: float) -> None:
         assert self.theme is not None

@@ -58,7 +58,12 @@ def paint_kernel(painter: QPainter, row: Row, state: RowState, theme: Theme) -> 
         if cell is None or isinstance(cell, Time):
             _paint_time(painter, slot, cell, theme)
         else:
-            draw_text(painter, slot, cell if isinstance(cell, str) else percent(cell) if head == "Share" else duration(cell), right=True)
+            draw_text(
+                painter,
+                slot,
+                cell if isinstance(cell, str) else percent(cell) if head == "Share" else duration(cell),
+                right=True,
+            )
         right -= width
     painter.setFont(semibold() if state.marked else face())
     painter.setPen(theme.colour("text"))

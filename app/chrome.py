@@ -1,0 +1,200 @@
+"""The window's frame: device chip, perspective switch, search box, status bar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from PySide6.QtCore import QStringListModel, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QCompleter,
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QMenuBar,
+    QStatusBar,
+    QToolButton,
+    QWidget,
+)
+
+from views.format import plural
+from views.icons import icon
+from views.panel import label
+from views.theme import Theme
+
+
+class MenuBar(QMenuBar):
+    """Menus left, the document's name in the middle, the device right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedHeight(28)
+        self.document = label("Loomscope", "second")
+        self.document.setParent(self)
+        self.device = label("", "device")
+        self.device.setAccessibleName("Device")
+        self.device.setFixedHeight(28)
+        self.show_device(None)
+
+    def show_document(self, name: str) -> None:
+        """The name of what is open."""
+        self.document.setText(f"{name} — Loomscope" if name else "Loomscope")
+        self._centre()
+
+    def show_device(self, gpu: str | None) -> None:
+        """A filled dot and the GPU's name, or a hollow one; None while it is not known yet."""
+        self.device.setText("…" if gpu is None else f"●  {gpu}" if gpu else "○  no GPU")
+        self.device.setToolTip(
+            f"Kernels are measured on {gpu}" if gpu else "Kernels are compiled, checked and predicted, not measured"
+        )
+        self.device.adjustSize()
+        self.setCornerWidget(self.device, Qt.Corner.TopRightCorner)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Keeps the document's name in the middle."""
+        super().resizeEvent(event)
+        self._centre()
+
+    def _centre(self) -> None:
+        self.document.adjustSize()
+        self.document.move((self.width() - self.document.width()) // 2, (self.height() - self.document.height()) // 2)
+
+
+class Segments(QFrame):
+    """A row of exclusive choices."""
+
+    chosen = Signal(str)
+
+    def __init__(self, names: Sequence[str], name: str) -> None:
+        super().__init__()
+        self.setProperty("role", "segments")
+        self.setFixedHeight(28)
+        self.setAccessibleName(name)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(1, 0, 1, 0)
+        layout.setSpacing(0)
+        self._group = QButtonGroup(self)
+        self.buttons: dict[str, QToolButton] = {}
+        for each in names:
+            button = self.buttons[each] = QToolButton()
+            button.setText(each)
+            button.setCheckable(True)
+            button.setProperty("role", "segment")
+            button.clicked.connect(lambda _=False, choice=each: self.chosen.emit(choice))
+            self._group.addButton(button)
+            layout.addWidget(button)
+
+    def choose(self, name: str) -> None:
+        """Shows a choice without announcing it."""
+        self.buttons[name].setChecked(True)
+
+
+class SearchBox(QLineEdit):
+    """Goes to a group or a statement by name."""
+
+    chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setPlaceholderText("Go to group or statement")
+        self.setAccessibleName("Go to")
+        self.setToolTip("Go to a group of the model or a statement of the selected group (Ctrl+P)")
+        self.setFixedHeight(28)
+        self.setMinimumWidth(140)
+        self.setMaximumWidth(300)
+        self._icon = self.addAction(icon("search", "#808080"), QLineEdit.ActionPosition.LeadingPosition)
+        self._names: dict[str, str] = {}
+        self._list = QStringListModel(self)
+        completer = QCompleter(self._list, self)
+        completer.setFilterMode(Qt.MatchFlag.MatchContains)
+        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        completer.popup().setProperty("role", "popup")
+        completer.activated.connect(self._choose)
+        self.setCompleter(completer)
+        self.returnPressed.connect(self._choose_first)
+
+    def show_names(self, names: Mapping[str, str]) -> None:
+        """What can be gone to: the shown name -> what `chosen` will carry."""
+        self._names = dict(names)
+        self._list.setStringList(list(self._names))
+
+    def matches(self, text: str) -> list[str]:
+        """What the names that contain `text` stand for."""
+        wanted = text.strip().lower()
+        return [value for name, value in self._names.items() if wanted and wanted in name.lower()]
+
+    def set_theme(self, theme: Theme) -> None:
+        """Tints the icon."""
+        self._icon.setIcon(icon("search", theme.colours["text-3"]))
+
+    def _choose(self, name: str) -> None:
+        if name in self._names:
+            self.chosen.emit(self._names[name])
+
+    def _choose_first(self) -> None:
+        found = self.matches(self.text())
+        if found:
+            self.chosen.emit(found[0])
+
+
+class StatusBar(QStatusBar):
+    """Counts of problems and jobs, what is selected, how long things took."""
+
+    problems_requested = Signal()
+    jobs_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedHeight(28)
+        self.setSizeGripEnabled(False)
+        self.problems = self._button("Problems 0", "Show or hide problems", self.problems_requested)
+        self.jobs = self._button("Jobs 0", "Show or hide jobs", self.jobs_requested)
+        self.selection = label("", "second")
+        self.opened = label("", "small-hint")
+        self.addWidget(self.problems)
+        self.addWidget(self.jobs)
+        self.addWidget(_gap(), 0)
+        self.addWidget(self.selection, 1)
+        self.addPermanentWidget(self.opened)
+        self.addPermanentWidget(_gap())
+
+    def show_problems(self, count: int) -> None:
+        """A red count where there is any."""
+        self.problems.setText(f"Problems {count}")
+        self.problems.setProperty("wrong", "true" if count else "false")
+        self.problems.style().polish(self.problems)
+
+    def show_jobs(self, count: int) -> None:
+        """How many requests the worker has not answered."""
+        self.jobs.setText(f"Jobs {count}")
+
+    def show_selection(self, title: str, statements: Sequence[str], instances: int) -> None:
+        """What is selected, in words."""
+        if not title:
+            self.selection.setText("Nothing selected")
+            return
+        what = f"Selected {title}"
+        if statements:
+            what += f", {', '.join(statements[:4])}{' …' if len(statements) > 4 else ''}"
+        self.selection.setText(f"{what} — {plural(instances, 'instance')}")
+
+    def set_theme(self, theme: Theme) -> None:
+        """Tints the icons."""
+        for button, name in ((self.problems, "problems"), (self.jobs, "jobs")):
+            button.setIcon(icon(name, theme.colours["text-2"]))
+
+    def _button(self, text: str, tip: str, pressed: Signal) -> QToolButton:
+        made = QToolButton()
+        made.setText(text)
+        made.setToolTip(tip)
+        made.setProperty("role", "status")
+        made.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        made.clicked.connect(pressed)
+        return made
+
+
+def _gap() -> QWidget:
+    made = QWidget()
+    made.setFixedWidth(12)
+    return made

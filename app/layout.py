@@ -1,0 +1,68 @@
+"""Where the panels stand in each perspective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDockWidget, QMainWindow
+
+from views.panel import Panel
+
+PERSPECTIVES = {
+    "Explore": ((("outline", 0.57), ("explain", 0.43)), (("graph", 1.0),), (("schedule", 0.54), ("timing", 0.46))),
+    "Schedule": ((("code", 1.0),), (("schedule", 0.62), ("timing", 0.38)), (("constraints", 1.0),)),
+}
+"""Perspective -> columns from left to right, each from top to bottom with its share of the height."""
+
+WIDTHS = {"Explore": (0.258, 0.377, 0.365), "Schedule": (0.335, 0.335, 0.33)}
+BOTTOM = ("problems", "jobs")
+BOTTOM_HEIGHT = 132
+
+
+class Dock(QDockWidget):
+    """A panel in a dock; the panel's header is the dock's title bar."""
+
+    def __init__(self, panel: Panel) -> None:
+        super().__init__(panel.title.text())
+        self.setObjectName(f"dock-{panel.objectName()}")
+        self.setTitleBarWidget(panel.header)
+        self.setWidget(panel)
+        self.setFeatures(
+            QDockWidget.DockWidgetFeature.DockWidgetMovable
+            | QDockWidget.DockWidgetFeature.DockWidgetFloatable
+            | QDockWidget.DockWidgetFeature.DockWidgetClosable
+        )
+
+
+def arrange(window: QMainWindow, docks: Mapping[str, Dock], perspective: str) -> None:
+    """Puts the docks of a perspective in their places and hides the others."""
+    for dock in docks.values():
+        window.removeDockWidget(dock)
+    columns = PERSPECTIVES[perspective]
+    heads = [docks[column[0][0]] for column in columns]
+    window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, heads[0])
+    for left, right in zip(heads, heads[1:], strict=False):
+        window.splitDockWidget(left, right, Qt.Orientation.Horizontal)
+    for column in columns:
+        for (upper, _), (lower, _) in zip(column, column[1:], strict=False):
+            window.splitDockWidget(docks[upper], docks[lower], Qt.Orientation.Vertical)
+        for name, _ in column:
+            docks[name].show()
+    window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, docks[BOTTOM[0]])
+    window.splitDockWidget(docks[BOTTOM[0]], docks[BOTTOM[1]], Qt.Orientation.Horizontal)
+    for name in BOTTOM:
+        docks[name].hide()
+    proportion(window, docks, perspective)
+
+
+def proportion(window: QMainWindow, docks: Mapping[str, Dock], perspective: str) -> None:
+    """Gives every dock its share of the window."""
+    columns = PERSPECTIVES[perspective]
+    heads = [docks[column[0][0]] for column in columns]
+    widths = [round(window.width() * part) for part in WIDTHS[perspective]]
+    window.resizeDocks(heads, widths, Qt.Orientation.Horizontal)
+    for column in columns:
+        inside = [docks[name] for name, _ in column]
+        heights = [round(window.height() * part) for _, part in column]
+        window.resizeDocks(inside, heights, Qt.Orientation.Vertical)

@@ -1,0 +1,63 @@
+"""Starts the window."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+from PySide6.QtCore import QCoreApplication, QTimer
+from PySide6.QtWidgets import QApplication
+
+from app.client import COMMAND, Client
+from app.window import Window
+from app.workspace import Workspace
+from views.theme import face, load_faces
+
+SIGNAL_POLL_MS = 200
+
+
+def application() -> QApplication:
+    """The one application object, with the program's name and faces."""
+    existing = QApplication.instance()
+    if isinstance(existing, QApplication):
+        made = existing
+    else:
+        made = QApplication(sys.argv[:1])
+        made.setApplicationName("Loomscope")
+        made.setOrganizationName("Loomscope")
+        made.setDesktopFileName("loomscope")
+    made.setStyle("Fusion")
+    load_faces()
+    made.setFont(face())
+    return made
+
+
+def make_window(
+    target: str = "h200",
+    dimensions: Mapping[str, int] | None = None,
+    theme: str | None = None,
+    command: Sequence[str] = COMMAND,
+) -> Window:
+    """A window with its own worker; nothing is open yet."""
+    workspace = Workspace(Client(command), target, dimensions)
+    return Window(workspace, theme)
+
+
+def run(path: str | None, target: str = "h200", dimensions: Mapping[str, int] | None = None) -> int:
+    """Opens the window, with a file if there is one, and returns the program's exit code."""
+    program = application()
+    window = make_window(target, dimensions)
+    window.restore_layout()
+    window.show()
+    window.workspace.start()
+    if path:
+        window.open_file(path)
+    signal.signal(signal.SIGINT, lambda *_: QCoreApplication.quit())
+    # Python sees a signal only between two of its own instructions, so the event loop has to run some now and then.
+    poll = QTimer()
+    poll.timeout.connect(lambda: None)
+    poll.start(SIGNAL_POLL_MS)
+    code = program.exec()
+    window.workspace.client.close()
+    return code

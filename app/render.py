@@ -1,0 +1,105 @@
+"""The window as a picture, without a display: the same panels, the same worker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.client import COMMAND
+from app.main import application, make_window
+from app.window import Window
+from engine.documents import ModelDoc
+from engine.errors import BadInput, EngineError, OverBudget
+
+QUIET_MS = 120
+LIMIT_MS = 300_000
+
+
+def render(
+    path: str,
+    output: Path | str,
+    size: tuple[int, int] = (1440, 900),
+    theme: str = "dark",
+    panel: str | None = None,
+    group: str | None = None,
+    target: str = "h200",
+    dimensions: Mapping[str, int] | None = None,
+    perspective: str = "Explore",
+    command: Sequence[str] = COMMAND,
+) -> None:
+    """Draws the window with `path` open and a group selected (the dearest one by default) and writes a PNG.
+
+    `panel`: only this panel ("graph", "code", ...).  BadInput for a file, group or panel that there is not.
+    """
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    application()
+    window = make_window(target, dimensions, theme, command)
+    try:
+        window.resize(*size)
+        window.show()
+        window.set_perspective("Schedule" if panel in ("code", "constraints") else perspective)
+        window.workspace.start()
+        window.open_file(path)
+        _wait_idle(window)
+        model = window.workspace.model
+        if model is None:
+            raise _failure(window, path)
+        window.workspace.bus.select_group(_known(model, group) if group else dearest_group(model))
+        _wait_idle(window)
+        _grab(_widget(window, panel), output)
+    finally:
+        window.close()
+        window.deleteLater()
+
+
+def dearest_group(model: ModelDoc) -> str:
+    """The group that takes most of the model's predicted time."""
+    return max(model.groups, key=lambda each: each.share).name if model.groups else ""
+
+
+def _known(model: ModelDoc, group: str) -> str:
+    if all(each.name != group for each in model.groups):
+        raise BadInput("window", f"group {group}", "the model has no such group", "`loomscope fuse FILE` lists them")
+    return group
+
+
+def _widget(window: Window, panel: str | None) -> QWidget:
+    if panel is None:
+        return window
+    if panel not in window.docks:
+        raise BadInput("window", f"panel {panel}", "there is no such panel", f"one of {', '.join(window.docks)}")
+    window.docks[panel].show()
+    return window.docks[panel]
+
+
+def _failure(window: Window, path: str) -> EngineError:
+    for _, problem in window.workspace.problems:
+        return BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
+    return BadInput("window", path, "it could not be opened")
+
+
+def _grab(widget: QWidget, output: Path | str) -> None:
+    QApplication.processEvents()
+    if not widget.grab().save(str(output), "PNG"):
+        raise BadInput("window", str(output), "the picture cannot be written there")
+
+
+def _wait_idle(window: Window) -> None:
+    """Runs the event loop until the worker has answered everything and the graph stands."""
+    if not wait(lambda: window.workspace.client.is_idle and not window.panels.graph.scene.is_building):
+        raise OverBudget("window", "the worker", f"it did not finish within {LIMIT_MS // 1000} s")
+
+
+def wait(done: Callable[[], bool], limit: int = LIMIT_MS) -> bool:
+    """Runs the event loop until `done` has held for a moment, or `limit` milliseconds have passed."""
+    loop = QEventLoop()
+    quiet = QTimer()
+    quiet.setInterval(QUIET_MS)
+    quiet.timeout.connect(lambda: loop.exit(0) if done() else None)
+    quiet.start()
+    QTimer.singleShot(limit, lambda: loop.exit(1))
+    return loop.exec() == 0

@@ -1,0 +1,44 @@
+"""What is selected: one typed, immutable value that every panel follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject, Signal
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A group, and statements within it; empty fields mean that nothing narrower is selected."""
+
+    group: str = ""
+    statements: tuple[str, ...] = ()
+
+
+class SelectionBus(QObject):
+    """Holds the selection; equal selections are not sent again, so panels cannot answer each other for ever."""
+
+    changed = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selection = Selection()
+
+    @property
+    def selection(self) -> Selection:
+        """What is selected now."""
+        return self._selection
+
+    def select(self, selection: Selection) -> None:
+        """Selects and tells everyone."""
+        if selection != self._selection:
+            self._selection = selection
+            self.changed.emit(selection)
+
+    def select_group(self, group: str) -> None:
+        """Selects a group; its statements are no longer narrowed down."""
+        self.select(Selection(group))
+
+    def select_statements(self, statements: tuple[str, ...]) -> None:
+        """Narrows the selection down to statements of the selected group."""
+        self.select(Selection(self._selection.group, tuple(statements)))

@@ -1,0 +1,43 @@
+"""How long the window ever stood still: the longest gap between ticks of its event loop."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from PySide6.QtCore import QObject, Qt, QTimer
+
+TICK_MS = 5
+
+
+class Watchdog(QObject):
+    """Ticks as often as the event loop lets it and remembers the longest gap."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._timer = QTimer(self)
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.setInterval(TICK_MS)
+        self._timer.timeout.connect(self._tick)
+        self._last = perf_counter()
+        self._longest = 0.0
+
+    @property
+    def longest_ms(self) -> float:
+        """Milliseconds of the longest gap since `start`."""
+        return self._longest * 1000
+
+    def start(self) -> None:
+        """Begins to watch, or begins again."""
+        self._last = perf_counter()
+        self._longest = 0.0
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Ends the watch; the longest gap stays readable."""
+        self._tick()
+        self._timer.stop()
+
+    def _tick(self) -> None:
+        now = perf_counter()
+        self._longest = max(self._longest, now - self._last)
+        self._last = now

@@ -1,0 +1,342 @@
+"""The main window: panels in docks, actions, menus, tool bar, status bar, settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QSettings, QSize, Qt
+from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QMainWindow, QMenu, QMessageBox, QToolBar, QToolButton, QWidget
+
+from app.actions import ACTIONS, MENUS, make_actions
+from app.chrome import MenuBar, SearchBox, Segments, StatusBar
+from app.layout import PERSPECTIVES, Dock, arrange, proportion
+from app.selection import Selection
+from app.wiring import Panels, Wiring, make_panels
+from app.workspace import EXAMPLE, Workspace
+from views.icons import icon
+from views.style import style_sheet
+from views.theme import THEMES, load_theme, palette
+
+COLOURS = {"Predicted time": "time", "Traffic": "traffic", "Bound": "bound"}
+"""What the tool bar offers -> what the graph calls it."""
+
+RECENT = 8
+LAYOUT_VERSION = 1
+STATEMENT = "statement:"
+"""Marks search targets that are statements of the selected group."""
+
+
+class Window(QMainWindow):
+    """Everything seen; the workspace holds everything known."""
+
+    def __init__(self, workspace: Workspace, theme: str | None = None) -> None:
+        super().__init__()
+        self.workspace = workspace
+        self.settings = QSettings()
+        self.theme = load_theme(theme or str(self.settings.value("theme", "dark")))
+        self.panels: Panels = make_panels(self.theme)
+        self.wiring = Wiring(self.panels, workspace)
+        self.actions_by_name = make_actions(self)
+        self.perspective = "Explore"
+        self._layouts: dict[str, object] = {}
+        self._make_frame()
+        self._connect_actions()
+        self._connect_workspace()
+        self.setAcceptDrops(True)
+        self.setDockNestingEnabled(True)
+        self.setMinimumSize(QSize(1024, 640))
+        self.resize(1440, 900)
+        self.docks = {name: Dock(panel) for name, panel in self.panels.named().items()}
+        arrange(self, self.docks, self.perspective)
+        self._fill_panels_menu()
+        self.set_theme(self.theme.name)
+        self._show_counts()
+        self._show_selection(Selection())
+
+    def action(self, name: str) -> QAction:
+        """One of the registered actions."""
+        return self.actions_by_name[name]
+
+    def open_file(self, path: str) -> None:
+        """Opens a file in the worker."""
+        self.workspace.open(path)
+
+    def set_theme(self, name: str) -> None:
+        """"dark" or "light"; every panel repaints."""
+        self.theme = load_theme(name)
+        self.settings.setValue("theme", name)
+        self.action(name).setChecked(True)
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.setPalette(palette(self.theme))
+        application.setStyleSheet(style_sheet(self.theme))
+        for panel in self.panels.named().values():
+            panel.set_theme(self.theme)
+        self.search.set_theme(self.theme)
+        self.status.set_theme(self.theme)
+        for info in ACTIONS:
+            if info.icon:
+                self.action(info.name).setIcon(icon(info.icon, self.theme.colours["text-2"], self.theme.colours["edge"]))
+        self._show_draft(self.panels.constraints.text.is_draft)
+
+    def set_perspective(self, name: str) -> None:
+        """Arranges the panels for a kind of work; an arrangement that the user changed comes back."""
+        if name != self.perspective:
+            self._layouts[self.perspective] = self.saveState(LAYOUT_VERSION)
+            self.perspective = name
+            state = self._layouts.get(name)
+            if state is None or not self.restoreState(state, LAYOUT_VERSION):  # type: ignore[arg-type]
+                arrange(self, self.docks, name)
+        self.perspectives.choose(name)
+        self.action(name.lower()).setChecked(True)
+
+    def reset_layout(self) -> None:
+        """Puts every panel back in its place."""
+        self._layouts.clear()
+        for dock in self.docks.values():
+            dock.setFloating(False)
+        arrange(self, self.docks, self.perspective)
+
+    def restore_layout(self) -> None:
+        """Takes size and arrangement over from the last time."""
+        geometry, state = self.settings.value("geometry"), self.settings.value("layout")
+        perspective = str(self.settings.value("perspective", self.perspective))
+        if perspective in PERSPECTIVES:
+            self.set_perspective(perspective)
+        if geometry is not None:
+            self.restoreGeometry(geometry)
+        if state is not None:
+            self.restoreState(state, LAYOUT_VERSION)
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+        """Remembers the layout and ends the worker."""
+        self.settings.setValue("geometry", self.saveGeometry())
+        self.settings.setValue("layout", self.saveState(LAYOUT_VERSION))
+        self.settings.setValue("perspective", self.perspective)
+        self.workspace.undo.blockSignals(True)
+        self.workspace.undo.clear()
+        self.workspace.client.close()
+        super().closeEvent(event)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+        """Takes files."""
+        if event.mimeData().hasUrls():
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+        """Opens the first dropped file."""
+        paths = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
+        if paths:
+            self.open_file(paths[0])
+
+    def _make_frame(self) -> None:
+        self.menu = MenuBar()
+        self.setMenuBar(self.menu)
+        self._submenus: dict[str, QMenu] = {}
+        for title, names in MENUS:
+            self._fill_menu(self.menu.addMenu(title), names)
+        self._show_recent()
+        self.perspectives = Segments(tuple(PERSPECTIVES), "Perspective")
+        self.perspectives.choose(self.perspective)
+        self.perspectives.chosen.connect(self.set_perspective)
+        self.colour_by = QComboBox()
+        self.colour_by.addItems([f"Colour  {name}" for name in COLOURS])
+        self.colour_by.setAccessibleName("Colour the graph by")
+        self.colour_by.setToolTip("What the bars of the graph show")
+        self.colour_by.currentIndexChanged.connect(lambda index: self.panels.graph.set_colour_by(list(COLOURS.values())[index]))
+        self.search = SearchBox()
+        self.search.chosen.connect(self._go_to)
+        self.search.textEdited.connect(self._show_found)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
+        self.addToolBar(self._make_tool_bar())
+        self.status = StatusBar()
+        self.setStatusBar(self.status)
+
+    def _fill_menu(self, menu: QMenu, names: tuple[str, ...]) -> None:
+        for name in names:
+            if name == "recent":
+                self._submenus[name] = menu.addMenu("Open &Recent")
+            elif name == "panels":
+                self._submenus[name] = menu.addMenu("&Panels")
+            elif name:
+                menu.addAction(self.action(name))
+            else:
+                menu.addSeparator()
+
+    def _make_tool_bar(self) -> QToolBar:
+        bar = QToolBar("Main tool bar")
+        bar.setObjectName("main-tool-bar")
+        bar.setMovable(False)
+        bar.setFixedHeight(40)
+        bar.setIconSize(QSize(16, 16))
+        self.tool_buttons: dict[str, QToolButton] = {}
+        for name in ("open", "", "undo", "redo", ""):
+            bar.addWidget(self._tool_button(name, "icon")) if name else bar.addSeparator()
+        bar.addWidget(self.perspectives)
+        bar.addSeparator()
+        bar.addWidget(self.colour_by)
+        bar.addWidget(_spring())
+        bar.addWidget(self.search)
+        bar.addWidget(_spring())
+        for name in ("apply", "check", "time"):
+            bar.addWidget(self._tool_button(name, "text"))
+        return bar
+
+    def _tool_button(self, name: str, role: str) -> QToolButton:
+        button = self.tool_buttons[name] = QToolButton()
+        button.setDefaultAction(self.action(name))
+        button.setProperty("role", role)
+        button.setAccessibleName(self.action(name).text().replace("&", ""))
+        style = Qt.ToolButtonStyle.ToolButtonTextBesideIcon if role == "text" else Qt.ToolButtonStyle.ToolButtonIconOnly
+        button.setToolButtonStyle(style)
+        return button
+
+    def _connect_actions(self) -> None:
+        undo = self.workspace.undo
+        reactions = {
+            "open": self._ask_file,
+            "example": lambda: self.open_file(EXAMPLE),
+            "quit": self.close,
+            "undo": undo.undo,
+            "redo": undo.redo,
+            "apply": self.panels.constraints.text.request_apply,
+            "check": lambda: self.workspace.run_check(self.wiring.group),
+            "time": lambda: self.workspace.run_measure(self.wiring.group),
+            "cancel": self.workspace.client.cancel,
+            "find": self._focus_search,
+            "explore": lambda: self.set_perspective("Explore"),
+            "schedule": lambda: self.set_perspective("Schedule"),
+            "reset": self.reset_layout,
+            "zoom-in": lambda: self.panels.graph.canvas.zoom(1.2),
+            "zoom-out": lambda: self.panels.graph.canvas.zoom(1 / 1.2),
+            "fit": self.panels.graph.canvas.fit_all,
+            "about": self._show_about,
+        } | {name: lambda theme=name: self.set_theme(theme) for name in THEMES}
+        for name, reaction in reactions.items():
+            self.action(name).triggered.connect(lambda _=False, react=reaction: react())
+        undo.canUndoChanged.connect(self.action("undo").setEnabled)
+        undo.canRedoChanged.connect(self.action("redo").setEnabled)
+        self.action("undo").setEnabled(False)
+        self.action("redo").setEnabled(False)
+
+    def _connect_workspace(self) -> None:
+        workspace, panels = self.workspace, self.panels
+        workspace.model_changed.connect(self._show_model)
+        workspace.problems_changed.connect(self._show_counts)
+        workspace.client.jobs_changed.connect(self._show_counts)
+        workspace.machine_changed.connect(lambda: self.menu.show_device(workspace.gpu))
+        workspace.saved_path.connect(self._remember)
+        workspace.bus.changed.connect(self._show_selection)
+        workspace.kernel_changed.connect(lambda _: self._show_names())
+        panels.constraints.draft_changed.connect(self._show_draft)
+        panels.outline.open_requested.connect(self._ask_file)
+        panels.outline.example_requested.connect(lambda: self.open_file(EXAMPLE))
+        self.status.problems_requested.connect(lambda: self._toggle("problems"))
+        self.status.jobs_requested.connect(lambda: self._toggle("jobs"))
+
+    def _show_model(self) -> None:
+        model = self.workspace.model
+        assert model is not None
+        self.setWindowTitle(f"{model.name} — Loomscope")
+        self.menu.show_document(Path(model.path).name or model.name)
+        self.status.opened.setText(f"Opened in {sum(seconds for _, seconds in model.seconds):.1f} s")
+        self._show_names()
+
+    def _show_names(self) -> None:
+        model, kernel = self.workspace.model, self.workspace.legal_kernel(self.wiring.group)
+        names = {f"{group.title}   {group.name}": group.name for group in model.groups} if model else {}
+        statements = kernel.statements if kernel else ()
+        names |= {f"{each.name}: {each.text}": STATEMENT + each.name for each in statements}
+        self.search.show_names(names)
+
+    def _show_selection(self, selection: Selection) -> None:
+        group = self.workspace.group(selection.group)
+        self.status.show_selection(group.title if group else "", selection.statements, group.instances if group else 0)
+        for name in ("check", "time"):
+            self.action(name).setEnabled(group is not None)
+        self._show_names()
+
+    def _show_counts(self) -> None:
+        self.status.show_problems(len(self.workspace.problems))
+        jobs = self.workspace.client.jobs
+        self.status.show_jobs(len(jobs))
+        self.action("cancel").setEnabled(bool(jobs))
+
+    def _show_draft(self, draft: bool) -> None:
+        """Apply is the primary button only while an edit waits for it."""
+        button = self.tool_buttons["apply"]
+        self.action("apply").setEnabled(draft)
+        button.setProperty("primary", "true" if draft else "false")
+        button.style().unpolish(button)
+        button.style().polish(button)
+        token = "on-accent" if draft else "text-2"
+        self.action("apply").setIcon(icon("apply", self.theme.colours[token], self.theme.colours["edge"]))
+
+    def _show_found(self, text: str) -> None:
+        found = [target for target in self.search.matches(text) if not target.startswith(STATEMENT)]
+        self.panels.graph.show_found(found)
+
+    def _go_to(self, target: str) -> None:
+        self.panels.graph.show_found(())
+        if target.startswith(STATEMENT):
+            self.workspace.bus.select_statements((target.removeprefix(STATEMENT),))
+        else:
+            self.workspace.bus.select_group(target)
+
+    def _focus_search(self) -> None:
+        self.search.setFocus()
+        self.search.selectAll()
+
+    def _toggle(self, name: str) -> None:
+        dock = self.docks[name]
+        dock.setVisible(not dock.isVisible())
+
+    def _fill_panels_menu(self) -> None:
+        for dock in self.docks.values():
+            self._submenus["panels"].addAction(dock.toggleViewAction())
+
+    def _ask_file(self) -> None:
+        dialog = QFileDialog(self, "Open a model")
+        dialog.setNameFilters(["Models (*.onnx *.json)", "All files (*)"])
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(self.open_file)
+        dialog.open()
+
+    def _remember(self, path: str) -> None:
+        known = [each for each in self._recent() if each != path]
+        self.settings.setValue("recent", [path, *known][:RECENT])
+        self._show_recent()
+
+    def _recent(self) -> list[str]:
+        stored = self.settings.value("recent", [])
+        return [stored] if isinstance(stored, str) else list(stored or [])  # type: ignore[call-overload]
+
+    def _show_recent(self) -> None:
+        menu = self._submenus["recent"]
+        menu.clear()
+        for path in self._recent():
+            menu.addAction(Path(path).name).triggered.connect(lambda _=False, each=path: self.open_file(each))
+        menu.setEnabled(bool(self._recent()))
+
+    def _show_about(self) -> None:
+        box = QMessageBox(self)
+        box.setWindowTitle("About Loomscope")
+        box.setText("Loomscope")
+        box.setInformativeText("Explore, edit, check and time GPU schedules of deep-learning operators.")
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()
+
+    def keep_proportions(self) -> None:
+        """Gives the docks their shares again, once the window has its real size."""
+        proportion(self, self.docks, self.perspective)
+
+
+def _spring() -> QWidget:
+    spring = QWidget()
+    policy = spring.sizePolicy()
+    policy.setHorizontalPolicy(policy.Policy.Expanding)
+    spring.setSizePolicy(policy)
+    spring.setMinimumWidth(4)
+    return spring

@@ -1,0 +1,195 @@
+"""Connects panels with the workspace: documents flow to the panels, wishes flow back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.selection import Selection
+from app.workspace import Workspace
+from engine.documents import EntryDoc, Problem
+from views.code.view import CodeView
+from views.constraints.view import ConstraintsView
+from views.explain.view import ExplainView
+from views.graph.view import GraphView
+from views.outline.view import OutlineView
+from views.panel import Panel
+from views.problems.jobs import JobState, JobsView
+from views.problems.view import ProblemsView
+from views.schedule.view import ScheduleView
+from views.theme import Theme
+from views.timing.view import LIVE, TimingView
+
+
+@dataclass(frozen=True)
+class Panels:
+    """All panels of the window."""
+
+    outline: OutlineView
+    explain: ExplainView
+    graph: GraphView
+    schedule: ScheduleView
+    constraints: ConstraintsView
+    code: CodeView
+    timing: TimingView
+    problems: ProblemsView
+    jobs: JobsView
+
+    def named(self) -> dict[str, Panel]:
+        """The panels under their names."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def make_panels(theme: Theme) -> Panels:
+    """Empty panels."""
+    return Panels(
+        OutlineView(),
+        ExplainView(),
+        GraphView(theme),
+        ScheduleView(),
+        ConstraintsView(),
+        CodeView(),
+        TimingView(),
+        ProblemsView(),
+        JobsView(),
+    )
+
+
+class Wiring:
+    """Keeps the panels and one workspace in step."""
+
+    def __init__(self, panels: Panels, workspace: Workspace) -> None:
+        self.panels = panels
+        self.workspace = workspace
+        self._connect_selection()
+        self._connect_edits()
+        workspace.model_changed.connect(self._show_model)
+        workspace.kernel_changed.connect(self._show_kernel)
+        workspace.edit_refused.connect(self._show_refusal)
+        workspace.problems_changed.connect(self._show_problems)
+        workspace.samples_changed.connect(self._show_samples)
+        workspace.machine_changed.connect(lambda: panels.timing.show_machine(workspace.gpu or ""))
+        workspace.opening_changed.connect(self._show_opening)
+        workspace.client.jobs_changed.connect(self._show_jobs)
+        workspace.bus.changed.connect(self._show_selection)
+
+    @property
+    def group(self) -> str:
+        """Name of the selected group."""
+        return self.workspace.bus.selection.group
+
+    def _connect_selection(self) -> None:
+        panels, bus = self.panels, self.workspace.bus
+        for view in (panels.outline, panels.graph, panels.timing):
+            view.group_selected.connect(bus.select_group)
+        for view in (panels.schedule, panels.code, panels.constraints):
+            view.statements_selected.connect(bus.select_statements)
+        panels.problems.jump_requested.connect(self._jump)
+        panels.problems.clear_requested.connect(lambda: self.workspace.clear_problems())
+
+    def _connect_edits(self) -> None:
+        constraints, workspace = self.panels.constraints, self.workspace
+        constraints.apply_requested.connect(lambda text: workspace.edit(self.group, text))
+        constraints.entry_requested.connect(lambda line: workspace.add_entry(self.group, line))
+        constraints.enabled_requested.connect(self._switch)
+        constraints.stages_requested.connect(self._set_stages)
+        for panel in self.panels.named().values():
+            panel.cancel_requested.connect(workspace.client.cancel)
+
+    def _switch(self, entry: EntryDoc, enabled: bool) -> None:
+        self.workspace.switch_entry(self.group, entry, enabled)
+
+    def _set_stages(self, entry: EntryDoc, stages: int) -> None:
+        self.workspace.set_stages(self.group, entry, stages)
+
+    def _show_model(self) -> None:
+        model = self.workspace.model
+        if model is None:
+            return
+        panels = self.panels
+        panels.outline.show_model(model)
+        panels.graph.show_model(model)
+        panels.explain.show_model(model)
+        self._show_times()
+        panels.schedule.show_empty("Select a group to see its schedule")
+        panels.code.show_empty("Select a group to see its CUDA text")
+        panels.constraints.show_empty("Select a group to see what was asked for, by whom, and what came of it")
+
+    def _show_selection(self, selection: Selection) -> None:
+        panels, group = self.panels, self.workspace.group(selection.group)
+        panels.outline.show_selection(selection.group)
+        panels.graph.show_selection(selection.group)
+        panels.timing.show_selection(selection.group)
+        if group is not None:
+            panels.explain.show_group(group)
+            self._show_kernel(selection.group)
+        elif self.workspace.model is not None:
+            panels.explain.show_model(self.workspace.model)
+        self._show_statements(selection)
+
+    def _show_statements(self, selection: Selection) -> None:
+        self.panels.schedule.show_selection(selection.statements)
+        self.panels.code.show_selection(selection.statements)
+        self.panels.constraints.show_selection(selection.statements)
+
+    def _show_kernel(self, name: str) -> None:
+        """Schedule and code show the last legal kernel, the constraints the one that was asked for."""
+        if name != self.group:
+            return
+        panels, workspace = self.panels, self.workspace
+        group, kernel, legal = workspace.group(name), workspace.kernel(name), workspace.legal_kernel(name)
+        refused = workspace.refusal(name)
+        waiting = kernel is None and refused is None
+        for panel in (panels.schedule, panels.code, panels.constraints):
+            panel.show_loading(waiting)
+        if kernel is not None:
+            panels.constraints.show_kernel(kernel)
+            panels.constraints.text.show_problem(None)
+        if group is not None and legal is not None:
+            panels.schedule.show_kernel(legal, group.title, group.shape, stale=legal is not kernel and not waiting)
+            panels.code.show_kernel(legal, workspace.check(name) if legal is kernel else None)
+            panels.timing.show_kernel(legal, group.title)
+        elif refused is not None:
+            for panel in (panels.schedule, panels.code, panels.constraints):
+                panel.show_empty(f"{refused.subject}: {refused.reason}")
+        if kernel is not None:
+            self._show_times()
+        self._show_statements(workspace.bus.selection)
+
+    def _show_refusal(self, group: str, problem: Problem) -> None:
+        if group == self.group:
+            recipe = self.workspace.recipe(group)
+            if recipe is not None:
+                self.panels.constraints.text.show_text(recipe)
+                self.panels.constraints.show_problem(problem)
+
+    def _show_times(self) -> None:
+        workspace = self.workspace
+        if workspace.model is not None:
+            self.panels.timing.show_times(workspace.model, workspace.predicted(), workspace.measured)
+            self.panels.timing.show_selection(self.group)
+
+    def _show_samples(self, name: str) -> None:
+        group, time = self.workspace.group(name), self.workspace.measured.get(name)
+        samples = self.workspace.samples.get(name, ())
+        self.panels.timing.show_samples(group.title if group else name, samples, time.origin if time else "measured")
+        self.panels.timing.select_tab(LIVE)
+        self._show_times()
+
+    def _show_problems(self) -> None:
+        self.panels.problems.show_problems([problem for _, problem in self.workspace.problems])
+
+    def _show_jobs(self) -> None:
+        jobs = self.workspace.client.jobs
+        self.panels.jobs.show_jobs([JobState(job.number, job.title, job.text, job.done, job.total) for job in jobs])
+
+    def _show_opening(self, opening: bool) -> None:
+        for panel in (self.panels.outline, self.panels.graph):
+            panel.show_loading(opening)
+
+    def _jump(self, number: int) -> None:
+        if number < len(self.workspace.problems):
+            group, problem = self.workspace.problems[number]
+            if group:
+                self.workspace.bus.select_group(group)
+            if problem.stage == "check" and " line " in problem.subject:
+                self.panels.code.text.mark((int(problem.subject.rpartition(" ")[2]),))
