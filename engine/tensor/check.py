@@ -69,12 +69,11 @@ def _writes(program: TensorProgram) -> Iterator[str]:
         if statement.write.array in program.arrays:
             writers.setdefault(statement.write.array, []).append(statement)
     for name, statements in writers.items():
+        points, elements = sum(map(_points, statements)), program.arrays[name].elements
         if len(statements) > 1 and any(s.covers for s in statements):
             yield f"{name} is written by {', '.join(s.name for s in statements)}"
-        points, elements = sum(map(_points, statements)), program.arrays[name].elements
-        if len(statements) == 1 or not any(s.covers for s in statements):
-            if points != elements:
-                yield f"{', '.join(s.name for s in statements)} write {points} of the {elements} elements of {name}"
+        elif points != elements:
+            yield f"{', '.join(s.name for s in statements)} write {points} of the {elements} elements of {name}"
 
 
 def _points(statement: Statement) -> int:

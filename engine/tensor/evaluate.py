@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -196,7 +197,8 @@ class _Space:
                 case _:
                     return None
         fixed = tuple(at for at, axis in enumerate(order) if axis < 0)
-        picked = np.squeeze(array[(*cut, ...)], fixed)  # the dots keep a scalar a view
+        keys: tuple[Any, ...] = (*cut, ...)  # the dots keep a scalar a view
+        picked = np.squeeze(array[keys], fixed)
         running = [axis for axis in order if axis >= 0]
         moved = picked.transpose(np.argsort(running)) if running else picked
         missing = [axis for axis in range(len(self.iterators)) if axis not in running]

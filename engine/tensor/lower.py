@@ -49,9 +49,9 @@ def lower(graph: OperatorGraph) -> TensorProgram:
 
 def _check_shapes(program: TensorProgram) -> None:
     for violation in check_program(program):
-        name, _, text = violation.partition(": ")
-        operator = next((s.operator for s in program.statements if s.name == name), "")
-        raise BadInput("tensor", f"operator {operator}" if operator else program.name, text or name, "see its shapes")
+        first = violation.split()[0].rstrip(":,")
+        operator = next((s.operator for s in program.statements if s.name == first), program.name)
+        raise BadInput("tensor", f"operator {operator}", violation, "its declared shapes contradict each other")
 
 
 def unsupported_operators(graph: OperatorGraph) -> dict[str, str]:

@@ -117,7 +117,7 @@ DAMAGE = {
     "two writers": (_set(*NODE, "output_desc", value=[tensor("t2", [4, 6])]), "t2 is written by"),
     "attributes": (_set(*NODE, "attr", value="fast"), "attr 'fast' is no list"),
     "attribute": (_set(*NODE, "attr", value=[{"name": "a", "value": {}}]), "attribute a has the value"),
-    "update of nothing": (_set("op_desc", 4, "input_desc", value=[]), "InplaceAssign: has 0 inputs"),
+    "update of nothing": (_set("op_desc", 4, "input_desc", value=[]), "InplaceAssign: has 0 operands"),
 }
 
 
