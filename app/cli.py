@@ -88,7 +88,7 @@ def open_(
 
 def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> None:
     from app.doctor import display
-    from app.example import EXAMPLE, path_of
+    from app.example import EXAMPLE
     from engine.errors import MissingCapability
 
     if not display():
@@ -96,7 +96,7 @@ def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> N
         raise MissingCapability("window", "display", "this machine has none, so no window can open", hint)
     from app.main import run
 
-    raise typer.Exit(run(path_of(file or EXAMPLE), target=target, dimensions=dimensions))
+    raise typer.Exit(run(file or EXAMPLE, target=target, dimensions=dimensions))
 
 
 @app.command()
@@ -111,11 +111,10 @@ def render(
     dim: Dims = NO_DIMS,
 ) -> None:
     """Draw the window as a picture; no display is needed."""
-    from app.example import path_of
     from app.job import dimensions_of
     from app.render import render as draw
 
-    draw(path_of(file), out, panel=panel, theme=theme, group=group, target=target, dimensions=dimensions_of(dim))
+    draw(file, out, panel=panel, theme=theme, group=group, target=target, dimensions=dimensions_of(dim))
     output.say(f"{out}")
 
 

@@ -78,9 +78,10 @@ class Job:
 
     def kernels(self) -> Iterator[tuple[FusionGroup, engine.Kernel | EngineError]]:
         """Compile each group; one that cannot be compiled gives its error, unless it was asked for by name."""
+        recipe = self.recipe
         for group in self.groups:
             try:
-                yield group, engine.compile(group, self.recipe)
+                yield group, engine.compile(group, recipe)
             except EngineError as error:
                 if self.only is not None:
                     raise

@@ -90,6 +90,8 @@ def schedule(job: Job, json: bool) -> None:
     for group, kernel in output.track(job.kernels(), len(job.groups), "scheduling"):
         if isinstance(kernel, EngineError):
             rows.append({"name": group.name, "legal": False, "unsupported": kernel.reason})
+            if not json:
+                output.say(f"{group.name}  {group.title}: {kernel.reason}\n")
             continue
         document = engine.kernel_doc(kernel)
         verdicts = [{"entry": e.text, "verdict": e.outcome, "because": e.verdict} for e in document.entries]

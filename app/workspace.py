@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -10,10 +11,10 @@ from PySide6.QtGui import QUndoCommand, QUndoStack
 
 from app import advice
 from app.client import Client, Pending
+from app.example import EXAMPLE, path_of
 from app.selection import Selection, SelectionBus
-from engine.documents import CheckDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
-
-EXAMPLE = "example"
+from engine.documents import CheckDoc, CompiledDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
+from engine.text import from_json
 
 
 class Workspace(QObject):
@@ -125,7 +126,8 @@ class Workspace(QObject):
             self._ask_kernel(group, text)
 
     def run_check(self, group: str) -> None:
-        """Checks a group's kernel on the CPU against the reference."""
+        """Compiles a group's kernel for its figures, and checks it on the CPU against the reference."""
+        self._compile(group)
         key = (group, self._recipes.get(group, ""))
 
         def checked(check: CheckDoc) -> None:
@@ -134,6 +136,18 @@ class Workspace(QObject):
             self.kernel_changed.emit(group)
 
         self._request("check", group, f"Checking {group}", CheckDoc, checked)
+
+    def _compile(self, group: str) -> None:
+        """Asks NVRTC for registers and spills; they become part of the kernel."""
+        key = (group, self._recipes.get(group, ""))
+
+        def compiled(answer: dict[str, object]) -> None:
+            figures = from_json(tuple[CompiledDoc, ...], answer["compiled"])  # type: ignore[arg-type]
+            if key in self._kernels:
+                self._kernels[key] = replace(self._kernels[key], compiled=figures)
+                self._settle(group)
+
+        self._request("compile", group, f"Compiling {group} with NVRTC", None, compiled)
 
     def run_measure(self, group: str) -> None:
         """Measures a group's kernel; without a GPU the answer is a problem that says so."""
@@ -156,7 +170,7 @@ class Workspace(QObject):
         self.problems_changed.emit()
 
     def _request(
-        self, verb: str, group: str, title: str, kind: type, on_result: object, on_sample: object = None
+        self, verb: str, group: str, title: str, kind: type | None, on_result: object, on_sample: object = None
     ) -> None:
         arguments = {"group": group, "recipe": self._recipes.get(group)}
         pending = Pending(kind, on_result, lambda problem: self._add_problem(group, problem), on_sample)  # type: ignore[arg-type]
@@ -257,7 +271,7 @@ class Workspace(QObject):
         self._on_selected(self.bus.selection)
 
     def _open_arguments(self, path: str) -> dict[str, object]:
-        return {"path": path, "target": self.target, "dimensions": self.dimensions}
+        return {"path": str(path_of(path)), "target": self.target, "dimensions": self.dimensions}
 
     def _on_machine(self, answer: dict[str, str]) -> None:
         self.gpu = answer.get("gpu", "")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.compile import Kernel
-from engine.errors import BadInput, Unsupported
+from engine.errors import BadInput, EngineError
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.run.nvrtc import compile_cuda
@@ -22,7 +22,7 @@ INCLUDE = Path(__file__).parent / "codegen" / "include"
 def write_sources(
     graph: OperatorGraph,
     plan: FusionPlan,
-    kernels: Iterable[tuple[FusionGroup, Kernel | Unsupported]],
+    kernels: Iterable[tuple[FusionGroup, Kernel | EngineError]],
     folder: Path,
     seconds: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def write_sources(
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copytree(INCLUDE, folder / "include", dirs_exist_ok=True)
         for group, kernel in kernels:
-            if isinstance(kernel, Unsupported):
+            if isinstance(kernel, EngineError):
                 unsupported[group.name] = kernel.reason
                 continue
             (folder / f"{group.name}.cu").write_text(kernel.source.text, encoding="utf-8")
