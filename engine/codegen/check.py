@@ -64,5 +64,5 @@ def _buffers(program: TileProgram) -> Iterator[str]:
 
 def _widths(program: TileProgram) -> Iterator[str]:
     for op in operations(program.body):
-        if isinstance(op, Load | Store | AsyncCopy) and op.width not in (1, 2, 4, 8):
+        if isinstance(op, Load | Store | AsyncCopy) and op.width not in (1, 2, 4, 8, 16):
             yield f"{type(op).__name__} moves {op.width} elements at once"

@@ -113,12 +113,29 @@ def _run(
             if (wrote != should).any():
                 element = int(np.flatnonzero(wrote != should)[0])
                 kind = "not written" if should[element] else "written twice"
-                tally.add(Finding(kind, 0, f"element {element} of {name}: the index maps and the run disagree"))
+                message = f"element {element} of {name}: the index maps and the run disagree"
+                tally.add(Finding(kind, _store_line(source, name), message))
             right = expected[name].reshape(-1)
             scale = _scale(expected[name])
             errors = wanted.errors(outputs[name].reshape(-1)[wrote], right[wrote], scale)
             tally.compared += errors.size
             tally.worst = max(tally.worst, float(errors.max(initial=0.0)))
+            if tally.worst > wanted.relative and not any(f.kind == "wrong result" for f in tally.findings.values()):
+                tally.add(_wrong(source, name, np.flatnonzero(wrote), errors, wanted))
+
+
+def _wrong(source: CudaSource, array: str, elements: np.ndarray, errors: np.ndarray, wanted: Tolerance) -> Finding:
+    """The worst element as a finding at the store that wrote it."""
+    worst = int(errors.argmax())
+    many = int((errors > wanted.relative).sum())
+    message = f"{many} of {errors.size} elements of {array} are wrong, worst element {int(elements[worst])}"
+    return Finding("wrong result", _store_line(source, array), f"{message}, off by {errors[worst]:.3g}")
+
+
+def _store_line(source: CudaSource, array: str) -> int:
+    """The line that stores to a global array."""
+    lines = source.text.splitlines()
+    return next((n for n, line in enumerate(lines, 1) if f"{array}.store" in line), 0)
 
 
 def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:

@@ -14,8 +14,8 @@ WARP = 32
 THREADS = 256
 ROW_ELEMENTS = 32
 """Elements of a row that one thread may hold before more threads share the row."""
-TILES = ((128, 8), (64, 4), (32, 2))
-"""(block tile, thread tile) of a contraction, largest reuse first."""
+TILES = ((128, (8, 8)), (64, (4, 4)), (32, (2, 4)))
+"""(rows and columns of a block, rows and columns of a thread) of a contraction, largest reuse first."""
 
 
 def map_group(group: FusionGroup, sms: int) -> Advice:
@@ -106,9 +106,9 @@ def _contraction(heart: Statement, sms: int) -> list[Entry]:
     sizes = [math.prod(i.extent for i in side) for side in sides]
     batches = math.prod(i.extent for i in heart.parallel) // math.prod(sizes)
     fitting = [t for t in TILES if batches * math.prod(-(-s // t[0]) for s in sizes) >= sms]
-    block, thread = fitting[0] if fitting else TILES[-1]
+    block, threads = fitting[0] if fitting else TILES[-1]
     entries: list[Entry] = []
-    for side, size in zip(sides, sizes, strict=True):
+    for side, size, thread in zip(sides, sizes, threads, strict=True):
         tile = min(block, 1 << (size - 1).bit_length())
         blocks = batches * math.prod(-(-s // block) for s in sizes)
         reason = f"{blocks} blocks for {sms} SMs, the widest tile with enough"
