@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TextIO
+from dataclasses import dataclass, replace
+from typing import Any, TextIO, TypeVar
 
 import engine
 from engine.documents import Problem
@@ -26,6 +27,7 @@ from engine.graph.nodes import OperatorGraph
 from engine.run.machine import machine
 from engine.text import to_json
 
+Result = TypeVar("Result")
 Arguments = Mapping[str, Any]
 Send = Callable[[str, Any], None]
 """Sends one event with its value."""
@@ -67,15 +69,22 @@ class Service:
 
     def _open(self, arguments: Arguments, send: Send) -> Any:
         target = arguments.get("target") or "h200"
-        send("progress", {"text": "reading the file", "done": 0, "total": 3})
-        graph = engine.load(_argument(arguments, "path"), dims=arguments.get("dimensions") or None)
-        send("progress", {"text": "planning the kernels", "done": 1, "total": 3})
-        plan = engine.fuse(graph, target=target)
-        send("progress", {"text": "predicting their times", "done": 2, "total": 3})
-        document = engine.model_doc(graph, plan, target=target)
+        spent: list[tuple[str, float]] = []
+
+        def timed(stage: str, text: str, run: Callable[[], Result]) -> Result:
+            send("progress", {"text": text, "done": len(spent), "total": 3})
+            started = time.perf_counter()
+            result = run()
+            spent.append((stage, time.perf_counter() - started))
+            return result
+
+        path, sizes = _argument(arguments, "path"), arguments.get("dimensions") or None
+        graph = timed("load", "reading the file", lambda: engine.load(path, dims=sizes))
+        plan = timed("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target))
+        document = timed("predict", "predicting their times", lambda: engine.model_doc(graph, plan, target=target))
         self._opened = Opened(graph, plan, target)
         self._kernels.clear()
-        return to_json(document)
+        return to_json(replace(document, seconds=tuple(spent)))
 
     def _check(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)

@@ -1,0 +1,121 @@
+"""The worker's protocol: one answer a request, in order, problems as documents, replies alone on their stream."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.documents import CheckDoc, KernelDoc, ModelDoc, Problem
+from engine.run.measure import gpu_name
+from engine.service import serve
+from engine.text import from_json
+
+ROOT = Path(__file__).parents[1]
+SOFTMAX = str(ROOT / "resources" / "models" / "softmax_96x512.onnx")
+OPEN = ("open", {"path": SOFTMAX, "target": "h200", "dimensions": {}})
+ADVICE = "advice user\n  all @ i: mark block 4  # tried by hand\n"
+
+
+def ask(*requests: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every reply to these requests, numbered from 1."""
+    lines = [json.dumps({"id": n, "verb": verb, "arguments": a}) for n, (verb, a) in enumerate(requests, 1)]
+    replies = io.StringIO()
+    serve(lines, replies)
+    return [json.loads(line) for line in replies.getvalue().splitlines()]
+
+
+def last(*requests: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    """The answer to the last request."""
+    answer = ask(*requests)[-1]
+    assert answer["id"] == len(requests)
+    return answer
+
+
+def test_every_request_gets_one_answer_after_its_progress() -> None:
+    replies = ask(OPEN, ("kernel", {"group": "softmax_0", "recipe": None}), ("machine", {}))
+    answers = [(r["id"], r["event"]) for r in replies if r["event"] in ("result", "error")]
+    assert answers == [(1, "result"), (2, "result"), (3, "result")]
+    assert [r["id"] for r in replies] == sorted(r["id"] for r in replies)
+    steps = [r["value"] for r in replies if r["id"] == 1 and r["event"] == "progress"]
+    assert [s["done"] for s in steps] == [0, 1, 2]
+    assert all(s["text"] and s["total"] == 3 for s in steps)
+
+
+def test_open_answers_a_model_with_its_times() -> None:
+    model = from_json(ModelDoc, last(OPEN)["value"])
+    assert [group.name for group in model.groups] == ["softmax_0"]
+    assert [stage for stage, _ in model.seconds] == ["load", "fuse", "predict"]
+    assert model.total is not None
+    assert model.total.origin == "predicted"
+
+
+def test_a_kernel_with_edited_advice_differs_from_the_default() -> None:
+    default = last(OPEN, ("kernel", {"group": "softmax_0", "recipe": None}))
+    edited = last(OPEN, ("kernel", {"group": "softmax_0", "recipe": ADVICE}))
+    one, other = (from_json(KernelDoc, answer["value"]) for answer in (default, edited))
+    assert one.recipe != other.recipe
+    assert one.grid != other.grid
+    (entry,) = other.entries
+    assert (entry.author, entry.outcome) == ("user", "honoured")
+
+
+def test_the_default_advice_written_back_gives_the_same_text() -> None:
+    default = from_json(KernelDoc, last(OPEN, ("kernel", {"group": "softmax_0", "recipe": None}))["value"])
+    again = from_json(KernelDoc, last(OPEN, ("kernel", {"group": "softmax_0", "recipe": default.recipe}))["value"])
+    assert again.cuda == default.cuda
+
+
+def test_check_and_compile_answer_their_documents() -> None:
+    check = from_json(CheckDoc, last(OPEN, ("check", {"group": "softmax_0", "recipe": None}))["value"])
+    assert check.status == "pass"
+    compiled = last(OPEN, ("compile", {"group": "softmax_0", "recipe": None}))["value"]
+    assert compiled["group"] == "softmax_0"
+    assert [c["architecture"] for c in compiled["compiled"]] == ["sm_80", "sm_90a"]
+
+
+@pytest.mark.parametrize(
+    ("requests", "words"),
+    [
+        ([("kernel", {"group": "softmax_0"})], "open"),
+        ([("weave", {})], "weave"),
+        ([("open", {})], "path"),
+        ([("open", {"path": "absent.onnx"})], "absent.onnx"),
+        ([OPEN, ("kernel", {"group": "softmax_7"})], "softmax_7"),
+        ([OPEN, ("kernel", {"group": "softmax_0", "recipe": "advice user\n  all @ i\n"})], "line 2"),
+        ([OPEN, ("kernel", {"group": "softmax_0", "recipe": "advice user\n  S9 @ i: parallel true\n"})], "S9"),
+    ],
+)
+def test_what_cannot_be_answered_is_a_problem_in_words(requests: list[tuple[str, dict[str, Any]]], words: str) -> None:
+    answer = last(*requests)
+    assert answer["event"] == "error"
+    problem = from_json(Problem, answer["value"])
+    assert words in f"{problem.subject}: {problem.reason} {problem.hint}"
+
+
+def test_a_bad_request_line_is_no_answer_and_no_end() -> None:
+    replies = io.StringIO()
+    serve(["not json", "[]", '{"verb": "machine"}', '{"id": 4, "verb": "machine"}'], replies)
+    (only,) = map(json.loads, replies.getvalue().splitlines())
+    assert (only["id"], only["event"]) == (4, "result")
+
+
+def test_measuring_without_a_gpu_names_the_stage() -> None:
+    if gpu_name() is not None:
+        pytest.skip("this machine has a GPU; tests/gpu measures with it")
+    answer = last(OPEN, ("measure", {"group": "softmax_0", "recipe": None}))
+    assert (answer["event"], answer["value"]["stage"]) == ("error", "measure")
+
+
+def test_the_process_speaks_json_lines_only() -> None:
+    request = json.dumps({"id": 1, "verb": OPEN[0], "arguments": OPEN[1]})
+    done = subprocess.run(
+        [sys.executable, "-m", "engine.service"], input=request + "\n", cwd=ROOT, capture_output=True, text=True,
+        timeout=120, check=True,
+    )  # fmt: skip
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1] * 4
