@@ -24,6 +24,7 @@ from engine.run.nodes import Check, Compiled, Failure, Timing
 from engine.schedule.compose import validate
 from engine.schedule.text import from_text
 from engine.target import target as _target
+from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, unsupported_operators
 
 if TYPE_CHECKING:
@@ -167,6 +168,9 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
     arrays = group.instances[0].arrays
     outside = {*group.program.inputs, *group.program.outputs}
     expected_all, before_all = _reference(group.graph, seed)
+    missing = {arrays[name] for name in outside} - expected_all.keys()
+    if missing:
+        expected_all = {**expected_all, **temporaries(lower(group.graph), expected_all, missing)}
     expected = {name: expected_all[tensor] for name, tensor in arrays.items() if name in outside}
     updated = set(group.program.inputs) & set(group.program.outputs)
     before = {name: before_all[arrays[name]] for name in updated}

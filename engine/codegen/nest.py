@@ -48,7 +48,8 @@ def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
     while isinstance(node, Band) and _is_outer(node, program):
         outer += node.members
         node = node.child
-    if isinstance(node, Sequence) and not outer and any(s.parallel for s in program.statements):
+    whole = any(s.reduction and not s.parallel for s in program.statements)
+    if isinstance(node, Sequence) and not outer and not whole:
         parts = " | ".join(" ".join(statements_of(c)) for c in node.children)
         raise Unsupported(
             "codegen",

@@ -12,13 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.codegen.block import Keep, Place, evaluate_block
+from engine.codegen.block import Keep, evaluate_block
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
 from engine.codegen.nest import Nest, Phase
 from engine.codegen.nodes import Line
 from engine.codegen.tile import Barrier, Buffer, Load, Slot, Store, TileProgram, WarpReduce
 from engine.codegen.width import vector_width
+from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.schedule.nodes import Mark
 from engine.tensor.index import Index
@@ -74,6 +75,7 @@ class _Reduction:
         self.variables: dict[str, Index] = {}
         self.placements: dict[str, str] = {}
         self.outputs = frozenset(self.program.outputs)
+        self.columns = self._columns()
         self.keep = self._kept_arrays()
 
     # Layout
@@ -90,8 +92,9 @@ class _Reduction:
         if by_row:
             lanes = self._power(self._asked("lane"), WARP, MAX_THREADS)
             per_block = 1 if lanes > WARP else max(1, min(self._value("block", 8), MAX_THREADS // lanes))
-            if per_block * lanes < WARP:
-                per_block = WARP // lanes
+            if lanes < WARP:
+                whole = WARP // lanes
+                per_block = -(-per_block // whole) * whole
             return _Layout(True, rows, columns, per_block, lanes, vector)
         return _Layout(False, rows, columns, 1, self._power(self._asked("warp"), 8, MAX_THREADS // WARP), vector)
 
@@ -114,19 +117,34 @@ class _Reduction:
             self.notes[mark.path] = f"{mark.name} {given}: a power of two up to {limit} is needed"
         return given
 
+    def _columns(self) -> tuple[str, ...]:
+        """The iterators of the reduced elements, in the one order that all loops share."""
+        orders = {
+            tuple(n for m in phase.members if (n := plain_iterator(m.rows[s.name])))
+            for phase in self.nest.phases
+            if phase.members
+            for s in phase.statements
+        }
+        if len(orders) > 1:
+            shown = " and ".join(" ".join(order) for order in sorted(orders))
+            raise Unsupported(
+                "codegen",
+                f"schedule of {self.program.name}",
+                f"its loops walk a row in different orders ({shown}), so a thread would not meet its elements again",
+                "pin the same order for all statements",
+            )
+        return next(iter(orders), ())
+
     def _kept_arrays(self) -> frozenset[str]:
         """Arrays that several loops use and that fit in registers: results of earlier loops, inputs read again."""
         loops = [p for p in self.nest.phases if p.members]
         made = {s.write.array: n for n, p in enumerate(loops) for s in p.statements if s.reduction is None}
-        inner = {m.name for p in loops for m in p.members}
+        inner = set(self.columns)
         used: dict[str, set[int]] = {}
         for number, phase in enumerate(loops):
             for statement in phase.statements:
-                moved = {
-                    n for m in phase.members if (n := plain_iterator(m.rows[statement.name])) and m.name in inner
-                }
                 for access in statement.reads():
-                    if moved & {n for i in access.indices for n in i.iterators()}:
+                    if inner & {n for i in access.indices for n in i.iterators()}:
                         used.setdefault(access.array, set()).add(number)
         again = {a for a, phases in used.items() if len(phases) > 1 or (a in made and phases - {made[a]})}
         again = {a for a in again if a in made or a in self.program.inputs}
@@ -187,9 +205,10 @@ class _Reduction:
             self.variables[last] = self.variables[last] + Index.of(LANE_OF_VECTOR)
         return mask
 
-    def _place(self, phase: Phase) -> Place:
-        members = (*self.nest.outer, *phase.members)
-        return lambda statement: place(statement, members, self.variables)
+    def _place(self, statement: Statement) -> dict[str, Index]:
+        """Where a statement's iterators stand: its row, and the columns by their one name."""
+        inner = {n: self.variables[n] for n in self.columns if n in statement.extents}
+        return place(statement, self.nest.outer, self.variables) | inner
 
     def _loop(self, phase: Phase, row_mask: str | None, recomputed: Sequence[Statement]) -> None:
         """One pass over the reduced elements."""
@@ -205,17 +224,17 @@ class _Reduction:
             mask = emitter.mask("inside", [Index((), limit) - column], link)
             if mask:
                 emitter.extents["column"] = layout.columns
-            self.variables |= bind_members(emitter, phase.members, column, tuple(m.extent for m in phase.members))
+            bound = bind_members(emitter, phase.members, column, tuple(m.extent for m in phase.members))
+            self.variables |= dict(zip(self.columns, bound.values(), strict=True))
             if layout.by_row and layout.vector > 1:
-                self.variables[names[-1]] = self.variables[names[-1]] + Index.of(LANE_OF_VECTOR)
-            emitter.masked = frozenset(
-                n for s in (*again, *phase.statements) for m in phase.members if (n := plain_iterator(m.rows[s.name]))
-            )
+                last = self.columns[-1]
+                self.variables[last] = self.variables[last] + Index.of(LANE_OF_VECTOR)
+            emitter.masked = frozenset(self.columns)
             store_mask = emitter.both(mask, row_mask, link)
             evaluate_block(
                 emitter,
                 [*again, *phase.statements],
-                self._place(phase),
+                self._place,
                 self.values,
                 mask=mask,
                 store_mask=store_mask,
@@ -340,7 +359,7 @@ class _Reduction:
         evaluate_block(
             self.emitter,
             phase.statements,
-            self._place(phase),
+            self._place,
             self.values,
             store_mask=self._one_writer(row_mask, link) if writes else None,
             stored=self.outputs,

@@ -12,7 +12,9 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import Reader, plain_iterator, rewrite_access, rewrite_index, rewrite_reads, rewrite_scalar
 
-AXIS_NAMES = "ijklmnopqrstuvwxyz"
+AXIS_NAMES = "ijklmnopabcdefgh"
+LOOP_NAMES = "qrsv"
+"""Loops of generated kernels that no array may be called after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ def _short_names(tensors: Mapping[str, None]) -> dict[str, str]:
         name = name.lower() or "t"
         name = f"t_{name}" if name[0].isdigit() else name
         unique, number = name, 2
-        while unique in taken or unique in RESERVED or unique in AXIS_NAMES:
+        while unique in taken or unique in RESERVED or unique in AXIS_NAMES + LOOP_NAMES:
             unique, number = f"{name}_{number}", number + 1
         taken.add(unique)
         short[tensor] = unique

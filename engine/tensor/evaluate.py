@@ -6,8 +6,8 @@ from the graph; tests hold the two against each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,20 @@ def evaluate(program: TensorProgram, inputs: Mapping[str, np.ndarray], exact: bo
         _run(statement, program, arrays, exact, fresh=statement.write.array not in written)
         written[statement.write.array] = None
     return {name: arrays[name] for name in written}
+
+
+def temporaries(program: TensorProgram, known: Mapping[str, np.ndarray], wanted: Collection[str]) -> Arrays:
+    """Arrays that a lowering made between the graph's tensors, from tensors whose values are `known`."""
+    needed = set(wanted)
+    chosen: list[Statement] = []
+    for statement in reversed(program.statements):
+        if statement.write.array in needed:
+            chosen.append(statement)
+            needed |= {a.array for a in statement.reads() if a.array not in known}
+    made = {s.write.array for s in chosen}
+    reads = {a.array for s in chosen for a in s.reads()} - made
+    part = replace(program, statements=tuple(chosen[::-1]), inputs=tuple(reads), outputs=tuple(made))
+    return evaluate(part, {name: known[name] for name in reads})
 
 
 def _numpy(dtype: str, exact: bool) -> np.dtype:
