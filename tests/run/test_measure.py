@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,3 +96,37 @@ def test_the_real_process_says_that_it_lacks_a_gpu() -> None:
 def test_arrays_that_do_not_fit_are_refused(arrays: dict[str, np.ndarray]) -> None:
     with pytest.raises(BadInput, match="x"):
         measure_kernel(SOURCE, b"", arrays, worker=stand_in(""))
+
+
+def with_stand_in_driver(source: CudaSource, monkeypatch: pytest.MonkeyPatch) -> Measurement | Failure:
+    """The real measuring process over a stand-in for PyCUDA."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "stand_in"))
+    return measure_kernel(source, b"cubin", ARRAYS, samples=7)
+
+
+def test_the_real_process_runs_every_step_over_a_stand_in_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = with_stand_in_driver(SOURCE, monkeypatch)
+    assert isinstance(found, Measurement)
+    np.testing.assert_array_equal(found.outputs["y"], ARRAYS["x"])
+    assert len(found.timing.samples) == 7
+    environment = found.timing.environment
+    assert environment is not None
+    assert (environment["device"], environment["compute capability"]) == ("stand-in", "9.0")
+    # 32 bytes of buffers cannot fill three times an L2 cache of 1 MiB with 512 copies.
+    assert environment["cache"].startswith("warm")
+    assert environment["launches per sample"] == "8"
+
+
+def test_large_buffers_are_rotated_past_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffers = tuple(replace(buffer, elements=65536) for buffer in SOURCE.buffers)
+    monkeypatch.setitem(ARRAYS, "x", np.ones(65536, np.float32))
+    found = with_stand_in_driver(replace(SOURCE, buffers=buffers), monkeypatch)
+    assert isinstance(found, Measurement)
+    assert found.timing.environment is not None
+    # 512 KiB each: 3 MiB takes 6, and one more.
+    assert found.timing.environment["cache"] == "cold, 7 copies in rotation"
+
+
+def test_a_faulting_kernel_is_a_crash_with_the_driver_s_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = with_stand_in_driver(replace(SOURCE, entry="fault"), monkeypatch)
+    assert found == Failure("crash", "an illegal memory access was encountered")
