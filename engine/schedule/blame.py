@@ -37,7 +37,7 @@ class Blame:
         elif proof is not None:
             because = f"breaks the {proof.dependence}"
         else:
-            because = "no schedule was found that obeys it"
+            because = self._contradiction(rule) or "no schedule was found that obeys it"
         return Verdict(rule.placed, INFEASIBLE, because + (f": {proof.text}" if proof else ""), proof)
 
     def _collision(self, rule: Rule, kept: Sequence[Rule]) -> Rule | None:
@@ -45,6 +45,17 @@ class Blame:
         if not kept or self.build((rule,)) is None:
             return None
         return next((other for other in kept if self.build((other, rule)) is None), kept[-1])
+
+    def _contradiction(self, rule: Rule) -> str:
+        """What is wrong with a pin to a dimension that the pinned statement itself names otherwise."""
+        name = rule.address.name
+        owner = next((s for s in sorted(rule.statements) if name in self.problem.names[s]), None)
+        if rule.field != "pin" or owner is None:
+            return ""
+        statement = self.problem.statements[owner].name
+        if rule.address.kind == "after":
+            return f"{statement} has used {name} up before the dimension after it"
+        return f"dimension {name} of {statement} is where it uses {name}; a place is outermost, innermost or after NAME"
 
     def _witness(self, rule: Rule, kept: Sequence[Rule], collision: Rule | None) -> Witness | None:
         if rule.field == "cut":

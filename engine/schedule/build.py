@@ -80,7 +80,7 @@ class Builder:
         choice = next(self._choices(component, rows, inside), None)
         if choice is None or any(rule.field == "cut" for rule in self.rules):
             return ()
-        left = {s: len(preferences(self.problem, self.rules, (s,), rows, inside)[s]) for s in component}
+        left = {s: self._loops_left(s, rows[s]) for s in component}
         leader = max(component, key=lambda s: (left[s], -s))
         first = preferences(self.problem, self.rules, component, rows, inside)[leader][0]
         if choice[leader] == first:
@@ -93,6 +93,12 @@ class Builder:
         rest = tuple(s for s in component if s not in thin)
         better = next(self._choices(rest, rows, inside), None)
         return tuple(thin) if better is not None and better[leader] == first else ()
+
+    def _loops_left(self, statement: int, rows: Rows) -> int:
+        """Number of unused iterators that are not reduced."""
+        return sum(
+            k not in rows and not self.problem.reduced[statement] >> k & 1 for k in range(self.problem.rank(statement))
+        )
 
     def _cut(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Node | None:
         """A sequence of parts that are scheduled each for itself; None when that fails too."""

@@ -1,0 +1,73 @@
+"""Hypothesis strategies for advice and recipes."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from engine.recipe import AUTHORS, MARKS, Advice, Entry, Recipe, Scenario, Value
+
+words = st.sampled_from(
+    ["S0", "S1", "i", "j", "all", "any", "true", "or", "after", "x.y", "a b", "#", '"', "ü", "3", ""]
+)
+names = st.one_of(words, st.text(min_size=1, max_size=6)).filter(bool)
+numbers = st.one_of(
+    st.booleans(), st.integers(-(2**40), 2**40), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=5)
+)
+values: st.SearchStrategy[Value] = st.recursive(
+    numbers, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=5
+)
+name_tuples = st.lists(names, min_size=1, max_size=3).map(tuple)
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> tuple[tuple[str, ...], ...]:
+    listed = draw(st.lists(names, min_size=2, max_size=5, unique=True))
+    at = draw(st.integers(1, len(listed) - 1))
+    return (tuple(listed[:at]), tuple(listed[at:]))
+
+
+fields = st.one_of(
+    st.tuples(st.sampled_from(["pin", "equal"]), name_tuples),
+    st.tuples(st.just("parallel"), st.booleans()),
+    st.tuples(st.just("cut"), cuts()),
+    st.tuples(st.just("split"), st.integers(1, 1024)),
+    st.tuples(st.just("mark"), st.tuples(st.sampled_from(MARKS), st.one_of(st.integers(1, 512), st.text(max_size=6)))),
+    st.tuples(st.sampled_from(["terms", "objective"]), values),
+)
+dimensions = st.one_of(
+    st.sampled_from(["", "outermost", "innermost", "after i", "after  i", "after ", "after", "any", "j2"]), names
+)
+reasons = st.one_of(
+    st.just(""), st.sampled_from(["rows # are", '"quoted"', " blank ", "two\nlines", "a: b @ c"]), st.text()
+)
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    name, value = draw(fields)
+    statements = tuple(draw(st.lists(names, max_size=2)))
+    return Entry(
+        statements, draw(dimensions), name, value, draw(st.booleans()), draw(reasons), enabled=draw(st.booleans())
+    )
+
+
+labels = st.one_of(st.just(""), st.text(max_size=5))
+leaves = st.builds(Scenario, st.lists(entries(), max_size=3).map(tuple), st.just(()), labels)
+scenarios = st.recursive(
+    leaves,
+    lambda inner: st.builds(
+        Scenario, st.lists(entries(), max_size=2).map(tuple), st.lists(inner, max_size=2).map(tuple), labels
+    ),
+    max_leaves=4,
+)
+advices = st.lists(st.builds(Advice, st.sampled_from(AUTHORS), scenarios), max_size=3).map(tuple)
+short = st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=2)
+recipes = st.builds(
+    Recipe,
+    st.text(max_size=5),
+    st.dictionaries(st.text(max_size=4), st.integers(1, 4096), max_size=2),
+    short,
+    st.lists(st.text(max_size=4), max_size=2).map(tuple),
+    short,
+    st.dictionaries(st.text(max_size=4), advices, max_size=2),
+)

@@ -1,0 +1,84 @@
+"""Documents as plain data and back."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import documents
+from engine.errors import BadInput
+from engine.text import from_json, to_json
+
+KINDS = [kind for kind in vars(documents).values() if is_dataclass(kind)]
+
+
+def strategy(hint: Any, depth: int = 0) -> st.SearchStrategy[Any]:
+    """Values of an annotation, by the annotation alone."""
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return st.builds(hint, **{f.name: strategy(hints[f.name], depth + 1) for f in fields(hint)})
+    if get_origin(hint) is tuple and get_args(hint)[-1] is Ellipsis:
+        item = get_args(hint)[0]
+        if depth > 3:
+            return st.just(())
+        return st.lists(strategy(item, depth + 1), max_size=2).map(tuple)
+    if get_origin(hint) is tuple:
+        return st.tuples(*(strategy(item, depth + 1) for item in get_args(hint)))
+    if get_args(hint):
+        return st.one_of(*(strategy(option, depth) for option in get_args(hint)))
+    plain = {str: st.text(max_size=4), int: st.integers(), bool: st.booleans(), type(None): st.none()}
+    return plain.get(hint, st.floats(allow_nan=False))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
+def test_every_document_comes_back_equal(kind: type) -> None:
+    @given(strategy(kind))
+    @settings(max_examples=15, deadline=None)
+    def check(value: object) -> None:
+        assert from_json(kind, json.loads(json.dumps(to_json(value), allow_nan=False))) == value
+
+    check()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    ratio: float
+    sizes: Mapping[str, tuple[int, ...]]
+    note: str | None = None
+
+
+def test_numbers_that_json_cannot_hold() -> None:
+    plain = to_json(Sample(math.inf, {"a": (1, 2)}))
+    assert plain == {"ratio": "inf", "sizes": {"a": [1, 2]}, "note": None}
+    assert from_json(Sample, plain) == Sample(math.inf, {"a": (1, 2)})
+    assert math.isnan(from_json(Sample, {"ratio": "nan", "sizes": {}}).ratio)
+    assert from_json(Sample, {"ratio": 3, "sizes": {}}).ratio == 3.0
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "value: must be an object, not a list"),
+        ({"sizes": {}}, "ratio: is missing"),
+        ({"ratio": 1.0, "sizes": {}, "extra": 1}, "extra: is unknown"),
+        ({"ratio": "many", "sizes": {}}, "ratio: must be a number, not 'many'"),
+        ({"ratio": True, "sizes": {}}, "ratio: must be a number, not True"),
+        ({"ratio": 1.0, "sizes": {"a": [1, "2"]}}, r"sizes\.a\[1\]: must be a whole number, not '2'"),
+        ({"ratio": 1.0, "sizes": {}, "note": 3}, "note: must be text, not 3"),
+    ],
+)
+def test_wrong_data_names_the_place(data: object, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        from_json(Sample, data)
+
+
+def test_values_that_are_not_plain_are_mistakes_of_the_program() -> None:
+    with pytest.raises(TypeError, match="object"):
+        to_json(object())
