@@ -190,7 +190,25 @@ def products() -> list[Case]:
     return cases
 
 
-CASES = [*unary(), *binary(), *layout(), *gathers(), *reductions(), *rows(), *products()]
+def sliding() -> list[Case]:
+    """Windows with padding on some sides, strides, dilations and groups."""
+    image = real(2, 4, 9, 11)
+    same = {"auto_pad": "SAME_UPPER", "strides": [2, 2]}
+    cases = [Case("Conv", [image, real(6, 4, 3, 2)]), Case("Conv", [image, real(6, 4, 3, 2), real(6)], same)]
+    cases += [Case("Conv", [image, real(6, 2, 3, 3)], {"group": 2, "pads": [1, 0, 2, 1], "strides": [2, 1]})]
+    cases += [Case("Conv", [image, real(4, 1, 3, 3), real(4)], {"group": 4, "pads": [2, 2, 2, 2], "dilations": [2, 2]})]
+    cases += [Case("Conv", [real(2, 4, 30), real(3, 4, 5)], {"auto_pad": "SAME_LOWER", "strides": [3]})]
+    cases += [Case("Conv", [half(1, 3, 8, 8), half(5, 3, 3, 3)], {"pads": [1, 1, 1, 1]})]
+    pool = {"kernel_shape": [3, 2], "strides": [2, 2]}
+    for kind in ("MaxPool", "AveragePool"):
+        cases += [Case(kind, [image], pool), Case(kind, [image], {**pool, "pads": [1, 0, 1, 1]})]
+        cases += [Case(kind, [image], {**pool, "ceil_mode": 1}), Case(kind, [image], {**pool, **same})]
+    cases += [Case("MaxPool", [image], {"kernel_shape": [3, 3], "dilations": [2, 2]})]
+    cases += [Case("AveragePool", [image], {**pool, "pads": [1, 1, 1, 1], "count_include_pad": 1})]
+    return cases
+
+
+CASES = [*unary(), *binary(), *layout(), *gathers(), *reductions(), *rows(), *products(), *sliding()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
