@@ -11,13 +11,13 @@ from PySide6.QtWidgets import (
     QCompleter,
     QFrame,
     QHBoxLayout,
-    QLineEdit,
     QMenuBar,
     QStatusBar,
     QToolButton,
     QWidget,
 )
 
+from views.field import Field
 from views.format import plural
 from views.icons import icon
 from views.panel import label
@@ -51,7 +51,7 @@ class MenuBar(QMenuBar):
         self.device.adjustSize()
         self.setCornerWidget(self.device, Qt.Corner.TopRightCorner)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent) -> None:
         """Keeps the document's name in the middle."""
         super().resizeEvent(event)
         self._centre()
@@ -90,20 +90,16 @@ class Segments(QFrame):
         self.buttons[name].setChecked(True)
 
 
-class SearchBox(QLineEdit):
+class SearchBox(Field):
     """Goes to a group or a statement by name."""
 
     chosen = Signal(str)
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setPlaceholderText("Go to group or statement")
-        self.setAccessibleName("Go to")
+        super().__init__("search", "Go to group or statement", "Go to")
         self.setToolTip("Go to a group of the model or a statement of the selected group (Ctrl+P)")
-        self.setFixedHeight(28)
-        self.setMinimumWidth(140)
+        self.setMinimumWidth(210)
         self.setMaximumWidth(300)
-        self._icon = self.addAction(icon("search", "#808080"), QLineEdit.ActionPosition.LeadingPosition)
         self._names: dict[str, str] = {}
         self._list = QStringListModel(self)
         completer = QCompleter(self._list, self)
@@ -123,10 +119,6 @@ class SearchBox(QLineEdit):
         """What the names that contain `text` stand for."""
         wanted = text.strip().lower()
         return [value for name, value in self._names.items() if wanted and wanted in name.lower()]
-
-    def set_theme(self, theme: Theme) -> None:
-        """Tints the icon."""
-        self._icon.setIcon(icon("search", theme.colours["text-3"]))
 
     def _choose(self, name: str) -> None:
         if name in self._names:
@@ -159,10 +151,10 @@ class StatusBar(QStatusBar):
         self.addPermanentWidget(self.opened)
         self.addPermanentWidget(_gap())
 
-    def show_problems(self, count: int) -> None:
-        """A red count where there is any."""
+    def show_problems(self, count: int, wrong: bool) -> None:
+        """How many problems there are; red if any of them is an error."""
         self.problems.setText(f"Problems {count}")
-        self.problems.setProperty("wrong", "true" if count else "false")
+        self.problems.setProperty("wrong", "true" if wrong else "false")
         self.problems.style().polish(self.problems)
 
     def show_jobs(self, count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDockWidget, QMainWindow
@@ -42,10 +43,10 @@ def arrange(window: QMainWindow, docks: Mapping[str, Dock], perspective: str) ->
     columns = PERSPECTIVES[perspective]
     heads = [docks[column[0][0]] for column in columns]
     window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, heads[0])
-    for left, right in zip(heads, heads[1:], strict=False):
+    for left, right in pairwise(heads):
         window.splitDockWidget(left, right, Qt.Orientation.Horizontal)
     for column in columns:
-        for (upper, _), (lower, _) in zip(column, column[1:], strict=False):
+        for (upper, _), (lower, _) in pairwise(column):
             window.splitDockWidget(docks[upper], docks[lower], Qt.Orientation.Vertical)
         for name, _ in column:
             docks[name].show()

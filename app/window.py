@@ -6,14 +6,26 @@ from pathlib import Path
 
 from PySide6.QtCore import QSettings, QSize, Qt
 from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QMainWindow, QMenu, QMessageBox, QToolBar, QToolButton, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QFileDialog,
+    QMainWindow,
+    QMenu,
+    QMessageBox,
+    QToolBar,
+    QToolButton,
+    QWidget,
+)
 
 from app.actions import ACTIONS, MENUS, make_actions
 from app.chrome import MenuBar, SearchBox, Segments, StatusBar
+from app.example import EXAMPLE
 from app.layout import PERSPECTIVES, Dock, arrange, proportion
 from app.selection import Selection
 from app.wiring import Panels, Wiring, make_panels
-from app.workspace import EXAMPLE, Workspace
+from app.workspace import Workspace
+from views.format import duration
 from views.icons import icon
 from views.style import style_sheet
 from views.theme import THEMES, load_theme, palette
@@ -63,7 +75,7 @@ class Window(QMainWindow):
         self.workspace.open(path)
 
     def set_theme(self, name: str) -> None:
-        """"dark" or "light"; every panel repaints."""
+        """ "dark" or "light"; every panel repaints."""
         self.theme = load_theme(name)
         self.settings.setValue("theme", name)
         self.action(name).setChecked(True)
@@ -77,7 +89,9 @@ class Window(QMainWindow):
         self.status.set_theme(self.theme)
         for info in ACTIONS:
             if info.icon:
-                self.action(info.name).setIcon(icon(info.icon, self.theme.colours["text-2"], self.theme.colours["edge"]))
+                self.action(info.name).setIcon(
+                    icon(info.icon, self.theme.colours["text-2"], self.theme.colours["edge"])
+                )
         self._show_draft(self.panels.constraints.text.is_draft)
 
     def set_perspective(self, name: str) -> None:
@@ -109,7 +123,7 @@ class Window(QMainWindow):
         if state is not None:
             self.restoreState(state, LAYOUT_VERSION)
 
-    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+    def closeEvent(self, event: QCloseEvent) -> None:
         """Remembers the layout and ends the worker."""
         self.settings.setValue("geometry", self.saveGeometry())
         self.settings.setValue("layout", self.saveState(LAYOUT_VERSION))
@@ -119,12 +133,12 @@ class Window(QMainWindow):
         self.workspace.client.close()
         super().closeEvent(event)
 
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Takes files."""
         if event.mimeData().hasUrls():
             event.acceptProposedAction()
 
-    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+    def dropEvent(self, event: QDropEvent) -> None:
         """Opens the first dropped file."""
         paths = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
         if paths:
@@ -144,7 +158,9 @@ class Window(QMainWindow):
         self.colour_by.addItems([f"Colour  {name}" for name in COLOURS])
         self.colour_by.setAccessibleName("Colour the graph by")
         self.colour_by.setToolTip("What the bars of the graph show")
-        self.colour_by.currentIndexChanged.connect(lambda index: self.panels.graph.set_colour_by(list(COLOURS.values())[index]))
+        self.colour_by.currentIndexChanged.connect(
+            lambda index: self.panels.graph.set_colour_by(list(COLOURS.values())[index])
+        )
         self.search = SearchBox()
         self.search.chosen.connect(self._go_to)
         self.search.textEdited.connect(self._show_found)
@@ -240,7 +256,8 @@ class Window(QMainWindow):
         assert model is not None
         self.setWindowTitle(f"{model.name} — Loomscope")
         self.menu.show_document(Path(model.path).name or model.name)
-        self.status.opened.setText(f"Opened in {sum(seconds for _, seconds in model.seconds):.1f} s")
+        seconds = sum(seconds for _, seconds in model.seconds)
+        self.status.opened.setText(f"Opened in {duration(seconds * 1e6)}" if seconds else "")
         self._show_names()
 
     def _show_names(self) -> None:
@@ -258,7 +275,8 @@ class Window(QMainWindow):
         self._show_names()
 
     def _show_counts(self) -> None:
-        self.status.show_problems(len(self.workspace.problems))
+        problems = [problem for _, problem in self.workspace.problems]
+        self.status.show_problems(len(problems), any(problem.severity == "error" for problem in problems))
         jobs = self.workspace.client.jobs
         self.status.show_jobs(len(jobs))
         self.action("cancel").setEnabled(bool(jobs))

@@ -5,6 +5,7 @@ Layers are found where the sequence of groups repeats; module paths decide where
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -56,6 +57,12 @@ def group_times(model: ModelDoc) -> dict[str, float]:
 def groups_by_name(model: ModelDoc) -> dict[str, GroupDoc]:
     """The groups of a model under their names."""
     return {group.name: group for group in model.groups}
+
+
+def ambiguous_titles(model: ModelDoc) -> frozenset[str]:
+    """Titles that several groups share; their rows also tell the group's name."""
+    counts = Counter(group.title for group in model.groups)
+    return frozenset(title for title, count in counts.items() if count > 1)
 
 
 def longest_run(names: Sequence[str], scopes: Sequence[str]) -> Run | None:

@@ -66,11 +66,11 @@ class Strip(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setFixedHeight(height)
 
-    def sizeHint(self) -> QSize:  # noqa: N802
+    def sizeHint(self) -> QSize:
         """The fixed height, whatever the content."""
         return QSize(super().sizeHint().width(), self.maximumHeight())
 
-    minimumSizeHint = sizeHint  # noqa: N815
+    minimumSizeHint = sizeHint
 
 
 def bar(role: str, height: int) -> tuple[QWidget, QHBoxLayout]:

@@ -60,7 +60,7 @@ class RowModel(QAbstractItemModel):
         place = self._by_key.get(key)
         return self.createIndex(place.number, 0, place) if place else QModelIndex()
 
-    def keys(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[str]:
         """Keys of all rows, from top to bottom."""
         return iter(self._by_key)
 
@@ -150,7 +150,7 @@ class RowView(QTreeView):
         """Replaces the rows; those for which `opened` says so start expanded."""
         self._silent = True
         self.rows.show_rows(rows)
-        for key in self.rows.keys():
+        for key in self.rows:
             index = self.rows.index_of(key)
             if opened(self.rows.row_at(index)):
                 self.expand(index)
@@ -159,7 +159,7 @@ class RowView(QTreeView):
     def mark(self, keys: Iterable[str]) -> None:
         """Marks rows as selected elsewhere; scrolls only if the first of them is not in sight."""
         self.marked = frozenset(keys)
-        first = next((key for key in self.rows.keys() if key in self.marked), None)
+        first = next((key for key in self.rows if key in self.marked), None)
         if first is not None:
             self._silent = True
             index = self.rows.index_of(first)
@@ -213,6 +213,8 @@ class _Delegate(QStyledItemDelegate):
         if theme is None:
             return
         box = QRectF(option.rect)
+        # Columns keep their places, and stay under their heads, when the scroll bar comes and goes.
+        box.setWidth(self._view.width())
         state = self._view.state(index, box)
         painter.save()
         if state.marked:

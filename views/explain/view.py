@@ -42,10 +42,10 @@ class ExplainView(Panel):
         ]
         if model.total:
             facts.append(("Time", duration(model.total.microseconds), f"{model.total.origin}, {model.total.note}"))
-        seconds = sum(second for _, second in model.seconds)
-        facts.append(
-            ("Opened in", f"{seconds:.1f} s", ", ".join(f"{name} {second:.1f}" for name, second in model.seconds))
-        )
+        if model.seconds:
+            seconds = sum(second for _, second in model.seconds)
+            stages = ", ".join(f"{name} {second:.1f}" for name, second in model.seconds)
+            facts.append(("Opened in", f"{seconds:.1f} s", stages))
         layout.addLayout(_facts(facts))
         if model.unsupported:
             _section(layout, "Not compiled", [f"{name}: {reason}" for name, reason in model.unsupported])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.documents import EdgeDoc, ModelDoc
@@ -10,6 +10,9 @@ from views.graph.layout import Edge, Level, Point, Size, layered
 from views.hierarchy import Box, boxes
 
 NODE = Size(264.0, 44.0)
+NARROW = Size(188.0, 44.0)
+"""For levels that hold three launches or more side by side."""
+CROWDED = 3
 HEADER = 30.0
 MARGIN = 18.0
 ENTRY, EXIT = "entry", "exit"
@@ -72,11 +75,11 @@ def draw(model: ModelDoc, opened: Collection[str]) -> Drawing:
 def _level(level: Sequence[Box], links: Sequence[Link], opened: Collection[str], depth: int) -> Drawing:
     inner = {box.key: _inner(box, links, opened, depth + 1) for box in level if box.children and box.key in opened}
     tensors = _edges(level, links)
-    sizes: dict[str, Size] = {ENTRY: PORT} if any(edge[0] == ENTRY for edge in tensors) else {}
-    sizes |= {box.key: _size(inner[box.key]) if box.key in inner else NODE for box in level}
-    if any(edge[1] == EXIT for edge in tensors):
-        sizes[EXIT] = PORT
+    sizes = _sizes(level, inner, tensors, NODE)
     plan = layered(sizes, tensors)
+    if plan.columns >= CROWDED:
+        sizes = _sizes(level, inner, tensors, NARROW)
+        plan = layered(sizes, tensors)
     placed: list[Placed] = []
     lines = [_line(edge, route, tensors[edge], inner, plan) for edge, route in plan.routes.items()]
     for box in level:
@@ -88,6 +91,14 @@ def _level(level: Sequence[Box], links: Sequence[Link], opened: Collection[str],
             placed += shift.placed
             lines += shift.lines
     return Drawing(tuple(placed), tuple(lines), (plan.left, 0.0, plan.right, plan.height))
+
+
+def _sizes(level: Sequence[Box], inner: Mapping[str, Drawing], edges: Iterable[Edge], node: Size) -> dict[str, Size]:
+    """Sizes in topological order; ports at the border where edges cross it."""
+    ends = {end for edge in edges for end in edge}
+    sizes = {ENTRY: PORT} if ENTRY in ends else {}
+    sizes |= {box.key: _size(inner[box.key]) if box.key in inner else node for box in level}
+    return sizes | ({EXIT: PORT} if EXIT in ends else {})
 
 
 def _inner(box: Box, links: Sequence[Link], opened: Collection[str], depth: int) -> Drawing:

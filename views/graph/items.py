@@ -153,20 +153,18 @@ class BoxItem(QGraphicsItem):
     def _second_line(self, painter: QPainter, row: QRectF, time: float) -> None:
         theme, look = self._look.theme, self._look
         group = look.group_of(self.placed)
-        track = QRectF(row.right() - 48, row.center().y() - 3.5, 48, 7)
+        bar = 48.0 if self.placed.width > 200 else 32.0
+        track = QRectF(row.right() - bar, row.center().y() - 3.5, bar, 7)
         painter.setFont(face(10.5))
         painter.setPen(theme.colour("text-3"))
         if group is None:
             draw_text(painter, row, f"{self.placed.box.period} launches each, double-click to open")
             return
         note = amount(group.bytes) if look.colour_by == "traffic" else group.bound
-        width = text_width(painter, note)
-        draw_text(painter, QRectF(track.left() - 8 - width, row.y(), width + 1, row.height()), note)
-        draw_text(
-            painter,
-            QRectF(row.x(), row.y(), track.left() - 22 - width - row.x(), row.height()),
-            compact_shape(group.shape),
-        )
+        width, shape = text_width(painter, note), compact_shape(group.shape)
+        if text_width(painter, shape) + width + 22 <= track.left() - row.x():
+            draw_text(painter, QRectF(track.left() - 8 - width, row.y(), width + 1, row.height()), note)
+        draw_text(painter, QRectF(row.x(), row.y(), track.left() - 8 - row.x(), row.height()), shape)
         paint_track(painter, track, theme)
         part = group.bytes / look.heaviest if look.colour_by == "traffic" else time / look.dearest
         colour = (

@@ -14,6 +14,8 @@ COLUMN_GAP = 20.0
 LANE_OFFSET = 18.0
 LANE_GAP = 10.0
 SWEEPS = 3
+WIDEST = 3
+"""Boxes side by side at most: a graph is read downwards, so a wider row is broken into several."""
 
 Point = tuple[float, float]
 Edge = tuple[str, str]
@@ -36,6 +38,8 @@ class Level:
     left: float
     right: float
     height: float
+    columns: int
+    """Boxes in the widest row."""
 
 
 def layered(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Level:
@@ -50,7 +54,7 @@ def layered(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Level:
     left = min([places[key][0] - size.width / 2 for key, size in sizes.items()] + [x for x, _ in corners], default=0.0)
     right = max([places[key][0] + size.width / 2 for key, size in sizes.items()] + [x for x, _ in corners], default=0.0)
     height = max((places[key][1] + size.height for key, size in sizes.items()), default=0.0)
-    return Level(places, routes, left, right, height)
+    return Level(places, routes, left, right, height, max(map(len, rows), default=0))
 
 
 def _rows(sizes: Mapping[str, Size], edges: Sequence[Edge]) -> list[list[str]]:
@@ -73,7 +77,7 @@ def _rows(sizes: Mapping[str, Size], edges: Sequence[Edge]) -> list[list[str]]:
         neighbours = before if sweep % 2 == 0 else after
         for row in rows if sweep % 2 == 0 else reversed(rows):
             _order(row, neighbours, rows, layer)
-    return rows
+    return [row[start : start + WIDEST] for row in rows for start in range(0, len(row), WIDEST)]
 
 
 def _order(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.documents import GroupDoc, ModelDoc
-from views.hierarchy import Box, boxes, common_scope, group_times, groups_by_name, scope_title
+from views.hierarchy import Box, ambiguous_titles, boxes, common_scope, group_times, groups_by_name, scope_title
 from views.rows import Row
 
 COMPARISON = re.compile(r"time\s*>\s*([\d.]+)\s*%?$", re.IGNORECASE)
@@ -24,6 +24,8 @@ class OutlineItem:
     """All launches below together; 0 where nothing is predicted."""
     group: str = ""
     kind: str = ""
+    name: str = ""
+    """The group's name where its title alone is ambiguous."""
     cost: float = 0.0
     """One launch's time against the dearest group's, 0..1."""
 
@@ -44,6 +46,7 @@ class _Outline:
         self._model = model
         self._groups = groups_by_name(model)
         self._times = group_times(model)
+        self._ambiguous = ambiguous_titles(model)
         self._total = sum(self._times.get(node.group, 0.0) for node in model.nodes) or 1.0
         self._dearest = max(self._times.values(), default=1.0) or 1.0
 
@@ -105,9 +108,14 @@ class _Outline:
     def _group(self, group: GroupDoc, count: int, key: str, copies: int) -> Row:
         each = self._times.get(group.name, 0.0)
         item = OutlineItem(
-            count // copies if count % copies == 0 else count, each * count / self._total, each * count,
-            group.name, group.kind, each / self._dearest,
-        )  # fmt: skip
+            count=count // copies if count % copies == 0 else count,
+            share=each * count / self._total,
+            microseconds=each * count,
+            group=group.name,
+            kind=group.kind,
+            name=group.name if group.title in self._ambiguous else "",
+            cost=each / self._dearest,
+        )
         return Row(key, group.title, item)
 
 
@@ -139,8 +147,3 @@ def rows_of_group(rows: Sequence[Row], group: str) -> list[str]:
     """Keys of the rows that stand for a group."""
     found = [row.key for row in rows if isinstance(row.value, OutlineItem) and row.value.group == group]
     return found + [key for row in rows for key in rows_of_group(row.children, group)]
-
-
-def titles(groups: Mapping[str, GroupDoc]) -> list[str]:
-    """Names for the search box."""
-    return [group.title for group in groups.values()]

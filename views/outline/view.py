@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, Signal
 from PySide6.QtGui import QPainter
-from PySide6.QtWidgets import QLineEdit
 
 from engine.documents import ModelDoc
+from views.field import Field
 from views.format import duration, percent
-from views.icons import icon
 from views.outline.rows import OutlineItem, filtered, outline, rows_of_group
 from views.panel import Panel, bar, label
 from views.rows import Row, RowState, RowView, draw_text, text_width
@@ -33,13 +32,9 @@ class OutlineView(Panel):
         super().__init__("Outline")
         self._rows: tuple[Row, ...] = ()
         self._group = ""
-        self.filter = QLineEdit()
-        self.filter.setPlaceholderText("Filter: name, type:MatMul, time>5%")
-        self.filter.setAccessibleName("Filter the outline")
+        self.filter = Field("filter", "Filter: name, type:MatMul, time>5%", "Filter the outline")
         self.filter.setClearButtonEnabled(True)
-        self.filter.setFixedHeight(28)
         self.filter.textChanged.connect(self._show)
-        self._filter_icon = self.filter.addAction(icon("filter", "#808080"), QLineEdit.ActionPosition.LeadingPosition)
         search, layout = bar("body", 44)
         layout.setContentsMargins(12, 0, 12, 0)
         layout.addWidget(self.filter)
@@ -75,7 +70,7 @@ class OutlineView(Panel):
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         super().set_theme(theme)
-        self._filter_icon.setIcon(icon("filter", theme.colours["text-3"]))
+        self.filter.set_theme(theme)
         self.tree.set_theme(theme)
 
     def _show(self) -> None:
@@ -105,10 +100,11 @@ def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
     painter.setPen(theme.colour("text"))
     painter.setFont(semibold() if bold else face())
     suffix = f" × {item.count}" if item.count > 1 else ""
+    suffix += f"  {item.name}" if item.name else ""
     room = edge - 8 - state.left
-    name_width = min(text_width(painter, row.title) + 1.0, room - (text_width(painter, suffix) if suffix else 0))
+    name_width = min(text_width(painter, row.title) + 1.0, room)
     draw_text(painter, QRectF(state.left, box.y(), name_width, box.height()), row.title)
     if suffix:
         painter.setFont(face())
         painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(state.left + name_width, box.y(), 60, box.height()), suffix)
+        draw_text(painter, QRectF(state.left + name_width, box.y(), max(room - name_width, 0.0), box.height()), suffix)

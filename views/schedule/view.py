@@ -14,7 +14,7 @@ from views.rows import Row, RowState, RowView, draw_text, text_width
 from views.shapes import paint_pill, paint_pill_in
 from views.theme import Theme, code_face, face
 
-PILL = 58
+PILL = 64
 ROW = 28
 INDENT = 18
 

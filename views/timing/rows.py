@@ -10,11 +10,12 @@ from PySide6.QtGui import QPainter, QPen
 
 from engine.documents import GroupDoc, ModelDoc, Term, Time
 from views.format import duration, figure, percent
-from views.rows import Row, RowState, draw_text
+from views.hierarchy import ambiguous_titles
+from views.rows import Row, RowState, draw_text, text_width
 from views.shapes import paint_bar, paint_track
 from views.theme import Theme, face, semibold
 
-COLUMNS = (("×", 40), ("Predicted", 78), ("Measured", 84), ("Floor", 70), ("Share", 62))
+COLUMNS = (("×", 32), ("Predicted", 74), ("Measured", 76), ("Floor", 66), ("Share", 56))
 """Head and width of the columns right of the name."""
 
 
@@ -30,19 +31,22 @@ class KernelRow:
 def kernel_rows(model: ModelDoc, predicted: Mapping[str, Time], measured: Mapping[str, Time]) -> tuple[Row, ...]:
     """One row for each group, the dearest first."""
     groups = sorted(model.groups, key=lambda group: -group.share)
+    ambiguous = ambiguous_titles(model)
     return tuple(
-        Row(group.name, group.title, KernelRow(group, predicted.get(group.name, group.time), measured.get(group.name)))
+        Row(group.name, f"{group.title}  {group.name}" if group.title in ambiguous else group.title, item)
         for group in groups
+        for item in (KernelRow(group, predicted.get(group.name, group.time), measured.get(group.name)),)
     )
 
 
 def term_rows(terms: Sequence[Term]) -> tuple[Row, ...]:
     """One row for each term of a prediction; times get a bar against the largest."""
     largest = max((term.value for term in terms if _is_time(term)), default=0.0)
-    return tuple(
-        Row(f"{number}", f"{term.name} {figure(term.value)} {term.unit}", (term, term.value / largest if largest and _is_time(term) else 0.0), (), 26)
-        for number, term in enumerate(terms)
-    )  # fmt: skip
+    rows: list[Row] = []
+    for number, term in enumerate(terms):
+        part = term.value / largest if largest and _is_time(term) else 0.0
+        rows.append(Row(str(number), f"{term.name} {figure(term.value)} {term.unit}", (term, part), (), 26))
+    return tuple(rows)
 
 
 def paint_kernel(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
@@ -67,7 +71,16 @@ def paint_kernel(painter: QPainter, row: Row, state: RowState, theme: Theme) -> 
         right -= width
     painter.setFont(semibold() if state.marked else face())
     painter.setPen(theme.colour("text"))
-    draw_text(painter, QRectF(12, box.y(), right - 16, box.height()), row.title)
+    title = item.group.title
+    draw_text(painter, QRectF(12, box.y(), right - 16, box.height()), title)
+    after = 12 + text_width(painter, title) + 8
+    painter.setFont(face())
+    painter.setPen(theme.colour("text-3"))
+    draw_text(
+        painter,
+        QRectF(after, box.y(), max(right - 4 - after, 0.0), box.height()),
+        row.title.removeprefix(title).strip(),
+    )
 
 
 def paint_term(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:

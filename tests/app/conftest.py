@@ -1,0 +1,62 @@
+"""A window with the made-up worker and settings of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+pytest.importorskip("PySide6", reason="the window needs PySide6")
+
+from PySide6.QtCore import QSettings
+
+from app.main import application, make_window
+from app.window import Window
+from tests.app.driving import COMMAND, MODEL, settle
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path: Path) -> None:
+    """Settings of a test end with it."""
+    QSettings.setDefaultFormat(QSettings.Format.IniFormat)
+    for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
+        QSettings.setPath(QSettings.Format.IniFormat, scope, str(tmp_path))
+
+
+@pytest.fixture(scope="session")
+def qapp() -> Iterator[object]:
+    """The program's own application object: its name, style and faces."""
+    yield application()
+
+
+@pytest.fixture
+def make(qtbot: object) -> Iterator[Callable[..., Window]]:
+    """Makes windows; their workers have ended when the test is over."""
+    made: list[Window] = []
+
+    def window(width: int = 1440, height: int = 900, theme: str = "dark") -> Window:
+        new = make_window(theme=theme, command=COMMAND)
+        made.append(new)
+        new.resize(width, height)
+        new.show()
+        return new
+
+    yield window
+    for each in made:
+        each.close()
+        assert each.workspace.client.process_id == 0
+        each.deleteLater()
+
+
+@pytest.fixture
+def window(make: Callable[..., Window], qtbot: object) -> Window:
+    """A window with the made-up model open."""
+    new = make()
+    new.workspace.start()
+    new.open_file(MODEL)
+    settle(new, qtbot)
+    assert new.workspace.model is not None
+    return new

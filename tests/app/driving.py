@@ -1,0 +1,29 @@
+"""How tests drive the window: the made-up worker, waiting for it, selecting."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from app.window import Window
+from engine.documents import KernelDoc
+
+SERVICE = Path(__file__).with_name("fake_service.py")
+COMMAND = (sys.executable, str(SERVICE))
+MODEL = "bert_base_b8_s512.onnx"
+PATIENCE = 15_000
+
+
+def settle(window: Window, qtbot: object) -> None:
+    """Waits until the worker has answered everything."""
+    client, scene = window.workspace.client, window.panels.graph.scene
+    qtbot.waitUntil(lambda: client.is_idle and not scene.is_building, timeout=PATIENCE)  # type: ignore[attr-defined]
+
+
+def select(window: Window, qtbot: object, group: str = "softmax_0") -> KernelDoc:
+    """Selects a group and waits for its kernel."""
+    window.workspace.bus.select_group(group)
+    settle(window, qtbot)
+    kernel = window.workspace.legal_kernel(group)
+    assert kernel is not None
+    return kernel

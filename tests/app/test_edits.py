@@ -1,0 +1,124 @@
+"""Edits of the advice: applied, refused, taken back."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+
+from app.window import Window
+from tests.app.driving import select, settle
+from views.rows import Row
+
+ILLEGAL = "  required S2 @ j: parallel true"
+
+
+def advice(window: Window) -> str:
+    text = window.workspace.recipe("softmax_0")
+    assert text is not None
+    return text
+
+
+def apply(window: Window, qtbot: object, text: str) -> None:
+    """Types advice and presses Apply."""
+    window.panels.constraints.text.edit.setPlainText(text)
+    window.action("apply").trigger()
+    settle(window, qtbot)
+
+
+def test_apply_waits_for_a_draft(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    assert not window.action("apply").isEnabled()
+    window.panels.constraints.text.edit.setPlainText(advice(window) + "# a remark\n")
+    assert window.action("apply").isEnabled()
+
+
+def test_ctrl_return_applies(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    window.set_perspective("Schedule")
+    window.panels.constraints.select_tab("Text")
+    changed = advice(window).replace("block 8", "block 4")
+    editor = window.panels.constraints.text
+    editor.edit.setPlainText(changed)
+    editor.request_apply()
+    settle(window, qtbot)
+    assert advice(window) == changed
+    assert not editor.is_draft
+
+
+def test_undo_and_redo_come_from_the_cache(window: Window, qtbot: object) -> None:
+    before = select(window, qtbot)
+    apply(window, qtbot, advice(window).replace("stages 2", "stages 3"))
+    after = window.workspace.legal_kernel("softmax_0")
+    assert after is not None and after.stages == 3
+    window.action("undo").trigger()
+    assert window.workspace.client.is_idle, "undo asks nobody"
+    assert window.workspace.legal_kernel("softmax_0") is before
+    window.action("redo").trigger()
+    assert window.workspace.client.is_idle
+    assert window.workspace.legal_kernel("softmax_0") is after
+    assert window.panels.constraints.text.edit.toPlainText() == after.recipe
+
+
+def test_an_illegal_edit_keeps_the_last_legal_schedule(window: Window, qtbot: object) -> None:
+    before = select(window, qtbot)
+    code = window.panels.code.text.toPlainText()
+    apply(window, qtbot, advice(window) + "advice user\n" + ILLEGAL + "\n")
+    kernel = window.workspace.kernel("softmax_0")
+    assert kernel is not None and not kernel.legal
+    assert window.workspace.legal_kernel("softmax_0") is before
+    assert window.panels.code.text.toPlainText() == code
+    assert "last legal" in window.panels.schedule.shape.text()
+    assert "S2(i=2, j=3)" in window.workspace.problems[-1][1].reason
+    rows = window.panels.constraints.tree.rows
+    assert any("S2(i=2, j=3)" in rows.row_at(rows.index_of(key)).title for key in rows)
+    assert window.status.problems.text() == "Problems 1"
+    window.action("undo").trigger()
+    assert window.status.problems.text() == "Problems 0"
+    assert "last legal" not in window.panels.schedule.shape.text()
+
+
+def test_advice_that_does_not_parse_is_said_inline(window: Window, qtbot: object) -> None:
+    before = select(window, qtbot)
+    apply(window, qtbot, advice(window) + "this is not an entry\n")
+    assert "this is not an entry" in window.panels.constraints.text.message.text()
+    assert window.workspace.legal_kernel("softmax_0") is before
+    assert window.panels.constraints.text.edit.toPlainText().endswith("this is not an entry\n")
+    window.action("undo").trigger()
+    assert "not an entry" not in window.panels.constraints.text.message.text()
+
+
+def entry_row(window: Window, part: str) -> Row:
+    rows = window.panels.constraints.tree.rows
+    return next(row for row in (rows.row_at(rows.index_of(key)) for key in rows) if part in row.title)
+
+
+def test_an_entry_is_switched_off_and_on(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    text, tree = advice(window), window.panels.constraints.tree
+    for expected in (True, False):
+        tree.setCurrentIndex(tree.rows.index_of(entry_row(window, "mark lane 32").key))
+        qtbot.keyClick(tree, Qt.Key.Key_Space)  # type: ignore[attr-defined]
+        settle(window, qtbot)
+        assert ("off all @ innermost: mark lane 32" in advice(window)) is expected
+    assert advice(window) == text
+
+
+def test_stages_are_one_click(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    window.panels.constraints.stages.buttons[3].click()
+    settle(window, qtbot)
+    assert "S0 @ k: mark stages 3" in advice(window)
+    kernel = window.workspace.kernel("softmax_0")
+    assert kernel is not None and kernel.stages == 3
+
+
+def test_the_form_adds_an_entry(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    form = window.panels.constraints.form
+    form.statements.setCurrentText("S1")
+    form.dimension.setCurrentText("j")
+    form.field.setCurrentText("split")
+    form.value.setText("4")
+    form.add.click()
+    settle(window, qtbot)
+    assert advice(window).endswith("advice user\n  S1 @ j: split 4\n")
+    entry_row(window, "split 4")

@@ -1,0 +1,202 @@
+"""The window around the panels: files, jobs, layout, stalls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QPixmap
+from PySide6.QtWidgets import QAbstractButton, QWidget
+
+from app.actions import ACTIONS, MENUS
+from app.render import render
+from app.watchdog import Watchdog
+from app.window import Window
+from engine.errors import BadInput
+from tests.app.driving import COMMAND, MODEL, PATIENCE, select, settle
+
+STALL_MS = 100
+"""The longest that the window may stand still (DESIGN 10)."""
+
+
+def test_an_empty_window_says_what_to_do(make: Callable[..., Window]) -> None:
+    window = make()
+    assert "ONNX" in window.panels.outline.empty.sentence.text()
+    assert window.status.selection.text() == "Nothing selected"
+    assert not window.action("check").isEnabled()
+
+
+def test_a_file_is_opened_and_remembered(window: Window) -> None:
+    assert window.windowTitle() == "bert_base_b8_s512 — Loomscope"
+    assert window.settings.value("recent") in (MODEL, [MODEL])
+    assert window.menu.device.text().endswith("no GPU")
+
+
+def test_a_broken_file_keeps_what_was_open(window: Window, qtbot: object) -> None:
+    model = window.workspace.model
+    kernel = select(window, qtbot)
+    window.open_file("/somewhere/broken.onnx")
+    settle(window, qtbot)
+    assert window.workspace.model is model
+    assert window.workspace.legal_kernel("softmax_0") is kernel
+    assert window.workspace.problems[-1][1].subject == "broken.onnx"
+    assert window.status.problems.property("wrong") == "true"
+
+
+def test_a_dropped_file_opens(make: Callable[..., Window], qtbot: object) -> None:
+    window = make()
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile("/somewhere/model.onnx")])
+    left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    window.dropEvent(QDropEvent(QPoint(5, 5), Qt.DropAction.CopyAction, data, left, none))
+    settle(window, qtbot)
+    assert window.workspace.path == "/somewhere/model.onnx"
+
+
+def test_cancel_ends_the_worker_and_starts_another(
+    make: Callable[..., Window], qtbot: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_GPU", "H200")
+    window = make()
+    window.open_file(MODEL)
+    settle(window, qtbot)
+    select(window, qtbot)
+    client, samples = window.workspace.client, window.workspace.samples
+    window.action("time").trigger()
+    qtbot.waitUntil(lambda: len(samples.get("softmax_0", ())) >= 2, timeout=PATIENCE)  # type: ignore[attr-defined]
+    first = client.process_id
+    window.action("cancel").trigger()
+    assert client.process_id not in (0, first)
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
+    settle(window, qtbot)
+    assert "softmax_0" not in window.workspace.measured
+    assert window.workspace.legal_kernel("softmax_0") is not None, "what was known stays known"
+    select(window, qtbot, "matmul_4")
+
+
+def test_samples_keep_their_origin(make: Callable[..., Window], qtbot: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_GPU", "H200")
+    window = make()
+    window.open_file(MODEL)
+    settle(window, qtbot)
+    select(window, qtbot)
+    window.action("time").trigger()
+    settle(window, qtbot)
+    assert window.workspace.measured["softmax_0"].origin == "synthetic"
+    assert len(window.panels.timing.plot.samples) == 20
+
+
+def test_timing_without_a_gpu_says_so(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    window.action("time").trigger()
+    settle(window, qtbot)
+    assert "no GPU" in window.workspace.problems[-1][1].reason
+    assert "no GPU" in window.panels.timing.missing.text()
+
+
+def test_a_check_is_shown_with_the_code(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    window.action("check").trigger()
+    settle(window, qtbot)
+    assert window.workspace.check("softmax_0") is not None
+    texts = [
+        child.text()
+        for child in window.panels.code.findChildren(QWidget)
+        if hasattr(child, "text") and callable(child.text)
+    ]
+    assert any("48 of 6,144 blocks" in text for text in texts if isinstance(text, str))
+
+
+def test_a_worker_that_dies_is_a_problem_and_is_replaced(window: Window, qtbot: object) -> None:
+    os.kill(window.workspace.client.process_id, 9)
+    qtbot.waitUntil(lambda: bool(window.workspace.problems), timeout=PATIENCE)  # type: ignore[attr-defined]
+    assert window.workspace.problems[-1][1].subject == "worker"
+    select(window, qtbot)
+
+
+def test_every_action_is_in_a_menu_and_tells_what_it_does() -> None:
+    listed = {name for _, names in MENUS for name in names}
+    assert {info.name for info in ACTIONS} <= listed
+    assert all(info.tip for info in ACTIONS)
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1440, 900)])
+@pytest.mark.parametrize("perspective", ["Explore", "Schedule"])
+def test_everything_fits(make: Callable[..., Window], qtbot: object, size: tuple[int, int], perspective: str) -> None:
+    window = make(*size)
+    window.open_file(MODEL)
+    settle(window, qtbot)
+    select(window, qtbot)
+    window.set_perspective(perspective)
+    qtbot.wait(50)  # type: ignore[attr-defined]
+    assert (window.width(), window.height()) == size
+    docks = [dock for dock in window.docks.values() if dock.isVisible()]
+    areas = [dock.geometry() for dock in docks]
+    assert all(window.rect().contains(area) and area.width() > 240 and area.height() > 150 for area in areas)
+    assert not any(a.intersects(b) for index, a in enumerate(areas) for b in areas[:index])
+    for button in window.findChildren(QAbstractButton):
+        if button.isVisible() and button.text():
+            needed = button.fontMetrics().horizontalAdvance(button.text())
+            assert button.width() >= needed, f"{button.text()} is cut"
+            corner = button.mapTo(window, QPoint(button.width(), button.height()))
+            assert corner.x() <= window.width() and corner.y() <= window.height(), f"{button.text()} leaves the window"
+
+
+def test_the_window_never_stands_still(window: Window, qtbot: object) -> None:
+    """Open, select, edit, undo, open a layer, switch perspective and theme-free views; no gap above the limit."""
+    window.set_perspective("Schedule")  # the first layout of a perspective is part of building the window
+    window.set_perspective("Explore")
+    settle(window, qtbot)
+    dog = Watchdog()
+    dog.start()
+    window.open_file("another.onnx")
+    settle(window, qtbot)
+    for group in ("softmax_0", "matmul_4", "layernorm_0", "softmax_0"):
+        select(window, qtbot, group)
+    text = window.workspace.recipe("softmax_0")
+    assert text is not None
+    window.workspace.edit("softmax_0", text.replace("stages 2", "stages 3"))
+    settle(window, qtbot)
+    window.action("undo").trigger()
+    layer = next(placed for placed in window.panels.graph.scene.drawing.placed if placed.box.count == 12)
+    window.panels.graph.canvas.toggle(layer.box.key)
+    settle(window, qtbot)
+    qtbot.wait(20)  # type: ignore[attr-defined]
+    dog.stop()
+    assert dog.longest_ms < STALL_MS
+
+
+def test_layout_comes_back(make: Callable[..., Window]) -> None:
+    window = make()
+    window.set_perspective("Schedule")
+    window.docks["timing"].hide()
+    window.close()
+    again = make()
+    again.restore_layout()
+    assert again.perspective == "Schedule"
+    assert not again.docks["timing"].isVisible()
+    again.reset_layout()
+    assert again.docks["timing"].isVisible()
+
+
+def test_render_draws_window_and_panel(tmp_path: Path) -> None:
+    whole, part = tmp_path / "window.png", tmp_path / "graph.png"
+    render(MODEL, whole, size=(1280, 800), theme="light", command=COMMAND)
+    render(MODEL, part, panel="graph", group="softmax_0", command=COMMAND)
+    assert (QPixmap(str(whole)).width(), QPixmap(str(whole)).height()) == (1280, 800)
+    assert 240 < QPixmap(str(part)).width() < 1280
+
+
+@pytest.mark.parametrize("wrong", [{"group": "nothing"}, {"panel": "nothing"}])
+def test_render_refuses_what_is_not_there(tmp_path: Path, wrong: dict[str, str]) -> None:
+    with pytest.raises(BadInput, match="nothing"):
+        render(MODEL, tmp_path / "x.png", command=COMMAND, **wrong)  # type: ignore[arg-type]
+
+
+def test_render_refuses_a_broken_file(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"broken\.onnx"):
+        render("broken.onnx", tmp_path / "x.png", command=COMMAND)
