@@ -72,7 +72,7 @@ def test_misfits_are_named_by_their_place(change: dict[str, Any], place: str) ->
 
 def test_a_missing_field_is_named_and_one_with_a_default_is_not_missed() -> None:
     assert from_json(Time, {"microseconds": 1, "origin": "predicted"}) == Time(1.0, "predicted")
-    with pytest.raises(BadInput, match="origin: .*missing"):
+    with pytest.raises(BadInput, match=r"origin: .*missing"):
         from_json(Time, {"microseconds": 1.0})
 
 
