@@ -162,7 +162,9 @@ class _Contraction:
             constants={
                 "ROWS": self.size[0], "COLUMNS": self.size[1], "DEPTH": self.depth, "TILE_ROWS": tiles.block[0],
                 "TILE_COLUMNS": tiles.block[1], "TILE_DEPTH": tiles.depth, "STAGES": tiles.stages,
+                "OWNED": math.prod(tiles.thread),
             },
+            assertions=(("THREADS * OWNED == TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
             notes=self.notes,
             placements=placements | {self.statement.name: accumulated},
             stages=tiles.stages,
@@ -305,6 +307,8 @@ def _wide_access(factor: Scalar, statement: Statement) -> Access:
     rewrite_scalar(factor, {}, collect, statement.extents)
     if len(set(map(id_of, found))) != 1:
         raise Unsupported("codegen", str(factor), "a factor of a contraction reads more than one array")
+    if found[0].guards or any(i.is_indirect for i in found[0].indices):
+        raise Unsupported("codegen", str(factor), "a factor of a contraction is read under a guard or at looked-up places")
     return found[0]
 
 

@@ -58,7 +58,8 @@ def lower_elementwise(group: FusionGroup, nest: Nest) -> TileProgram:
     per_thread = f"{width.elements} element{'s' if width.elements > 1 else ''} of a thread"
     return emitter.finish(
         group,
-        constants={"ELEMENTS": total, "THREADS": threads, "VECTOR": width.elements},
+        constants={"ELEMENTS": total, "VECTOR": width.elements},
+        assertions=(("BLOCKS * THREADS * VECTOR >= ELEMENTS", "every element has a thread"),),
         notes=width.notes,
         placements={s.name: f"register: {per_thread}, made and used by the same thread" for s in statements},
     )

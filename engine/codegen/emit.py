@@ -362,11 +362,12 @@ class Emitter:
         constants: Mapping[str, int],
         notes: Mapping[tuple[int, ...], str],
         placements: Mapping[str, str],
+        assertions: tuple[tuple[str, str], ...] = (),
         stages: int = 1,
     ) -> TileProgram:
         """The tile program of everything added."""
         program = self.program
-        header = (group.title, *(str(s) for s in program.statements))
+        header = (f"{program.name}: {group.title}", *(str(s) for s in program.statements))
         return TileProgram(
             name=program.name,
             title=header,
@@ -378,6 +379,7 @@ class Emitter:
             read=frozenset(self.read_from),
             body=tuple(self.bodies[0]),
             footprints=tuple(self.footprints),
+            assertions=assertions,
             stages=stages,
             notes=notes,
             placements=placements,

@@ -6,6 +6,7 @@ Registers of float16 arrays are float variables; `round_f16` marks every place w
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 
 from engine.codegen.nodes import NOWHERE, CudaSource, Line
@@ -71,31 +72,29 @@ class _Printer:
         """Registers assigned after their declaration: not const."""
         self.declared = {op.buffer for op in everything if isinstance(op, Declare)}
         """Registers with a declaration of their own."""
+        self.packs = _packs(program)
+        """Registers whose last axis is one vector access: printed as `Pack`, loaded and stored whole."""
+        writes = Counter(n for op in everything for n in _assigned(op))
+        self.loaded_once = {op.slot.buffer for op in everything if isinstance(op, Load) and writes[op.slot.buffer] == 1}
+        """Registers that one load alone gives their value."""
 
     def source(self) -> CudaSource:
         program = self.program
         offsets, shared_bytes = shared_map(program.buffers)
         parameters = [b for b in program.buffers.values() if b.scope == "global"]
         used = [b for b in parameters if b.name in program.read | program.written]
-        for line in program.title:
-            self.line(f"// {line}")
-        self.line('#include "loom.cuh"')
-        self.line("")
-        for name, value in program.constants.items():
-            self.line(f"constexpr int {name} = {value};")
-        self.line("")
-        self.line(f'extern "C" __global__ void __launch_bounds__({program.threads})')
+        self.header(shared_bytes)
+        self.line('extern "C" __global__ void __launch_bounds__(THREADS)')
         self.line(f"{program.name}({', '.join(self.parameter(b) for b in used)})")
         self.line("{")
         self.depth = 1
         for buffer in used:
             self.accessor(buffer)
         if shared_bytes:
-            self.line(f"LOOM_SHARED({shared_bytes});")
-            for name, offset in offsets.items():
-                buffer = program.buffers[name]
-                kind = STORED[buffer.dtype]
-                self.line(f"const Shared<{kind}> {name}({ARENA} + {offset}, {buffer.elements});")
+            self.shared(offsets, shared_bytes)
+        self.line(f"const int {BLOCK} = blockIdx.x;")
+        self.line(f"const int {THREAD} = threadIdx.x;")
+        self.line("")
         self.body(program.body)
         self.depth = 0
         self.line("}")
@@ -114,6 +113,31 @@ class _Printer:
             lines=tuple(self.lines),
             footprints=program.footprints,
         )
+
+    def header(self, shared_bytes: int) -> None:
+        """What the kernel computes, in which order, and the sizes its text relies on."""
+        program = self.program
+        for line in program.title:
+            self.line(f"// {line}".rstrip())
+        self.line('#include "loom.cuh"')
+        self.line("")
+        sizes = {**program.constants, "BLOCKS": program.grid, "THREADS": program.threads}
+        sizes |= {"SHARED_BYTES": shared_bytes} if shared_bytes else {}
+        for name, value in sizes.items():
+            self.line(f"constexpr int {name} = {value};")
+        for claim, reason in program.assertions:
+            self.line(f'static_assert({claim}, "{reason}");')
+        self.line("")
+
+    def shared(self, offsets: Mapping[str, int], shared_bytes: int) -> None:
+        """The shared-memory map: one array, cut by byte offsets."""
+        self.line("LOOM_SHARED(SHARED_BYTES);")
+        ends = [*list(offsets.values())[1:], shared_bytes]
+        for (name, offset), end in zip(offsets.items(), ends, strict=True):
+            buffer = self.program.buffers[name]
+            kind = STORED[buffer.dtype]
+            place = f"{ARENA} + {offset}" if offset else ARENA
+            self.line(f"const Shared<{kind}> {name}({place}, {buffer.elements});  // bytes {offset} to {end - 1}")
 
     def line(self, text: str, at: Line = NOWHERE) -> None:
         self.text.append("  " * self.depth + text if text else "")
@@ -194,11 +218,15 @@ class _Printer:
                 changes = buffer.name in self.changed
                 self.line(f"{'' if changes else 'const '}{kind} {buffer.name} = {self.scalar(value)};", at)
             return
-        sizes = "".join(f"[{n}]" for n in buffer.shape)
-        if value is None:
-            self.line(f"{kind} {buffer.name}{sizes};", at)
-            return
+        shape = buffer.shape
+        if buffer.name in self.packs:
+            if value is None and len(shape) == 1 and buffer.name in self.loaded_once:
+                return
+            kind, shape = f"Pack<{kind}, {shape[-1]}>", shape[:-1]
+        sizes = "".join(f"[{n}]" for n in shape)
         self.line(f"{kind} {buffer.name}{sizes};", at)
+        if value is None:
+            return
         names = [f"n{axis}" for axis in range(len(buffer.shape))]
         for name, size in zip(names, buffer.shape, strict=True):
             self.line("#pragma unroll", at)
@@ -225,6 +253,10 @@ class _Printer:
         value = f"{op.source}.load<{op.width}>({place})"
         if op.mask:
             value = f"{op.mask} ? {value} : {pack}{{}}"
+        if op.slot.buffer in self.packs:
+            once = len(target.shape) == 1 and op.slot.buffer in self.loaded_once
+            self.line(f"{f'const {pack} ' if once else ''}{self.slot(op.slot)} = {value};", op.at)
+            return
         self.line(f"const {pack} {packed} = {value};", op.at)
         self.line("#pragma unroll", op.at)
         into = self.slot(Slot(op.slot.buffer, (*op.slot.indices, Index.of("v"))))
@@ -241,6 +273,9 @@ class _Printer:
         if op.width == 1:
             value = self.narrow(self.slot(op.slot), target.dtype)
             self.line(f"{guard}{op.target}.store({place}, {value});", op.at)
+            return
+        if op.slot.buffer in self.packs:
+            self.line(f"{guard}{op.target}.store<{op.width}>({place}, {self.slot(op.slot)});", op.at)
             return
         packed = f"{op.target}_pack"
         self.line("{", op.at)
@@ -322,7 +357,7 @@ class _Printer:
         for atom, coefficient in sorted(index.terms, key=lambda term: -abs(term[1])):
             match atom:
                 case str():
-                    name = {BLOCK: "int(blockIdx.x)", THREAD: "int(threadIdx.x)"}.get(atom, atom)
+                    name = atom
                 case Quotient(of, by):
                     name = f"{self.factor(of)} / {by}"
                 case Remainder(of, by):
@@ -391,6 +426,21 @@ def _literal(number: float | int | bool, dtype: str) -> str:
         return "INF" if value > 0 else "NEG_INF"
     text = f"{value:.9g}"
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+
+def _packs(program: TileProgram) -> set[str]:
+    """Registers held as they are stored, whose vector accesses all cover exactly the last axis."""
+    widths: dict[str, set[int]] = {}
+    for op in operations(program.body):
+        if isinstance(op, Load | Store) and op.width > 1:
+            whole = len(op.slot.indices) == len(program.buffers[op.slot.buffer].shape) - 1
+            widths.setdefault(op.slot.buffer, set()).add(op.width if whole else 0)
+    return {
+        name
+        for name, found in widths.items()
+        if found == {program.buffers[name].shape[-1]}
+        and HELD[program.buffers[name].dtype] == STORED[program.buffers[name].dtype]
+    }
 
 
 def _assigned(op: TileOp) -> tuple[str, ...]:

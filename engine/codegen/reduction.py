@@ -172,10 +172,23 @@ class _Reduction:
             self.placements.setdefault(statement.name, text)
         return emitter.finish(
             self.group,
-            constants={"ROWS": layout.rows, "COLUMNS": layout.columns, "LANES": layout.lanes, "VECTOR": layout.vector},
+            constants={
+                "ROWS": layout.rows, "COLUMNS": layout.columns, "SHARERS": layout.lanes, "CHUNKS": layout.chunks,
+                "VECTOR": layout.vector,
+            },
+            assertions=(
+                (
+                    "CHUNKS * SHARERS * VECTOR >= COLUMNS" if layout.by_row else "CHUNKS * SHARERS >= COLUMNS",
+                    "the sharers of a row reach all of it",
+                ),
+                (
+                    "BLOCKS * (THREADS / SHARERS) >= ROWS" if layout.by_row else "BLOCKS * 32 * VECTOR >= ROWS",
+                    "every row has a block",
+                ),
+            ),
             notes=self.notes,
             placements=self.placements,
-        )
+        )  # fmt: skip
 
     def _rows(self) -> str | None:
         """Bind the row (or column group) of this thread; the mask that tells whether it exists."""

@@ -208,6 +208,8 @@ class TileProgram:
     read: frozenset[str]
     body: tuple[TileOp, ...]
     footprints: tuple[Footprint, ...]
+    assertions: tuple[tuple[str, str], ...] = ()
+    """(condition over the constants, BLOCKS and THREADS; why it must hold), checked by the CUDA compiler."""
     stages: int = 1
     """Stages of the shared-memory pipeline; 1 when copies and use alternate."""
     notes: Mapping[tuple[int, ...], str] = field(default_factory=dict)

@@ -95,6 +95,7 @@ def lower_transpose(group: FusionGroup, nest: Nest) -> TileProgram:
     return emitter.finish(
         group,
         constants={"TILE": TILE, "ACROSS": across.extent, "ALONG": last.extent},
+        assertions=((f"THREADS == TILE * {ROWS}", "a thread moves every eighth row of the tile"),),
         notes={},
         placements={
             s.name: "register: the same thread makes and writes it" for s in program.statements if s is not reader

@@ -17,7 +17,7 @@ WORDS = {
 
 def word(kind: str) -> str:
     """An operator kind as it appears in titles."""
-    return WORDS.get(kind, kind.lower())
+    return WORDS.get(kind) or "".join(c for c in kind.lower() if c.isalnum()) or "operator"
 
 
 def main_word(built: Built, kinds: Mapping[str, str]) -> str:

@@ -116,7 +116,7 @@ FAULTS = (
     ),
     Fault("one tile left out", matmul, r"tile < 16;", "tile < 15;", ("wrong result",), r"\.store"),
     Fault(
-        "two blocks write one element", softmax, r"int\(blockIdx\.x\) \*", "(int(blockIdx.x) / 2) *",
+        "two blocks write one element", softmax, r"= block \* 8 \+", "= block / 2 * 8 +",
         ("written twice",), r"\.store",
     ),
     Fault(
