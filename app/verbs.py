@@ -168,7 +168,7 @@ def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:
             (
                 row["name"],
                 row["status"],
-                f"{row['max_error']:.2g}" if "max_error" in row else "",
+                f"{float(row['max_error']):.2g}" if "max_error" in row else "",
                 f"{row['tolerance']:.2g}" if "tolerance" in row else "",
                 f"{row['blocks_run']:,}/{row['blocks_total']:,}" if "blocks_run" in row else "",
                 f"{row['elements_compared']:,}" if "elements_compared" in row else "",

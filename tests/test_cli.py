@@ -173,3 +173,9 @@ def test_doctor_has_a_row_for_everything_a_verb_may_need() -> None:
     assert {"Python", "display", "C++ compiler", "NVRTC", "GPU", "PyCUDA"} <= rows.keys()
     assert rows["display"]["found"] == ""
     assert all(row["found"] or row["hint"] for row in rows.values())
+
+
+def test_a_whole_model_is_run_launch_by_launch() -> None:
+    found = document("verify", "example", "--whole")
+    assert found["summary"]["fail"] == 0
+    assert {group["name"] for group in found["groups"]} == {"output_norm_1", "tanh"}
