@@ -52,9 +52,22 @@ def arrange(window: QMainWindow, docks: Mapping[str, Dock], perspective: str) ->
             docks[name].show()
     window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, docks[BOTTOM[0]])
     window.splitDockWidget(docks[BOTTOM[0]], docks[BOTTOM[1]], Qt.Orientation.Horizontal)
-    for name in BOTTOM:
+    absent = docks.keys() - {name for column in columns for name, _ in column}
+    for name in sorted(absent):
+        # A dock without a place would be shown by `restoreState`, so what is absent stands hidden at the bottom.
+        if name not in BOTTOM:
+            window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, docks[name])
         docks[name].hide()
     proportion(window, docks, perspective)
+
+
+def proportion_bottom(window: QMainWindow, docks: Mapping[str, Dock]) -> None:
+    """Gives problems more room than jobs, and both little height."""
+    shown = [docks[name] for name in BOTTOM if docks[name].isVisible()]
+    shares = {"problems": 0.62, "jobs": 0.38}
+    widths = [round(window.width() * shares[name]) for name in BOTTOM if docks[name].isVisible()]
+    window.resizeDocks(shown, widths, Qt.Orientation.Horizontal)
+    window.resizeDocks(shown, [BOTTOM_HEIGHT] * len(shown), Qt.Orientation.Vertical)
 
 
 def proportion(window: QMainWindow, docks: Mapping[str, Dock], perspective: str) -> None:

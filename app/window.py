@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from app.actions import ACTIONS, MENUS, make_actions
 from app.chrome import MenuBar, SearchBox, Segments, StatusBar
 from app.example import EXAMPLE
-from app.layout import PERSPECTIVES, Dock, arrange, proportion
+from app.layout import PERSPECTIVES, Dock, arrange, proportion_bottom
 from app.selection import Selection
 from app.wiring import Panels, Wiring, make_panels
 from app.workspace import Workspace
@@ -309,6 +309,7 @@ class Window(QMainWindow):
     def _toggle(self, name: str) -> None:
         dock = self.docks[name]
         dock.setVisible(not dock.isVisible())
+        proportion_bottom(self, self.docks)
 
     def _fill_panels_menu(self) -> None:
         for dock in self.docks.values():
@@ -345,10 +346,6 @@ class Window(QMainWindow):
         box.setInformativeText("Explore, edit, check and time GPU schedules of deep-learning operators.")
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.open()
-
-    def keep_proportions(self) -> None:
-        """Gives the docks their shares again, once the window has its real size."""
-        proportion(self, self.docks, self.perspective)
 
 
 def _spring() -> QWidget:

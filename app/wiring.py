@@ -159,7 +159,7 @@ class Wiring:
         if group == self.group:
             recipe = self.workspace.recipe(group)
             if recipe is not None:
-                self.panels.constraints.text.show_text(recipe)
+                self.panels.constraints.text.show_text(group, recipe)
                 self.panels.constraints.show_problem(problem)
 
     def _show_times(self) -> None:

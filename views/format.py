@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from engine.documents import Time
+
 
 def figure(value: float) -> str:
     """Three significant digits without an exponent: 34.2, 307, 1,755, 0.0123."""
     if value == 0:
         return "0"
     size = abs(value)
-    if size >= 1000:
+    if size >= 999.5:
         return f"{value:,.0f}"
-    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
+    digits = 0 if size >= 99.95 else 1 if size >= 9.995 else 2 if size >= 0.9995 else 3
     return f"{value:.{digits}f}"
 
 
@@ -55,3 +57,8 @@ def compact_shape(shape: str) -> str:
 def plural(count: int, noun: str) -> str:
     """ "1 group", "4 statements"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def origin_of(time: Time) -> str:
+    """Where a time comes from: "predicted, uncalibrated"."""
+    return f"{time.origin}, {time.note}" if time.note else time.origin

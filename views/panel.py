@@ -206,7 +206,7 @@ class _Empty(QWidget):
         self.buttons = QHBoxLayout()
         self.buttons.setSpacing(8)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(24, 24, 24, 24)
+        layout.setContentsMargins(24, 8, 24, 8)
         layout.setSpacing(12)
         layout.addStretch(1)
         layout.addWidget(self.sentence)

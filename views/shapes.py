@@ -1,4 +1,7 @@
-"""Marks painted by hand: author glyphs, verdict glyphs, cost bars, pills.  Shape carries the meaning, colour repeats it."""
+"""Marks painted by hand: author glyphs, verdict glyphs, cost bars, pills.
+
+Shape carries the meaning, colour repeats it.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ QPushButton[role="primary-small"] { background: $accent_fill; color: $on_accent;
   min-height: 22px; padding: 0 8px; font-size: 11px; border-radius: 4px; }
 QToolButton::menu-indicator { image: none; }
 
-QLineEdit { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 0;
+QLineEdit { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 26px;
   selection-background-color: $accent_bg; selection-color: $text; }
 QLineEdit:focus { border-color: $accent; }
 QComboBox { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 26px; }

@@ -122,3 +122,15 @@ def test_the_form_adds_an_entry(window: Window, qtbot: object) -> None:
     settle(window, qtbot)
     assert advice(window).endswith("advice user\n  S1 @ j: split 4\n")
     entry_row(window, "split 4")
+
+
+def test_a_draft_survives_news_about_its_group(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    editor = window.panels.constraints.text
+    draft = advice(window) + "# a remark\n"
+    editor.edit.setPlainText(draft)
+    window.action("check").trigger()
+    settle(window, qtbot)
+    assert editor.edit.toPlainText() == draft and editor.is_draft
+    editor.revert.click()
+    assert not editor.is_draft

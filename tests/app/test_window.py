@@ -200,3 +200,17 @@ def test_render_refuses_what_is_not_there(tmp_path: Path, wrong: dict[str, str])
 def test_render_refuses_a_broken_file(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"broken\.onnx"):
         render("broken.onnx", tmp_path / "x.png", command=COMMAND)
+
+
+def test_perspectives_keep_their_panels(window: Window) -> None:
+    def shown() -> set[str]:
+        return {name for name, dock in window.docks.items() if dock.isVisible()}
+
+    explore = shown()
+    window.set_perspective("Schedule")
+    schedule = shown()
+    for _ in range(2):
+        window.set_perspective("Explore")
+        assert shown() == explore == {"outline", "explain", "graph", "schedule", "timing"}
+        window.set_perspective("Schedule")
+        assert shown() == schedule == {"code", "schedule", "timing", "constraints"}

@@ -38,7 +38,7 @@ class CodeView(Panel):
         """Shows a kernel's text and what is known about it."""
         if self._kernel is None or self._kernel.cuda != kernel.cuda or self._kernel.lines != kernel.lines:
             labels = {line.line: _label(line.statements, line.dimensions) for line in kernel.lines}
-            self.text.show_code(kernel.cuda, labels)
+            self.text.show_code(kernel.cuda.rstrip("\n"), labels)
         self._kernel = kernel
         self._show_chips(kernel, check)
         self.show_body()
@@ -70,12 +70,11 @@ class CodeView(Panel):
             self._chip_layout.addWidget(label(text, "chip"))
         if check:
             chip = label(_check_chip(check), "chip" if check.status == "pass" else "wrong")
-            chip.setToolTip(
-                f"{check.message}\nlargest error {check.max_error:.2g}, tolerance {check.tolerance:.2g}: {check.tolerance_because}"
-            )
+            error = f"largest error {check.max_error:.2g}, tolerance {check.tolerance:.2g}"
+            chip.setToolTip(f"{check.message}\n{error}: {check.tolerance_because}")
             self._chip_layout.addWidget(chip)
         self._chip_layout.addStretch(1)
-        self._chip_layout.addWidget(label(plural(kernel.cuda.count("\n"), "line"), "small-hint"))
+        self._chip_layout.addWidget(label(plural(kernel.cuda.rstrip("\n").count("\n") + 1, "line"), "small-hint"))
 
 
 def _label(statements: tuple[str, ...], dimensions: tuple[str, ...]) -> str:

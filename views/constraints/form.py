@@ -40,7 +40,7 @@ class EntryForm(QWidget):
         layout.setSpacing(6)
         for widget, stretch in (
             (self.statements, 2),
-            (self.dimension, 2),
+            (self.dimension, 3),
             (self.field, 2),
             (self.value, 3),
             (self.add, 0),

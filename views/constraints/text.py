@@ -19,7 +19,7 @@ class AdviceText(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._applied = ""
+        self._group, self._applied = "", ""
         self.edit = QPlainTextEdit()
         self.edit.setFont(code_face())
         self.edit.setAccessibleName("Advice as text")
@@ -31,7 +31,7 @@ class AdviceText(QWidget):
         self.message = label("", "small-hint")
         self.revert = QPushButton("Revert")
         self.revert.setProperty("role", "small")
-        self.revert.clicked.connect(lambda: self.show_text(self._applied))
+        self.revert.clicked.connect(self._show_applied)
         self.apply = QPushButton("Apply")
         self.apply.setProperty("role", "small")
         self.apply.setToolTip("Solve, check legality and generate code (Ctrl+Return)")
@@ -53,12 +53,12 @@ class AdviceText(QWidget):
         """Whether the text differs from the applied one."""
         return self.edit.toPlainText() != self._applied
 
-    def show_text(self, text: str) -> None:
-        """Shows applied advice; a draft of something else is replaced."""
-        self._applied = text
-        if self.edit.toPlainText() != text:
-            self.edit.setPlainText(text)
-        self._changed()
+    def show_text(self, group: str, text: str) -> None:
+        """Shows the applied advice of a group; a draft stays while the advice that it edits stays."""
+        if (group, text) == (self._group, self._applied):
+            return
+        self._group, self._applied = group, text
+        self._show_applied()
 
     def show_problem(self, problem: Problem | None) -> None:
         """Says inline why the text was refused."""
@@ -73,6 +73,11 @@ class AdviceText(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         self._colours.set_theme(theme)
+
+    def _show_applied(self) -> None:
+        if self.is_draft:
+            self.edit.setPlainText(self._applied)
+        self._changed()
 
     def _changed(self) -> None:
         draft = self.is_draft

@@ -12,7 +12,9 @@ from views.rows import Row, RowState, RowView, draw_text
 from views.shapes import paint_author, paint_verdict
 from views.theme import Theme, code_face, face, semibold
 
-VERDICT, AUTHOR, CHECKBOX = 104, 84, 20
+VERDICT, AUTHOR = 104, 84
+BOX_LEFT, BOX_ROOM = 31, 20
+"""Where the box that switches an entry stands, right of the chevron, and the room that it takes."""
 STAGES = (1, 2, 3)
 
 
@@ -29,7 +31,7 @@ class ConstraintTree(RowView):
         """Switches an entry at its box, selects it elsewhere."""
         index = self.indexAt(event.position().toPoint())
         row = self.rows.row_at(index) if index.isValid() else None
-        if row and _is_entry(row) and 24 <= event.position().x() <= 24 + CHECKBOX:
+        if row and _is_entry(row) and BOX_LEFT <= event.position().x() <= BOX_LEFT + BOX_ROOM:
             self._switch(row)
             return
         super().mousePressEvent(event)
@@ -84,11 +86,11 @@ def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
 def _paint_entry(painter: QPainter, entry: EntryDoc, state: RowState, theme: Theme) -> None:
     line = QRectF(state.box.x(), state.box.y(), state.box.width(), 24)
     middle, right = line.center().y(), line.right() - 12
-    _paint_box(painter, QRectF(27, middle - 6, 12, 12), entry.enabled, theme)
+    _paint_box(painter, QRectF(BOX_LEFT + 3, middle - 6, 12, 12), entry.enabled, theme)
     quiet = not entry.enabled or entry.outcome in ("not reached", "matches nothing")
     painter.setFont(code_face())
     painter.setPen(theme.colour("text-3" if quiet else "text"))
-    left = 24.0 + CHECKBOX + 2
+    left = float(BOX_LEFT + BOX_ROOM + 2)
     edge = right - VERDICT - AUTHOR
     required = "! " if entry.required else ""
     draw_text(painter, QRectF(left, line.y(), edge - left - 8, line.height()), required + wish(entry))

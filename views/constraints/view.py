@@ -70,7 +70,7 @@ class ConstraintsView(Panel):
         """Shows the advice of a kernel, legal or not, with its verdicts."""
         self._entries = kernel.entries
         self.tree.show_rows(rows_of(kernel.entries))
-        self.text.show_text(kernel.recipe)
+        self.text.show_text(kernel.group, kernel.recipe)
         self.stages.show_stages(_stages_entry(kernel.entries), kernel.stages)
         self.form.show_choices([each.name for each in kernel.statements], _dimensions(kernel))
         self._show_summary(kernel)

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
 from engine.documents import GroupDoc, ModelDoc
-from views.format import amount, compact_shape, duration, plural
+from views.format import amount, compact_shape, duration, origin_of, plural
 from views.panel import Panel, label
 
 
@@ -41,7 +41,7 @@ class ExplainView(Panel):
             ("Kernels", f"{len(model.nodes):,}", f"of {plural(len(model.groups), 'group')}"),
         ]
         if model.total:
-            facts.append(("Time", duration(model.total.microseconds), f"{model.total.origin}, {model.total.note}"))
+            facts.append(("Time", duration(model.total.microseconds), origin_of(model.total)))
         if model.seconds:
             seconds = sum(second for _, second in model.seconds)
             stages = ", ".join(f"{name} {second:.1f}" for name, second in model.seconds)
@@ -75,7 +75,7 @@ def _group_facts(group: GroupDoc) -> list[tuple[str, str, str]]:
     if group.flops:
         facts.append(("Work", amount(group.flops, "FLOP"), ""))
     if group.time:
-        facts.append(("Time", duration(group.time.microseconds), f"{group.time.origin} {group.time.note}".strip()))
+        facts.append(("Time", duration(group.time.microseconds), origin_of(group.time)))
     facts.append(("Floor", duration(group.floor), "to move the traffic once"))
     return facts
 

@@ -184,7 +184,7 @@ class EdgeItem(QGraphicsItem):
         self._look = look
         self._touches = touches
         self._path = _rounded(line.points)
-        self.setZValue(50)
+        self.setZValue(150)
         self.setToolTip(_edge_tip(line))
 
     def boundingRect(self) -> QRectF:

@@ -153,7 +153,7 @@ class _Router:
         if self._is_outermost(key, side, row) and self._sizes[key].height > 0:
             return ((edge, middle), (lane, middle))
         x, y = self._bottom(key)
-        turn = y + ROW_GAP / 2 if self._sizes[key].height > 0 else y + ROW_GAP / 3
+        turn = self._channel(row + 1)
         return ((x, y), (x, turn), (lane, turn))
 
     def _enter(self, key: str, side: int, lane: float, row: int) -> tuple[Point, ...]:

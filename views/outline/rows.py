@@ -10,7 +10,7 @@ from engine.documents import GroupDoc, ModelDoc
 from views.hierarchy import Box, ambiguous_titles, boxes, common_scope, group_times, groups_by_name, scope_title
 from views.rows import Row
 
-COMPARISON = re.compile(r"time\s*>\s*([\d.]+)\s*%?$", re.IGNORECASE)
+COMPARISON = re.compile(r"time>([\d.]+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def outline(model: ModelDoc) -> tuple[Row, ...]:
 
 def filtered(rows: Sequence[Row], query: str) -> tuple[Row, ...]:
     """Rows that match every word of `query` (a name, `type:KIND`, `time>N%`), with the rows above them."""
-    words = re.sub(r"time\s*>\s*", "time>", query.lower()).split()
+    words = re.sub(r"time\s*>\s*([\d.]+)\s*%?", r"time>\1", query.lower()).split()
     return _kept(rows, words) if words else tuple(rows)
 
 
@@ -137,7 +137,7 @@ def _matches(row: Row, words: Sequence[str]) -> bool:
 def _word_matches(word: str, title: str, item: OutlineItem) -> bool:
     comparison = COMPARISON.match(word)
     if comparison:
-        return item.share * 100 > float(comparison.group(1).rstrip(".") or 0)
+        return item.share * 100 > float(comparison.group(1).rstrip(".") or "0")
     if word.startswith("type:"):
         return word.removeprefix("type:") in f"{item.kind} {title} {item.group}".lower()
     return word.removeprefix("name:") in title or word in item.group

@@ -50,7 +50,7 @@ class ScheduleView(Panel):
         self.show_empty("Select a group to see its schedule")
 
     def show_kernel(self, kernel: KernelDoc, title: str, shape: str, stale: bool = False) -> None:
-        """Shows a legal kernel's schedule; `stale` says that a later edit was refused and this is the last legal one."""
+        """Shows a legal kernel's schedule; `stale`: a later edit was refused and this is the last legal one."""
         self.group.setText(title)
         self.shape.setText("last legal one, the edit was refused" if stale else compact_shape(shape))
         self.legality.setText(f"✓  legal, {plural(kernel.dependences, 'dependence')}")

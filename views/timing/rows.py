@@ -94,6 +94,7 @@ def paint_term(painter: QPainter, row: Row, state: RowState, theme: Theme) -> No
     if part:
         paint_track(painter, track, theme)
         paint_bar(painter, track, part, theme.cost_colour(part), theme)
+    painter.setPen(theme.colour("text"))
     value = f"{figure(term.value)} {term.unit}".replace(" us", " µs").strip()
     draw_text(painter, QRectF(244, box.y(), 76, box.height()), value, right=True)
     painter.setPen(theme.colour("text-3"))

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents import KernelDoc, ModelDoc, Time
-from views.format import duration
+from views.format import duration, origin_of
 from views.panel import Panel, bar, label
 from views.rows import RowView
 from views.theme import Theme
@@ -60,7 +60,7 @@ class TimingView(Panel):
     def show_kernel(self, kernel: KernelDoc, title: str) -> None:
         """Shows what the prediction of a kernel consists of."""
         self._headline.setText(f"{title}   {duration(kernel.time.microseconds)}")
-        self._note.setText(f"{kernel.time.origin} {kernel.time.note}".strip())
+        self._note.setText(origin_of(kernel.time))
         self.terms.show_rows(term_rows(kernel.terms))
 
     def show_samples(self, title: str, samples: Sequence[float], origin: str) -> None:

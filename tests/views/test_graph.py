@@ -1,0 +1,134 @@
+"""Folding equal layers, and where boxes and edges go."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+
+from engine.documents import EdgeDoc, NodeDoc
+from tests.app.fake_documents import model
+from views.graph.drawing import draw, first_open
+from views.graph.layout import WIDEST, Size, layered
+from views.hierarchy import boxes, longest_run
+
+BOX = Size(100.0, 40.0)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("abcabcabc", (0, 3, 3)),
+        ("xabcabcabcy", (1, 3, 3)),
+        ("aaaa", (0, 1, 4)),
+        ("abab", (0, 2, 2)),
+        ("abcd", None),
+        ("aab", None),
+        ("", None),
+    ],
+)
+def test_longest_run(names: str, expected: tuple[int, int, int] | None) -> None:
+    run = longest_run(list(names), [""] * len(names))
+    assert (None if run is None else (run.start, run.period, run.count)) == expected
+
+
+def test_a_copy_begins_where_its_module_does() -> None:
+    """With one launch to spare, "b" could be the first launch of a copy; the module paths say that "a" is."""
+    names = list("babababab")
+    scopes = ["start", *(f"layer.{number // 2}" for number in range(8))]
+    run = longest_run(names, scopes)
+    assert run is not None and (run.start, run.period, run.count) == (1, 2, 4)
+
+
+def test_twelve_layers_are_one_box() -> None:
+    top = boxes(model())
+    assert [(box.title, box.count) for box in top] == [
+        ("embeddings + layernorm", 1),
+        ("encoder layer", 12),
+        ("pooler", 1),
+    ]
+    assert top[1].period == 9
+    assert len(top[1].children) == 9
+
+
+def test_without_module_paths_layers_still_fold() -> None:
+    bare = model()
+    bare = replace(bare, nodes=tuple(replace(node, scope="") for node in bare.nodes))
+    assert [(box.title, box.count) for box in boxes(bare)][1] == ("layer", 12)
+
+
+def test_a_layer_that_differs_stays_outside() -> None:
+    whole = model()
+    odd = NodeDoc("odd#0", "odd", 0, "odd", "1", (), "encoder.layer.6")
+    nodes = [*whole.nodes[:55], odd, *whole.nodes[55:]]
+    counts = [box.count for box in boxes(replace(whole, nodes=tuple(nodes))) if box.children]
+    assert counts == [6, 6]
+
+
+def crossing(route: tuple[tuple[float, float], ...], box: tuple[float, float, float, float]) -> bool:
+    """Whether an orthogonal polyline passes through the inside of a rectangle (left, top, right, bottom)."""
+    left, top, right, bottom = box
+    for (x0, y0), (x1, y1) in itertools.pairwise(route):
+        if (
+            max(x0, x1) > left + 0.5
+            and min(x0, x1) < right - 0.5
+            and max(y0, y1) > top + 0.5
+            and min(y0, y1) < bottom - 0.5
+        ):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_graph_is_drawn_cleanly(seed: int) -> None:
+    """Edges are orthogonal, go down, end at their boxes; boxes do not overlap; no edge crosses a box."""
+    random.seed(seed)
+    keys = [f"n{number}" for number in range(random.randint(4, 18))]
+    edges = {(a, b) for a, b in itertools.combinations(keys, 2) if random.random() < 2.0 / len(keys)}
+    level = layered(dict.fromkeys(keys, BOX), sorted(edges))
+    rectangles = {key: (x - 50, y, x + 50, y + 40) for key, (x, y) in level.places.items()}
+    for one, other in itertools.combinations(rectangles.values(), 2):
+        assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+    assert set(level.routes) == edges
+    for (source, target), route in level.routes.items():
+        assert level.places[source][1] < level.places[target][1]
+        assert all(abs(a[0] - b[0]) < 0.6 or abs(a[1] - b[1]) < 0.6 for a, b in itertools.pairwise(route))
+        others = [box for key, box in rectangles.items() if key not in (source, target)]
+        assert not any(crossing(route, box) for box in others), f"{source} to {target}"
+    assert level.columns <= WIDEST
+
+
+def test_an_edge_against_the_order_is_left_out() -> None:
+    level = layered({"a": BOX, "b": BOX}, [("a", "b"), ("b", "a")])
+    assert set(level.routes) == {("a", "b")}
+
+
+def test_an_open_layer_shows_one_copy_with_its_border_edges() -> None:
+    whole = model()
+    drawing = draw(whole, first_open(whole))
+    inside = [placed for placed in drawing.placed if placed.depth == 1]
+    assert [placed.box.title for placed in inside] == [node.title for node in whole.nodes[1:10]]
+    frame = next(placed for placed in drawing.placed if placed.opened)
+    for placed in inside:
+        assert frame.left < placed.left and placed.left + placed.width < frame.left + frame.width
+        assert frame.top < placed.top and placed.top + placed.height < frame.top + frame.height
+    entering = [line for line in drawing.lines if line.source == "entry"]
+    assert {line.target for line in entering} == {"matmul_0#0", "layernorm_0#0"}
+    assert [line.source for line in drawing.lines if line.target == "exit"] == ["layernorm_0#1"]
+
+
+def test_a_closed_layer_is_one_box() -> None:
+    drawing = draw(model(), ())
+    assert len(drawing.placed) == 3
+    assert len(drawing.lines) == 2
+
+
+def test_parallel_tensors_between_two_boxes_are_one_line() -> None:
+    whole = model(1)
+    first, second = whole.nodes[0].id, whole.nodes[1].id
+    extra = EdgeDoc(first, second, "again", "1", 4, "")
+    drawing = draw(replace(whole, edges=(*whole.edges, extra)), ())
+    line = next(line for line in drawing.lines if (line.source, line.target) == (first, second))
+    assert len(line.tensors) == 2

@@ -1,0 +1,116 @@
+"""What the panels' rows say."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtTest import QAbstractItemModelTester
+
+from tests.app.fake_documents import ADVICE, kernel, model
+from views.code.highlighter import spans
+from views.constraints.rows import rows_of, summary, wish
+from views.format import amount, compact_shape, duration, figure, percent
+from views.outline.rows import OutlineItem, filtered, outline, rows_of_group
+from views.rows import Row, RowModel
+from views.timing.rows import kernel_rows, term_rows
+
+
+def titles(rows: tuple[Row, ...]) -> list[str]:
+    return [title for row in rows for title in (row.title, *titles(row.children))]
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "text"),
+    [
+        (0.279, "0.279 µs"),
+        (5.4, "5.4 µs"),
+        (99.96, "100 µs"),
+        (307.2, "307 µs"),
+        (2423.0, "2.42 ms"),
+        (1.2e6, "1.20 s"),
+    ],
+)
+def test_durations(microseconds: float, text: str) -> None:
+    assert duration(microseconds) == text
+
+
+def test_figures() -> None:
+    assert [figure(value) for value in (0, 0.0123, 1.234, 12.34, 123.4, 1755)] == [
+        "0",
+        "0.012",
+        "1.23",
+        "12.3",
+        "123",
+        "1,755",
+    ]
+    assert [amount(512), amount(100_663_296), amount(14.5e9, "FLOP")] == ["512 B", "101 MB", "14.5 GFLOP"]
+    assert [percent(part) for part in (0.0, 0.0001, 0.126, 1.0)] == ["0.0 %", "< 0.1 %", "12.6 %", "100 %"]
+    assert compact_shape("96 x 512 x 512 float16") == "96×512×512"
+
+
+def test_outline_adds_up() -> None:
+    (top,) = outline(model())
+    assert [row.title for row in top.children] == ["embeddings + layernorm", "encoder layer", "pooler"]
+    layer = top.children[1]
+    assert isinstance(layer.value, OutlineItem) and layer.value.count == 12
+    parts = [row.value.microseconds for row in layer.children if isinstance(row.value, OutlineItem)]
+    assert sum(parts) == pytest.approx(layer.value.microseconds)
+    assert sum(row.value.share for row in top.children if isinstance(row.value, OutlineItem)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("softmax", {"softmax"}),
+        ("type:contraction time>20%", {"FFN up + bias + GELU", "FFN down + bias"}),
+        ("time > 20 %", {"FFN up + bias + GELU", "FFN down + bias"}),
+        ("nothing like it", set()),
+    ],
+)
+def test_filter(query: str, expected: set[str]) -> None:
+    kept = filtered(outline(model()), query)
+    groups = {row.title for row in flat(kept) if isinstance(row.value, OutlineItem) and row.value.group}
+    assert groups == expected
+
+
+def flat(rows: tuple[Row, ...]) -> list[Row]:
+    return [found for row in rows for found in (row, *flat(row.children))]
+
+
+def test_every_group_has_an_outline_row() -> None:
+    rows = outline(model())
+    assert all(rows_of_group(rows, group.name) for group in model().groups)
+
+
+def test_the_item_model_keeps_qts_rules(qtbot: object) -> None:
+    rows = RowModel()
+    QAbstractItemModelTester(rows, QAbstractItemModelTester.FailureReportingMode.Fatal)
+    rows.show_rows(outline(model()))
+    rows.show_rows(outline(model(2)))
+    assert rows.rowCount() == 1
+
+
+def test_constraints_hang_under_their_statements() -> None:
+    entries = kernel("softmax_0").entries
+    rows = rows_of(entries)
+    assert [row.title for row in rows] == ["All statements", "S1, S3", "S0"]
+    assert sum(len(row.children) for row in rows) == len(entries)
+    assert wish(entries[1]) == "i: mark block 8"
+    assert summary(entries) == (("honoured", 4), ("matches nothing", 1))
+
+
+def test_an_infeasible_entry_carries_its_witness() -> None:
+    entries = kernel("softmax_0", ADVICE + "advice user\n  S2 @ j: parallel true\n").entries
+    (row,) = (row for heading in rows_of(entries) for row in heading.children if "infeasible" in row.title)
+    assert "S2(i=2, j=3)" in row.children[0].title
+
+
+def test_spans_cover_words_of_their_line() -> None:
+    found = spans("const int n = 42; // forty-two\n/* a\nb */ float x;\n")
+    assert (0, 5, "keyword") in found[0] and (14, 2, "number") in found[0] and (18, 12, "text-3") in found[0]
+    assert found[1] == [(0, 4, "text-3")] and found[2][0] == (0, 4, "text-3")
+
+
+def test_kernels_come_dearest_first() -> None:
+    rows = kernel_rows(model(), {}, {})
+    assert rows[0].title == "FFN down + bias" and rows[-1].title == "pooler"
+    assert len(term_rows(kernel("softmax_0").terms)) == 4
