@@ -79,7 +79,10 @@ class Blame:
         return found[0].witness if found else None
 
     def _against_cut(self, rule: Rule) -> Witness | None:
-        """The first dependence on a way from a later part of a cut to an earlier one."""
+        """A dependence from a later part of a cut to an earlier one, or the first on a way from one to the other."""
+        for (source, sink), edge in sorted(self.problem.edges.items()):
+            if rule.parts.get(source, -1) > rule.parts.get(sink, len(rule.parts)):
+                return self.example(edge.dependences[0])
         for start in sorted(rule.parts):
             reached: dict[int, Dependence] = {}
             for (source, sink), edge in sorted(self.problem.edges.items()):

@@ -1,0 +1,119 @@
+"""The first form of fusion: which operators share a kernel, which do not, and the reason given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import engine
+from engine.fuse.nodes import FusionPlan
+from engine.tensor.evaluate import evaluate
+from tests.semantics.single import Node, write_model
+
+MODELS = Path(__file__).parents[2] / "resources" / "models"
+
+
+def planned(path: Path, policy: str = "first") -> FusionPlan:
+    return engine.fuse(engine.load(path), policy=policy)
+
+
+def groups_of(plan: FusionPlan) -> list[set[str]]:
+    return [set(plan.group(launch.group).instances[launch.instance].operators) for launch in plan.launches]
+
+
+def model(tmp_path: Path, nodes: list[Node], inputs: dict[str, tuple[str, tuple[int, ...]]], *outputs: str) -> Path:
+    return write_model(tmp_path / "m.onnx", nodes, dict(inputs), outputs)
+
+
+def test_equal_layers_are_one_group_with_instances() -> None:
+    plan = planned(MODELS / "bert_tiny.onnx")
+    assert {g.name: len(g.instances) for g in plan.groups if len(g.instances) > 1} == {
+        "matmul_0": 6, "matmul_1": 2, "softmax_0": 2, "matmul_2": 2, "matmul_3": 2, "layernorm_1": 4, "matmul_4": 2,
+        "matmul_5": 2,
+    }  # fmt: skip
+    covered = [op for group in plan.groups for instance in group.instances for op in instance.operators]
+    assert set(covered) == {op.name for op in engine.load(MODELS / "bert_tiny.onnx").operators}
+
+
+def test_every_group_and_boundary_has_its_reason() -> None:
+    plan = planned(MODELS / "bert_tiny.onnx")
+    assert all(group.because for group in plan.groups)
+    assert all(edge.because for group in plan.groups for edge in group.edges)
+    reasons = {(b.producer, b.consumer): b.because for b in plan.boundaries}
+    assert all(reasons.values())
+    assert "part of each reduced row" in reasons["matmul_1", "softmax_0"]
+    assert "two matrix products" in reasons["matmul_4", "matmul_5"]
+
+
+def test_policy_none_is_one_kernel_an_operator() -> None:
+    fused, apart = planned(MODELS / "bert_tiny.onnx"), planned(MODELS / "bert_tiny.onnx", "none")
+    assert len(apart.launches) > len(fused.launches)
+    assert engine.plan_bytes(apart) > engine.plan_bytes(fused)
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(engine.BadInput, match="policy"):
+        planned(MODELS / "bert_tiny.onnx", "best")
+
+
+def test_a_chain_with_a_detour_through_another_kernel_is_not_closed_over_it(tmp_path: Path) -> None:
+    """x -> Neg -> (MatMul) -> Add, and Neg -> Add: one kernel of Neg and Add would wait for itself."""
+    nodes: list[Node] = [
+        ("Neg", ["x"], ["n"], {}),
+        ("Softmax", ["n"], ["p"], {"axis": 0}),
+        ("Softmax", ["p"], ["q"], {"axis": 1}),
+        ("Add", ["n", "q"], ["y"], {}),
+    ]
+    plan = planned(model(tmp_path, nodes, {"x": ("float32", (8, 8))}, "y"))
+    assert len(plan.launches) == 2
+    assert groups_of(plan)[0] == {"n0", "n1"}
+
+
+@pytest.mark.parametrize(
+    ("second", "kernels"),
+    [
+        (("ReduceSum", ["e", "axes"], ["y"], {"keepdims": 1}), 1),
+        (("Transpose", ["e"], ["y"], {"perm": [1, 0]}), 1),
+        (("Add", ["e", "turned"], ["y"], {}), 2),
+        (("Slice", ["e", "from", "to"], ["y"], {}), 2),
+    ],
+    ids=["reduction joins", "transposed output is written turned", "own transpose does not", "a part does not"],
+)
+def test_what_joins_an_element_wise_operator(tmp_path: Path, second: Node, kernels: int) -> None:
+    path = write_model(
+        tmp_path / "m.onnx",
+        [("Exp", ["x"], ["e"], {}), ("Transpose", ["e"], ["turned"], {"perm": [1, 0]}), second],
+        {"x": ("float32", (6, 6))},
+        ["y"],
+        {"axes": np.array([1]), "from": np.array([1, 0]), "to": np.array([5, 6])},
+    )
+    assert len(planned(path).launches) == kernels
+
+
+def test_layout_operators_become_indices(tmp_path: Path) -> None:
+    nodes: list[Node] = [
+        ("Transpose", ["x"], ["t"], {"perm": [2, 0, 1]}),
+        ("Reshape", ["t", "shape"], ["r"], {}),
+        ("Exp", ["r"], ["y"], {}),
+    ]
+    path = write_model(
+        tmp_path / "m.onnx", nodes, {"x": ("float32", (4, 6, 10))}, ["y"], {"shape": np.array([10, 24])}
+    )
+    (group,) = planned(path).groups
+    (statement,) = group.program.statements
+    assert str(statement.expression) == "exp(x[(j) / 6, (j) % 6, i])"
+    assert group.instances[0].operators == ("n0", "n1", "n2")
+    value = np.random.default_rng(3).standard_normal((4, 6, 10)).astype(np.float32)
+    found = evaluate(group.program, {"x": value})["y"]
+    np.testing.assert_allclose(found, np.exp(value.transpose(2, 0, 1).reshape(10, 24)), rtol=1e-6)
+
+
+def test_a_small_producer_is_put_into_its_reader(tmp_path: Path) -> None:
+    nodes: list[Node] = [("Neg", ["bias"], ["c"], {}), ("Add", ["x", "c"], ["y"], {})]
+    inputs = {"x": ("float32", (5, 9)), "bias": ("float32", (9,))}
+    (group,) = planned(model(tmp_path, nodes, inputs, "y")).groups
+    assert [str(s.expression) for s in group.program.statements] == ["(x[i, j] + neg(bias[j]))"]
+    kept = planned(model(tmp_path, nodes, inputs, "y", "c"))
+    assert len(kept.groups) == 2, "an output of the graph must be written"
