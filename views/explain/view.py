@@ -9,6 +9,9 @@ from engine.documents import GroupDoc, ModelDoc
 from views.format import amount, compact_shape, duration, origin_of, plural
 from views.panel import Panel, label
 
+MOST = 12
+"""Reasons shown of each kind; equal ones count once."""
+
 
 class ExplainView(Panel):
     """One group in words; the whole model where no group is selected."""
@@ -113,7 +116,10 @@ def _section(layout: QVBoxLayout, title: str, paragraphs: tuple[str, ...] | list
     heading = label(title, "title")
     heading.setContentsMargins(0, 10, 0, 0)
     layout.addWidget(heading)
-    for text in paragraphs:
-        paragraph = label(text, "paragraph", wrap=True)
-        paragraph.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        layout.addWidget(paragraph)
+    shown = list(dict.fromkeys(paragraphs))
+    if len(shown) > MOST:
+        shown = [*shown[:MOST], f"… and {len(shown) - MOST} more"]
+    # One label for all of them: a label each would hold the window up where a group has many neighbours.
+    text = label("\n".join(shown), "paragraph", wrap=True)
+    text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    layout.addWidget(text)

@@ -1,0 +1,39 @@
+"""The explanation says everything once and stays short."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from PySide6.QtWidgets import QLabel
+
+from tests.app.fake_documents import model
+from views.explain.view import MOST, ExplainView
+
+
+def text_of(view: ExplainView) -> str:
+    return "\n".join(child.text() for child in view.findChildren(QLabel))
+
+
+def test_a_group_is_explained(qtbot: object) -> None:
+    view = ExplainView()
+    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    softmax = next(group for group in model().groups if group.name == "softmax_0")
+    view.show_group(softmax)
+    for part in (
+        "96 × 512 × 512",
+        "101 MB",
+        "25.6 µs",
+        "predicted, uncalibrated",
+        softmax.because,
+        softmax.boundaries[0],
+    ):
+        assert part in text_of(view)
+
+
+def test_many_neighbours_are_summed_up(qtbot: object) -> None:
+    view = ExplainView()
+    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    reasons = tuple(f"neighbour {number}: too wide" for number in range(MOST + 5))
+    view.show_group(replace(model().groups[0], boundaries=reasons + reasons))
+    assert text_of(view).count("too wide") == MOST
+    assert "and 5 more" in text_of(view)
