@@ -19,14 +19,8 @@ def test_a_group_is_explained(qtbot: object) -> None:
     qtbot.addWidget(view)  # type: ignore[attr-defined]
     softmax = next(group for group in model().groups if group.name == "softmax_0")
     view.show_group(softmax)
-    for part in (
-        "96 × 512 × 512",
-        "101 MB",
-        "25.6 µs",
-        "predicted, uncalibrated",
-        softmax.because,
-        softmax.boundaries[0],
-    ):
+    figures = ("96 × 512 × 512", "101 MB", "25.6 µs", "predicted, uncalibrated")
+    for part in (*figures, softmax.because, softmax.boundaries[0]):
         assert part in text_of(view)
 
 

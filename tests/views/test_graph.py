@@ -100,6 +100,14 @@ def test_a_random_graph_is_drawn_cleanly(seed: int) -> None:
     assert level.columns <= WIDEST
 
 
+def test_ports_stand_alone_above_and_below() -> None:
+    """Also where a box has no edge to them, and ends above others."""
+    sizes = {"in": Size(0.0, 0.0), "a": BOX, "free": BOX, "b": BOX, "c": BOX, "out": Size(0.0, 0.0)}
+    edges = [("in", "a"), ("a", "b"), ("free", "b"), ("b", "c"), ("a", "out")]
+    tops = {key: y for key, (_, y) in layered(sizes, edges, "in", "out").places.items()}
+    assert all(tops["in"] < tops[key] < tops["out"] for key in ("a", "free", "b", "c"))
+
+
 def test_an_edge_against_the_order_is_left_out() -> None:
     level = layered({"a": BOX, "b": BOX}, [("a", "b"), ("b", "a")])
     assert set(level.routes) == {("a", "b")}

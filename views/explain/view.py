@@ -120,6 +120,7 @@ def _section(layout: QVBoxLayout, title: str, paragraphs: tuple[str, ...] | list
     if len(shown) > MOST:
         shown = [*shown[:MOST], f"… and {len(shown) - MOST} more"]
     # One label for all of them: a label each would hold the window up where a group has many neighbours.
-    text = label("\n".join(shown), "paragraph", wrap=True)
+    mark = "· " if len(shown) > 1 else ""
+    text = label("\n".join(mark + each for each in shown), "paragraph", wrap=True)
     text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     layout.addWidget(text)

@@ -76,10 +76,10 @@ def _level(level: Sequence[Box], links: Sequence[Link], opened: Collection[str],
     inner = {box.key: _inner(box, links, opened, depth + 1) for box in level if box.children and box.key in opened}
     tensors = _edges(level, links)
     sizes = _sizes(level, inner, tensors, NODE)
-    plan = layered(sizes, tensors)
+    plan = layered(sizes, tensors, ENTRY, EXIT)
     if plan.columns >= CROWDED:
         sizes = _sizes(level, inner, tensors, NARROW)
-        plan = layered(sizes, tensors)
+        plan = layered(sizes, tensors, ENTRY, EXIT)
     placed: list[Placed] = []
     lines = [_line(edge, route, tensors[edge], inner, plan) for edge, route in plan.routes.items()]
     for box in level:

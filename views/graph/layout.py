@@ -42,11 +42,14 @@ class Level:
     """Boxes in the widest row."""
 
 
-def layered(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Level:
-    """Draws the boxes of `sizes` (in topological order) and `edges`; edges against that order are left out."""
+def layered(sizes: Mapping[str, Size], edges: Iterable[Edge], entry: str = "", leave: str = "") -> Level:
+    """Draws the boxes of `sizes` (in topological order) and `edges`; edges against that order are left out.
+
+    `entry` and `leave` name the ports, if there are any: the first stands alone above all boxes, the last below.
+    """
     position = {key: index for index, key in enumerate(sizes)}
     forward = [edge for edge in dict.fromkeys(edges) if position[edge[0]] < position[edge[1]]]
-    rows = _rows(sizes, forward)
+    rows = _rows(sizes, forward, (entry, leave))
     places = _places(rows, sizes, forward)
     router = _Router(sizes, rows, places)
     routes = {edge: router.route(*edge) for edge in sorted(forward, key=lambda edge: router.span(*edge))}
@@ -57,7 +60,7 @@ def layered(sizes: Mapping[str, Size], edges: Iterable[Edge]) -> Level:
     return Level(places, routes, left, right, height, max(map(len, rows), default=0))
 
 
-def _rows(sizes: Mapping[str, Size], edges: Sequence[Edge]) -> list[list[str]]:
+def _rows(sizes: Mapping[str, Size], edges: Sequence[Edge], ports: tuple[str, str]) -> list[list[str]]:
     """Boxes by their longest path from a source, each row ordered by the mean place of its neighbours."""
     before: dict[str, list[str]] = defaultdict(list)
     after: dict[str, list[str]] = defaultdict(list)
@@ -70,6 +73,7 @@ def _rows(sizes: Mapping[str, Size], edges: Sequence[Edge]) -> list[list[str]]:
     for key in reversed(list(sizes)):  # a source stands next to its first reader, not at the top
         if after[key] and not before[key]:
             layer[key] = min(layer[target] for target in after[key]) - 1
+    _separate(layer, *ports)
     rows: list[list[str]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
     for key in sizes:
         rows[layer[key]].append(key)
@@ -78,6 +82,15 @@ def _rows(sizes: Mapping[str, Size], edges: Sequence[Edge]) -> list[list[str]]:
         for row in rows if sweep % 2 == 0 else reversed(rows):
             _order(row, neighbours, rows, layer)
     return [row[start : start + WIDEST] for row in rows for start in range(0, len(row), WIDEST)]
+
+
+def _separate(layer: dict[str, int], entry: str, leave: str) -> None:
+    """Gives each port a row of its own."""
+    if entry in layer and any(row == 0 for key, row in layer.items() if key != entry):
+        for key in layer.keys() - {entry}:
+            layer[key] += 1
+    if leave in layer:
+        layer[leave] = 1 + max(row for key, row in layer.items() if key != leave)
 
 
 def _order(
