@@ -93,32 +93,40 @@ def position(index: Index) -> Term:
 
 
 def maximum(a: Term, b: Term | float) -> Term:
+    """The larger of two terms."""
     return apply("max", a, b)
 
 
 def minimum(a: Term, b: Term | float) -> Term:
+    """The smaller of two terms."""
     return apply("min", a, b)
 
 
 def exp(x: Term) -> Term:
+    """e to the power of a term."""
     return apply("exp", x)
 
 
 def log(x: Term) -> Term:
+    """Natural logarithm."""
     return apply("log", x)
 
 
 def sqrt(x: Term) -> Term:
+    """Square root."""
     return apply("sqrt", x)
 
 
 def absolute(x: Term) -> Term:
+    """Magnitude."""
     return apply("abs", x)
 
 
 def sigmoid(x: Term) -> Term:
+    """1 / (1 + exp(-x))."""
     return apply("sigmoid", x)
 
 
 def tanh(x: Term) -> Term:
+    """Hyperbolic tangent."""
     return apply("tanh", x)

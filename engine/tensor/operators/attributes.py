@@ -28,6 +28,7 @@ def real(op: Operator, name: str, default: float) -> float:
 
 
 def text(op: Operator, name: str, default: str) -> str:
+    """A word; numbers are taken as their text."""
     return str(op.attributes.get(name, default))
 
 

@@ -191,6 +191,7 @@ def _max_pool_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 @operator("onnx.MaxPool", meaning=_max_pool_meaning)
 def max_pool(op: Operator, build: Builder) -> None:
+    """ONNX MaxPool: the largest element of each window; positions in the frame never win."""
     source, target = op.inputs[0], op.outputs[0]
     if len(op.outputs) > 1 and op.outputs[1]:
         raise Unsupported("tensor", f"operator {op.name}", "gives the places of its maxima", "values are compiled")

@@ -326,11 +326,13 @@ def _cast_lower(op: Operator, build: Builder) -> None:
 
 @operator("onnx.Cast", "akg.Cast", meaning=lambda op, x: [x[0].astype(_numpy_type(_cast_target(op), x[0]))])
 def cast_type(op: Operator, build: Builder) -> None:
+    """ONNX Cast and AKG Cast: to the type of the attribute."""
     _cast_lower(op, build)
 
 
 @operator("onnx.CastLike", meaning=lambda op, x: [x[0].astype(x[1].dtype)])
 def cast_like(op: Operator, build: Builder) -> None:
+    """ONNX CastLike: to the second operand's type."""
     _cast_lower(op, build)
 
 

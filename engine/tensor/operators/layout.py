@@ -81,6 +81,7 @@ def _expand_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 @operator("onnx.Expand", "akg.BroadcastTo", meaning=_expand_meaning)
 def expand(op: Operator, build: Builder) -> None:
+    """ONNX Expand and AKG BroadcastTo: axes of one element repeat."""
     shape = build.shape(op.outputs[0])
     space = box(shape)
     build.emit(op.outputs[0], space, build.broadcast(op.inputs[0], space.written, shape))
@@ -152,6 +153,7 @@ def concat(op: Operator, build: Builder) -> None:
 
 @operator("onnx.Tile", meaning=lambda op, x: [np.tile(x[0], x[1])])
 def tile(op: Operator, build: Builder) -> None:
+    """ONNX Tile: the whole array repeats along each axis."""
     sizes = build.shape(op.inputs[0])
     build.layout(
         op.inputs[0], op.outputs[0], lambda b: [i.mod(n, b.extents) for i, n in zip(b.written, sizes, strict=True)]
@@ -194,6 +196,7 @@ def _space_to_depth(op: Operator, x: np.ndarray) -> np.ndarray:
 
 @operator("onnx.SpaceToDepth", meaning=lambda op, x: [_space_to_depth(op, x[0])])
 def space_to_depth(op: Operator, build: Builder) -> None:
+    """ONNX SpaceToDepth: blocks of pixels become channels."""
     size, channels = integer(op, "blocksize", 1), build.shape(op.inputs[0])[1]
 
     def indices(b: Box) -> list[Index]:
@@ -264,6 +267,7 @@ def _pad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 @operator("akg.PadAkg", meaning=_pad_akg)
 def pad_akg(op: Operator, build: Builder) -> None:
+    """AKG PadAkg: `head` and `tail` elements of `pad_val` around the data."""
     space = box(build.shape(op.outputs[0]))
     head = integers(op, "head") or (0,) * len(space.written)
     value = op.attributes.get("pad_val", 0)
@@ -279,6 +283,7 @@ def _unpad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 @operator("akg.UnPadAkg", meaning=_unpad_akg)
 def unpad_akg(op: Operator, build: Builder) -> None:
+    """AKG UnPadAkg: `tail` elements cut off the end of each axis."""
     build.layout(op.inputs[0], op.outputs[0], lambda b: b.written)
 
 
@@ -290,4 +295,5 @@ def inplace_assign(op: Operator, build: Builder) -> None:
 
 @operator("akg.Assign", meaning=lambda op, x: [x[1]])
 def assign(op: Operator, build: Builder) -> None:
+    """AKG Assign: the value itself; the write into the target's buffer is an update of the graph."""
     build.layout(op.inputs[1], op.outputs[0], lambda b: b.written)

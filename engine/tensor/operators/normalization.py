@@ -60,6 +60,7 @@ def _log_softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 @operator("onnx.LogSoftmax", meaning=_log_softmax)
 def log_softmax(op: Operator, build: Builder) -> None:
+    """ONNX LogSoftmax: x - max - log(sum(exp(x - max)))."""
     source, target = op.inputs[0], op.outputs[0]
     shape, kind = build.shape(source), _wide_type(build.dtype(source))
     axes = _softmax_axes(op, len(shape))
@@ -129,6 +130,7 @@ def _rms_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 @operator("onnx.RMSNormalization", meaning=_rms_norm)
 def rms_normalization(op: Operator, build: Builder) -> None:
+    """ONNX RMSNormalization: x / sqrt(mean(x^2) + epsilon) * scale."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
     axes = tuple(range(axis_of(op, integer(op, "axis", -1), len(shape)), len(shape)))

@@ -132,6 +132,7 @@ def mean_over(build: Builder, source: str, axes: tuple[int, ...], target: str) -
 
 @operator("onnx.GlobalAveragePool", meaning=lambda op, x: [_mean(x[0], tuple(range(2, x[0].ndim)), True)])
 def global_average_pool(op: Operator, build: Builder) -> None:
+    """ONNX GlobalAveragePool: the mean over all spatial axes."""
     mean_over(build, op.inputs[0], tuple(range(2, len(build.shape(op.inputs[0])))), op.outputs[0])
 
 
@@ -141,6 +142,7 @@ def _max_pool(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 @operator("onnx.GlobalMaxPool", meaning=_max_pool)
 def global_max_pool(op: Operator, build: Builder) -> None:
+    """ONNX GlobalMaxPool: the maximum over all spatial axes."""
     reduced(build, "max", op.inputs[0], tuple(range(2, len(build.shape(op.inputs[0])))), op.outputs[0], _same)
 
 
