@@ -28,7 +28,9 @@ ACTIONS = (
     ActionInfo("quit", "&Quit", "Close the window", (Keys.Quit, "Ctrl+Q")),
     ActionInfo("undo", "&Undo", "Take the last edit back", (Keys.Undo,), "undo"),
     ActionInfo("redo", "&Redo", "Make the edit again", (Keys.Redo,), "redo"),
-    ActionInfo("apply", "&Apply", "Solve, check legality and generate code for the edited advice", ("Ctrl+Return",), "apply"),
+    ActionInfo(
+        "apply", "&Apply", "Solve, check legality and generate code for the edited advice", ("Ctrl+Return",), "apply"
+    ),
     ActionInfo("check", "&Check", "Run the kernel on the CPU against the reference", ("F8",), "check"),
     ActionInfo("time", "&Time", "Measure the kernel on the GPU", ("F9",), "clock"),
     ActionInfo("cancel", "Cancel &Jobs", "Stop everything that runs", ("Ctrl+.",), "cancel"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 
 from engine.documents import Problem
 from engine.errors import BadInput
@@ -139,10 +139,9 @@ class Client(QObject):
         if process is not None:
             process.blockSignals(True)
             process.kill()
-            # The killed process is reaped by a timer: waiting here would hold the window up.
-            process.setParent(self)
+            # A killed process is gone within milliseconds; Qt complains about one that is deleted while it runs.
             process.waitForFinished(KILL_MS)
-            QTimer.singleShot(0, process.deleteLater)
+            process.deleteLater()
 
     def _read(self) -> None:
         if self._process is None:
@@ -155,13 +154,14 @@ class Client(QObject):
 
     def _decode(self, generation: int, line: bytes, kinds: Mapping[int, type | None]) -> None:
         """Runs on the decoding thread; the signal carries the value to the window's thread."""
+        number = 0
         try:
             reply = json.loads(line)
             number, event, value = int(reply["id"]), str(reply["event"]), reply["value"]
             kind = Problem if event == "error" else kinds.get(number) if event == "result" else None
             decoded = value if kind is None else from_json(kind, value)
         except (ValueError, KeyError, TypeError, BadInput) as error:
-            number, event = 0, "error"
+            event = "error"
             decoded = Problem("service", "worker", f"its reply cannot be read: {error}", "see the log")
         self._decoded.emit(generation, number, event, decoded)
 

@@ -1,0 +1,55 @@
+"""The client and workers that do not keep to the protocol."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from PySide6.QtCore import QCoreApplication
+
+from app.client import Client, Pending
+from engine.documents import Problem, Time
+
+ANSWER = "import sys\nfor line in sys.stdin:\n    print({reply!r}, flush=True)\n"
+
+
+def ask(qtbot: object, *command: str) -> tuple[list[Time], list[Problem], list[Problem]]:
+    """Results, errors and problems of no request, for one request to a worker."""
+    client = Client(command)
+    results: list[Time] = []
+    errors: list[Problem] = []
+    failures: list[Problem] = []
+    client.failed.connect(failures.append)
+    client.request("measure", {}, "Timing", Pending(Time, results.append, errors.append))
+    qtbot.waitUntil(lambda: bool(results or errors or failures), timeout=10_000)  # type: ignore[attr-defined]
+    client.close()
+    QCoreApplication.processEvents()
+    return results, errors, failures
+
+
+def test_a_result_becomes_its_document(qtbot: object) -> None:
+    reply = '{"id": 1, "event": "result", "value": {"microseconds": 2.5, "origin": "synthetic"}}'
+    results, errors, _ = ask(qtbot, sys.executable, "-c", ANSWER.format(reply=reply))
+    assert results == [Time(2.5, "synthetic")] and not errors
+
+
+@pytest.mark.parametrize("value", ['{"origin": "synthetic"}', '{"microseconds": "soon", "origin": "x"}', "7"])
+def test_a_wrong_document_is_an_error_of_its_request(qtbot: object, value: str) -> None:
+    reply = f'{{"id": 1, "event": "result", "value": {value}}}'
+    results, errors, _ = ask(qtbot, sys.executable, "-c", ANSWER.format(reply=reply))
+    assert not results and "cannot be read" in errors[0].reason
+
+
+def test_a_line_that_is_no_reply_is_a_problem(qtbot: object) -> None:
+    _, errors, failures = ask(qtbot, sys.executable, "-c", ANSWER.format(reply="hello"))
+    assert not errors and "cannot be read" in failures[0].reason
+
+
+def test_a_worker_that_cannot_start_fails_the_request(qtbot: object) -> None:
+    _, errors, _ = ask(qtbot, "/nowhere/python")
+    assert "ended unexpectedly" in errors[0].reason
+
+
+def test_a_worker_that_dies_says_its_last_words(qtbot: object) -> None:
+    _, errors, _ = ask(qtbot, sys.executable, "-c", "import sys; sys.stdin.readline(); sys.exit('out of paper')")
+    assert errors[0].hint == "out of paper"
