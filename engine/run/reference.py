@@ -25,6 +25,9 @@ Values = dict[str, np.ndarray]
 
 MAX_BYTES = 5 * 2**30
 """Values kept at once."""
+RUNTIME_IR = 10
+"""File format version of what ONNX Runtime is given: the onnx package writes newer ones than it reads, and what they
+added (element types below one byte, device placement) is in no graph of ours."""
 MAX_NONFINITE = 0.01
 """Share of infinities and NaNs past which a tensor says nothing about a kernel."""
 
@@ -215,6 +218,7 @@ def _from_runtime(graph: OperatorGraph, given: Values, names: list[str]) -> Valu
     if not outputs:
         return {}
     _feed_weights(model, graph)
+    model.ir_version = min(model.ir_version, RUNTIME_IR)
     del model.graph.output[:]
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
     options = onnxruntime.SessionOptions()

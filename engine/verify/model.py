@@ -63,9 +63,12 @@ def check_model(
 
 
 def _launch(kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], timeout: float) -> dict[str, np.ndarray]:
-    """Run one launch; the arrays it wrote, by tensor name and in the tensor's shape."""
+    """Run one launch; the arrays it wrote, by tensor name and in the tensor's shape.
+
+    A launch that writes a part of an array leaves the rest as earlier launches made it.
+    """
     tensors = kernel.group.instances[instance].arrays
-    arrays = {b.array: values[tensors[b.array]] for b in kernel.source.buffers if b.read}
+    arrays = {b.array: values[tensors[b.array]] for b in kernel.source.buffers if b.read or tensors[b.array] in values}
     emulation, outputs, _ = emulate(kernel.source, arrays, checked=False, timeout=timeout)
     if emulation.findings:
         raise Unsupported("check", kernel.group.name, f"the run ended early: {emulation.findings[0].message}")
