@@ -36,7 +36,7 @@ from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.predict.nodes import Prediction
 from engine.recipe import Advice, Entry, Recipe, entry
-from engine.report import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, time_doc
+from engine.report import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc, time_doc
 from engine.run.nodes import Check, Compiled, Failure, Timing
 from engine.sources import write_sources
 
@@ -45,5 +45,5 @@ __all__ = [
     "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget", "Prediction", "Recipe",
     "Timing", "Unsupported", "check", "check_doc", "check_model", "compile", "compiled_doc", "default_recipe", "edited",
     "entry", "explain", "fuse", "kernel_doc", "load", "measure", "model_doc", "nvrtc", "plan_bytes", "predict",
-    "read_recipe", "time_doc", "write_recipe", "write_sources",
+    "read_recipe", "refused_doc", "time_doc", "write_recipe", "write_sources",
 ]  # fmt: skip

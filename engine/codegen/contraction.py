@@ -19,7 +19,7 @@ from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
 from engine.codegen.nest import Nest, Phase
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Side, choose_operand, copy_tile, load_fragment
-from engine.codegen.tile import Barrier, Commit, Slot, TileProgram, Wait
+from engine.codegen.tile import Barrier, Comment, Commit, Slot, TileProgram, Wait
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction, product_operands
@@ -195,6 +195,7 @@ class _Contraction:
         names = tuple(m.name for m in self.loop.members)
         link = at(self.statement, *names)
         ahead = tiles.stages - 1
+        emitter.add(Comment(_pipeline_text(tiles.stages, any(o.is_async for o in operands)), link))
         if tiles.stages > 1:
             with emitter.loop("ahead", ahead, link, unroll=True) as tile:
                 self._copy(operands, tile, tile)
@@ -288,6 +289,14 @@ class _Contraction:
             stored=frozenset(self.program.outputs),
             dimensions=self.names,
         )
+
+
+def _pipeline_text(stages: int, is_async: bool) -> str:
+    """The pipeline in a line, for the reader of the CUDA text."""
+    copies = "cp.async" if is_async else "a plain copy (no aligned vectors)"
+    if stages == 1:
+        return f"one stage: {copies} fills the tile, then the block uses it"
+    return f"{stages} stages: {copies} fills tile t + {stages - 1} while tile t is used"
 
 
 def id_of(access: Access) -> str:
