@@ -162,7 +162,10 @@ def explain(kernel: Kernel) -> str:
 
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """(expected, before) values of the arrays of a group's first instance, from the reference."""
+    """(expected, before) values of the arrays of a group's first instance, from the reference.
+
+    Who reads a buffer that the graph updates reads its old contents: these are in `before`.
+    """
     if group.graph is None:
         raise BadInput("check", group.name, "does not come from a graph", "take the group from a fusion plan")
     arrays = group.instances[0].arrays
@@ -172,8 +175,8 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
     if missing:
         expected_all = {**expected_all, **temporaries(lower(group.graph), expected_all, missing)}
     expected = {name: expected_all[tensor] for name, tensor in arrays.items() if name in outside}
-    updated = set(group.program.inputs) & set(group.program.outputs)
-    before = {name: before_all[arrays[name]] for name in updated}
+    updated = {update.target for update in group.graph.updates}
+    before = {name: before_all[arrays[name]] for name in group.program.inputs if arrays[name] in updated}
     return expected, before
 
 
