@@ -138,13 +138,37 @@ def verify(job: Job, whole: bool, json: bool) -> bool:
     if whole:
         return _verify_whole(job, json)
     rows: list[dict[str, Any]] = []
+    texts: list[str] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "checking"):
         if isinstance(kernel, EngineError):
             status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
             rows.append({"name": group.name, "status": status, "message": kernel.reason})
         else:
             rows.append(_check_row(engine.check_doc(engine.check(kernel))))
-    return _report_checks(rows, json)
+            texts.append(kernel.source.text)
+    good = _report_checks(rows, json)
+    if job.only and texts and not json:
+        _say_counts(rows[0]["counts"], texts[0].splitlines())
+    return good
+
+
+def _say_counts(counts: list[dict[str, Any]], lines: list[str]) -> None:
+    """What every line of a kernel asked of memory."""
+    cells = (
+        (
+            str(count["line"]),
+            count["kind"],
+            f"{count['width']} B",
+            f"{count['requests']:,}",
+            f"{count['sectors']:,}" if count["sectors"] else "",
+            figure(count["sectors"] / count["requests"]) if count["sectors"] else "",
+            f"{count['conflicts']:,}" if count["kind"].startswith("shared") else "",
+            lines[count["line"] - 1].strip(),
+        )
+        for count in counts
+    )
+    columns = ("line>", "access", "width>", "requests>", "sectors>", "a request>", "conflicts>", "CUDA")
+    output.table("\nCounted over the blocks that ran", columns, cells)
 
 
 def _verify_whole(job: Job, json: bool) -> bool:

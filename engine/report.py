@@ -10,6 +10,7 @@ from engine.compile import Kernel, compile_group, default_recipe
 from engine.documents import (
     CheckDoc,
     CompiledDoc,
+    CountDoc,
     EdgeDoc,
     EntryDoc,
     GroupDoc,
@@ -307,6 +308,7 @@ def check_doc(check: Check) -> CheckDoc:
         orders=check.orders,
         findings=tuple((f.line, f.kind, f.message) for f in check.findings),
         message=check.message,
+        counts=tuple(CountDoc(c.line, c.kind, c.width, c.requests, c.sectors, c.conflicts) for c in check.counts),
     )
 
 
