@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
 from engine.predict.model import predict as _predict
 from engine.predict.nodes import Prediction
-from engine.recipe import Recipe
+from engine.recipe import Advice, Recipe
 from engine.run.nodes import Check, Compiled, Failure, Timing
 from engine.schedule.compose import validate
 from engine.schedule.text import from_text
@@ -49,11 +51,31 @@ def fuse(graph: OperatorGraph, target: str = "h200", policy: str = "first") -> F
 
 def read_recipe(path: str | Path) -> Recipe:
     """A recipe from its JSON file.  Raises BadInput for another version or unknown words."""
+    content = _read_text(path, "write one with `loomscope recipe`")
     try:
-        content = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput("recipe", str(path), f"cannot be read: {error}", "write one with `loomscope recipe`") from error
-    return Recipe.loads(content, str(path))
+        return Recipe.loads(content, str(path))
+    except BadInput as error:
+        if error.subject.startswith(str(path)):
+            raise
+        raise BadInput("recipe", f"{path}, {error.subject}", error.reason, error.hint) from None
+
+
+def read_advice(path: str | Path) -> str:
+    """The text of an advice file.  Raises BadInput where it cannot be read, and for the published JSON format."""
+    content = _read_text(path, "write it in the form that `loomscope schedule` shows")
+    if content.lstrip()[:1] in ("{", "["):
+        hint = "write it as text, for example: advice user / S0 @ innermost: pin j"
+        raise BadInput("schedule", str(path), "is JSON; the published advice format is not supported yet", hint)
+    return content
+
+
+def _read_text(path: str | Path, hint: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise BadInput("recipe", str(path), "is no text in UTF-8", hint) from None
+    except OSError as error:
+        raise BadInput("recipe", str(path), f"cannot be read: {error.strerror or error}", hint) from error
 
 
 def write_recipe(recipe: Recipe, path: str | Path) -> None:
@@ -77,6 +99,41 @@ def edited(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
     advice = from_text(text, f"advice of {group.name}")
     validate(advice, group.program)
     return recipe.with_group(group.name, advice)
+
+
+def advised(recipe: Recipe, group: FusionGroup, text: str, source: str = "advice") -> Recipe:
+    """The recipe with `text` in place of the user's advice for a group, and of that of every author it has.
+
+    Raises BadInput with the line number of `source`, also for statements that the group does not have.
+    """
+    advice = from_text(text, source)
+    _validate(advice, group, source)
+    replaced = {"user", *(one.author for one in advice)}
+    kept = (one for one in recipe.groups.get(group.name, ()) if one.author not in replaced)
+    return recipe.with_group(group.name, (*kept, *advice))
+
+
+def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recipe:
+    """A recipe for every group of a plan: those that it does not speak of get their advisers' entries.
+
+    Raises BadInput for groups and statements that the plan does not have; `source` names the recipe.
+    """
+    names = [group.name for group in plan.groups]
+    for name, advice in recipe.groups.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=3) or names[:8]
+            hint = f"{plan.graph} has {', '.join(near)}; is it a recipe for another file?"
+            raise BadInput("recipe", f"{source}, group {name}", "the plan has no such group", hint)
+        _validate(advice, plan.group(name), f"{source}, group {name}")
+    proposed = _default_recipe(plan, recipe.target)
+    return replace(recipe, groups={**proposed.groups, **recipe.groups})
+
+
+def _validate(advice: Sequence[Advice], group: FusionGroup, source: str) -> None:
+    try:
+        validate(advice, group.program)
+    except BadInput as error:
+        raise BadInput("recipe", f"{source}, {error.subject}", error.reason, error.hint) from None
 
 
 def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
@@ -130,8 +187,6 @@ def check_model(
 
 def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
     """The modelled time of one launch, uncalibrated.  registers: of one thread, if the kernel was compiled."""
-    from dataclasses import replace
-
     return _predict(replace(kernel.facts, registers=registers), kernel.target)
 
 
