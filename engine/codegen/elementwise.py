@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from engine.codegen.block import evaluate_block
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter
-from engine.codegen.nest import Nest
+from engine.codegen.marks import Marks, up_to
+from engine.codegen.nest import Nest, without_loops
 from engine.codegen.nodes import Line
 from engine.codegen.tile import TileProgram
 from engine.codegen.width import vector_width
@@ -20,48 +22,45 @@ from engine.tensor.nodes import Access, Statement
 from engine.tensor.rewrite import plain_iterator
 
 THREADS = 256
+MAX_THREADS = 1024
 
 
-def lower_elementwise(group: FusionGroup, nest: Nest) -> TileProgram:
+def lower_elementwise(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel for statements that share all their iterators."""
-    statements = tuple(s for phase in nest.phases for s in phase.statements)
-    threads = next((int(mark.value) for _, mark in nest.marks("thread")), THREADS)
-    width = vector_width(group.program, statements, nest)
+    without_loops(nest, nest.statements)
+    threads = marks.number("thread", THREADS, up_to(MAX_THREADS), f"at most {MAX_THREADS}")
+    vector = vector_width(group.program, nest, marks)
     shape = tuple(m.extent for m in nest.outer)
-    total = 1
-    for size in shape:
-        total *= size
-    blocks = -(-total // (threads * width.elements))
-    emitter = Emitter(group.program, blocks, threads)
-    emitter.vector = width.elements
+    total = math.prod(shape)
+    emitter = Emitter(group.program, -(-total // (threads * vector)), threads)
+    emitter.vector = vector
     names = tuple(m.name for m in nest.outer)
     link = Line((), names)
-    start = (Index.of("block") * threads + Index.of("thread")) * width.elements
+    start = (Index.of("block") * threads + Index.of("thread")) * vector
     element = emitter.bind("element", start, link)
     inside = emitter.mask("inside", [Index((), total - 1) - element], link)
     with emitter.when(inside, link):
         emitter.extents["element"] = total
         emitter.definitions["element"] = start
         variables = bind_members(emitter, nest.outer, element, shape)
-        if width.elements > 1:
+        if vector > 1:
             variables[names[-1]] = variables[names[-1]] + Index.of(LANE_OF_VECTOR)
-            emitter.extents[LANE_OF_VECTOR] = width.elements
+            emitter.extents[LANE_OF_VECTOR] = vector
         values: dict[str, Access] = {}
         evaluate_block(
             emitter,
-            statements,
+            nest.statements,
             lambda s: place(s, nest.outer, variables),
             values,
             stored=frozenset(group.program.outputs),
             dimensions=names,
         )
-    per_thread = f"{width.elements} element{'s' if width.elements > 1 else ''} of a thread"
+    per_thread = f"{vector} element{'s' if vector > 1 else ''} of a thread"
     return emitter.finish(
         group,
-        constants={"ELEMENTS": total, "VECTOR": width.elements},
+        constants={"ELEMENTS": total, "VECTOR": vector},
         assertions=(("BLOCKS * THREADS * VECTOR >= ELEMENTS", "every element has a thread"),),
-        notes=width.notes,
-        placements={s.name: f"register: {per_thread}, made and used by the same thread" for s in statements},
+        placements={s.name: f"register: {per_thread}, made and used by the same thread" for s in nest.statements},
     )
 
 
