@@ -128,6 +128,8 @@ def render(
     file: File,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="PNG", help="Picture to write.")],
     panel: Annotated[str | None, typer.Option("--panel", metavar="NAME", help="Only this panel.")] = None,
+    perspective: Annotated[str, typer.Option("--perspective", help="explore or schedule.")] = "explore",
+    size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels of the window.")] = "1440x900",
     theme: Annotated[str, typer.Option("--theme", help="dark or light.")] = "dark",
     group: Group = None,
     target: Gpu = "h200",
@@ -136,8 +138,19 @@ def render(
     """Draw the window as a picture; no display is needed."""
     from app.job import dimensions_of
     from app.render import render as draw
+    from app.render import size_of
 
-    draw(file, out, panel=panel, theme=theme, group=group, target=target, dimensions=dimensions_of(dim))
+    draw(
+        file,
+        out,
+        size=size_of(size),
+        theme=theme,
+        panel=panel,
+        group=group,
+        target=target,
+        dimensions=dimensions_of(dim),
+        perspective=perspective.capitalize(),
+    )
     output.say(f"{out}")
 
 

@@ -199,7 +199,7 @@ def test_render_draws_window_and_panel(tmp_path: Path) -> None:
     assert 240 < QPixmap(str(part)).width() < 1280
 
 
-@pytest.mark.parametrize("wrong", [{"group": "nothing"}, {"panel": "nothing"}])
+@pytest.mark.parametrize("wrong", [{name: "nothing"} for name in ("group", "panel", "theme", "perspective")])
 def test_render_refuses_what_is_not_there(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="nothing"):
         render(MODEL, tmp_path / "x.png", command=COMMAND, **wrong)  # type: ignore[arg-type]
