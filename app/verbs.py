@@ -154,6 +154,9 @@ def verify(job: Job, whole: bool, json: bool) -> bool:
         else:
             rows.append(_check_row(engine.check_doc(engine.check(kernel))))
             texts.append(kernel.source.text)
+    if job.only is None:
+        left_out = job.plan.unsupported.items()
+        rows += [{"name": name, "status": "unsupported", "message": reason} for name, reason in left_out]
     good = _report_checks(rows, json)
     if job.only and texts and not json:
         _say_counts(rows[0]["counts"], texts[0].splitlines())

@@ -158,8 +158,10 @@ def check(kernel: Kernel, seed: int = 0, timeout: float = 120.0) -> Check:
     """
     from engine.verify.kernel import check_kernel, failed_check
 
-    expected, before = group_values(kernel.group, seed)
+    if kernel.group.graph is None:
+        raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
     try:
+        expected, before = group_values(kernel.group, seed)
         return check_kernel(kernel, expected, before, timeout)
     except EngineError as error:
         if error.exit_code == 3:
