@@ -25,6 +25,8 @@ from engine.codegen.tile import (
     When,
     operations,
 )
+from engine.graph.nodes import DTYPES
+from engine.tensor.access import VECTOR_BYTES
 
 TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce)
 """Operations that all threads of a warp or block take part in."""
@@ -92,5 +94,9 @@ def _scope(body: tuple[TileOp, ...], visible: set[str], program: TileProgram) ->
 
 def _widths(program: TileProgram) -> Iterator[str]:
     for op in operations(program.body):
-        if isinstance(op, Load | Store | AsyncCopy) and op.width not in (1, 2, 4, 8, 16):
-            yield f"{type(op).__name__} moves {op.width} elements at once"
+        if not isinstance(op, Load | Store | AsyncCopy):
+            continue
+        memory = program.buffers.get(op.target if isinstance(op, Store) else op.source)
+        widest = VECTOR_BYTES // DTYPES[memory.dtype] if memory else VECTOR_BYTES
+        if op.width > widest or op.width & (op.width - 1):
+            yield f"{type(op).__name__} moves {op.width} elements at once, the hardware powers of two up to {widest}"

@@ -57,8 +57,8 @@ KERNELS: dict[str, tuple[list[Node], Shapes, dict[str, np.ndarray]]] = {
     "column_sum": ([("ReduceSum", ["x", "axes"], ["y"], {})], {"x": ("float32", (70, 6))}, {"axes": np.array([0])}),
     "transpose": ([("Transpose", ["x"], ["t"], {}), ("Neg", ["t"], ["y"], {})], {"x": ("float32", (6, 40))}, {}),
     "matmul_two_stages": (
-        [("MatMul", ["a", "b"], ["y"], {})],
-        {"a": ("float32", (20, 40)), "b": ("float32", (40, 24))},
+        [("MatMul", ["left", "right"], ["y"], {})],
+        {"left": ("float32", (20, 40)), "right": ("float32", (40, 24))},
         {},
     ),
 }
@@ -126,7 +126,7 @@ def test_names_are_refused_outside_their_body() -> None:
     )
 
 
-@pytest.mark.parametrize(("width", "violations"), [(1, 0), (4, 0), (3, 1), (32, 1)])
+@pytest.mark.parametrize(("width", "violations"), [(1, 0), (4, 0), (3, 1), (8, 1)])
 def test_widths_that_no_instruction_has_are_refused(width: int, violations: int) -> None:
     assert len(check_tile(program(Declare("pack"), Load(Slot("pack"), "x", Index(), width)))) == violations
 
@@ -196,7 +196,7 @@ def test_marks_that_the_kernel_cannot_take_are_relaxed_with_the_reason(tmp_path:
 @pytest.mark.parametrize(
     ("name", "wish", "reason"),
     [
-        ("column_sum", engine.entry("S0", at="outermost", pin="j", required=True), "S0 has its loop i at or inside the loops"),
+        ("column_sum", engine.entry("S0", at="outermost", pin="j", required=True), "S0 has its loop i at or inside"),
         ("element_wise", engine.entry(cut=("S0", "S1"), at="j"), "is not shared with the other statements"),
     ],
     ids=["terms outside elements", "loops apart"],

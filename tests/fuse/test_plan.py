@@ -150,8 +150,7 @@ def test_loops_over_a_row_have_one_order_whatever_order_they_were_written_in(tmp
 def test_an_index_that_views_have_made_needless_is_not_computed(tmp_path: Path) -> None:
     """Every row of an expanded tensor is the same one, whichever is looked up."""
     nodes: list[Node] = [("Expand", ["x", "shape"], ["e"], {}), ("Gather", ["e", "at"], ["y"], {"axis": 0})]
-    path = write_model(
-        tmp_path / "m.onnx", nodes, {"x": ("float32", (1, 5)), "at": ("int64", (3,))}, ["y"], {"shape": np.array([6, 5])}
-    )
+    inputs = {"x": ("float32", (1, 5)), "at": ("int64", (3,))}
+    path = write_model(tmp_path / "m.onnx", nodes, dict(inputs), ["y"], {"shape": np.array([6, 5])})
     (group,) = planned(path).groups
     assert group.program.inputs == ("x",)

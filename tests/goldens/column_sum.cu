@@ -1,5 +1,5 @@
 // reducesum_0: reducesum
-// S0[i < 6, j < 70]: y[0, i] = sum(j) x[j, i]
+// S0[i < 6, j < 70]: y[i] = sum(j) x[j, i]
 #include "loom.cuh"
 
 constexpr int ROWS = 6;
@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 reducesum_0(const float* __restrict__ x_, float* __restrict__ y_)
 {
   const Global<const float> x(x_, 420);  // 70 x 6
-  const Global<float> y(y_, 6);  // 1 x 6
+  const Global<float> y(y_, 6);  // 6
   LOOM_SHARED(SHARED_BYTES);
   const Shared<float> y_parts(shared_memory, 256);  // bytes 0 to 1023
   const int block = blockIdx.x;

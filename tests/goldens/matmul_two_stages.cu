@@ -1,5 +1,5 @@
 // matmul_0: matmul
-// S0[i < 20, j < 24, k < 40]: y[i, j] = sum(k) (a_2[i, k] * b_2[k, j])
+// S0[i < 20, j < 24, k < 40]: y[i, j] = sum(k) (left[i, k] * right[k, j])
 #include "loom.cuh"
 
 constexpr int ROWS = 20;
@@ -16,14 +16,14 @@ constexpr int SHARED_BYTES = 9728;
 static_assert(THREADS * OWNED == TILE_ROWS * TILE_COLUMNS, "the threads own the tile exactly");
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-matmul_0(const float* __restrict__ a_2_, const float* __restrict__ b_2_, float* __restrict__ y_)
+matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, float* __restrict__ y_)
 {
-  const Global<const float> a_2(a_2_, 800);  // 20 x 40
-  const Global<const float> b_2(b_2_, 960);  // 40 x 24
+  const Global<const float> left(left_, 800);  // 20 x 40
+  const Global<const float> right(right_, 960);  // 40 x 24
   const Global<float> y(y_, 480);  // 20 x 24
   LOOM_SHARED(SHARED_BYTES);
-  const Shared<float> a_2_tile(shared_memory, 1280);  // bytes 0 to 5119
-  const Shared<float> b_2_tile(shared_memory + 5120, 1152);  // bytes 5120 to 9727
+  const Shared<float> left_tile(shared_memory, 1280);  // bytes 0 to 5119
+  const Shared<float> right_tile(shared_memory + 5120, 1152);  // bytes 5120 to 9727
   const int block = blockIdx.x;
   const int thread = threadIdx.x;
 
@@ -36,36 +36,36 @@ matmul_0(const float* __restrict__ a_2_, const float* __restrict__ b_2_, float* 
     for (int n1 = 0; n1 < 4; ++n1)
       acc[n0][n1] = 0.0f;
   // 2 stages: cp.async fills tile t + 1 while tile t is used
-  const int a_2_outer = thread / 4;
-  const int a_2_inner = (thread % 4) * 4;
-  const bool a_2_inside_1 = a_2_outer < 20;
-  async_copy<16>(a_2_tile, a_2_outer * 20 + a_2_inner, a_2, a_2_outer * 40 + a_2_inner, a_2_inside_1 ? 4 : 0);
-  const int b_2_outer = thread / 8;
-  const int b_2_inner = (thread % 8) * 4;
-  const bool b_2_inside_1 = b_2_inner < 21;
-  async_copy<16>(b_2_tile, b_2_outer * 36 + b_2_inner, b_2, b_2_outer * 24 + b_2_inner, b_2_inside_1 ? 4 : 0);
+  const int left_outer = thread / 4;
+  const int left_inner = (thread % 4) * 4;
+  const bool left_inside_1 = left_outer < 20;
+  async_copy<16>(left_tile, left_outer * 20 + left_inner, left, left_outer * 40 + left_inner, left_inside_1 ? 4 : 0);
+  const int right_outer = thread / 8;
+  const int right_inner = (thread % 8) * 4;
+  const bool right_inside_1 = right_inner < 21;
+  async_copy<16>(right_tile, right_outer * 36 + right_inner, right, right_outer * 24 + right_inner, right_inside_1 ? 4 : 0);
   async_commit();
   for (int tile = 0; tile < 3; ++tile) {
     async_wait<0>();
     barrier();
-    const int a_2_depth = tile * 16 + a_2_inner + 16;
-    const bool a_2_inside_2 = a_2_outer < 20 && a_2_depth < 37;
-    async_copy<16>(a_2_tile, ((tile + 1) % 2) * 640 + a_2_outer * 20 + a_2_inner, a_2, a_2_outer * 40 + a_2_depth, a_2_inside_2 ? 4 : 0);
-    const int b_2_depth = tile * 16 + b_2_outer + 16;
-    const bool b_2_inside_2 = b_2_inner < 21 && b_2_depth < 40;
-    async_copy<16>(b_2_tile, ((tile + 1) % 2) * 576 + b_2_outer * 36 + b_2_inner, b_2, b_2_depth * 24 + b_2_inner, b_2_inside_2 ? 4 : 0);
+    const int left_depth = tile * 16 + left_inner + 16;
+    const bool left_inside_2 = left_outer < 20 && left_depth < 37;
+    async_copy<16>(left_tile, ((tile + 1) % 2) * 640 + left_outer * 20 + left_inner, left, left_outer * 40 + left_depth, left_inside_2 ? 4 : 0);
+    const int right_depth = tile * 16 + right_outer + 16;
+    const bool right_inside_2 = right_inner < 21 && right_depth < 40;
+    async_copy<16>(right_tile, ((tile + 1) % 2) * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_2 ? 4 : 0);
     async_commit();
     #pragma unroll
     for (int depth = 0; depth < 4; ++depth) {
-      Pack<float, 4> a_2_part[2];
+      Pack<float, 4> left_part[2];
       #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        a_2_part[r] = a_2_tile.load<4>((tile % 2) * 640 + r * 320 + thread_row * 20 + depth * 4);
+        left_part[r] = left_tile.load<4>((tile % 2) * 640 + r * 320 + thread_row * 20 + depth * 4);
       }
-      Pack<float, 4> b_2_part[4][1];
+      Pack<float, 4> right_part[4][1];
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
-        b_2_part[q][0] = b_2_tile.load<4>((tile % 2) * 576 + depth * 144 + q * 36 + thread_column * 4);
+        right_part[q][0] = right_tile.load<4>((tile % 2) * 576 + depth * 144 + q * 36 + thread_column * 4);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
@@ -73,7 +73,7 @@ matmul_0(const float* __restrict__ a_2_, const float* __restrict__ b_2_, float* 
         for (int r = 0; r < 2; ++r) {
           #pragma unroll
           for (int s = 0; s < 4; ++s) {
-            acc[r][s] += (a_2_part[r][q] * b_2_part[q][0][s]);
+            acc[r][s] += (left_part[r][q] * right_part[q][0][s]);
           }
         }
       }

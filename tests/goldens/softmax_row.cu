@@ -1,8 +1,8 @@
 // softmax_0: softmax
-// S0[i < 6, j < 40]: y_max[i, 0] = max(j) x[i, j]
-// S1[i < 6, j < 40]: y_exp[i, j] = exp((float32(x[i, j]) - float32(y_max[i, 0])))
-// S2[i < 6, j < 40]: y_sum[i, 0] = sum(j) y_exp[i, j]
-// S3[i < 6, j < 40]: y[i, j] = float16((y_exp[i, j] / y_sum[i, 0]))
+// S0[i < 6, j < 40]: y_max[i] = max(j) x[i, j]
+// S1[i < 6, j < 40]: y_exp[i, j] = exp((float32(x[i, j]) - float32(y_max[i])))
+// S2[i < 6, j < 40]: y_sum[i] = sum(j) y_exp[i, j]
+// S3[i < 6, j < 40]: y[i, j] = float16((y_exp[i, j] / y_sum[i]))
 #include "loom.cuh"
 
 constexpr int ROWS = 6;
