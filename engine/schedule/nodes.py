@@ -158,6 +158,21 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
+class Options:
+    """What the scheduler may do beyond giving each dimension one iterator of each statement.
+
+    Where the loops as they are cannot be shared, `skew` (sums of iterators), `shift` (constants) and `reverse`
+    (negative coefficients) are tried before statements are cut apart.  They may serialise loops: off by default.
+    """
+
+    skew: bool = False
+    shift: bool = False
+    reverse: bool = False
+    seconds: float = 20.0
+    """For all linear programs of one call together; past it the call raises OverBudget."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scheduled:
     """A solve: the tree, what became of each entry, how long it took and what was tried."""
 

@@ -7,7 +7,7 @@ entries all hold is taken, deeper alternatives included; when none does, the fir
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from engine.errors import Illegal, OverBudget
@@ -16,6 +16,8 @@ from engine.schedule.attach import Finding, attach
 from engine.schedule.bands import join_bands
 from engine.schedule.blame import Blame, partly
 from engine.schedule.build import Builder
+from engine.schedule.held import coefficients_held
+from engine.schedule.integer import Deadline, OutOfTime
 from engine.schedule.legality import check_schedule
 from engine.schedule.nodes import (
     DISABLED,
@@ -28,6 +30,7 @@ from engine.schedule.nodes import (
     ConstraintNode,
     ConstraintTree,
     Node,
+    Options,
     Placed,
     Scheduled,
     ScheduleTree,
@@ -35,7 +38,7 @@ from engine.schedule.nodes import (
 )
 from engine.schedule.problem import Problem, prepare
 from engine.schedule.rules import STEERING, Rule, rules_of
-from engine.schedule.search import Budget
+from engine.schedule.terms import COEFFICIENT_FIELDS
 from engine.schedule.text import entry_text
 from engine.tensor.nodes import TensorProgram
 
@@ -43,19 +46,22 @@ _ATTEMPTS = 30_000
 """Choices that one solve may try; an unconstrained one needs about one for each statement and dimension."""
 _SOLVES = 600
 """Sets of rules that one call may try."""
+_PLAIN = Options()
 
 
-def schedule(program: TensorProgram, dependences: Iterable[Dependence], tree: ConstraintTree) -> Scheduled:
+def schedule(
+    program: TensorProgram, dependences: Iterable[Dependence], tree: ConstraintTree, options: Options = _PLAIN
+) -> Scheduled:
     """The execution order of a group under its constraints, checked whole.
 
-    Every entry of `tree` gets a verdict.  Raises Conflict when a required entry cannot hold, Illegal when the program
+    Every entry of `tree` gets a verdict.  A program that has no order of its loops as they are is scheduled with sums,
+    shifts and reversals of iterators.  Raises Conflict when a required entry cannot hold, Illegal when the program
     has no schedule even without entries, OverBudget when the search takes too long.
     """
     started = perf_counter()
     dependences = tuple(dependences)
-    solve = _Solve(program, prepare(program, dependences))
-    if solve.build(()) is None:
-        raise Illegal("schedule", program.name, "no order of its loops keeps all its dependences")
+    solve = _Solve(program, prepare(program, dependences), options, Deadline(options.seconds, program.name))
+    solve.open_up()
     settled = solve.settle(tree.root, _Settled(), strict=False)
     if settled is None:
         raise solve.conflict(tree)
@@ -91,10 +97,22 @@ class _Settled:
 class _Solve:
     program: TensorProgram
     problem: Problem
+    options: Options
+    deadline: Deadline
     found: dict[tuple[int, ...], Verdict] = field(default_factory=dict)
     """Verdicts by the path of the entry."""
     log: list[str] = field(default_factory=list)
     _built: dict[tuple[_Kept, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
+
+    def open_up(self) -> None:
+        """Allow every affine row if there is no schedule without; Illegal if there is none with them either."""
+        if self.build(()) is not None:
+            return
+        self.options = replace(self.options, skew=True, shift=True, reverse=True)
+        self._built.clear()
+        if self.build(()) is None:
+            raise Illegal("schedule", self.program.name, "no order of its loops keeps all its dependences")
+        self.log.append("the loops as they are have no legal order: sums, shifts and reversals are allowed")
 
     def build(self, rules: Sequence[Rule]) -> Node | None:
         """The tree under some rules; None when there is none.  OverBudget past the limits."""
@@ -102,7 +120,7 @@ class _Solve:
         if key not in self._built:
             if len(self._built) >= _SOLVES:
                 raise OverBudget("schedule", self.program.name, f"more than {_SOLVES} sets of entries to try")
-            builder = Builder(self.problem, tuple(rules), Budget(_ATTEMPTS))
+            builder = Builder.of(self.problem, tuple(rules), self.options, _ATTEMPTS, self.deadline)
             node = builder.build()
             self._built[key] = (None if node is None else join_bands(self.problem, node), tuple(builder.log))
         return self._built[key][0]
@@ -171,9 +189,9 @@ class _Solve:
         return _Settled(rules, kept)
 
     def _part(self, rule: Rule, rules: tuple[Rule, ...]) -> Rule | None:
-        """A pin for as many of its statements as can keep it; None when that is none."""
+        """A rule for as many of its statements as can keep it; None when that is none."""
         held: frozenset[int] = frozenset()
-        if rule.field != "pin" or len(rule.statements) == 1:
+        if rule.field not in ("pin", "terms", "equal") or len(rule.statements) == 1:
             return None
         for statement in sorted(rule.statements):
             if self._exists((*rules, partly(rule, held | {statement}))):
@@ -186,6 +204,8 @@ class _Solve:
     def _exists(self, rules: Sequence[Rule]) -> bool:
         try:
             return self.build(rules) is not None
+        except OutOfTime:
+            raise
         except OverBudget:
             self.log.append(f"gave up after {_ATTEMPTS} attempts under {len(rules)} entries")
             return False
@@ -200,6 +220,10 @@ class _Solve:
         """Attach marks and flags, and record a verdict for every entry that was kept."""
         names = [s.name for s in self.problem.statements]
         for placed in entries:
+            if placed.entry.field in COEFFICIENT_FIELDS:
+                finding = coefficients_held(self.problem, placed, node)
+                self._record(Verdict(placed, finding.outcome, finding.because))
+                continue
             changed, finding = attach(node, placed, names)
             if placed.entry.field != "parallel" or finding.outcome != HONOURED or self._rule(placed) is None:
                 node = changed
