@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from time import process_time
@@ -117,20 +118,17 @@ def compare(program: TensorProgram, kind: str, isl: IslProcess, rounds: int) -> 
 
 
 def run_ours(program: TensorProgram) -> Ours:
-    """Our path from the program to its loops, with every cache empty and without garbage collection, as for isl."""
-    _forget()
-    gc.collect()
-    gc.disable()
-    begin = process_time()
-    needed = dependences(program)
-    analysed = process_time()
-    tree = schedule(program, needed, ConstraintTree()).tree
-    scheduled = process_time()
-    broken = check_schedule(program, needed, tree)
-    checked = process_time()
-    structure = _loops(program, tree)
-    end = process_time()
-    gc.enable()
+    """Our path from the program to its loops, from empty caches: isl starts from nothing, too."""
+    with _undisturbed():
+        begin = process_time()
+        needed = dependences(program)
+        analysed = process_time()
+        tree = schedule(program, needed, ConstraintTree()).tree
+        scheduled = process_time()
+        broken = check_schedule(program, needed, tree)
+        checked = process_time()
+        structure = _loops(program, tree)
+        end = process_time()
     assert not broken, f"{program.name}: {broken[0].witness.text}"
     seconds = {
         "dependences": analysed - begin,
@@ -141,13 +139,20 @@ def run_ours(program: TensorProgram) -> Ours:
     return Ours({stage: spent * 1e3 for stage, spent in seconds.items()}, len(needed), structure, tree)
 
 
-def _forget() -> None:
-    """Empty the engine's caches: isl starts from nothing, too."""
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """No cached results of the engine, and no garbage collection inside (the worker of isl has none either)."""
     for name, module in list(sys.modules.items()):
         if name.startswith("engine."):
             for value in vars(module).values():
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _loops(program: TensorProgram, tree: ScheduleTree) -> str:
