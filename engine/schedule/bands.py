@@ -1,4 +1,8 @@
-"""Nested one-member bands into bands as large as their members may be interchanged, with names unique on each path."""
+"""Nested one-member bands into bands as large as their members may be interchanged, with names unique on each path.
+
+A band is permutable when each of its rows keeps every dependence that is open where the band begins, not only those
+that the rows before it leave open; any order of such rows, and any tiling, keeps them all.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +57,6 @@ def _keeps_all(problem: Problem, rows: Mapping[int, Rows], chosen: Mapping[int, 
     """Whether a member keeps every dependence that is open where its band begins, whatever comes between."""
     if any(problem.distance(s, rows[s], row) < 0 for s, row in chosen.items()):
         return False
-    if all(isinstance(row, int) for row in chosen.values()):
-        return True  # chosen at distance zero along every edge
     edges = (e for e in problem.edges.values() if e.source in chosen and e.sink in chosen)
     return all(problem.between(e, rows[e.source], rows[e.sink], chosen[e.source], chosen[e.sink]) >= 0 for e in edges)
 

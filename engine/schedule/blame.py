@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from engine.poly.box import at_actual_sizes
 from engine.poly.nodes import Dependence
 from engine.schedule.attach import attach
+from engine.schedule.conflict import fewest
 from engine.schedule.legality import check_schedule, violation
 from engine.schedule.nodes import INFEASIBLE, Node, ScheduleTree, Verdict, Witness
 from engine.schedule.problem import Problem
@@ -43,23 +44,8 @@ class Blame:
         return Verdict(rule.placed, INFEASIBLE, because + (f": {proof.text}" if proof else ""), proof)
 
     def core(self, rule: Rule, kept: Sequence[Rule]) -> tuple[Rule, ...]:
-        """The fewest kept rules that exclude this one: none if it cannot hold by itself, one if one will do.
-
-        Beyond that a set of which no member can be left out, found by leaving out one after the other, soft ones and
-        late ones first.  `kept` itself can hold, so every conflict contains `rule`.
-        """
-        if not kept or self.build((rule,)) is None:
-            return ()
-        single = next((other for other in kept if self.build((other, rule)) is None), None)
-        if single is not None:
-            return (single,)
-        left = list(kept)
-        soft_first = sorted(range(len(kept)), key=lambda n: (kept[n].placed.entry.required, -n))
-        for other in (kept[n] for n in soft_first):
-            without = [r for r in left if r is not other]
-            if self.build((*without, rule)) is None:
-                left = without
-        return tuple(left)
+        """The fewest kept rules that exclude this one: none if it cannot hold by itself."""
+        return fewest(rule, kept, lambda rules: self.build(rules) is not None)[:-1]
 
     def _contradiction(self, rule: Rule) -> str:
         """What is wrong with a rule by itself, where no dependence is broken."""

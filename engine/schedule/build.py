@@ -141,8 +141,6 @@ class Builder:
             moved = 1 << row if isinstance(row, int) else sum(1 << k for k, c in enumerate(row.coefficients) if c)
             if problem.reduced[s] & moved or problem.distance(s, rows[s], row):
                 return False
-        if all(isinstance(row, int) for row in found.values()):
-            return True  # chosen at distance zero along every edge
         edges = (e for e in problem.edges.values() if e.source in found and e.sink in found)
         return not any(problem.between(e, rows[e.source], rows[e.sink], found[e.source], found[e.sink]) for e in edges)
 

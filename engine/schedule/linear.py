@@ -119,12 +119,17 @@ class _Model:
 
     def objectives(self) -> list[dict[int, int]]:
         """In order of importance."""
-        wished = [dict(self._collected(objective)) for objective in self.dimension.objectives]
+        wished = [self._wish(objective) for objective in self.dimension.objectives]
         return [*wished, *([self.distance] if self.distance else []), self.sizes]
 
-    def _collected(self, terms: tuple[Term, ...]) -> dict[int, int]:
+    def _wish(self, terms: tuple[Term, ...]) -> dict[int, int]:
+        """The weights of an objective.  What is wanted large is wanted up to one: 4 i is no better a loop than i."""
         total: dict[int, int] = {}
         for column, factor in self._terms(terms):
+            if factor < 0:
+                wanted = self.program.column(-_CONSTANT, 1)
+                self.program.require([(column, 1), (wanted, -1)], 0, _INFINITY)
+                column = wanted
             total[column] = total.get(column, 0) + factor
         return total
 

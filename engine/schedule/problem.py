@@ -146,6 +146,8 @@ class Problem:
 
     def between(self, edge: Edge, rows: Rows, others: Rows, row: Row, other: Row) -> int:
         """The same for an edge whose ends have `rows` and `others`, under their next rows `row` and `other`."""
+        if isinstance(row, int) and isinstance(other, int) and edge.forward[row] >> other & 1:
+            return 0
         result = 0
         for number, dependence in enumerate(edge.dependences):
             for generator in self.face(dependence, number, rows, others):
