@@ -70,7 +70,7 @@ def _refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
                     raise Unsupported(
                         "codegen",
                         f"schedule of {program.name}",
-                        f"dimension {member.name} runs {statement} over {row}, and loops run over single iterators only",
+                        f"{statement} runs over {row} in dimension {member.name}, but a loop is one iterator",
                         "switch off the entry that asks for it (terms, equal or objective)",
                     )
 

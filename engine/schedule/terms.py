@@ -6,7 +6,7 @@ terms (((1, S0, i), (-1, S1, i)), "<=", 0)      a sum of coefficients, compared 
 terms ((i, 1), (j, 1))                          several of these
 terms skew      terms shift                     rows may be sums of iterators; may be moved by a constant
 equal S0, S1                                    equal coefficients for iterators of equal names (else: positions)
-objective j                                     as much of j as possible, before everything else
+objective j                                     prefer j to every other iterator, before anything else
 objective ((S0, i, 2), (j, 1))                  the smallest sum of coefficients with these weights
 """
 
@@ -23,10 +23,12 @@ COEFFICIENT_FIELDS = ("terms", "equal", "objective")
 """Fields about coefficients; they need the linear solver."""
 
 SKEW, SHIFT = "skew", "shift"
+CONST = "const"
+"""The name of a row's constant in an entry."""
 CONSTANT = -1
 """Stands for the constant of a row where an iterator's number is expected."""
 
-_RELATIONS = ("=", "<=", ">=")
+RELATIONS = ("=", "<=", ">=")
 _LARGEST = 2**20
 _FORMS = "write (ITERATOR, NUMBER), (STATEMENT, ITERATOR, NUMBER), (((FACTOR, STATEMENT, ITERATOR), ...), “<=”, NUMBER)"
 
@@ -117,7 +119,7 @@ def sum_text(problem: Problem, terms: Sequence[Term]) -> str:
     """A sum of coefficients for people, "S0.i - 2 S1.const"."""
     text = ""
     for factor, statement, iterator in terms:
-        name = "const" if iterator == CONSTANT else problem.names[statement][iterator]
+        name = CONST if iterator == CONSTANT else problem.names[statement][iterator]
         size = "" if abs(factor) == 1 else f"{abs(factor)} "
         sign = ("- " if factor < 0 else "+ ") if text else ("-" if factor < 0 else "")
         text += f"{' ' if text else ''}{sign}{size}{problem.statements[statement].name}.{name}"
@@ -175,7 +177,7 @@ class _Reader:
             return Demand(tuple(Constraint(((1, s, k),), "=", number) for number, s, k in terms))
         if not isinstance(value, tuple) or not value:
             raise _UnclearError(_FORMS)
-        if len(value) == 3 and value[1] in _RELATIONS:
+        if len(value) == 3 and value[1] in RELATIONS:
             return Demand((self.relation(*value),))
         parts = [self.terms(part) for part in value]
         return Demand(
@@ -211,7 +213,7 @@ class _Reader:
         among = self.named() if statement is None else [self.problem.number[statement]]
         if not among:
             raise _UnclearError(f"the group has no statement {', '.join(self.entry.statements)}")
-        if name == "const":
+        if name == CONST:
             return [(s, CONSTANT) for s in among]
         found = [(s, self.problem.names[s].index(name)) for s in among if name in self.problem.names[s]]
         if not found:
@@ -223,7 +225,7 @@ def _is_term(value: Value) -> bool:
     """(NAME, number) or (NAME, NAME, number), not a relation."""
     if not isinstance(value, tuple) or len(value) not in (2, 3) or isinstance(value[-1], str | tuple):
         return False
-    return all(isinstance(name, str) for name in value[:-1]) and value[1] not in _RELATIONS
+    return all(isinstance(name, str) for name in value[:-1]) and value[1] not in RELATIONS
 
 
 def _checked(number: Value) -> int:
