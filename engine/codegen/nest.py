@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from engine.errors import Unsupported
-from engine.schedule.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence, statements_of
+from engine.schedule.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence, statements_of, walk
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
@@ -45,7 +45,8 @@ class Nest:
 
 
 def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
-    """The nest of a schedule; Unsupported where the schedule needs more than one kernel."""
+    """The nest of a schedule; Unsupported where it needs more than one kernel or loops that are not rectangular."""
+    _refuse_general_rows(program, tree)
     outer: tuple[Member, ...] = ()
     node = tree.root
     while isinstance(node, Band) and _is_outer(node, program):
@@ -91,6 +92,20 @@ def _check_reduction_inside(statement: Statement, members: tuple[Member, ...], p
                 f"{statement.name} has its loop {name} at or inside the loops it reduces",
                 f"pin {name} outside",
             )
+
+
+def _refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
+    """Loops are made of one iterator each: sums, multiples and shifts of iterators have no kernel yet."""
+    for band in walk(tree.root):
+        for member in band.members if isinstance(band, Band) else ():
+            for statement, row in member.rows.items():
+                if row.terms and plain_iterator(row) is None:
+                    raise Unsupported(
+                        "codegen",
+                        f"schedule of {program.name}",
+                        f"{statement} runs over {row} in dimension {member.name}, but a loop is one iterator",
+                        "switch off the entry that asks for it (terms, equal or objective)",
+                    )
 
 
 def _is_outer(band: Band, program: TensorProgram) -> bool:

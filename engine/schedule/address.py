@@ -1,8 +1,8 @@
 """Which dimension of a schedule an entry means.
 
 "outermost" is the first dimension around a statement, "innermost" its last, "after NAME" the one inside NAME.  NAME is
-the dimension where the statement uses its iterator NAME, or else the one of that name.  No dimension ("" or "any")
-means the outermost.
+the dimension where the statement uses its iterator NAME, alone or else in a sum, or else the one of that name.  No
+dimension ("" or "any") means the outermost.
 """
 
 from __future__ import annotations
@@ -81,6 +81,9 @@ def _named(statement: str, place: Place, name: str) -> int | None:
     own = Index.of(name)
     for k, member in enumerate(place.members):
         if member.rows[statement] == own:
+            return k
+    for k, member in enumerate(place.members):
+        if member.rows[statement].coefficient(name):
             return k
     return next((k for k, member in enumerate(place.members) if member.name == name), None)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.recipe import Entry
 from engine.schedule.address import Address, Place, locate, located, places
-from engine.schedule.nodes import HONOURED, NO_MATCH, NOT_REACHED, RELAXED, Band, Leaf, Mark, Member, Node, Placed
+from engine.schedule.nodes import HONOURED, NO_MATCH, RELAXED, Band, Leaf, Mark, Member, Node, Placed
 from engine.schedule.nodes import Sequence as SequenceNode
 from engine.schedule.rules import cut_parts, pinned
 
@@ -23,6 +23,7 @@ class Finding:
 def attach(node: Node, placed: Placed, statements: Sequence[str]) -> tuple[Node, Finding]:
     """The tree with what the entry adds to it (a mark, a flag), and the finding about the entry.
 
+    Entries about coefficients add nothing; `held` looks whether they hold.
     statements: the statements of the group; the entry may name others, which match nothing.
     """
     entry = placed.entry
@@ -32,16 +33,11 @@ def attach(node: Node, placed: Placed, statements: Sequence[str]) -> tuple[Node,
         return node, _pin(entry, named, where)
     if entry.field == "cut":
         return node, _cut(entry, where)
-    if entry.field == "equal":
-        return node, _equal(entry, named, where)
-    if entry.field in ("mark", "split", "parallel"):
-        members = located(named, where, Address.of(entry.dimension))
-        if not members:
-            return node, Finding(NO_MATCH, _no_match(entry, named))
-        changed = {id(m): _changed(m, placed) for m in members}
-        return rebuilt(node, changed), Finding(HONOURED, f"on {', '.join(_with_extent(m) for m in members)}")
-    reason = "this solver takes one iterator for each dimension, so it has no coefficients to constrain"
-    return node, Finding(NOT_REACHED, reason)
+    members = located(named, where, Address.of(entry.dimension))
+    if not members:
+        return node, Finding(NO_MATCH, no_match(entry, named))
+    changed = {id(m): _changed(m, placed) for m in members}
+    return rebuilt(node, changed), Finding(HONOURED, f"on {', '.join(_with_extent(m) for m in members)}")
 
 
 def rebuilt(node: Node, members: Mapping[int, Member]) -> Node:
@@ -73,7 +69,8 @@ def _with_extent(member: Member) -> str:
     return f"{member.name} ({member.extent})"
 
 
-def _no_match(entry: Entry, named: Sequence[str]) -> str:
+def no_match(entry: Entry, named: Sequence[str]) -> str:
+    """Why an entry for the statements `named` finds no dimension."""
     if not named:
         return f"the group has no statement {', '.join(entry.statements)}"
     return f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no dimension {entry.dimension or 'outermost'}"
@@ -93,7 +90,7 @@ def _pin(entry: Entry, named: Sequence[str], where: Mapping[str, Place]) -> Find
     if not held and not missed:
         names = " or ".join(allowed)
         return Finding(
-            NO_MATCH, _no_match(entry, named) if not named else f"no iterator {names} at {address_text(entry)}"
+            NO_MATCH, no_match(entry, named) if not named else f"no iterator {names} at {address_text(entry)}"
         )
     if missed:
         return Finding(RELAXED, f"not for {', '.join(missed)}" + (f", but for {', '.join(held)}" if held else ""))
@@ -106,7 +103,8 @@ def address_text(entry: Entry) -> str:
 
 
 def _uses(member: Member, statement: str, names: Sequence[str]) -> bool:
-    return str(member.rows[statement]) in names
+    atoms = [str(atom) for atom, _ in member.rows[statement].terms]
+    return bool(atoms) and all(atom in names for atom in atoms)
 
 
 def _cut(entry: Entry, where: Mapping[str, Place]) -> Finding:
@@ -143,18 +141,3 @@ def _shared(a: Place, b: Place) -> tuple[int, bool]:
         if x != y:
             return depth, x < y
     return len(a.members), False
-
-
-def _equal(entry: Entry, named: Sequence[str], where: Mapping[str, Place]) -> Finding:
-    """Whether the statements happen to share the addressed dimension with the same row."""
-    address = Address.of(entry.dimension)
-    found: set[tuple[int, str]] = set()
-    for statement in named:
-        position = locate(statement, where[statement], address)
-        if position is None:
-            return Finding(NO_MATCH, f"{statement} has no dimension {address_text(entry)}")
-        member = where[statement].members[position]
-        found.add((id(member), str(member.rows[statement])))
-    if len(named) > 1 and len(found) == 1:
-        return Finding(HONOURED, "they share the dimension with the same row")
-    return Finding(NOT_REACHED, "this solver does not enforce equal rows; fusion did not give them here")

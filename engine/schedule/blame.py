@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from engine.poly.box import at_actual_sizes
 from engine.poly.nodes import Dependence
 from engine.schedule.attach import attach
+from engine.schedule.conflict import fewest
 from engine.schedule.legality import check_schedule, violation
 from engine.schedule.nodes import INFEASIBLE, Node, ScheduleTree, Verdict, Witness
 from engine.schedule.problem import Problem
 from engine.schedule.rules import Rule
 from engine.schedule.text import entry_text
 from engine.schedule.timeline import Step
+from engine.schedule.unfit import broken_by, contradiction
 from engine.schedule.witness import witness
 from engine.tensor.index import Index
 
@@ -30,24 +32,25 @@ class Blame:
 
     def verdict(self, rule: Rule, kept: Sequence[Rule]) -> Verdict:
         """Infeasible, with the best reason that can be shown."""
-        collision = self._collision(rule, kept)
-        proof = self._witness(rule, kept, collision)
-        if collision is not None:
-            because = f"collides with “{entry_text(collision.placed.entry)}” ({collision.placed.author})"
+        others = self.core(rule, kept)
+        proof = self._witness(rule, kept, others)
+        if others:
+            verb = "collides with" if len(others) == 1 else "cannot hold together with"
+            because = f"{verb} {', '.join(_name(other) for other in others)}"
         elif proof is not None:
             because = f"breaks the {proof.dependence}"
         else:
             because = self._contradiction(rule) or "no schedule was found that obeys it"
         return Verdict(rule.placed, INFEASIBLE, because + (f": {proof.text}" if proof else ""), proof)
 
-    def _collision(self, rule: Rule, kept: Sequence[Rule]) -> Rule | None:
-        """The first kept rule that excludes this one by itself; with none such, the last of them."""
-        if not kept or self.build((rule,)) is None:
-            return None
-        return next((other for other in kept if self.build((other, rule)) is None), kept[-1])
+    def core(self, rule: Rule, kept: Sequence[Rule]) -> tuple[Rule, ...]:
+        """The fewest kept rules that exclude this one: none if it cannot hold by itself."""
+        return fewest(rule, kept, lambda rules: self.build(rules) is not None)[:-1]
 
     def _contradiction(self, rule: Rule) -> str:
-        """What is wrong with a pin to a dimension that the pinned statement itself names otherwise."""
+        """What is wrong with a rule by itself, where no dependence is broken."""
+        if rule.demand:
+            return contradiction(self.problem, rule)
         name = rule.address.name
         owner = next((s for s in sorted(rule.statements) if name in self.problem.names[s]), None)
         if rule.field != "pin" or owner is None:
@@ -57,15 +60,18 @@ class Blame:
             return f"{statement} has used {name} up before the dimension after it"
         return f"dimension {name} of {statement} is where it uses {name}; a place is outermost, innermost or after NAME"
 
-    def _witness(self, rule: Rule, kept: Sequence[Rule], collision: Rule | None) -> Witness | None:
+    def _witness(self, rule: Rule, kept: Sequence[Rule], others: Sequence[Rule]) -> Witness | None:
+        fields = {other.field: other for other in others}
         if rule.field == "cut":
             return self._against_cut(rule)
-        if collision is not None and collision.field == "cut":
-            return self._against_cut(collision)
+        if "cut" in fields:
+            return self._against_cut(fields["cut"])
         if rule.field == "parallel":
             return self._carried(rule, self.build(kept))
-        if collision is not None and collision.field == "parallel":
-            return self._carried(collision, self.build((*(k for k in kept if k is not collision), rule)))
+        if "parallel" in fields:
+            return self._carried(fields["parallel"], self.build((*(k for k in kept if k not in others), rule)))
+        if rule.demand:
+            return broken_by(self.problem, rule, self.build(kept))
         return self._against_pin(rule)
 
     def _carried(self, rule: Rule, node: Node | None) -> Witness | None:
@@ -121,6 +127,11 @@ class Blame:
         return witness(program, dependence, vertex.source, vertex.sink)
 
 
+def _name(rule: Rule) -> str:
+    return f"“{entry_text(rule.placed.entry)}” ({rule.placed.author})"
+
+
 def partly(rule: Rule, statements: frozenset[int]) -> Rule:
     """A rule for fewer statements."""
-    return replace(rule, statements=statements)
+    demand = rule.demand and rule.demand.among(statements)
+    return replace(rule, statements=statements, demand=demand)

@@ -1,4 +1,8 @@
-"""From rules to a schedule tree: one dimension after the other, fused as far as that costs no parallel loop."""
+"""From rules to a schedule tree: one dimension after the other, fused as far as that costs no parallel loop.
+
+A dimension comes from the search for one iterator of each statement; from the linear solver where entries ask for
+coefficients, or where the options let it try what the search does not find.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,13 @@ from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass, field
 
 from engine.schedule.fusion import Group, partition
-from engine.schedule.nodes import Band, Leaf, Member, Node, Sequence
-from engine.schedule.problem import Problem, Rows
+from engine.schedule.general import General, Next
+from engine.schedule.integer import Deadline
+from engine.schedule.nodes import Band, Leaf, Member, Node, Options, Sequence
+from engine.schedule.problem import Line, Problem, Row, Rows, coefficients, row_of
 from engine.schedule.rules import Rule, accepts, cut_order, must_part, preferences
 from engine.schedule.search import Budget, Choice, choices
-from engine.tensor.index import Index
+from engine.schedule.terms import CONSTANT
 
 
 @dataclass(slots=True)
@@ -22,17 +28,24 @@ class Builder:
     problem: Problem
     rules: Sequence_[Rule]
     budget: Budget
+    general: General
     log: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(problem: Problem, rules: Sequence_[Rule], options: Options, attempts: int, deadline: Deadline) -> Builder:
+        """A fresh solve."""
+        return Builder(problem, rules, Budget(attempts), General(problem, rules, options, deadline))
 
     def build(self) -> Node | None:
         """A tree that obeys all rules, in one-member bands; None when the search finds none."""
         everything = tuple(range(len(self.problem.statements)))
-        return self._node(everything, dict.fromkeys(everything, ()), inside=False)
+        return self._node(everything, dict.fromkeys(everything, ()), inside=False, since=0)
 
-    def _node(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Node | None:
+    def _node(self, component: Group, rows: Mapping[int, Rows], inside: bool, since: int) -> Node | None:
         """The subtree of a component whose statements already have `rows`.
 
         A loop around all of them comes first; where there is none, or none works out, they are cut into a sequence.
+        since: number of rows outside the innermost sequence.
         """
         self.budget.spend(self.problem.program.name)
         full = [s for s in component if len(rows[s]) == self.problem.rank(s)]
@@ -44,13 +57,64 @@ class Builder:
             if early:
                 parts = [early, tuple(s for s in component if s not in early)]
                 return self._sequence(parts, rows, inside, "values without the outer loop are made before")
-            for choice in self._choices(component, rows, inside):
-                member = self._member(choice, rows)
-                below = {s: (*rows[s], k) for s, k in choice.items()}
-                child = self._node(component, below, inside or member.parallel)
+            for found in self._next(component, rows, inside, since):
+                member = self._member(found, rows)
+                below = {s: (*rows[s], row) for s, row in found.items()}
+                child = self._node(component, below, inside or member.parallel, since)
                 if child is not None:
                     return Band((member,), True, child)
         return self._cut(component, rows, inside)
+
+    def _next(self, component: Group, rows: Mapping[int, Rows], inside: bool, since: int) -> Iterator[Next]:
+        """Rows for the next dimension of a component, best first: searched, or solved where that needs more."""
+        above = {s: rows[s] for s in component}
+        wanted = self.general.wanted(above)
+        if wanted:
+            yield from self._solved(above, inside, since, wanted)
+            return
+        for choice in self._choices(component, rows, inside):
+            named = self.general.named(choice)
+            if named:
+                yield from self._solved(above, inside, since, named, choice)
+            else:
+                yield choice
+        options = self.general.options
+        if options.skew or options.shift or options.reverse:
+            yield from self._solved(above, inside, since)
+
+    def _solved(
+        self,
+        rows: Mapping[int, Rows],
+        inside: bool,
+        since: int,
+        here: Sequence_[Rule] = (),
+        choice: Choice | None = None,
+    ) -> Iterator[Next]:
+        self.budget.spend(self.problem.program.name)
+        found = self.general.rows(rows, inside, since, here, choice)
+        if found is None or not accepts(self.problem, self.rules, rows, found):
+            return
+        if not any(k == CONSTANT for rule in here if rule.demand for c in rule.demand.constraints for *_, k in c.terms):
+            found = self._from_zero(found)
+        self.general.remember(rows, found, here)
+        yield found
+
+    def _from_zero(self, found: Next) -> Next:
+        """The same rows, all moved by one constant so that the smallest value is zero."""
+        low = min(self._range(s, row)[0] for s, row in found.items())
+        if low == 0:
+            return found
+        return {
+            s: row_of(coefficients(row, self.problem.rank(s)), (row.constant if isinstance(row, Line) else 0) - low)
+            for s, row in found.items()
+        }
+
+    def _range(self, statement: int, row: Row) -> tuple[int, int]:
+        """The smallest and the largest value of a row."""
+        if isinstance(row, int):
+            return 0, self.problem.extents[statement][row] - 1
+        ends = [c * (n - 1) for c, n in zip(row.coefficients, self.problem.extents[statement], strict=True)]
+        return row.constant + sum(min(e, 0) for e in ends), row.constant + sum(max(e, 0) for e in ends)
 
     def _choices(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Iterator[Choice]:
         wanted = preferences(self.problem, self.rules, component, rows, inside)
@@ -59,17 +123,26 @@ class Builder:
             if accepts(self.problem, self.rules, rows, choice):
                 yield choice
 
-    def _member(self, choice: Choice, rows: Mapping[int, Rows]) -> Member:
+    def _member(self, found: Next, rows: Mapping[int, Rows]) -> Member:
         problem = self.problem
-        used = Counter(problem.names[s][k] for s, k in choice.items())
-        free = all(not problem.reduced[s] >> k & 1 and problem.distance(s, rows[s], k) == 0 for s, k in choice.items())
-        first = next(iter(choice.items()))
+        used = Counter(problem.names[s][problem.leading(s, (*rows[s], row))] for s, row in found.items())
+        ranges = [self._range(s, row) for s, row in found.items()]
         return Member(
             name=used.most_common(1)[0][0],
-            rows={problem.statements[s].name: Index.of(problem.names[s][k]) for s, k in choice.items()},
-            parallel=free,
-            extent=problem.extents[first[0]][first[1]],
+            rows={problem.statements[s].name: problem.index(s, row) for s, row in found.items()},
+            parallel=self._carries_nothing(found, rows),
+            extent=max(high for _, high in ranges) - min(0, *(low for low, _ in ranges)) + 1,
         )
+
+    def _carries_nothing(self, found: Next, rows: Mapping[int, Rows]) -> bool:
+        """Whether the dimension moves no reduction and separates no dependent instances."""
+        problem = self.problem
+        for s, row in found.items():
+            moved = 1 << row if isinstance(row, int) else sum(1 << k for k, c in enumerate(row.coefficients) if c)
+            if problem.reduced[s] & moved or problem.distance(s, rows[s], row):
+                return False
+        edges = (e for e in problem.edges.values() if e.source in found and e.sink in found)
+        return not any(problem.between(e, rows[e.source], rows[e.sink], found[e.source], found[e.sink]) for e in edges)
 
     def _thin(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Group:
         """Statements that would force the others off their outer loop, and can run before them.
@@ -78,7 +151,7 @@ class Builder:
         producers (no reduction, fewer loops left, nothing read from the others) get a nest of their own instead.
         """
         choice = next(self._choices(component, rows, inside), None)
-        if choice is None or any(rule.field == "cut" for rule in self.rules):
+        if choice is None or any(rule.field == "cut" or rule.demand for rule in self.rules):
             return ()
         left = {s: self._loops_left(s, rows[s]) for s in component}
         leader = max(component, key=lambda s: (left[s], -s))
@@ -96,15 +169,14 @@ class Builder:
 
     def _loops_left(self, statement: int, rows: Rows) -> int:
         """Number of unused iterators that are not reduced."""
-        return sum(
-            k not in rows and not self.problem.reduced[statement] >> k & 1 for k in range(self.problem.rank(statement))
-        )
+        return sum(not self.problem.reduced[statement] >> k & 1 for k in self.problem.unused(statement, rows))
 
     def _cut(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Node | None:
         """A sequence of parts that are scheduled each for itself; None when that fails too."""
         if len(component) == 1:
             return None
         known: dict[Group, bool] = {}
+        self.general.forget(component, len(rows[component[0]]))
 
         def compatible(group: Group) -> bool:
             if group not in known:
@@ -126,12 +198,20 @@ class Builder:
         full = sum(len(rows[s]) == self.problem.rank(s) for s in group)
         if full not in (0, len(group)) or must_part(self.problem, self.rules, group, rows):
             return False
-        return full > 0 or next(self._choices(group, rows, inside), None) is not None
+        if full:
+            return True
+        depth = len(rows[group[0]])
+        self.general.forget(group, depth)
+        found = next(self._next(group, rows, inside, since=depth), None)
+        self.general.forget(group, depth)
+        return found is not None
 
     def _sequence(self, parts: Sequence_[Group], rows: Mapping[int, Rows], inside: bool, because: str) -> Node | None:
         children: list[Node] = []
         for part in parts:
-            child = self._node(part, {s: rows[s] for s in part}, inside)
+            self.general.forget(part, len(rows[part[0]]))
+        for part in parts:
+            child = self._node(part, {s: rows[s] for s in part}, inside, len(rows[part[0]]))
             if child is None:
                 return None
             children += child.children if isinstance(child, Sequence) else (child,)

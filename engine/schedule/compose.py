@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engine.errors import BadInput
-from engine.recipe import AUTHORS, Advice, Entry, Scenario
+from engine.recipe import AUTHORS, Advice, Entry, Scenario, Value
 from engine.schedule.address import Address
 from engine.schedule.nodes import ConstraintNode, ConstraintTree, Placed
 from engine.schedule.rules import cut_parts, pinned
+from engine.schedule.terms import CONST, RELATIONS, SHIFT, SKEW
 from engine.schedule.text import entry_text
 from engine.tensor.nodes import TensorProgram
 
@@ -134,6 +135,13 @@ def _statements(entry: Entry) -> tuple[str, ...]:
     return entry.statements + inside
 
 
+def _coefficient_names(value: Value) -> tuple[str, ...]:
+    """Every word in the value of a `terms` or `objective` entry."""
+    if isinstance(value, tuple):
+        return tuple(name for part in value for name in _coefficient_names(part))
+    return (value,) if isinstance(value, str) else ()
+
+
 def _missing(entry: Entry, program: TensorProgram) -> str:
     """The first name of an entry that the program does not have; "" when it has all.
 
@@ -146,6 +154,9 @@ def _missing(entry: Entry, program: TensorProgram) -> str:
     iterators = {i.name for s in program.statements for i in s.iterators}
     for name in pinned(entry.value) if entry.field == "pin" else ():
         if name not in iterators:
+            return f"there is no iterator {name}"
+    for name in _coefficient_names(entry.value) if entry.field in ("terms", "objective") else ():
+        if name not in iterators | statements and name not in (CONST, SKEW, SHIFT, *RELATIONS):
             return f"there is no iterator {name}"
     name = Address.of(entry.dimension).name
     if name and name not in iterators and name.rstrip("0123456789") not in iterators:

@@ -1,4 +1,11 @@
-"""Greedy fusion: which statements of a component stay together when they cannot all share the next loop."""
+"""Greedy fusion: which statements of a component stay together when they cannot all share the next loop.
+
+This is decided anew at each dimension.  Dependences are taken by decreasing weight (the bytes that one statement hands
+to another, summed over the arrays between them), so that the largest intermediates stay in one loop; after that
+neighbours in the text without a dependence are put side by side.  Two groups merge when all their statements can share
+the next loop without losing a parallel one, and no third group must run between them.  Ties go by textual order, so
+the result depends on the program alone.
+"""
 
 from __future__ import annotations
 
@@ -47,19 +54,28 @@ def _merge(
     if first == second:
         return
     union = tuple(sorted(groups[first] + groups[second]))
-    if not compatible(union) or _between(home, follows, first, second) or _between(home, follows, second, first):
+    if not compatible(union):
+        return
+    after = _links(home, follows)
+    if _between(after, first, second) or _between(after, second, first):
         return
     groups[first] = union
     for statement in groups.pop(second):
         home[statement] = first
 
 
-def _between(home: dict[int, int], follows: set[tuple[int, int]], first: int, last: int) -> bool:
-    """Whether a path leads from one group to another through a third."""
+def _links(home: dict[int, int], follows: set[tuple[int, int]]) -> dict[int, set[int]]:
+    """Group -> the groups that must run after it."""
     after: dict[int, set[int]] = {}
     for a, b in follows:
-        if home[a] != home[b]:
-            after.setdefault(home[a], set()).add(home[b])
+        before, behind = home[a], home[b]
+        if before != behind:
+            after.setdefault(before, set()).add(behind)
+    return after
+
+
+def _between(after: dict[int, set[int]], first: int, last: int) -> bool:
+    """Whether a path leads from one group to another through a third."""
     waiting = [g for g in after.get(first, ()) if g != last]
     seen = set(waiting)
     while waiting:

@@ -158,6 +158,21 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
+class Options:
+    """What the scheduler may do beyond giving each dimension one iterator of each statement.
+
+    Where the loops as they are cannot be shared, `skew` (sums of iterators), `shift` (constants) and `reverse`
+    (negative coefficients) are tried before statements are cut apart.  They may serialise loops: off by default.
+    """
+
+    skew: bool = False
+    shift: bool = False
+    reverse: bool = False
+    seconds: float = 20.0
+    """For all linear programs of one call together; past it the call raises OverBudget."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scheduled:
     """A solve: the tree, what became of each entry, how long it took and what was tried."""
 
@@ -168,9 +183,43 @@ class Scheduled:
     """Decisions in order, for `explain`: fusion tests, cuts, alternatives given up and why."""
 
 
-class Conflict(Illegal):
-    """A required entry cannot hold.  `verdicts` says what became of every entry, so that a window can show them."""
+RELAX, SWITCH_OFF, REPLACE, ASSOCIATIVE = "relax", "switch off", "replace", "associative"
 
-    def __init__(self, subject: str, reason: str, hint: str, verdicts: tuple[Verdict, ...]) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One change after which required entries no longer conflict; it was tried before it is offered."""
+
+    kind: str
+    """RELAX: make the entry soft.  SWITCH_OFF: disable it.  REPLACE: write another in its place.  ASSOCIATIVE: let the
+    terms of a statement's reduction come in any order."""
+    text: str
+    """For a person, one line."""
+    placed: Placed | None = None
+    """The entry that changes; None for ASSOCIATIVE."""
+    entry: Entry | None = None
+    """What stands in its place afterwards; None for ASSOCIATIVE."""
+    statement: str = ""
+    """The statement whose reduction is declared associative."""
+
+
+class Conflict(Illegal):
+    """Required entries that cannot hold together.
+
+    `verdicts` says what became of every entry, so that a window can show them.  `conflicting` is a set of entries of
+    which none can be left out: without any one of them the rest holds.  `repairs` are single changes that solve it.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        reason: str,
+        hint: str,
+        verdicts: tuple[Verdict, ...],
+        conflicting: tuple[Placed, ...] = (),
+        repairs: tuple[Repair, ...] = (),
+    ) -> None:
         super().__init__("schedule", subject, reason, hint)
         self.verdicts = verdicts
+        self.conflicting = conflicting
+        self.repairs = repairs

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from engine.poly.nodes import Dependence, Generator
+from engine.schedule.algebra import rank
+from engine.tensor.index import Index
 from engine.tensor.nodes import Statement, TensorProgram
 
 
@@ -27,8 +29,43 @@ class Edge:
     dependences: list[Dependence]
 
 
-Rows = tuple[int, ...]
-"""Iterators of a statement already used as rows, outermost first."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row with general coefficients over a statement's iterators."""
+
+    coefficients: tuple[int, ...]
+    constant: int = 0
+
+
+Row = int | Line
+"""One dimension of a statement's time stamp; the row that is one iterator is that iterator's number."""
+
+Rows = tuple[Row, ...]
+"""A statement's rows so far, outermost first; they are linearly independent."""
+
+
+def row_of(coefficients: Iterable[int], constant: int = 0) -> Row:
+    """The row with these coefficients, in its simplest form."""
+    line = Line(tuple(coefficients), constant)
+    used = [k for k, c in enumerate(line.coefficients) if c]
+    return used[0] if len(used) == 1 and line.coefficients[used[0]] == 1 and not constant else line
+
+
+def coefficients(row: Row, width: int) -> tuple[int, ...]:
+    """The row's coefficients over `width` iterators."""
+    return row.coefficients if isinstance(row, Line) else tuple(int(k == row) for k in range(width))
+
+
+def value(row: Row, point: tuple[int, ...], one: int) -> int:
+    """The row at a generator's end: `one` is the generator's homogeneous coordinate."""
+    if isinstance(row, int):
+        return point[row]
+    return sum(c * x for c, x in zip(row.coefficients, point, strict=True)) + row.constant * one
+
+
+def difference(generator: Generator, source: Row, sink: Row) -> int:
+    """Sink's row minus source's row."""
+    return value(sink, generator.sink, generator.one) - value(source, generator.source, generator.one)
 
 
 @dataclass(slots=True)
@@ -48,31 +85,76 @@ class Problem:
     """Statements joined to each by an edge, either way."""
     own: tuple[tuple[Dependence, ...], ...]
     """Dependences of each statement on itself."""
-    _faces: dict[tuple[int, int, Rows], tuple[Generator, ...]] = field(default_factory=dict)
+    _faces: dict[tuple[int, int, int, Rows, Rows], tuple[Generator, ...]] = field(default_factory=dict)
 
     def rank(self, statement: int) -> int:
         """Number of rows that a statement needs."""
         return len(self.names[statement])
 
-    def face(self, statement: int, own: int, rows: Rows) -> tuple[Generator, ...]:
-        """Generators of a self-dependence that `rows` leave at equal time; empty when it is satisfied."""
-        key = (statement, own, rows)
+    def unused(self, statement: int, rows: Rows) -> list[int]:
+        """Iterators that are linearly independent of the rows so far, in order."""
+        width = self.rank(statement)
+        if all(isinstance(row, int) for row in rows):
+            return [k for k in range(width) if k not in rows]
+        matrix = [coefficients(row, width) for row in rows]
+        return [k for k in range(width) if rank([*matrix, coefficients(k, width)]) > len(rows)]
+
+    def leading(self, statement: int, rows: Rows) -> int:
+        """The iterator after which the last row is called: the first in it that no row before it has."""
+        last = rows[-1]
+        if isinstance(last, int):
+            return last
+        width = self.rank(statement)
+        before = {k for row in rows[:-1] for k, c in enumerate(coefficients(row, width)) if c}
+        used = [k for k, c in enumerate(last.coefficients) if c]
+        return next((k for k in used if k not in before), used[0])
+
+    def index(self, statement: int, row: Row) -> Index:
+        """A row as an index over the statement's iterators."""
+        names = self.names[statement]
+        if isinstance(row, int):
+            return Index.of(names[row])
+        return Index.sum(zip(names, row.coefficients, strict=True), row.constant)
+
+    def row(self, statement: int, index: Index) -> Row:
+        """What `index` made an index of."""
+        return row_of((index.coefficient(name) for name in self.names[statement]), index.constant)
+
+    def face(self, dependence: Dependence, number: int, rows: Rows, others: Rows) -> tuple[Generator, ...]:
+        """Generators of a dependence that its two ends' rows leave at equal time; empty when it is satisfied.
+
+        number: which one it is among those of its two statements.
+        """
+        key = (self.number[dependence.source], self.number[dependence.sink], number, rows, others)
         if key not in self._faces:
-            kept = self.own[statement][own].generators
-            for row in rows:
-                kept = tuple(g for g in kept if g.sink[row] == g.source[row])
+            kept = dependence.generators
+            for source, sink in zip(rows, others, strict=True):
+                kept = tuple(g for g in kept if difference(g, source, sink) == 0)
             self._faces[key] = kept if any(g.one for g in kept) else ()
         return self._faces[key]
 
-    def distance(self, statement: int, rows: Rows, row: int) -> int:
+    def distance(self, statement: int, rows: Rows, row: Row) -> int:
         """What `row` after `rows` does to the self-dependences: -1 breaks one, 1 carries one, 0 none of both."""
         result = 0
-        for own in range(len(self.own[statement])):
-            for generator in self.face(statement, own, rows):
-                difference = generator.sink[row] - generator.source[row]
-                if difference < 0:
+        for number, dependence in enumerate(self.own[statement]):
+            for generator in self.face(dependence, number, rows, rows):
+                apart = difference(generator, row, row)
+                if apart < 0:
                     return -1
-                result = max(result, min(difference, 1))
+                result = max(result, min(apart, 1))
+        return result
+
+    def between(self, edge: Edge, rows: Rows, others: Rows, row: Row, other: Row) -> int:
+        """The same for an edge whose ends have `rows` and `others`, under their next rows `row` and `other`."""
+        if isinstance(row, int) and isinstance(other, int) and edge.forward[row] >> other & 1:
+            return 0
+        result = 0
+        for number, dependence in enumerate(edge.dependences):
+            for generator in self.face(dependence, number, rows, others):
+                apart = difference(generator, row, other)
+                if apart < 0:
+                    return -1
+                result = max(result, min(apart, 1))
         return result
 
 

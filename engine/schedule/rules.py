@@ -1,4 +1,4 @@
-"""Entries that steer the search, resolved against the program: pins, parallel dimensions and cuts."""
+"""Entries that steer the search, resolved against the program: pins, parallel dimensions, cuts, coefficients."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from engine.recipe import Value
 from engine.schedule.address import Address
 from engine.schedule.nodes import Placed
-from engine.schedule.problem import Problem, Rows
-from engine.schedule.search import Choice
+from engine.schedule.problem import Problem, Row, Rows, coefficients
+from engine.schedule.terms import COEFFICIENT_FIELDS, Demand, demand_of
 
-STEERING = ("pin", "parallel", "cut")
+STEERING = ("pin", "parallel", "cut", *COEFFICIENT_FIELDS)
 """Fields that the search itself obeys; the others are attached or checked afterwards."""
 
 
@@ -26,6 +26,8 @@ class Rule:
     """Iterator names of a pin."""
     parts: Mapping[int, int] = field(default_factory=dict)
     """Statement -> number of its part in a cut."""
+    demand: Demand | None = None
+    """What an entry about coefficients asks for."""
 
     @property
     def field(self) -> str:
@@ -39,9 +41,13 @@ class Rule:
             case "innermost":
                 return len(rows) >= problem.rank(statement) - 1
             case "after":
-                return bool(rows) and problem.names[statement][rows[-1]] == self.address.name
+                return bool(rows) and problem.names[statement][problem.leading(statement, rows)] == self.address.name
             case _:
                 return False
+
+    def reaches_any(self, problem: Problem, rows: Mapping[int, Rows]) -> bool:
+        """Whether the next dimension of some statement in `rows` is the one the rule speaks of."""
+        return any(s in rows and self.reaches(problem, s, rows[s]) for s in self.statements)
 
 
 def rules_of(problem: Problem, placed: Placed) -> Rule | None:
@@ -64,6 +70,9 @@ def rules_of(problem: Problem, placed: Placed) -> Rule | None:
         return Rule(placed, address, owners, allowed) if owners else None
     if entry.field == "parallel" and entry.value is True and named:
         return Rule(placed, address, frozenset(named))
+    if entry.field in COEFFICIENT_FIELDS:
+        demand = demand_of(problem, entry)
+        return Rule(placed, address, demand.statements, demand=demand) if isinstance(demand, Demand) else None
     return None
 
 
@@ -95,9 +104,8 @@ def preferences(
     found: dict[int, tuple[int, ...]] = {}
     outer: dict[int, bool] = {}
     for statement in component:
-        names = problem.names[statement]
         distance = {
-            k: problem.distance(statement, rows[statement], k) for k in range(len(names)) if k not in rows[statement]
+            k: problem.distance(statement, rows[statement], k) for k in problem.unused(statement, rows[statement])
         }
         allowed = {k for k, d in distance.items() if d == 0 or (d > 0 and not carried_free)}
         is_pinned = _restrict(problem, rules, among, statement, rows[statement], allowed)
@@ -110,6 +118,31 @@ def preferences(
         for statement in component:
             if not outer[statement]:
                 found[statement] = ()
+    return found
+
+
+def support(
+    problem: Problem, rules: Sequence[Rule], rows: Mapping[int, Rows], inside: bool, skew: bool
+) -> dict[int, frozenset[int]]:
+    """Iterators that may appear in the next row of each statement in `rows`, when rows are more than one iterator.
+
+    The same care for reductions as in `preferences`; where coefficients of a statement are asked for, none.
+    """
+    among = frozenset(rows)
+    asked = {s for rule in rules if rule.demand and rule.demand.constraints for s in rule.statements}
+    found: dict[int, frozenset[int]] = {}
+    outer: dict[int, bool] = {}
+    for statement, above in rows.items():
+        fresh = set(problem.unused(statement, above))
+        free = _restrict(problem, rules, among, statement, above, fresh) or statement in asked
+        reduced = {k for k in fresh if problem.reduced[statement] >> k & 1}
+        if not free and fresh - reduced:
+            fresh -= reduced
+        outer[statement] = free or bool(fresh - reduced)
+        again = set(range(problem.rank(statement))).difference(problem.unused(statement, above)) if skew else set()
+        found[statement] = frozenset(fresh | again) if fresh else frozenset()
+    if not inside and any(outer.values()):
+        return {s: iterators if outer[s] else frozenset() for s, iterators in found.items()}
     return found
 
 
@@ -129,7 +162,7 @@ def _restrict(
                 allowed &= wanted
                 chosen = True
             elif rule.address.kind == "innermost":
-                left = wanted - set(rows)
+                left = wanted & set(problem.unused(statement, rows))
                 allowed -= left if len(left) == 1 else set()
             elif rule.address.kind == "name" and rule.address.name not in rule.allowed:
                 allowed -= {k for k, name in enumerate(names) if name == rule.address.name}
@@ -142,21 +175,29 @@ def _parted(rule: Rule, statement: int, among: frozenset[int]) -> bool:
     return any(rule.parts[s] != rule.parts[statement] for s in rule.statements & among)
 
 
-def accepts(problem: Problem, rules: Sequence[Rule], rows: Mapping[int, Rows], choice: Choice) -> bool:
-    """Whether a choice obeys the rules that address its dimension by name."""
-    used = {problem.names[s][k] for s, k in choice.items()}
+def accepts(problem: Problem, rules: Sequence[Rule], rows: Mapping[int, Rows], choice: Mapping[int, Row]) -> bool:
+    """Whether the next rows obey the rules that address their dimension by name."""
+    if not any(rule.address.kind == "name" and rule.field in ("pin", "parallel") for rule in rules):
+        return True
+    named = {s: problem.names[s][problem.leading(s, (*rows[s], row))] for s, row in choice.items()}
+    used = set(named.values())
     for rule in rules:
         if rule.address.kind != "name" or rule.address.name not in used:
             continue
         if rule.field == "pin":
             for s in rule.statements & choice.keys():
-                if rule.address.name not in problem.names[s] and problem.names[s][choice[s]] not in rule.allowed:
+                if rule.address.name not in problem.names[s] and not _within(problem, s, choice[s], rule.allowed):
                     return False
         elif rule.field == "parallel":
-            here = any(problem.names[s][choice[s]] == rule.address.name for s in rule.statements & choice.keys())
+            here = any(named[s] == rule.address.name for s in rule.statements & choice.keys())
             if here and any(problem.distance(s, rows[s], k) for s, k in choice.items()):
                 return False
     return True
+
+
+def _within(problem: Problem, statement: int, row: Row, allowed: frozenset[str]) -> bool:
+    names = problem.names[statement]
+    return all(names[k] in allowed for k, c in enumerate(coefficients(row, len(names))) if c)
 
 
 def must_part(problem: Problem, rules: Sequence[Rule], component: Iterable[int], rows: Mapping[int, Rows]) -> bool:

@@ -7,27 +7,32 @@ entries all hold is taken, deeper alternatives included; when none does, the fir
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from engine.errors import Illegal, OverBudget
+from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
+from engine.recipe import Value
 from engine.schedule.attach import Finding, attach
 from engine.schedule.bands import join_bands
 from engine.schedule.blame import Blame, partly
 from engine.schedule.build import Builder
+from engine.schedule.conflict import fewest, with_repairs
+from engine.schedule.held import coefficients_held
+from engine.schedule.integer import Deadline, OutOfTime
 from engine.schedule.legality import check_schedule
 from engine.schedule.nodes import (
     DISABLED,
     HONOURED,
     INFEASIBLE,
-    NO_MATCH,
     NOT_REACHED,
     RELAXED,
     Conflict,
     ConstraintNode,
     ConstraintTree,
     Node,
+    Options,
     Placed,
     Scheduled,
     ScheduleTree,
@@ -35,7 +40,7 @@ from engine.schedule.nodes import (
 )
 from engine.schedule.problem import Problem, prepare
 from engine.schedule.rules import STEERING, Rule, rules_of
-from engine.schedule.search import Budget
+from engine.schedule.terms import COEFFICIENT_FIELDS
 from engine.schedule.text import entry_text
 from engine.tensor.nodes import TensorProgram
 
@@ -43,39 +48,36 @@ _ATTEMPTS = 30_000
 """Choices that one solve may try; an unconstrained one needs about one for each statement and dimension."""
 _SOLVES = 600
 """Sets of rules that one call may try."""
+_PLAIN = Options()
 
 
-def schedule(program: TensorProgram, dependences: Iterable[Dependence], tree: ConstraintTree) -> Scheduled:
+def schedule(
+    program: TensorProgram, dependences: Iterable[Dependence], tree: ConstraintTree, options: Options = _PLAIN
+) -> Scheduled:
     """The execution order of a group under its constraints, checked whole.
 
-    Every entry of `tree` gets a verdict.  Raises Conflict when a required entry cannot hold, Illegal when the program
-    has no schedule even without entries, OverBudget when the search takes too long.
+    Every entry of `tree` gets a verdict.  A program that has no order of its loops as they are is scheduled with sums,
+    shifts and reversals of iterators.  Raises Conflict when a required entry cannot hold, Illegal when the program
+    has no schedule even without entries, OverBudget when the search takes too long.  The same arguments give the same
+    tree, verdicts and log, byte for byte.
     """
     started = perf_counter()
     dependences = tuple(dependences)
-    solve = _Solve(program, prepare(program, dependences))
-    if solve.build(()) is None:
-        raise Illegal("schedule", program.name, "no order of its loops keeps all its dependences")
-    settled = solve.settle(tree.root, _Settled(), strict=False)
-    if settled is None:
-        raise solve.conflict(tree)
-    node = solve.build(settled.rules)
-    assert node is not None, "a settled set of rules has a schedule"
-    node = solve.attach_all(node, settled.entries)
-    verdicts = solve.verdicts(tree)
-    for verdict in verdicts:
-        if verdict.placed.entry.required and verdict.placed in settled.entries and verdict.outcome != HONOURED:
-            raise solve.conflict(tree)
-    result = ScheduleTree(node)
+    deadline = Deadline(options.seconds, program.name)
+    solve = _Solve(program, prepare(program, dependences), options, deadline)
+    solve.open_up()
+    try:
+        result, verdicts, log = solve.run(tree)
+    except Conflict as conflict:
+        raise with_repairs(conflict, program, tree, solve.still_conflicting) from None
     broken = check_schedule(program, dependences, result)
     if broken:
         raise Illegal("schedule", program.name, broken[0].witness.text, f"at {broken[0].level}")
-    milliseconds = (perf_counter() - started) * 1e3
-    return Scheduled(result, verdicts, milliseconds, (*solve.log, *solve.built_log(settled.rules)))
+    return Scheduled(result, verdicts, (perf_counter() - started) * 1e3, log)
 
 
-_Kept = tuple[tuple[int, ...], frozenset[int]]
-"""What tells rules apart: the entry's path and the statements it is kept for."""
+_Kept = tuple[tuple[int, ...], Value, frozenset[int]]
+"""What tells rules apart: the entry's path, its value (a repair may change it) and the statements it is kept for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,55 @@ class _Settled:
 class _Solve:
     program: TensorProgram
     problem: Problem
+    options: Options
+    deadline: Deadline
     found: dict[tuple[int, ...], Verdict] = field(default_factory=dict)
     """Verdicts by the path of the entry."""
     log: list[str] = field(default_factory=list)
     _built: dict[tuple[_Kept, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
+
+    clash: tuple[Placed, ...] = ()
+    """The first required entry that cannot hold and the entries that exclude it, as few as possible."""
+
+    def run(self, tree: ConstraintTree) -> tuple[ScheduleTree, tuple[Verdict, ...], tuple[str, ...]]:
+        """The tree, the verdicts and the log; Conflict when a required entry cannot hold."""
+        settled = self.settle(tree.root, _Settled(), strict=False)
+        if settled is None:
+            raise self.conflict(tree)
+        node = self.build(settled.rules)
+        assert node is not None, "a settled set of rules has a schedule"
+        node = self.attach_all(node, settled.entries)
+        verdicts = self.verdicts(tree)
+        for verdict in verdicts:
+            if verdict.placed.entry.required and verdict.placed in settled.entries and verdict.outcome != HONOURED:
+                rule = self._rule(verdict.placed)
+                others = [r for r in settled.rules if r.placed != verdict.placed]
+                self.clash = (verdict.placed,) if rule is None else self._clash(rule, others)
+                raise self.conflict(tree)
+        return ScheduleTree(node), verdicts, (*self.log, *self.built_log(settled.rules))
+
+    def still_conflicting(self, program: TensorProgram, tree: ConstraintTree) -> tuple[Placed, ...]:
+        """The entries that conflict after a change of the tree or of the program; none when that repairs it."""
+        if program is self.program:
+            again = _Solve(program, self.problem, self.options, self.deadline, _built=self._built)
+        else:
+            again = _Solve(program, prepare(program, dependences_of(program)), self.options, self.deadline)
+            again.open_up()
+        try:
+            again.run(tree)
+        except Conflict as conflict:
+            return conflict.conflicting
+        return ()
+
+    def open_up(self) -> None:
+        """Allow every affine row if there is no schedule without; Illegal if there is none with them either."""
+        if self.build(()) is not None:
+            return
+        self.options = replace(self.options, skew=True, shift=True, reverse=True)
+        self._built.clear()
+        if self.build(()) is None:
+            raise Illegal("schedule", self.program.name, "no order of its loops keeps all its dependences")
+        self.log.append("the loops as they are have no legal order: sums, shifts and reversals are allowed")
 
     def build(self, rules: Sequence[Rule]) -> Node | None:
         """The tree under some rules; None when there is none.  OverBudget past the limits."""
@@ -102,7 +149,7 @@ class _Solve:
         if key not in self._built:
             if len(self._built) >= _SOLVES:
                 raise OverBudget("schedule", self.program.name, f"more than {_SOLVES} sets of entries to try")
-            builder = Builder(self.problem, tuple(rules), Budget(_ATTEMPTS))
+            builder = Builder.of(self.problem, tuple(rules), self.options, _ATTEMPTS, self.deadline)
             node = builder.build()
             self._built[key] = (None if node is None else join_bands(self.problem, node), tuple(builder.log))
         return self._built[key][0]
@@ -161,6 +208,7 @@ class _Solve:
             verdict = self._blame(rule, rules)
             self._record(verdict)
             if placed.entry.required:
+                self.clash = self.clash or self._clash(rule, rules)
                 return None
             part = self._part(rule, rules)
             if part is not None:
@@ -170,10 +218,30 @@ class _Solve:
             self.log.append(f"given up: {entry_text(placed.entry)}: {verdict.because}")
         return _Settled(rules, kept)
 
+    def _clash(self, last: Rule, kept: Sequence[Rule]) -> tuple[Placed, ...]:
+        """The fewest entries that cannot all hold, `last` among them unless another cannot hold by itself."""
+
+        def hold(rules: Sequence[Rule]) -> bool:
+            node = self._node_or_none(rules)
+            return node is not None and all(self._finding(node, r.placed).outcome == HONOURED for r in rules)
+
+        for other in (rule for rule in kept if rule.placed.entry.required):
+            node = self._node_or_none((other,))
+            finding = None if node is None else self._finding(node, other.placed)
+            if finding is not None and finding.outcome != HONOURED:
+                self._record(Verdict(other.placed, finding.outcome, finding.because))
+                return (other.placed,)  # as when its dimension is never there
+        return tuple(rule.placed for rule in fewest(last, kept, hold))
+
+    def _finding(self, node: Node, placed: Placed) -> Finding:
+        if placed.entry.field in COEFFICIENT_FIELDS:
+            return coefficients_held(self.problem, placed, node)
+        return attach(node, placed, [s.name for s in self.problem.statements])[1]
+
     def _part(self, rule: Rule, rules: tuple[Rule, ...]) -> Rule | None:
-        """A pin for as many of its statements as can keep it; None when that is none."""
+        """A rule for as many of its statements as can keep it; None when that is none."""
         held: frozenset[int] = frozenset()
-        if rule.field != "pin" or len(rule.statements) == 1:
+        if rule.field not in ("pin", "terms", "equal") or len(rule.statements) == 1:
             return None
         for statement in sorted(rule.statements):
             if self._exists((*rules, partly(rule, held | {statement}))):
@@ -186,6 +254,8 @@ class _Solve:
     def _exists(self, rules: Sequence[Rule]) -> bool:
         try:
             return self.build(rules) is not None
+        except OutOfTime:
+            raise
         except OverBudget:
             self.log.append(f"gave up after {_ATTEMPTS} attempts under {len(rules)} entries")
             return False
@@ -200,6 +270,10 @@ class _Solve:
         """Attach marks and flags, and record a verdict for every entry that was kept."""
         names = [s.name for s in self.problem.statements]
         for placed in entries:
+            if placed.entry.field in COEFFICIENT_FIELDS:
+                finding = coefficients_held(self.problem, placed, node)
+                self._record(Verdict(placed, finding.outcome, finding.because))
+                continue
             changed, finding = attach(node, placed, names)
             if placed.entry.field != "parallel" or finding.outcome != HONOURED or self._rule(placed) is None:
                 node = changed
@@ -240,15 +314,17 @@ class _Solve:
     def conflict(self, tree: ConstraintTree) -> Conflict:
         """The error for the first required entry that does not hold."""
         verdicts = self.verdicts(tree)
-        bad = (INFEASIBLE, NO_MATCH, RELAXED, NOT_REACHED)
-        blamed = [v for v in verdicts if v.placed.entry.required and v.outcome in bad]
-        worst = min(blamed, key=lambda v: bad.index(v.outcome))
+        last = self.clash[-1]
+        because = next(v.because for v in verdicts if v.placed.path == last.path)
+        if len(self.clash) > 1 and " with “" not in because:
+            others = ", ".join(f"“{entry_text(p.entry)}” ({p.author})" for p in self.clash[:-1])
+            because += f"; cannot hold together with {others}"
         hint = "make it soft, switch it off, or change what it collides with"
-        return Conflict(entry_text(worst.placed.entry), worst.because, hint, verdicts)
+        return Conflict(entry_text(last.entry), because, hint, verdicts, self.clash)
 
 
 def _key(rules: Sequence[Rule]) -> tuple[_Kept, ...]:
-    return tuple((rule.placed.path, rule.statements) for rule in rules)
+    return tuple((rule.placed.path, rule.placed.entry.value, rule.statements) for rule in rules)
 
 
 def _entries(node: ConstraintNode) -> list[Placed]:

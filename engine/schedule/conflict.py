@@ -1,0 +1,147 @@
+"""What would resolve a conflict of required entries: single changes, each solved again before it is offered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from engine.errors import OverBudget
+from engine.recipe import Entry
+from engine.schedule.nodes import (
+    ASSOCIATIVE,
+    RELAX,
+    REPLACE,
+    SWITCH_OFF,
+    Conflict,
+    ConstraintNode,
+    ConstraintTree,
+    Placed,
+    Repair,
+)
+from engine.schedule.rules import Rule, cut_parts
+from engine.schedule.text import entry_text
+from engine.tensor.nodes import Statement, TensorProgram
+
+Retry = Callable[[TensorProgram, ConstraintTree], tuple[Placed, ...]]
+"""Solve again: the entries that conflict now, none when all required ones hold.  May raise OverBudget."""
+
+_STATEMENTS = 12
+"""How many statements an entry may speak of for narrower ones to be tried."""
+
+
+def fewest(last: Rule, kept: Sequence[Rule], hold: Callable[[Sequence[Rule]], bool]) -> tuple[Rule, ...]:
+    """The fewest of the kept rules that cannot hold with `last`, and `last` itself at the end.
+
+    `kept` can hold without `last`, so every conflict contains it.  None or one other rule is found as such; beyond that
+    rules are left out one after the other, soft ones and late ones first, until none can be spared.
+    """
+    if not kept or not hold((last,)):
+        return (last,)
+    single = next((other for other in kept if not hold((other, last))), None)
+    if single is not None:
+        return (single, last)
+    left = list(kept)
+    soft_first = sorted(range(len(kept)), key=lambda n: (kept[n].placed.entry.required, -n))
+    for other in (kept[n] for n in soft_first):
+        without = [rule for rule in left if rule is not other]
+        if not hold((*without, last)):
+            left = without
+    return (*left, last)
+
+
+def with_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Conflict:
+    """The same conflict with every change that was found to resolve it, the smallest loss first."""
+    found = tuple(_tried(conflict, program, tree, retry))
+    hint = f"for example: {found[0].text}" if found else conflict.hint
+    return Conflict(conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found)
+
+
+def with_associative(program: TensorProgram, statement: str) -> TensorProgram:
+    """The program with the terms of one statement's reduction in any order."""
+
+    def changed(one: Statement) -> Statement:
+        if one.name != statement or one.reduction is None:
+            return one
+        return replace(one, reduction=replace(one.reduction, associative=True))
+
+    return replace(program, statements=tuple(map(changed, program.statements)))
+
+
+def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:
+    before = {placed.path for placed in conflict.conflicting}
+    for repair in _proposals(conflict.conflicting, program):
+        changed = program
+        if repair.kind == ASSOCIATIVE:
+            changed = with_associative(program, repair.statement)
+        try:
+            left = retry(changed, _applied(tree, repair))
+        except OverBudget:
+            continue  # a change that cannot be solved in time is none to offer
+        if not left:
+            yield repair
+        elif {placed.path for placed in left} != before:
+            names = ", ".join(f"“{entry_text(placed.entry)}”" for placed in left)
+            if repair.kind in (RELAX, SWITCH_OFF):
+                yield replace(repair, text=f"{repair.text} (then {names} still cannot hold)")
+
+
+def _proposals(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
+    for placed in conflicting:
+        yield from _in_order(placed, program)
+    yield from _associative(conflicting, program)
+    for placed in conflicting:
+        yield from _narrower(placed, program)
+    for placed in conflicting:
+        if placed.entry.required:
+            soft = replace(placed.entry, required=False)
+            yield Repair(RELAX, f"make “{entry_text(soft)}” soft", placed, soft)
+    for placed in conflicting:
+        off = replace(placed.entry, enabled=False)
+        yield Repair(SWITCH_OFF, f"switch off “{entry_text(placed.entry)}”", placed, off)
+
+
+def _associative(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
+    """Reductions in a fixed order, of statements that the entries speak of."""
+    named = {name for placed in conflicting for name in placed.entry.statements}
+    everything = any(not placed.entry.statements for placed in conflicting)
+    for statement in program.statements:
+        ordered = statement.reduction is not None and not statement.reduction.associative
+        if ordered and (everything or statement.name in named):
+            text = f"let {statement.name} add the terms of {statement.write.array} in any order"
+            yield Repair(ASSOCIATIVE, text, statement=statement.name)
+
+
+def _in_order(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
+    """Split here, but with the parts of a cut in the order of the text."""
+    if placed.entry.field != "cut":
+        return
+    position = {s.name: k for k, s in enumerate(program.statements)}
+    parts = [tuple(n for n in part if n in position) for part in cut_parts(placed.entry.value)]
+    value = tuple(sorted((part for part in parts if part), key=lambda part: min(map(position.__getitem__, part))))
+    if len(value) > 1 and value != placed.entry.value:
+        other = replace(placed.entry, value=value)
+        yield Repair(REPLACE, f"split in the order of the dependences: “{entry_text(other)}”", placed, other)
+
+
+def _narrower(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
+    """The entry without one of its statements."""
+    entry = placed.entry
+    names = entry.statements or tuple(s.name for s in program.statements)
+    if entry.field not in ("pin", "parallel") or not 1 < len(names) <= _STATEMENTS:
+        return
+    for name in names:
+        other: Entry = replace(entry, statements=tuple(n for n in names if n != name))
+        yield Repair(REPLACE, f"leave {name} out: “{entry_text(other)}”", placed, other)
+
+
+def _applied(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
+    """The constraint tree after a repair of an entry."""
+    if repair.placed is None or repair.entry is None:
+        return tree
+    path, entry = repair.placed.path, repair.entry
+
+    def changed(node: ConstraintNode) -> ConstraintNode:
+        entries = (replace(p, entry=entry) if p.path == path else p for p in node.entries)
+        return ConstraintNode(tuple(p for p in entries if p.entry.enabled), tuple(map(changed, node.children)))
+
+    return replace(tree, root=changed(tree.root))

@@ -1,0 +1,30 @@
+"""What every benchmark says besides its rows: where it ran, and its JSON document."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+
+def environment(*packages: str) -> dict[str, Any]:
+    """The machine and the versions of `packages`.  Times depend on what else runs: the load is part of it."""
+    return {
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "load": [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None,
+        "python": platform.python_version(),
+        "versions": {package: version(package) for package in packages},
+    }
+
+
+def write(
+    path: Path, name: str, environment: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]
+) -> None:
+    """The document {name, environment, rows, summary}."""
+    document = {"name": name, "environment": environment, "rows": rows, "summary": summary}
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
