@@ -29,8 +29,10 @@ class Minimap(QWidget):
         self.setAccessibleName("Graph overview")
 
     def show_sight(self, sight: QRectF) -> None:
-        """Frames the part of the scene that the view shows."""
+        """Frames the part of the scene that the view shows; gone where that is all of it."""
         self._sight = sight
+        left, top, right, bottom = self._scene.drawing.extent
+        self.setVisible(not sight.contains(QRectF(left, top, right - left, bottom - top)))
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

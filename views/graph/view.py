@@ -229,7 +229,7 @@ class Canvas(QGraphicsView):
         if self._fit_pending:
             self._fit_pending = False
             self.fit_all()
-        self.minimap.update()
+        self._show_sight()
 
     def _box_at(self, position: QPointF) -> BoxItem | None:
         item = self.itemAt(position.toPoint())
