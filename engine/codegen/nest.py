@@ -40,6 +40,11 @@ class Nest:
                 if mark.name == name:
                     yield member, mark
 
+    def chosen(self, name: str) -> tuple[Member, Mark] | None:
+        """The mark to follow where several are called `name`: the first of the user's, else the first."""
+        found = list(self.marks(name))
+        return next((pair for pair in found if pair[1].author == "user"), found[0] if found else None)
+
 
 def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
     """The nest of a schedule; Unsupported where the schedule needs more than one kernel."""

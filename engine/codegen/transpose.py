@@ -96,12 +96,20 @@ def lower_transpose(group: FusionGroup, nest: Nest) -> TileProgram:
         group,
         constants={"TILE": TILE, "ACROSS": across.extent, "ALONG": last.extent},
         assertions=((f"THREADS == TILE * {ROWS}", "a thread moves every eighth row of the tile"),),
-        notes={},
+        notes=_unheard(nest),
         placements={
             s.name: "register: the same thread makes and writes it" for s in program.statements if s is not reader
         }
         | {reader.name: f"shared memory: {access.array} is read along {across.name} and written along {last.name}"},
     )
+
+
+def _unheard(nest: Nest) -> dict[tuple[int, ...], str]:
+    """Notes for marks that a kernel with a shared tile does not follow."""
+    reason = f"the shared tile is moved by {TILE * ROWS} threads, an element at a time"
+    threads = {mark.path: reason for _, mark in nest.marks("thread") if mark.value != TILE * ROWS}
+    others = {mark.path: reason for name in ("block", "vector") for _, mark in nest.marks(name) if mark.value != 1}
+    return threads | others
 
 
 def _inside(emitter: Emitter, variables: dict[str, Index], members: tuple[Member, ...], link: Line) -> str | None:

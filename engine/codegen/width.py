@@ -34,9 +34,12 @@ def vector_width(
     iterators = {s: n for s, row in member.rows.items() if (n := plain_iterator(row)) is not None}
     outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
     limit = vector_limit(statements, outside, iterators)
-    wanted = max(width for _, width in asked)
+    chosen = nest.chosen("vector")
+    users = chosen is not None and chosen[1].author == "user"
+    wanted = int(chosen[1].value) if chosen and users else max(width for _, width in asked)
     width = 1
     while width * 2 <= min(wanted, limit):
         width *= 2
-    reason = f"vector {width}: along {member.name} the accesses allow no more (extent {member.extent}, alignment, type)"
+    limited = f"vector {width}: along {member.name} the accesses allow no more (extent {member.extent}, alignment, type)"
+    reason = f"vector {width}: the user asks for no more" if users and width == wanted else limited
     return Width(width, {path: reason for path, value in asked if value != width})
