@@ -27,7 +27,9 @@ from engine.api import (
     measure,
     nvrtc,
     predict,
+    published_advice,
     read_recipe,
+    write_published,
     write_recipe,
 )
 from engine.compile import Kernel
@@ -45,5 +47,5 @@ __all__ = [
     "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget", "Prediction", "Recipe",
     "Timing", "Unsupported", "check", "check_doc", "check_model", "compile", "compiled_doc", "default_recipe", "edited",
     "entry", "explain", "fuse", "kernel_doc", "load", "measure", "model_doc", "nvrtc", "plan_bytes", "predict",
-    "read_recipe", "time_doc", "write_recipe", "write_sources",
+    "published_advice", "read_recipe", "time_doc", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,9 +19,13 @@ from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
 from engine.predict.model import predict as _predict
 from engine.predict.nodes import Prediction
-from engine.recipe import Recipe
+from engine.recipe import Advice, Recipe
 from engine.run.nodes import Check, Compiled, Failure, Timing
 from engine.schedule.compose import validate
+from engine.schedule.published.export import export as _published_text
+from engine.schedule.published.parse import MAX_CHARACTERS
+from engine.schedule.published.parse import parse as _parse_published
+from engine.schedule.published.translate import translate as _translate
 from engine.schedule.text import from_text
 from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
@@ -77,6 +81,32 @@ def edited(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
     advice = from_text(text, f"advice of {group.name}")
     validate(advice, group.program)
     return recipe.with_group(group.name, advice)
+
+
+def published_advice(path: str | Path, group: FusionGroup) -> tuple[Advice, ...]:
+    """The user's advice that a file in AKG's published JSON format means for a group.
+
+    Raises BadInput for a broken file, one that contradicts itself and advice for another operator; Unsupported for
+    advice that no kernel here can follow.
+    """
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            content = file.read(MAX_CHARACTERS + 1)
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise BadInput("schedule", str(path), f"cannot be read: {error}", "name a JSON file of advice") from error
+    return _translate(_parse_published(content, Path(path).name), group)
+
+
+def write_published(advice: Sequence[Advice], group: FusionGroup, path: str | Path) -> None:
+    """Write advice for a group in the published JSON format.
+
+    Raises Unsupported, naming the entry, for what the format cannot say, BadInput where the file cannot be written.
+    """
+    content = _published_text(advice, group)
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise BadInput("schedule", str(path), f"cannot be written: {error}") from error
 
 
 def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:

@@ -40,6 +40,7 @@ def vector_width(
     width = 1
     while width * 2 <= min(wanted, limit):
         width *= 2
-    limited = f"vector {width}: along {member.name} the accesses allow no more (extent {member.extent}, alignment, type)"
-    reason = f"vector {width}: the user asks for no more" if users and width == wanted else limited
+    reason = f"vector {width}: along {member.name} the accesses allow no more (extent {member.extent}, alignment, type)"
+    if users and width == wanted:
+        reason = f"vector {width}: the user asks for no more"
     return Width(width, {path: reason for path, value in asked if value != width})
