@@ -7,6 +7,7 @@ The engine and Qt are imported inside the verbs, so that `--help` is quick.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,12 +30,22 @@ app = typer.Typer(
 
 File = Annotated[str, typer.Argument(help="ONNX model, AKG description (.json), or `example` for the built-in model.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-Target = Annotated[str, typer.Option("--target", help="GPU to compile for: h200, h100 or a100.")]
+Gpu = Annotated[str, typer.Option("--target", help="GPU to compile for: h200, h100 or a100.")]
+Target = Annotated[
+    str | None, typer.Option("--target", help="GPU to compile for, the recipe's or else h200: h200, h100 or a100.")
+]
 Dims = Annotated[list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
 Group = Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only this group.")]
 RecipeFile = Annotated[Path | None, typer.Option("--recipe", metavar="FILE", help="Recipe instead of all advisers'.")]
+TreeFile = Annotated[
+    Path | None, typer.Option("--tree", metavar="FILE", help="Advice text for the group instead of the user's.")
+]
 Policy = Annotated[str, typer.Option("--policy", help="Fusion policy: none or first.")]
 NO_DIMS: list[str] = []
+
+
+INTERRUPTED, PIPE_CLOSED = 130, 141
+"""Exit codes of a run that a person ended, and of one whose reader went away: 128 and the signal's number."""
 
 
 def main() -> None:
@@ -43,7 +54,10 @@ def main() -> None:
 
 
 def verb(body: Callable[..., None]) -> Callable[..., None]:
-    """A command whose engine errors become a message and an exit code, never a traceback."""
+    """A command whose engine errors become a message and an exit code, never a traceback.
+
+    An interrupt, and a reader of standard output that goes away (`| head`), end it without a word.
+    """
 
     @functools.wraps(body)
     def run(*arguments: Any, **options: Any) -> None:
@@ -51,9 +65,15 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
 
         try:
             body(*arguments, **options)
+            sys.stdout.flush()
         except EngineError as error:
             output.failure(error)
             raise typer.Exit(error.exit_code) from error
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            output.discard()
+            raise typer.Exit(PIPE_CLOSED) from None
 
     return run
 
@@ -65,19 +85,22 @@ def start(
 ) -> None:
     """Open the window where no verb is given."""
     if version:
-        from importlib.metadata import version as installed
+        from importlib import metadata
 
-        output.say(f"loomscope {installed('loomscope')}")
+        try:
+            output.say(f"loomscope {metadata.version('loomscope')}")
+        except metadata.PackageNotFoundError:
+            output.say("loomscope, from a source tree that is not installed")
         raise typer.Exit
     if context.invoked_subcommand is None:
         verb(_open_window)(None, "h200", {})
 
 
-@app.command("open")
+@app.command("open", epilog="Exit codes: 0 done, 2 bad input, 3 no display.")
 @verb
 def open_(
     file: Annotated[str | None, typer.Argument(help="File to open; the built-in example without one.")] = None,
-    target: Target = "h200",
+    target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
     """Open the window."""
@@ -99,26 +122,39 @@ def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> N
     raise typer.Exit(run(file or EXAMPLE, target=target, dimensions=dimensions))
 
 
-@app.command()
+@app.command(epilog="Exit codes: 0 done, 2 bad input.")
 @verb
 def render(
     file: File,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="PNG", help="Picture to write.")],
     panel: Annotated[str | None, typer.Option("--panel", metavar="NAME", help="Only this panel.")] = None,
+    perspective: Annotated[str, typer.Option("--perspective", help="explore or schedule.")] = "explore",
+    size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels of the window.")] = "1440x900",
     theme: Annotated[str, typer.Option("--theme", help="dark or light.")] = "dark",
     group: Group = None,
-    target: Target = "h200",
+    target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
     """Draw the window as a picture; no display is needed."""
     from app.job import dimensions_of
     from app.render import render as draw
+    from app.render import size_of
 
-    draw(file, out, panel=panel, theme=theme, group=group, target=target, dimensions=dimensions_of(dim))
+    draw(
+        file,
+        out,
+        size=size_of(size),
+        theme=theme,
+        panel=panel,
+        group=group,
+        target=target,
+        dimensions=dimensions_of(dim),
+        perspective=perspective.capitalize(),
+    )
     output.say(f"{out}")
 
 
-@app.command()
+@app.command(epilog="Exit codes: 0 done, 2 bad input.")
 @verb
 def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
     """Operators and tensors of a file, and what is unsupported."""
@@ -127,10 +163,10 @@ def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
     verbs.inspect(_job(file, dim=dim), json)
 
 
-@app.command()
+@app.command(epilog="Exit codes: 0 done, 2 bad input.")
 @verb
 def fuse(
-    file: File, policy: Policy = "first", target: Target = "h200", dim: Dims = NO_DIMS, json: Json = False
+    file: File, policy: Policy = "first", target: Gpu = "h200", dim: Dims = NO_DIMS, json: Json = False
 ) -> None:
     """The fusion plan: which operators become one kernel, and why."""
     from app import verbs
@@ -138,13 +174,13 @@ def fuse(
     verbs.fuse(_job(file, target, dim, policy=policy), json)
 
 
-@app.command()
+@app.command(epilog="Exit codes: 0 done, 2 bad input.")
 @verb
 def recipe(
     file: File,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the recipe.")],
     group: Group = None,
-    target: Target = "h200",
+    target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
     """Write the recipe with every adviser's entries, to edit and pass back with --recipe."""
@@ -153,24 +189,25 @@ def recipe(
     verbs.recipe(_job(file, target, dim, group), out)
 
 
-@app.command()
+@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 @verb
 def schedule(
-    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS,
-    json: Json = False,
+    file: File, group: Group = None, tree: TreeFile = None, recipe: RecipeFile = None, target: Target = None,
+    dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
     """Schedule trees, and what became of every entry of the recipe."""
     from app import verbs
 
-    verbs.schedule(_job(file, target, dim, group, recipe), json)
+    if not verbs.schedule(_job(file, target, dim, group, recipe, tree), json):
+        raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input, 3 no NVRTC.")
 @verb
 def generate(
     file: File,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the .cu files.")],
-    group: Group = None, recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS, json: Json = False,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
     """CUDA text of every kernel, with a manifest of buffers and launches."""
     from app import verbs
@@ -178,12 +215,12 @@ def generate(
     verbs.generate(_job(file, target, dim, group, recipe), out, json)
 
 
-@app.command()
+@app.command(epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")
 @verb
 def verify(
     file: File,
     whole: Annotated[bool, typer.Option("--whole", help="The model end to end instead of each kernel alone.")] = False,
-    group: Group = None, recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS, json: Json = False,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
     """Run the CUDA text on the CPU and compare with an independent implementation."""
     from app import verbs
@@ -192,10 +229,10 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 @verb
 def predict(
-    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS,
+    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
     json: Json = False,
 ) -> None:  # fmt: skip
     """Modelled time of every kernel."""
@@ -204,10 +241,10 @@ def predict(
     verbs.predict(_job(file, target, dim, group, recipe), json)
 
 
-@app.command()
+@app.command(epilog="Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no GPU.")
 @verb
 def measure(
-    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS,
+    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
     json: Json = False,
 ) -> None:  # fmt: skip
     """Time of every kernel on this machine's GPU."""
@@ -217,12 +254,12 @@ def measure(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 @verb
 def explain(
     file: File,
     group: Annotated[str, typer.Option("--group", metavar="NAME", help="The group to explain.")],
-    recipe: RecipeFile = None, target: Target = "h200", dim: Dims = NO_DIMS,
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
 ) -> None:  # fmt: skip
     """Why a group is fused, scheduled, placed and timed as it is."""
     from app import verbs
@@ -240,9 +277,9 @@ def doctor(json: Json = False) -> None:
 
 
 def _job(
-    file: str, target: str = "h200", dim: list[str] = NO_DIMS, group: str | None = None, recipe: Path | None = None,
-    policy: str = "first",
+    file: str, target: str | None = None, dim: list[str] = NO_DIMS, group: str | None = None,
+    recipe: Path | None = None, tree: Path | None = None, policy: str = "first",
 ) -> Job:  # fmt: skip
     from app.job import Job, dimensions_of
 
-    return Job(file, target, dimensions_of(dim), group, recipe, policy)
+    return Job(file, target, dimensions_of(dim), group, recipe, tree, policy)

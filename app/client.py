@@ -137,11 +137,11 @@ class Client(QObject):
         process, self._process = self._process, None
         self._generation += 1
         if process is not None:
-            process.blockSignals(True)
+            process.blockSignals(True)  # its end is no news
             process.kill()
             # A killed process is gone within milliseconds; Qt complains about one that is deleted while it runs.
             process.waitForFinished(KILL_MS)
-            process.deleteLater()
+            _discard(process)
 
     def _read(self) -> None:
         if self._process is None:
@@ -198,7 +198,7 @@ class Client(QObject):
         if generation != self._generation or self._process is None:
             return
         self._read_log()
-        self._process.deleteLater()
+        _discard(self._process)
         self._process = None
         self._generation += 1
         lost, self._pending = self._pending, {}
@@ -211,3 +211,19 @@ class Client(QObject):
             self.failed.emit(problem)
         self.jobs_changed.emit()
         self.respawned.emit()
+
+
+def _discard(process: QProcess) -> None:
+    """Deletes an ended process.
+
+    Its connections go first: they hold the client, and a client that died with its last connection would delete the
+    process, which is its child, a second time.
+    """
+    for signal in (
+        process.readyReadStandardOutput,
+        process.readyReadStandardError,
+        process.finished,
+        process.errorOccurred,
+    ):
+        signal.disconnect()
+    process.deleteLater()

@@ -13,7 +13,7 @@ from engine.run.machine import machine
 from engine.run.measure import GPU_HINT
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
-PACKAGES = ("numpy", "onnx", "onnxruntime", "islpy", "cuda-bindings", "nvidia-cuda-nvrtc", "PySide6-Essentials", "pyqtgraph")
+PACKAGES = ("numpy", "onnx", "onnxruntime", "islpy", "cuda-bindings", "nvidia-cuda-nvrtc", "PySide6-Essentials")
 
 
 @dataclass(frozen=True, slots=True)

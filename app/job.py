@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 
 import engine
 from app.example import path_of
-from engine.errors import BadInput, EngineError
+from engine import BadInput, Conflict, EngineError
 
 if TYPE_CHECKING:
     from engine.fuse.nodes import FusionGroup, FusionPlan
     from engine.graph.nodes import OperatorGraph
     from engine.recipe import Recipe
+
+DEFAULT_TARGET = "h200"
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,15 @@ class Job:
     """The operands that most verbs share; each stage runs when it is first asked for."""
 
     file: str
-    target: str
-    dimensions: dict[str, int]
+    asked_target: str | None
+    """--target; None leaves it to the recipe."""
+    asked_dimensions: dict[str, int]
+    """--dim."""
     only: str | None = None
     """The one group to work on; None for all."""
     recipe_file: Path | None = None
+    tree_file: Path | None = None
+    """Advice for the one group in place of the user's."""
     policy: str = "first"
     seconds: Counter[str] = field(default_factory=Counter)
     """What opening the file took: "load" and "fuse"."""
@@ -40,8 +46,10 @@ class Job:
     @cached_property
     def graph(self) -> OperatorGraph:
         """The file."""
+        recipe = self._read_recipe
+        dimensions = {**(recipe.dimensions if recipe else {}), **self.asked_dimensions}
         with self._timed("load"):
-            return engine.load(path_of(self.file), dims=self.dimensions)
+            return engine.load(path_of(self.file), dims=dimensions)
 
     @cached_property
     def plan(self) -> FusionPlan:
@@ -51,13 +59,28 @@ class Job:
             return engine.fuse(graph, target=self.target, policy=self.policy)
 
     @cached_property
+    def target(self) -> str:
+        """The GPU: that of --target, else the recipe's."""
+        return self.asked_target or (self._read_recipe.target if self._read_recipe else DEFAULT_TARGET)
+
+    @cached_property
     def recipe(self) -> Recipe:
-        """That of all advisers; a group that the --recipe file speaks of has the file's advice instead."""
-        proposed = engine.default_recipe(self.plan, target=self.target)
-        if self.recipe_file is None:
-            return proposed
-        read = engine.read_recipe(self.recipe_file)
-        return replace(read, groups={**proposed.groups, **read.groups})
+        """That of all advisers; where --recipe or --tree speaks of a group, it holds instead."""
+        recipe = engine.default_recipe(self.plan, target=self.target)
+        if self._read_recipe is not None:
+            recipe = engine.completed(replace(self._read_recipe, target=self.target), self.plan, str(self.recipe_file))
+        if self.tree_file is not None:
+            if len(self.groups) != 1:
+                names = ", ".join(group.name for group in self.groups[:8])
+                reason = "says nothing about which group it is for"
+                raise BadInput("command line", str(self.tree_file), reason, f"add --group with one of {names}")
+            text = engine.read_advice(self.tree_file)
+            recipe = engine.advised(recipe, self.groups[0], text, str(self.tree_file))
+        return recipe
+
+    @cached_property
+    def _read_recipe(self) -> Recipe | None:
+        return None if self.recipe_file is None else engine.read_recipe(self.recipe_file)
 
     @cached_property
     def groups(self) -> tuple[FusionGroup, ...]:
@@ -76,12 +99,19 @@ class Job:
         yield
         self.seconds[stage] += time.perf_counter() - started
 
-    def kernels(self) -> Iterator[tuple[FusionGroup, engine.Kernel | EngineError]]:
-        """Compile each group; one that cannot be compiled gives its error, unless it was asked for by name."""
+    def kernels(self, conflicts: bool = False) -> Iterator[tuple[FusionGroup, engine.Kernel | EngineError]]:
+        """Compile each group; one that cannot be compiled gives its error, unless it was asked for by name.
+
+        Required entries that cannot hold end the verb, unless it shows `conflicts` itself.
+        """
         recipe = self.recipe
         for group in self.groups:
             try:
                 yield group, engine.compile(group, recipe)
+            except Conflict as error:
+                if not conflicts:
+                    raise
+                yield group, error
             except EngineError as error:
                 if self.only is not None:
                     raise

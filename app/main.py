@@ -10,6 +10,7 @@ from PySide6.QtCore import QCoreApplication, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.client import COMMAND, Client
+from app.collector import Collector
 from app.window import Window
 from app.workspace import Workspace
 from views.theme import face, load_faces
@@ -27,6 +28,7 @@ def application() -> QApplication:
         made.setApplicationName("Loomscope")
         made.setOrganizationName("Loomscope")
         made.setDesktopFileName("loomscope")
+        Collector(made)
     made.setStyle("Fusion")
     load_faces()
     made.setFont(face())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,13 +25,27 @@ Item = TypeVar("Item")
 WIDE = 200
 """Columns of a table that goes into a file or a pipe."""
 
-stdout = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+
+class _Console(Console):
+    """A console that lets a closed pipe be told by its error, as it is where text is written without rich."""
+
+    def on_broken_pipe(self) -> None:
+        """Called by rich while it handles the BrokenPipeError."""
+        raise
+
+
+stdout = _Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def document(**keys: Any) -> None:
     """The one document of a `--json` run."""
     sys.stdout.write(json.dumps({"schema": SCHEMA, **keys}, indent=2, ensure_ascii=False) + "\n")
+
+
+def discard() -> None:
+    """Send what is left of standard output nowhere: nobody reads it any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -10,12 +11,16 @@ from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.client import COMMAND
+from app.layout import PERSPECTIVES
 from app.main import application, make_window
 from app.window import Window
 from engine.documents import ModelDoc
 from engine.errors import BadInput, EngineError, OverBudget
 
+THEMES = ("dark", "light")
 QUIET_MS = 120
+SMALLEST, LARGEST = (960, 600), 8192
+"""Pixels of a window that can be drawn."""
 LIMIT_MS = 300_000
 
 
@@ -33,8 +38,12 @@ def render(
 ) -> None:
     """Draws the window with `path` open and a group selected (the dearest one by default) and writes a PNG.
 
-    `panel`: only this panel ("graph", "code", ...).  BadInput for a file, group or panel that there is not.
+    `panel`: only this panel ("graph", "code", ...).  BadInput for a file, group, panel, theme or perspective that there
+    is not.
     """
+    for what, given, known in (("theme", theme, THEMES), ("perspective", perspective, tuple(PERSPECTIVES))):
+        if given not in known:
+            raise BadInput("window", f"{what} {given}", "there is none of that name", f"one of {', '.join(known)}")
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     application()
     window = make_window(target, dimensions, theme, command)
@@ -54,6 +63,16 @@ def render(
     finally:
         window.close()
         window.deleteLater()
+
+
+def size_of(text: str) -> tuple[int, int]:
+    """(width, height) of "1440x900"; BadInput where it is not that or no window of ours fits."""
+    match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text)
+    width, height = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not (SMALLEST[0] <= width <= LARGEST and SMALLEST[1] <= height <= LARGEST):
+        smallest = "x".join(map(str, SMALLEST))
+        raise BadInput("window", f"size {text}", "is no size of the window", f"from {smallest} up, as in 1440x900")
+    return width, height
 
 
 def dearest_group(model: ModelDoc) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import engine
 from app import output
 from app.doctor import examine
 from app.job import Job
-from engine import EngineError, Failure, Unsupported
+from engine import Conflict, EngineError, Failure, Unsupported
 from engine.schedule.explain import show
 from engine.text import to_json
 from views.format import amount, duration, figure, plural
@@ -19,13 +20,14 @@ from views.format import amount, duration, figure, plural
 def inspect(job: Job, json: bool) -> None:
     """Operators, tensors, and what is unsupported."""
     graph = job.graph
+    unsupported = job.plan.unsupported
     if json:
         output.document(
             operators=[
                 {"name": op.name, "kind": op.kind, "inputs": op.inputs, "outputs": op.outputs, "scope": op.scope}
                 for op in graph.operators
             ],
-            unsupported=[{"operator": name, "reason": reason} for name, reason in graph.unsupported.items()],
+            unsupported=[{"operator": name, "reason": reason} for name, reason in unsupported.items()],
             tensors=[{"name": t.name, "shape": t.shape, "dtype": t.dtype} for t in graph.tensors.values()],
         )
         return
@@ -35,7 +37,7 @@ def inspect(job: Job, json: bool) -> None:
     )
     kinds = Counter(op.kind for op in graph.operators)
     output.table("", ("operator", "count>"), ((kind, str(count)) for kind, count in kinds.most_common()))
-    _say_unsupported(graph.unsupported)
+    _say_unsupported(unsupported)
 
 
 def fuse(job: Job, json: bool) -> None:
@@ -79,21 +81,25 @@ def fuse(job: Job, json: bool) -> None:
 def recipe(job: Job, out: Path) -> None:
     """The recipe as a file."""
     group = job.groups[0] if job.only else None
-    made = engine.default_recipe(group or job.plan, target=job.target)
+    made = replace(engine.default_recipe(group or job.plan, target=job.target), dimensions=job.asked_dimensions)
     engine.write_recipe(made, out)
     output.say(f"{out}: {plural(len(made.groups), 'group')}")
 
 
-def schedule(job: Job, json: bool) -> None:
-    """Trees and verdicts."""
+def schedule(job: Job, json: bool) -> bool:
+    """Trees and verdicts; whether every required entry holds."""
     rows: list[dict[str, Any]] = []
-    for group, kernel in output.track(job.kernels(), len(job.groups), "scheduling"):
-        if isinstance(kernel, EngineError):
+    for group, kernel in output.track(job.kernels(conflicts=True), len(job.groups), "scheduling"):
+        if isinstance(kernel, EngineError) and not isinstance(kernel, Conflict):
             rows.append({"name": group.name, "legal": False, "unsupported": kernel.reason})
             if not json:
                 output.say(f"{group.name}  {group.title}: {kernel.reason}\n")
             continue
-        document = engine.kernel_doc(kernel)
+        if isinstance(kernel, Conflict):
+            output.failure(kernel)
+            document = engine.refused_doc(group, job.recipe, kernel)
+        else:
+            document = engine.kernel_doc(kernel)
         verdicts = [{"entry": e.text, "verdict": e.outcome, "because": e.verdict} for e in document.entries]
         rows.append(
             {
@@ -106,10 +112,12 @@ def schedule(job: Job, json: bool) -> None:
         )
         if not json:
             output.say(f"{group.name}  {group.title}")
-            output.say(show(kernel.schedule, group.program))
+            if not isinstance(kernel, Conflict):
+                output.say(show(kernel.schedule, group.program))
             output.table("", ("entry", "verdict", "because"), (tuple(v.values()) for v in verdicts))
     if json:
         output.document(groups=rows)
+    return all(row["legal"] or "unsupported" in row for row in rows)
 
 
 def generate(job: Job, out: Path, json: bool) -> None:
@@ -138,13 +146,40 @@ def verify(job: Job, whole: bool, json: bool) -> bool:
     if whole:
         return _verify_whole(job, json)
     rows: list[dict[str, Any]] = []
-    for group, kernel in output.track(job.kernels(), len(job.groups), "checking"):
+    texts: list[str] = []
+    for group, kernel in output.track(job.kernels(conflicts=True), len(job.groups), "checking"):
         if isinstance(kernel, EngineError):
             status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
             rows.append({"name": group.name, "status": status, "message": kernel.reason})
         else:
             rows.append(_check_row(engine.check_doc(engine.check(kernel))))
-    return _report_checks(rows, json)
+            texts.append(kernel.source.text)
+    if job.only is None:
+        left_out = job.plan.unsupported.items()
+        rows += [{"name": name, "status": "unsupported", "message": reason} for name, reason in left_out]
+    good = _report_checks(rows, json)
+    if job.only and texts and not json:
+        _say_counts(rows[0]["counts"], texts[0].splitlines())
+    return good
+
+
+def _say_counts(counts: list[dict[str, Any]], lines: list[str]) -> None:
+    """What every line of a kernel asked of memory."""
+    cells = (
+        (
+            str(count["line"]),
+            count["kind"],
+            f"{count['width']} B",
+            f"{count['requests']:,}",
+            f"{count['sectors']:,}" if count["sectors"] else "",
+            figure(count["sectors"] / count["requests"]) if count["sectors"] else "",
+            f"{count['conflicts']:,}" if count["kind"].startswith("shared") else "",
+            lines[count["line"] - 1].strip(),
+        )
+        for count in counts
+    )
+    columns = ("line>", "access", "width>", "requests>", "sectors>", "a request>", "conflicts>", "CUDA")
+    output.table("\nCounted over the blocks that ran", columns, cells)
 
 
 def _verify_whole(job: Job, json: bool) -> bool:

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from engine.api import (
     ARCHITECTURES,
+    advised,
     check,
     check_model,
     compile,
+    completed,
     default_recipe,
     edited,
     explain,
@@ -28,6 +30,7 @@ from engine.api import (
     nvrtc,
     predict,
     published_advice,
+    read_advice,
     read_recipe,
     write_published,
     write_recipe,
@@ -38,14 +41,16 @@ from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.predict.nodes import Prediction
 from engine.recipe import Advice, Entry, Recipe, entry
-from engine.report import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, time_doc
+from engine.report import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc, time_doc
 from engine.run.nodes import Check, Compiled, Failure, Timing
+from engine.schedule.nodes import Conflict
 from engine.sources import write_sources
 
 __all__ = [
-    "ARCHITECTURES", "Advice", "BadInput", "Check", "Compiled", "EngineError", "Entry", "Failure", "FusionGroup",
-    "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget", "Prediction", "Recipe",
-    "Timing", "Unsupported", "check", "check_doc", "check_model", "compile", "compiled_doc", "default_recipe", "edited",
-    "entry", "explain", "fuse", "kernel_doc", "load", "measure", "model_doc", "nvrtc", "plan_bytes", "predict",
-    "published_advice", "read_recipe", "time_doc", "write_published", "write_recipe", "write_sources",
+    "ARCHITECTURES", "Advice", "BadInput", "Check", "Compiled", "Conflict", "EngineError", "Entry", "Failure",
+    "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget", "Prediction",
+    "Recipe", "Timing", "Unsupported", "advised", "check", "check_doc", "check_model", "compile", "compiled_doc",
+    "completed", "default_recipe", "edited", "entry", "explain", "fuse", "kernel_doc", "load", "measure", "model_doc",
+    "nvrtc", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "time_doc",
+    "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +25,6 @@ from engine.recipe import Advice, Recipe
 from engine.run.nodes import Check, Compiled, Failure, Timing
 from engine.schedule.compose import validate
 from engine.schedule.published.export import export as _published_text
-from engine.schedule.published.parse import MAX_CHARACTERS
 from engine.schedule.published.parse import parse as _parse_published
 from engine.schedule.published.translate import translate as _translate
 from engine.schedule.text import from_text
@@ -53,11 +54,48 @@ def fuse(graph: OperatorGraph, target: str = "h200", policy: str = "first") -> F
 
 def read_recipe(path: str | Path) -> Recipe:
     """A recipe from its JSON file.  Raises BadInput for another version or unknown words."""
+    content = _read_text(path, "write one with `loomscope recipe`")
     try:
-        content = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput("recipe", str(path), f"cannot be read: {error}", "write one with `loomscope recipe`") from error
-    return Recipe.loads(content, str(path))
+        return Recipe.loads(content, str(path))
+    except BadInput as error:
+        if error.subject.startswith(str(path)):
+            raise
+        raise BadInput("recipe", f"{path}, {error.subject}", error.reason, error.hint) from None
+
+
+def read_advice(path: str | Path) -> str:
+    """The text of an advice file, in our form or in the published JSON format.  Raises BadInput."""
+    return _read_text(path, "write it in the form that `loomscope schedule` shows")
+
+
+def _read_text(path: str | Path, hint: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise BadInput("recipe", str(path), "is no text in UTF-8", hint) from None
+    except OSError as error:
+        raise BadInput("recipe", str(path), f"cannot be read: {error.strerror or error}", hint) from error
+
+
+def published_advice(path: str | Path, group: FusionGroup) -> tuple[Advice, ...]:
+    """The user's advice that a file in AKG's published JSON format means for a group.
+
+    Raises BadInput for a broken file, one that contradicts itself and advice for another operator; Unsupported for
+    advice that no kernel here can follow.
+    """
+    return _translate(_parse_published(read_advice(path), Path(path).name), group)
+
+
+def write_published(advice: Sequence[Advice], group: FusionGroup, path: str | Path) -> None:
+    """Write advice for a group in the published JSON format.
+
+    Raises Unsupported, naming the entry, for what the format cannot say, BadInput where the file cannot be written.
+    """
+    content = _published_text(advice, group)
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise BadInput("schedule", str(path), f"cannot be written: {error}") from error
 
 
 def write_recipe(recipe: Recipe, path: str | Path) -> None:
@@ -83,30 +121,42 @@ def edited(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
     return recipe.with_group(group.name, advice)
 
 
-def published_advice(path: str | Path, group: FusionGroup) -> tuple[Advice, ...]:
-    """The user's advice that a file in AKG's published JSON format means for a group.
+def advised(recipe: Recipe, group: FusionGroup, text: str, source: str = "advice") -> Recipe:
+    """The recipe with `text` in place of the user's advice for a group, and of that of every author it has.
 
-    Raises BadInput for a broken file, one that contradicts itself and advice for another operator; Unsupported for
-    advice that no kernel here can follow.
+    Text in the published JSON format replaces all advice of the group: it says the whole launch.
+    Raises BadInput with the line number of `source`, also for statements that the group does not have.
     """
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            content = file.read(MAX_CHARACTERS + 1)
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise BadInput("schedule", str(path), f"cannot be read: {error}", "name a JSON file of advice") from error
-    return _translate(_parse_published(content, Path(path).name), group)
+    if text.lstrip()[:1] in ("{", "["):
+        return recipe.with_group(group.name, _translate(_parse_published(text, source), group))
+    advice = from_text(text, source)
+    _validate(advice, group, source)
+    replaced = {"user", *(one.author for one in advice)}
+    kept = (one for one in recipe.groups.get(group.name, ()) if one.author not in replaced)
+    return recipe.with_group(group.name, (*kept, *advice))
 
 
-def write_published(advice: Sequence[Advice], group: FusionGroup, path: str | Path) -> None:
-    """Write advice for a group in the published JSON format.
+def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recipe:
+    """A recipe for every group of a plan: those that it does not speak of get their advisers' entries.
 
-    Raises Unsupported, naming the entry, for what the format cannot say, BadInput where the file cannot be written.
+    Raises BadInput for groups and statements that the plan does not have; `source` names the recipe.
     """
-    content = _published_text(advice, group)
+    names = [group.name for group in plan.groups]
+    for name, advice in recipe.groups.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=3) or names[:8]
+            hint = f"{plan.graph} has {', '.join(near)}; is it a recipe for another file?"
+            raise BadInput("recipe", f"{source}, group {name}", "the plan has no such group", hint)
+        _validate(advice, plan.group(name), f"{source}, group {name}")
+    proposed = _default_recipe(plan, recipe.target)
+    return replace(recipe, groups={**proposed.groups, **recipe.groups})
+
+
+def _validate(advice: Sequence[Advice], group: FusionGroup, source: str) -> None:
     try:
-        Path(path).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise BadInput("schedule", str(path), f"cannot be written: {error}") from error
+        validate(advice, group.program)
+    except BadInput as error:
+        raise BadInput("recipe", f"{source}, {error.subject}", error.reason, error.hint) from None
 
 
 def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
@@ -131,8 +181,10 @@ def check(kernel: Kernel, seed: int = 0, timeout: float = 120.0) -> Check:
     """
     from engine.verify.kernel import check_kernel, failed_check
 
-    expected, before = group_values(kernel.group, seed)
+    if kernel.group.graph is None:
+        raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
     try:
+        expected, before = group_values(kernel.group, seed)
         return check_kernel(kernel, expected, before, timeout)
     except EngineError as error:
         if error.exit_code == 3:
@@ -160,8 +212,6 @@ def check_model(
 
 def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
     """The modelled time of one launch, uncalibrated.  registers: of one thread, if the kernel was compiled."""
-    from dataclasses import replace
-
     return _predict(replace(kernel.facts, registers=registers), kernel.target)
 
 
@@ -192,7 +242,10 @@ def explain(kernel: Kernel) -> str:
 
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """(expected, before) values of the arrays of a group's first instance, from the reference."""
+    """(expected, before) values of the arrays of a group's first instance, from the reference.
+
+    Who reads a buffer that the graph updates reads its old contents: these are in `before`.
+    """
     if group.graph is None:
         raise BadInput("check", group.name, "does not come from a graph", "take the group from a fusion plan")
     arrays = group.instances[0].arrays
@@ -202,8 +255,8 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
     if missing:
         expected_all = {**expected_all, **temporaries(lower(group.graph), expected_all, missing)}
     expected = {name: expected_all[tensor] for name, tensor in arrays.items() if name in outside}
-    updated = set(group.program.inputs) & set(group.program.outputs)
-    before = {name: before_all[arrays[name]] for name in updated}
+    updated = {update.target for update in group.graph.updates}
+    before = {name: before_all[arrays[name]] for name in group.program.inputs if arrays[name] in updated}
     return expected, before
 
 

@@ -214,6 +214,23 @@ class KernelDoc:
 
 
 @dataclass(frozen=True, slots=True)
+class CountDoc:
+    """Memory events of one line of the CUDA text, counted while all `blocks_run` blocks ran once."""
+
+    line: int
+    kind: str
+    """"global load", "global store", "shared load", "shared store" or "async copy"."""
+    width: int
+    """Bytes that one thread moves in one access."""
+    requests: int
+    """Instructions of whole warps."""
+    sectors: int
+    """32-byte pieces of global memory touched; 0 for shared memory."""
+    conflicts: int
+    """Extra passes over shared memory because of bank conflicts; 0 for global memory."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckDoc:
     """How far a kernel was checked, and what was found."""
 
@@ -229,6 +246,7 @@ class CheckDoc:
     findings: tuple[tuple[int, str, str], ...]
     """(line, kind, message)."""
     message: str
+    counts: tuple[CountDoc, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

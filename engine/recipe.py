@@ -31,9 +31,6 @@ ENTRY_FIELDS = FIELDS[:-1]
 MARKS = ("block", "thread", "warp", "lane", "vector", "tile", "intrinsic", "stages", "scope", "unroll")
 """What a mark can select (value of a `mark` entry: one of these names and a number or a word)."""
 
-WORD_MARKS = ("intrinsic", "scope")
-"""Marks whose value is a word."""
-
 Value = bool | int | float | str | tuple["Value", ...]
 
 _MAX_ENTRIES = 100_000
@@ -217,8 +214,7 @@ def checked_entry(entry: Entry) -> Entry:
             _require(isinstance(value, tuple) and len(value) == 2, entry, "takes a name and a value", "mark vector 4")
             assert isinstance(value, tuple)
             _require(value[0] in MARKS, entry, f"{value[0]!r} is unknown", f"marks are {', '.join(MARKS)}")
-            named = value[0] in WORD_MARKS and isinstance(value[1], str)
-            _require(_is_count(value[1]) or named, entry, f"{value[0]} takes a number from 1", f"{value[0]} 4")
+            _require(_is_count(value[1]) or isinstance(value[1], str), entry, "takes a number or a word", "vector 4")
     _require(_is_plain(value), entry, "holds a number that is not finite", "")
     return replace(entry, value=value)
 

@@ -10,6 +10,7 @@ from engine.compile import Kernel, compile_group, default_recipe
 from engine.documents import (
     CheckDoc,
     CompiledDoc,
+    CountDoc,
     EdgeDoc,
     EntryDoc,
     GroupDoc,
@@ -29,8 +30,9 @@ from engine.graph.nodes import OperatorGraph, Tensor
 from engine.predict.model import predict
 from engine.predict.nodes import KernelFacts, Prediction
 from engine.predict.traffic import compulsory_bytes, flop_counts
+from engine.recipe import Recipe
 from engine.run.nodes import Check, Compiled, Timing
-from engine.schedule.nodes import Band, Leaf, Mark, Node, Verdict, statements_of
+from engine.schedule.nodes import Band, Conflict, Leaf, Mark, Node, Verdict, statements_of
 from engine.schedule.nodes import Sequence as Sequenced
 from engine.schedule.text import entry_text, to_text
 from engine.target import Target
@@ -198,6 +200,35 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
     )
 
 
+def refused_doc(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> KernelDoc:
+    """A group whose required entries cannot hold: every verdict, and no schedule, code or time."""
+    names = tuple(s.name for s in group.program.statements)
+    operators = group.instances[0].statements
+    return KernelDoc(
+        group=group.name,
+        recipe=to_text(recipe.groups.get(group.name, ())),
+        legal=False,
+        dependences=0,
+        schedule=ScheduleDoc("domain", ", ".join(names), names, "", False, (), ()),
+        entries=tuple(_entry_doc(v) for v in sorted(conflict.verdicts, key=lambda v: v.placed.path)),
+        statements=tuple(
+            StatementDoc(s.name, str(s), operators.get(s.name, s.operator), tuple(i.name for i in s.iterators), "")
+            for s in group.program.statements
+        ),
+        cuda="",
+        lines=(),
+        grid=(),
+        block=(),
+        shared_bytes=0,
+        stages=0,
+        time=Time(0.0, "predicted", "no schedule"),
+        terms=(),
+        compiled=(),
+        milliseconds=0.0,
+        explain=str(conflict),
+    )
+
+
 def _with_registers(kernel: Kernel, compiled: Sequence[Compiled]) -> KernelFacts:
     known = [c.registers for c in compiled if c.architecture == kernel.target.architecture]
     return replace(kernel.facts, registers=known[0]) if known else kernel.facts
@@ -277,6 +308,7 @@ def check_doc(check: Check) -> CheckDoc:
         orders=check.orders,
         findings=tuple((f.line, f.kind, f.message) for f in check.findings),
         message=check.message,
+        counts=tuple(CountDoc(c.line, c.kind, c.width, c.requests, c.sectors, c.conflicts) for c in check.counts),
     )
 
 

@@ -20,11 +20,12 @@ from dataclasses import dataclass, replace
 from typing import Any, TextIO, TypeVar
 
 import engine
-from engine.documents import Problem
+from engine.documents import KernelDoc, Problem
 from engine.errors import BadInput, EngineError
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.run.machine import machine
+from engine.schedule.nodes import Conflict
 from engine.text import to_json
 
 Result = TypeVar("Result")
@@ -55,7 +56,7 @@ class Service:
             case "open":
                 return self._open(arguments, send)
             case "kernel":
-                return to_json(engine.kernel_doc(self._kernel(arguments, send)))
+                return to_json(self._kernel_or_refusal(arguments, send))
             case "check":
                 return self._check(arguments, send)
             case "compile":
@@ -109,18 +110,27 @@ class Service:
             raise EngineError("measure", name, f"{timing.kind}: {timing.message}")
         return to_json(engine.time_doc(timing))
 
+    def _kernel_or_refusal(self, arguments: Arguments, send: Send) -> KernelDoc:
+        """The compiled group, or the verdicts of required entries that cannot hold together."""
+        try:
+            return engine.kernel_doc(self._kernel(arguments, send))
+        except Conflict as conflict:
+            group = _group(self._file().plan, _argument(arguments, "group"))
+            return engine.refused_doc(group, self._recipe(group, arguments.get("recipe")), conflict)
+
     def _kernel(self, arguments: Arguments, send: Send) -> engine.Kernel:
         """The compiled group of a request, from the last time where nothing changed."""
-        opened = self._file()
-        group, text = _group(opened.plan, _argument(arguments, "group")), arguments.get("recipe")
+        group, text = _group(self._file().plan, _argument(arguments, "group")), arguments.get("recipe")
         key = (group.name, text)
         if key not in self._kernels:
             send("progress", {"text": f"scheduling {group.name}", "done": 0, "total": 1})
-            recipe = engine.default_recipe(group, target=opened.target)
-            if text is not None:
-                recipe = engine.edited(recipe, group, text)
-            self._kernels[key] = engine.compile(group, recipe)
+            self._kernels[key] = engine.compile(group, self._recipe(group, text))
         return self._kernels[key]
+
+    def _recipe(self, group: FusionGroup, text: str | None) -> engine.Recipe:
+        """The advisers' recipe of a group, or what `text` says in its place."""
+        recipe = engine.default_recipe(group, target=self._file().target)
+        return recipe if text is None else engine.edited(recipe, group, text)
 
     def _file(self) -> Opened:
         if self._opened is None:

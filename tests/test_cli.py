@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-MODELS = ROOT / "resources" / "models"
-SOFTMAX = str(MODELS / "softmax_96x512.onnx")
-
-
-def loomscope(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the program as a user would; no Qt platform and no display unless `environment` says so."""
-    clean = {k: v for k, v in os.environ.items() if k not in ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY")}
-    return subprocess.run(
-        [sys.executable, "-m", "app", *arguments],
-        cwd=ROOT, env={**clean, **environment}, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-
-
-def document(*arguments: str) -> dict[str, Any]:
-    """The JSON document of a run that ends well."""
-    done = loomscope(*arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert found["schema"] == 1
-    return found
+from tests.commands import ROOT, SOFTMAX, document, loomscope, program
 
 
 def test_help_is_quick_and_names_every_exit_code() -> None:
     started = time.monotonic()
-    done = loomscope("--help")
+    done = program("--help")
     # A tenth of this without load; importing the engine or Qt would take longer than the limit allows under load.
     assert time.monotonic() - started < 5
     assert done.returncode == 0
@@ -54,7 +32,7 @@ def test_help_imports_neither_engine_nor_qt() -> None:
     ("arguments", "code", "words"),
     [
         (("inspect", "absent.onnx"), 2, "absent.onnx"),
-        (("inspect", "README.md"), 2, "README.md"),
+        (("inspect", str(ROOT / "README.md")), 2, "README.md"),
         (("fuse", SOFTMAX, "--dim", "batch"), 2, "NAME=VALUE"),
         (("fuse", SOFTMAX, "--dim", "batch=0"), 2, "NAME=VALUE"),
         (("fuse", SOFTMAX, "--policy", "best"), 2, "best"),
@@ -62,14 +40,20 @@ def test_help_imports_neither_engine_nor_qt() -> None:
         (("explain", SOFTMAX, "--group", "softmax_9"), 2, "softmax_9"),
         (("schedule", SOFTMAX, "--recipe", "absent.json"), 2, "absent.json"),
         (("weave", SOFTMAX), 2, "weave"),
-        (("open",), 3, "render"),
-        ((), 3, "render"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_words(arguments: tuple[str, ...], code: int, words: str) -> None:
     done = loomscope(*arguments)
     assert done.returncode == code, done.stderr
     assert words in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [(), ("open", SOFTMAX)])
+def test_without_a_display_the_other_ways_are_named(arguments: tuple[str, ...]) -> None:
+    done = program(*arguments)
+    assert done.returncode == 3
+    assert all(words in done.stderr for words in ("display", "loomscope render", "loomscope verify"))
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
@@ -168,7 +152,9 @@ def test_explain_tells_the_whole_story() -> None:
     assert "predicted" in done.stdout
 
 
-def test_doctor_has_a_row_for_everything_a_verb_may_need() -> None:
+def test_doctor_has_a_row_for_everything_a_verb_may_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
     rows = {row["name"]: row for row in document("doctor")["rows"]}
     assert {"Python", "display", "C++ compiler", "NVRTC", "GPU", "PyCUDA"} <= rows.keys()
     assert rows["display"]["found"] == ""

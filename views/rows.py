@@ -27,6 +27,8 @@ class Row:
     value: object
     children: tuple[Row, ...] = ()
     height: int = 24
+    tip: str = ""
+    """What the pointer is told; the title where it is empty."""
 
 
 @dataclass(slots=True)
@@ -94,6 +96,8 @@ class RowModel(QAbstractItemModel):
         """The title, also for screen readers; everything else is painted."""
         if index.isValid() and role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return self.row_at(index).title
+        if index.isValid() and role == Qt.ItemDataRole.ToolTipRole:
+            return self.row_at(index).tip or self.row_at(index).title
         return None
 
     def _place(self, row: Row, parent: _Place | None, number: int, depth: int) -> _Place:
@@ -140,7 +144,7 @@ class RowView(QTreeView):
         self.setRootIsDecorated(False)
         self.setMouseTracking(True)
         self.setExpandsOnDoubleClick(False)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerItem)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.selectionModel().currentChanged.connect(self._announce)

@@ -49,11 +49,44 @@ def evaluate_block(
     mask: where it fails, masked iterators are out of range: loads give a neutral value and reductions skip.
     stored: arrays to write to global memory, where `store_mask` holds.  accumulators: reduction statement -> register.
     """
-    width = emitter.vector if lanes else 1
+    for part in _by_lookups(statements):
+        _evaluate(
+            emitter, part, place, values, mask=mask, stored=stored, keep=keep, width=emitter.vector if lanes else 1,
+            dimensions=dimensions, accumulators=accumulators or {},
+        )  # fmt: skip
+    for statement in statements:
+        if statement.write.array in stored and statement.reduction is None:
+            emitter.store(statement, place(statement), values[statement.write.array], store_mask, at(statement))
+
+
+def _by_lookups(statements: Sequence[Statement]) -> list[list[Statement]]:
+    """The statements in parts, so that an index made in one part is looked up in a later one: loads come first."""
+    parts: list[list[Statement]] = []
+    for statement in statements:
+        indices = [i for access in statement.reads() for i in access.indices]
+        looked_up = {element.array for index in indices for element in index.elements()}
+        if not parts or any(s.write.array in looked_up for s in parts[-1]):
+            parts.append([])
+        parts[-1].append(statement)
+    return parts
+
+
+def _evaluate(
+    emitter: Emitter,
+    statements: Sequence[Statement],
+    place: Place,
+    values: dict[str, Access],
+    *,
+    mask: str | None,
+    stored: frozenset[str],
+    keep: Keep,
+    width: int,
+    dimensions: tuple[str, ...],
+    accumulators: Mapping[str, Access],
+) -> None:
+    """All loads of some statements, then one loop over the lanes."""
     prepared = _prepare(emitter, statements, place, values, mask, stored, keep, width, dimensions)
     links = [at(s, *dimensions) for s in statements]
-    if not statements:
-        return
     with emitter.loop(LANE_OF_VECTOR, width, merged(links)):
         for statement, expression, slot, link in prepared:
             if statement.reduction is None:
@@ -63,12 +96,9 @@ def evaluate_block(
                 else:
                     emitter.assign(slot, expression, link)
                 continue
-            target = (accumulators or {})[statement.name]
+            target = accumulators[statement.name]
             term = expression if mask is None else _masked(mask, expression, statement)
             emitter.assign(Slot(target.array, target.indices), term, link, statement.reduction.operation)
-    for statement in statements:
-        if statement.write.array in stored and statement.reduction is None:
-            emitter.store(statement, place(statement), values[statement.write.array], store_mask, at(statement))
 
 
 def _prepare(

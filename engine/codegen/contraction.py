@@ -16,21 +16,22 @@ from dataclasses import dataclass
 from engine.codegen.block import evaluate_block
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
-from engine.codegen.nest import Nest, Phase
+from engine.codegen.marks import Marks, power_up_to, up_to
+from engine.codegen.nest import Nest, Phase, without_loops
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Side, choose_operand, copy_tile, load_fragment
-from engine.codegen.tile import Barrier, Commit, Slot, TileProgram, Wait
+from engine.codegen.tile import Barrier, Comment, Commit, Slot, TileProgram, Wait
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction, product_operands
-from engine.schedule.nodes import Mark, Member
+from engine.schedule.nodes import Member
+from engine.tensor.access import vector_limit
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator, rewrite_scalar
 
 MAX_STAGES = 3
 MAX_THREADS = 1024
-DEFAULTS = {"block": 64, "thread": 4, "tile": 16, "stages": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +51,18 @@ class _Tiles:
         return math.prod(b // t for b, t in zip(self.block, self.thread, strict=True))
 
 
-def lower_contraction(group: FusionGroup, nest: Nest) -> TileProgram:
+def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel for a contraction and the element-wise statements after it."""
-    return _Contraction(group, nest).lower()
+    return _Contraction(group, nest, marks).lower()
 
 
 class _Contraction:
-    def __init__(self, group: FusionGroup, nest: Nest) -> None:
+    def __init__(self, group: FusionGroup, nest: Nest, marks: Marks) -> None:
         self.group, self.nest, self.program = group, nest, group.program
-        self.notes: dict[tuple[int, ...], str] = {}
         self.loop, self.statement = self._heart()
+        without_loops(nest, [s for s in nest.statements if s is not self.statement])
         self.batch, *self.free = self._sides()
-        self.tiles = self._tiles()
+        self.tiles = self._tiles(marks)
         self.size = tuple(math.prod(m.extent for m in members) for members in self.free)
         self.depth = math.prod(m.extent for m in self.loop.members)
         self.counts = tuple(-(-s // b) for s, b in zip(self.size, self.tiles.block, strict=True))
@@ -97,34 +98,23 @@ class _Contraction:
                 batch.append(member)
         return tuple(batch), tuple(sides[0]), tuple(sides[1])
 
-    def _tiles(self) -> _Tiles:
+    def _tiles(self, marks: Marks) -> _Tiles:
+        """What the marks ask for, with as many threads as a block may have and every thread a share of the copies."""
         blocks, threads = [], []
         for members in self.free:
-            block = self._mark("block", members)
-            thread = min(self._mark("thread", members), block)
+            block = _power(marks, "block", 64, 128, members)
             blocks.append(block)
-            threads.append(thread)
-        while math.prod(b // t for b, t in zip(blocks, threads, strict=True)) > MAX_THREADS:
+            threads.append(_power(marks, "thread", 4, min(8, block), members))
+        depth = _power(marks, "tile", 16, 64, self.loop.members)
+        stages = marks.number(
+            "stages", 2, up_to(MAX_STAGES), f"up to {MAX_STAGES} stages", self.loop.members
+        )
+        while math.prod(b // t for b, t in zip(blocks, threads, strict=True)) > min(MAX_THREADS, depth * min(blocks)):
             side = 0 if blocks[0] // threads[0] >= blocks[1] // threads[1] else 1
             threads[side] *= 2
-        stages = self._mark("stages", self.loop.members, power=False)
-        depth = self._mark("tile", self.loop.members)
-        while math.prod(b // t for b, t in zip(blocks, threads, strict=True)) > depth * min(blocks):
-            side = 0 if blocks[0] // threads[0] >= blocks[1] // threads[1] else 1
-            threads[side] *= 2
+            because = "with fewer, more threads than copies or than a block has"
+            marks.changed("thread", threads[side], because, self.free[side])
         return _Tiles((blocks[0], blocks[1]), (threads[0], threads[1]), depth, stages)
-
-    def _mark(self, name: str, members: tuple[Member, ...], power: bool = True) -> int:
-        """A mark's number, made a power of two (or a stage count this kernel has), with a note where it changed."""
-        mark = next((m for member in members for m in member.marks if m.name == name), None)
-        asked = int(mark.value) if isinstance(mark, Mark) else DEFAULTS[name]
-        given = 2 ** max(0, asked.bit_length() - 1) if power else max(1, min(asked, MAX_STAGES))
-        limit = 128 if name == "block" else 8 if name == "thread" else 64 if name == "tile" else given
-        given = min(given, limit)
-        if given != asked and mark is not None:
-            wanted = f"a power of two up to {limit}" if power else f"1 to {MAX_STAGES} stages"
-            self.notes[mark.path] = f"{name} {given}: this kernel takes {wanted}"
-        return given
 
     # Lowering
 
@@ -165,7 +155,6 @@ class _Contraction:
                 "OWNED": math.prod(tiles.thread),
             },
             assertions=(("THREADS * OWNED == TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
-            notes=self.notes,
             placements=placements | {self.statement.name: accumulated},
             stages=tiles.stages,
         )  # fmt: skip
@@ -195,6 +184,7 @@ class _Contraction:
         names = tuple(m.name for m in self.loop.members)
         link = at(self.statement, *names)
         ahead = tiles.stages - 1
+        emitter.add(Comment(_pipeline_text(tiles.stages, any(o.is_async for o in operands)), link))
         if tiles.stages > 1:
             with emitter.loop("ahead", ahead, link, unroll=True) as tile:
                 self._copy(operands, tile, tile)
@@ -248,14 +238,14 @@ class _Contraction:
     def _epilogue(self, sides: tuple[Side, ...], operands: tuple[Operand, ...]) -> None:
         """Round the sums, run the statements after the contraction, store."""
         emitter, tiles = self.emitter, self.tiles
-        after = [s for p in self.nest.phases for s in p.statements if s is not self.statement]
+        after = [s for s in self.nest.statements if s is not self.statement]
         link = Line(tuple(s.name for s in (self.statement, *after)), self.names)
-        vector = operands[1].run
+        vector = min(operands[1].run, self._vector_limit(after))
         emitter.vector = vector
         emitter.extents[LANE_OF_VECTOR] = vector
         with emitter.loop("r", tiles.thread[0], link) as r, emitter.loop("s", tiles.thread[1] // vector, link) as s:
             row = emitter.bind("row", sides[0].owned_at(r, operands[0].run, emitter.extents), link)
-            column = emitter.bind("column", sides[1].owned_at(s * vector, vector, emitter.extents), link)
+            column = emitter.bind("column", sides[1].owned_at(s * vector, operands[1].run, emitter.extents), link)
             inside = emitter.mask(
                 "inside", [Index((), self.size[0] - 1) - row, Index((), self.size[1] - vector) - column], link
             )
@@ -268,6 +258,14 @@ class _Contraction:
                 last = self.free[1][-1].name
                 variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
             self._finish(after, variables, r, s, vector, inside)
+
+    def _vector_limit(self, after: list[Statement]) -> int:
+        """Neighbouring results that the epilogue can read and write at once."""
+        along = self.free[1][-1].rows
+        iterators = {s.name: name for s in (self.statement, *after) if (name := plain_iterator(along[s.name]))}
+        outside = {a: self.program.arrays[a] for a in (*self.program.inputs, *self.program.outputs)}
+        heart = _result_of(self.statement, Literal(0.0, "float32"))
+        return vector_limit([heart, *after], outside, iterators)
 
     def _finish(
         self, after: list[Statement], variables: dict[str, Index], r: Index, s: Index, vector: int, inside: str | None
@@ -290,6 +288,19 @@ class _Contraction:
         )
 
 
+def _pipeline_text(stages: int, is_async: bool) -> str:
+    """The pipeline in a line, for the reader of the CUDA text."""
+    copies = "cp.async" if is_async else "a plain copy (no aligned vectors)"
+    if stages == 1:
+        return f"one stage: {copies} fills the tile, then the block uses it"
+    return f"{stages} stages: {copies} fills tile t + {stages - 1} while tile t is used"
+
+
+def _power(marks: Marks, name: str, default: int, limit: int, members: tuple[Member, ...]) -> int:
+    """A mark's number as a power of two."""
+    return marks.number(name, default, power_up_to(limit), f"a power of two up to {limit}", members)
+
+
 def id_of(access: Access) -> str:
     """What tells two reads of a statement apart."""
     return str(access)
@@ -308,7 +319,7 @@ def _wide_access(factor: Scalar, statement: Statement) -> Access:
     if len(set(map(id_of, found))) != 1:
         raise Unsupported("codegen", str(factor), "a factor of a contraction reads more than one array")
     if found[0].guards or any(i.is_indirect for i in found[0].indices):
-        raise Unsupported("codegen", str(factor), "a factor of a contraction is read under a guard or at looked-up places")
+        raise Unsupported("codegen", str(factor), "a factor of a contraction is read under a guard or looked up")
     return found[0]
 
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 
 from engine.codegen.block import evaluate_block
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter
-from engine.codegen.nest import Nest
+from engine.codegen.marks import Marks
+from engine.codegen.nest import Nest, without_loops
 from engine.codegen.nodes import Line
 from engine.codegen.share import Share, share_elements
 from engine.codegen.tile import TileProgram
@@ -26,41 +27,40 @@ UNROLLED = 8
 """Steps of a thread that are written out; more stay a loop."""
 
 
-def lower_elementwise(group: FusionGroup, nest: Nest) -> TileProgram:
+def lower_elementwise(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel for statements that share all their iterators."""
-    statements = tuple(s for phase in nest.phases for s in phase.statements)
-    width = vector_width(group.program, statements, nest)
-    share = share_elements(nest, width)
+    without_loops(nest, nest.statements)
+    vector = vector_width(group.program, nest, marks)
+    share = share_elements(nest.outer, marks, vector)
     shape = tuple(m.extent for m in nest.outer)
     total = math.prod(shape)
     emitter = Emitter(group.program, share.blocks, share.threads)
-    emitter.vector = width.elements
+    emitter.vector = vector
     names = tuple(m.name for m in nest.outer)
     link = Line((), names)
     with _element(emitter, share, total, link) as element:
         variables = bind_members(emitter, nest.outer, element, shape)
-        if width.elements > 1:
+        if vector > 1:
             variables[names[-1]] = variables[names[-1]] + Index.of(LANE_OF_VECTOR)
-            emitter.extents[LANE_OF_VECTOR] = width.elements
+            emitter.extents[LANE_OF_VECTOR] = vector
         values: dict[str, Access] = {}
         evaluate_block(
             emitter,
-            statements,
+            nest.statements,
             lambda s: place(s, nest.outer, variables),
             values,
             stored=frozenset(group.program.outputs),
             dimensions=names,
         )
-    per_thread = f"{width.elements} element{'s' if width.elements > 1 else ''} of a thread"
+    per_thread = f"{vector} element{'s' if vector > 1 else ''} of a thread"
     return emitter.finish(
         group,
-        constants={"ELEMENTS": total, "BLOCK_ELEMENTS": share.elements, "VECTOR": width.elements},
+        constants={"ELEMENTS": total, "BLOCK_ELEMENTS": share.elements, "VECTOR": vector},
         assertions=(
             ("BLOCKS * BLOCK_ELEMENTS >= ELEMENTS", "every element has a block"),
             (f"{share.steps} * THREADS * VECTOR >= BLOCK_ELEMENTS", "every element of a block has a thread"),
         ),
-        notes={**width.notes, **share.notes},
-        placements={s.name: f"register: {per_thread}, made and used by the same thread" for s in statements},
+        placements={s.name: f"register: {per_thread}, made and used by the same thread" for s in nest.statements},
     )
 
 

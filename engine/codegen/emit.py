@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from engine.codegen.nodes import NOWHERE, Footprint, Line
+from engine.codegen.prune import without_unused
 from engine.codegen.tile import (
     BLOCK,
     THREAD,
@@ -35,6 +36,9 @@ LANE_OF_VECTOR = "v"
 
 _NONE = Buffer("", "", (), "")
 
+_Loaded = tuple[str, str, int, str, tuple[Index, ...]]
+"""(array, position, width, value elsewhere, conditions) of a load."""
+
 Where = Mapping[str, Index]
 """Iterator of a statement -> its value in kernel variables."""
 
@@ -54,15 +58,16 @@ class Emitter:
         self.values: Mapping[str, Access] = {}
         """Arrays made so far and the registers that hold them."""
         self.footprints: list[Footprint] = []
-        self.branches: list[str] = []
-        """Masks of the branches around the operation being added."""
+        self.branches: list[tuple[str, int]] = []
+        """(mask, number of its body) of the branches around the operation being added."""
         self.written: set[str] = set()
         self.read_from: set[str] = set()
         self.bodies: list[list[TileOp]] = [[]]
         self.bound: list[set[str]] = [set()]
         """Variables bound in each open body."""
         self.depth: dict[str, int] = {BLOCK: 0, THREAD: 0}
-        self.loads: list[dict[tuple[str, str, int, str], Slot]] = [{}]
+        self.loads: list[dict[_Loaded, Slot]] = [{}]
+        """What each open body has loaded already, and where it is."""
         self.vector = 1
         """Elements of one vector: lanes of `v`."""
         self.masked: frozenset[str] = frozenset()
@@ -93,8 +98,8 @@ class Emitter:
         if mask is None:
             yield
             return
+        self.branches.append((mask, len(self.bodies)))
         self._open()
-        self.branches.append(mask)
         yield
         self.branches.pop()
         body = self._close()
@@ -130,27 +135,33 @@ class Emitter:
         self.add(Bind(name, index, at, limit if limit is not None and high > limit else None))
         return Index.of(name)
 
-    def mask(self, name: str, conditions: Sequence[Index], at: Line = NOWHERE) -> str | None:
-        """A named condition, or None when it always holds."""
+    def mask(
+        self, name: str, conditions: Sequence[Index], at: Line = NOWHERE, within: Sequence[str | None] = ()
+    ) -> str | None:
+        """A named condition: all `conditions`, and the masks `within`; None when it always holds.
+
+        The masks `within` stay whole: extents may have been narrowed because they hold.
+        """
+        outer = tuple(m for m in dict.fromkeys(within) if m is not None)
         open_ones = tuple(c for c in conditions if c.bounds(self.extents)[0] < 0)
-        if not open_ones:
-            return None
+        if not open_ones and len(outer) < 2:
+            return outer[0] if outer else None
+        everything = tuple(dict.fromkeys([c for m in outer for c in self.masks[m]] + list(open_ones)))
+        known = next((m for names in self.bound for m in names if self.masks.get(m) == everything), None)
+        if known is not None:
+            return known
         if any(name in names for names in self.bound):
-            if self.masks[name] == open_ones:
-                return name
-            return self.mask(self.fresh(name), conditions, at)
+            name = self.fresh(name)
         self.bound[-1].add(name)
-        self.masks[name] = open_ones
+        self.masks[name] = everything
         self.buffers[name] = Buffer(name, "bool", (), "register")
         self.depth[name] = len(self.bodies) - 1
-        self.add(Mask(name, open_ones, at))
+        self.add(Mask(name, open_ones, outer, at))
         return name
 
-    def both(self, first: str | None, second: str | None, at: Line = NOWHERE) -> str | None:
+    def both(self, name: str, first: str | None, second: str | None, at: Line = NOWHERE) -> str | None:
         """A mask that holds where both do."""
-        if first is None or second is None:
-            return first or second
-        return self.mask(self.fresh("writes"), [*self.masks[first], *self.masks[second]], at)
+        return self.mask(name, (), at, (first, second))
 
     def reset(self, register: Access, value: Scalar, at: Line) -> None:
         """Set every element of a register again."""
@@ -175,6 +186,7 @@ class Emitter:
         while unique in self.buffers or unique in self.extents:
             unique, number = f"{name}_{number}", number + 1
         self.buffers[unique] = Buffer(unique, dtype, shape, "register")
+        self.depth[unique] = len(self.bodies) - 1
         return unique
 
     def declare(self, name: str, value: Scalar | None = None, outermost: bool = False) -> None:
@@ -192,42 +204,41 @@ class Emitter:
         return all(c % width == 0 and LANE_OF_VECTOR not in Index.of(a).iterators() for a, c in rest)
 
     def read(
-        self, access: Access, where: Where, at: Line, mask: str | None = None, keep: tuple[Index, int] | None = None
-    ) -> Access:
+        self, access: Access, where: Where, at: Line, mask: str | None = None, keep: tuple[Index, int] | None = None,
+        guard: str | None = None,
+    ) -> Access:  # fmt: skip
         """The register that holds an element of a global array, loaded once where its variables are known.
 
-        keep: (chunk variable, chunks): hold the element of every chunk for later loops.
+        mask: where it fails, the `masked` iterators are out of range.  keep: (chunk variable, chunks): hold the
+        element of every chunk for later loops.  guard: of the read that looks this element up.
         """
         array = self.program.arrays[access.array]
-        position = self.position(access, where, at)
         used = {n for i in (*access.indices, *(g.index for g in access.guards)) for n in i.iterators()}
         if not used & self.masked:
             mask = None
-        guards = [self._index(g.index, where, at) for g in access.guards]
-        if guards:
-            mask = self.mask(self.fresh("inside"), [*guards, *(self.masks[mask] if mask else ())], at)
+        guards = [self._index(g.index, where, at, mask) for g in access.guards]
+        mask = self.mask("inside", guards, at, (mask, guard))
+        position = self.position(access, where, at, mask)
         varies = LANE_OF_VECTOR in position.iterators()
         width = self.vector if varies else 1
         depth = self._depth_of(position, mask)
         otherwise = access.otherwise or Literal(0, array.dtype)
-        key = (array.name, str(position), width, str(access.guards))
-        for cache in self.loads[: len(self.bodies)]:
+        conditions = self.masks[mask] if mask else ()
+        key = (array.name, str(position), width, str(otherwise), conditions)
+        for cache in self.loads:
             if key in cache:
                 return self._element(cache[key], varies)
-        kept = keep if keep and keep[0].terms else None
-        lanes = (width,) if varies and self.vector > 1 else ()
-        shape = ((kept[1],) if kept else ()) + lanes
-        self.read_from.add(array.name)
+        kept = keep if keep and depth >= self.depth.get(str(keep[0]), 1) else None
+        shape = ((kept[1],) if kept else ()) + ((width,) if width > 1 else ())
         name = self.register(array.name, array.dtype, shape)
-        prefix = (kept[0],) if kept else ()
-        level = 0 if kept else depth
-        if kept:
-            self._insert(0, Declare(name))
-        elif shape:
-            self._insert(depth, Declare(name))
-        self._load(Slot(name, prefix), array.name, position, width, mask, otherwise, depth, at)
-        self.loads[level][key] = Slot(name, prefix)
-        return self._element(Slot(name, prefix), varies)
+        slot = Slot(name, (kept[0],) if kept else ())
+        if shape:
+            self._insert(0 if kept else depth, Declare(name))
+        self.read_from.add(array.name)
+        self.depth[name] = depth
+        self._load(slot, array.name, position, width, mask, otherwise, depth, at)
+        self.loads[0 if kept else depth][key] = slot
+        return self._element(slot, varies)
 
     def _load(
         self, slot: Slot, source: str, position: Index, width: int, mask: str | None, otherwise: Literal, depth: int,
@@ -246,43 +257,34 @@ class Emitter:
         )
         self._insert(depth, For(LANE_OF_VECTOR, width, (one,), True, at))
 
-    def position(self, access: Access, where: Where, at: Line) -> Index:
-        """Row-major position of an access in its array, in kernel variables."""
-        indices = [self._index(i, where, at) for i in access.indices]
+    def position(self, access: Access, where: Where, at: Line, mask: str | None = None) -> Index:
+        """Row-major position of an access in its array, in kernel variables.  mask: where it is a position at all."""
+        indices = [self._index(i, where, at, mask) for i in access.indices]
         return linear(indices, self.program.arrays[access.array].shape)
 
-    def _index(self, index: Index, where: Where, at: Line) -> Index:
-        """An index in kernel variables; indirect parts are loaded first."""
+    def _index(self, index: Index, where: Where, at: Line, mask: str | None) -> Index:
+        """An index in kernel variables; what it looks up is loaded first, where `mask` holds."""
         result = Index((), index.constant)
         for atom, coefficient in index.terms:
             match atom:
                 case str():
                     new = where[atom]
                 case Quotient(of, by):
-                    new = self._index(of, where, at).floordiv(by, self.extents)
+                    new = self._index(of, where, at, mask).floordiv(by, self.extents)
                 case Remainder(of, by):
-                    new = self._index(of, where, at).mod(by, self.extents)
+                    new = self._index(of, where, at, mask).mod(by, self.extents)
                 case Element(array, indices, _, high):
-                    found = self.values.get(array) or self.read(Access(array, indices), where, at)
+                    found = self.values.get(array) or self.read(Access(array, indices), where, at, mask, guard=mask)
                     self.extents.setdefault(found.array, high + 1)
-                    self.depth.setdefault(found.array, self._depth_of_slot(found.array))
                     new = Index.of(found.array)
             result = result + new * coefficient
         return result.joined()
 
-    def _depth_of_slot(self, name: str) -> int:
-        """The open body in which a scalar register gets its value."""
-        for depth, body in enumerate(self.bodies):
-            for op in body:
-                loaded = isinstance(op, Load) and op.slot.buffer == name
-                if loaded or (isinstance(op, Declare) and op.buffer == name):
-                    return depth
-        return len(self.bodies) - 1
-
     def _depth_of(self, position: Index, mask: str | None) -> int:
-        """The outermost body in which everything the load needs is known."""
+        """The outermost body in which everything the load needs is known; never outside the branch it is made in."""
         names = [n for n in position.iterators() if n != LANE_OF_VECTOR]
-        deepest = max((self.depth.get(n, 0) for n in names), default=0)
+        branch = self.branches[-1][1] if self.branches else 0
+        deepest = max((branch, *(self.depth.get(n, 0) for n in names)))
         if mask is not None:
             deepest = max(deepest, self.depth[mask])
         return min(deepest, len(self.bodies) - 1)
@@ -313,7 +315,7 @@ class Emitter:
             case Literal():
                 return value
             case Position(index, dtype):
-                return Position(self._index(index, where, at), dtype)
+                return Position(self._index(index, where, at, mask), dtype)
             case Apply(function, operands, dtype):
                 return Apply(
                     function, tuple(self.expression(o, values, where, at, mask, keep) for o in operands), dtype
@@ -326,12 +328,9 @@ class Emitter:
     def store(self, statement: Statement, where: Where, value: Access, mask: str | None, at: Line) -> None:
         """Write a statement's element (or vector) to its global array, and note the footprint."""
         position = self.position(statement.write, where, at)
-        conditions = self.masks.get(mask, ()) if mask else ()
-        guards = [self._index(g.index, where, at) for g in statement.guards]
-        if guards:
-            mask = self.mask(self.fresh("inside"), [*guards, *conditions], at)
-            conditions = self.masks.get(mask, ()) if mask else ()
-        self._footprint(statement.write.array, position, conditions)
+        guards = [self._index(g.index, where, at, mask) for g in statement.guards]
+        mask = self.mask("inside", guards, at, (mask,))
+        self._footprint(statement.write.array, position, self.masks[mask] if mask else ())
         lanes = value.indices[:-1] if LANE_OF_VECTOR in [str(i) for i in value.indices] else value.indices
         varies = LANE_OF_VECTOR in position.iterators()
         start = position.substitute({LANE_OF_VECTOR: Index()}, self.extents)
@@ -346,7 +345,7 @@ class Emitter:
     def _footprint(self, array: str, position: Index, conditions: Sequence[Index]) -> None:
         self.written.add(array)
         expanded = self.expand(position)
-        around = [c for name in self.branches for c in self.masks[name]]
+        around = [c for name, _ in self.branches for c in self.masks[name]]
         guards = tuple(self.expand(c) for c in (*conditions, *around))
         used = dict.fromkeys(n for i in (expanded, *guards) for n in i.iterators())
         counters = {n: self.vector if n == LANE_OF_VECTOR else self.extents[n] for n in used}
@@ -360,7 +359,6 @@ class Emitter:
         self,
         group: FusionGroup,
         constants: Mapping[str, int],
-        notes: Mapping[tuple[int, ...], str],
         placements: Mapping[str, str],
         assertions: tuple[tuple[str, str], ...] = (),
         stages: int = 1,
@@ -377,11 +375,10 @@ class Emitter:
             buffers=self.buffers,
             written=frozenset(self.written),
             read=frozenset(self.read_from),
-            body=tuple(self.bodies[0]),
+            body=without_unused(tuple(self.bodies[0])),
             footprints=tuple(self.footprints),
             assertions=assertions,
             stages=stages,
-            notes=notes,
             placements=placements,
         )
 

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.codegen.contraction import lower_contraction
 from engine.codegen.elementwise import lower_elementwise
+from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest, loop_nest
+from engine.codegen.printer import shared_map
 from engine.codegen.reduction import lower_reduction
 from engine.codegen.tile import TileProgram
 from engine.codegen.transpose import lower_transpose, transposed_read
+from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.schedule.nodes import ScheduleTree
+
+SHARED_BYTES = 163 * 1024
+"""Shared memory of one block: what every target has (CUDA C++ programming guide, compute capability 8.0)."""
 
 
 def lower(group: FusionGroup, tree: ScheduleTree) -> TileProgram:
     """The tile program of a group under a schedule; Unsupported where no kernel of ours follows that order."""
     nest = loop_nest(group.program, tree)
+    marks = Marks(nest)
+    tile = _kernel(group, nest, marks)
+    needed = shared_map(tile.buffers)[1]
+    if needed > SHARED_BYTES:
+        raise Unsupported(
+            "codegen", group.name, f"needs {needed} bytes of shared memory, a block has {SHARED_BYTES}", "ask for less"
+        )
+    return replace(tile, notes=marks.unread())
+
+
+def _kernel(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     if group.kind == "contraction":
-        return lower_contraction(group, nest)
+        return lower_contraction(group, nest, marks)
     if any(s.reduction for s in group.program.statements):
-        return lower_reduction(group, nest, by_row=_reduces_by_row(group, nest))
-    if _wants_tiles(nest) and transposed_read(group.program, nest) is not None:
-        return lower_transpose(group, nest)
-    return lower_elementwise(group, nest)
-
-
-def _reduces_by_row(group: FusionGroup, nest: Nest) -> bool:
-    """`lane` marks ask for threads along the reduced elements, `warp` marks for threads along the kept ones."""
-    if any(True for _ in nest.marks("lane")):
-        return True
-    if any(True for _ in nest.marks("warp")):
-        return False
-    return group.kind != "column reduction"
-
-
-def _wants_tiles(nest: Nest) -> bool:
-    return any(True for _ in nest.marks("tile"))
+        # `lane` marks ask for threads along the reduced elements, `warp` marks for threads along the kept ones.
+        wish = marks.first("lane", "warp")
+        by_row = wish == "lane" if wish else group.kind != "column reduction"
+        return lower_reduction(group, nest, marks, by_row)
+    if marks.first("tile") and transposed_read(group.program, nest) is not None:
+        return lower_transpose(group, nest, marks)
+    return lower_elementwise(group, nest, marks)

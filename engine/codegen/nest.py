@@ -9,11 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from engine.errors import Unsupported
-from engine.schedule.nodes import Band, Leaf, Mark, Member, Node, ScheduleTree, Sequence, statements_of
+from engine.schedule.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence, statements_of
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
@@ -33,17 +33,15 @@ class Nest:
     outer: tuple[Member, ...]
     phases: tuple[Phase, ...]
 
-    def marks(self, name: str) -> Iterator[tuple[Member, Mark]]:
-        """Every mark called `name` with its dimension, outer dimensions first."""
-        for member in (*self.outer, *(m for p in self.phases for m in p.members)):
-            for mark in member.marks:
-                if mark.name == name:
-                    yield member, mark
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Every dimension, outer ones first."""
+        return (*self.outer, *(m for p in self.phases for m in p.members))
 
-    def chosen(self, name: str) -> tuple[Member, Mark] | None:
-        """The mark to follow where several are called `name`: the first of the user's, else the first."""
-        found = list(self.marks(name))
-        return next((pair for pair in found if pair[1].author == "user"), found[0] if found else None)
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Every statement in the order of the phases."""
+        return tuple(s for p in self.phases for s in p.statements)
 
 
 def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
@@ -62,7 +60,37 @@ def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
             f"it cuts the group at the outermost dimension ({parts}): that is several kernels",
             "cut after an outer parallel dimension, or split the group",
         )
-    return Nest(outer, tuple(_phases(node, program)))
+    phases = tuple(_phases(node, program))
+    for phase in phases:
+        for statement in phase.statements:
+            _check_reduction_inside(statement, phase.members, program)
+    return Nest(outer, phases)
+
+
+def without_loops(nest: Nest, statements: Iterable[Statement]) -> None:
+    """Unsupported unless each of `statements` has all its loops among the outer dimensions."""
+    for phase in nest.phases:
+        inside = [s.name for s in phase.statements if s in statements]
+        if phase.members and inside:
+            raise Unsupported(
+                "codegen",
+                f"loop {phase.members[0].name} of {' '.join(inside)}",
+                "is not shared with the other statements, so each thread would run it alone",
+                "let the statements share all their loops",
+            )
+
+
+def _check_reduction_inside(statement: Statement, members: tuple[Member, ...], program: TensorProgram) -> None:
+    """A reduction's loops must be the reduced iterators alone: a sum for each element, not elements for each term."""
+    for member in members:
+        name = plain_iterator(member.rows[statement.name])
+        if statement.reduction and name is not None and name not in statement.reduction.iterators:
+            raise Unsupported(
+                "codegen",
+                f"schedule of {program.name}",
+                f"{statement.name} has its loop {name} at or inside the loops it reduces",
+                f"pin {name} outside",
+            )
 
 
 def _is_outer(band: Band, program: TensorProgram) -> bool:

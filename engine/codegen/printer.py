@@ -169,8 +169,8 @@ class _Printer:
                 if limit is not None:
                     value = f"fn_min({value}, {limit})"
                 self.line(f"const {kind} {name} = {value};", at)
-            case Mask(name, conditions, at):
-                self.line(f"const bool {name} = {' && '.join(self.condition(c) for c in conditions)};", at)
+            case Mask(name, conditions, within, at):
+                self.line(f"const bool {name} = {' && '.join([*within, *map(self.condition, conditions)])};", at)
             case Declare(name, value, at):
                 self.declare(self.program.buffers[name], value, at)
             case Load():

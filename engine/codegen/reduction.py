@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from engine.codegen.block import Keep, evaluate_block
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
+from engine.codegen.marks import Marks, power_up_to
 from engine.codegen.nest import Nest, Phase
 from engine.codegen.nodes import Line
 from engine.codegen.tile import Barrier, Buffer, Load, Slot, Store, TileProgram, WarpReduce
 from engine.codegen.width import vector_width
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
-from engine.schedule.nodes import Mark
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Statement
+from engine.tensor.nodes import Access, Apply, Literal, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
 WARP = 32
@@ -58,16 +58,34 @@ class _Layout:
         return -(-self.rows // (self.rows_per_block if self.by_row else WARP * self.vector))
 
 
-def lower_reduction(group: FusionGroup, nest: Nest, by_row: bool) -> TileProgram:
+def _layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) -> _Layout:
+    """What the marks ask for, as far as the kernel can take it."""
+    inner = next((p.members for p in nest.phases if p.members), ())
+    rows = math.prod(m.extent for m in nest.outer)
+    columns = math.prod(m.extent for m in inner)
+    vector = vector_width(program, nest, marks, along_rows=by_row)
+    if not by_row:
+        most = MAX_THREADS // WARP
+        warps = marks.number("warp", 8, power_up_to(most), f"a power of two up to {most}")
+        return _Layout(False, rows, columns, 1, warps, vector)
+    lanes = marks.number("lane", WARP, power_up_to(MAX_THREADS), f"a power of two up to {MAX_THREADS}")
+    most = MAX_THREADS // lanes if lanes <= WARP else 1
+    whole = max(1, WARP // lanes)
+    per_block = marks.number(
+        "block", 8, lambda asked: -(-min(asked, most) // whole) * whole, f"whole warps, up to {most} rows"
+    )
+    return _Layout(True, rows, columns, per_block, lanes, vector)
+
+
+def lower_reduction(group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> TileProgram:
     """One kernel for a group with reductions that share their rows."""
-    return _Reduction(group, nest, by_row).lower()
+    return _Reduction(group, nest, marks, by_row).lower()
 
 
 class _Reduction:
-    def __init__(self, group: FusionGroup, nest: Nest, by_row: bool) -> None:
+    def __init__(self, group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> None:
         self.group, self.nest, self.program = group, nest, group.program
-        self.notes: dict[tuple[int, ...], str] = {}
-        self.layout = self._layout(by_row)
+        self.layout = _layout(self.program, nest, marks, by_row)
         self.emitter = Emitter(self.program, self.layout.blocks, self.layout.threads)
         self.emitter.vector = self.layout.vector
         self.emitter.extents[LANE_OF_VECTOR] = self.layout.vector
@@ -77,45 +95,6 @@ class _Reduction:
         self.outputs = frozenset(self.program.outputs)
         self.columns = self._columns()
         self.keep = self._kept_arrays()
-
-    # Layout
-
-    def _layout(self, by_row: bool) -> _Layout:
-        inner = next((p.members for p in self.nest.phases if p.members), ())
-        rows = math.prod(m.extent for m in self.nest.outer)
-        columns = math.prod(m.extent for m in inner)
-        statements = [s for p in self.nest.phases for s in p.statements if p.members]
-        along = inner[-1] if by_row else (self.nest.outer[-1] if self.nest.outer else None)
-        width = vector_width(self.program, statements, self.nest, along) if along else None
-        vector = width.elements if width else 1
-        self.notes.update(width.notes if width else {})
-        if by_row:
-            lanes = self._power(self._asked("lane"), WARP, MAX_THREADS)
-            per_block = 1 if lanes > WARP else max(1, min(self._value("block", 8), MAX_THREADS // lanes))
-            if lanes < WARP:
-                whole = WARP // lanes
-                per_block = -(-per_block // whole) * whole
-            return _Layout(True, rows, columns, per_block, lanes, vector)
-        return _Layout(False, rows, columns, 1, self._power(self._asked("warp"), 8, MAX_THREADS // WARP), vector)
-
-    def _asked(self, name: str) -> Mark | None:
-        return next((mark for _, mark in self.nest.marks(name)), None)
-
-    def _value(self, name: str, default: int) -> int:
-        mark = self._asked(name)
-        return int(mark.value) if mark else default
-
-    def _power(self, mark: Mark | None, default: int, limit: int) -> int:
-        """The mark's number as a power of two up to `limit`; a note where that changes it."""
-        if mark is None:
-            return default
-        asked = int(mark.value)
-        given = 1
-        while given * 2 <= min(asked, limit):
-            given *= 2
-        if given != asked:
-            self.notes[mark.path] = f"{mark.name} {given}: a power of two up to {limit} is needed"
-        return given
 
     def _columns(self) -> tuple[str, ...]:
         """The iterators of the reduced elements, in the one order that all loops share."""
@@ -136,7 +115,10 @@ class _Reduction:
         return next(iter(orders), ())
 
     def _kept_arrays(self) -> frozenset[str]:
-        """Arrays that several loops use and that fit in registers: results of earlier loops, inputs read again."""
+        """Arrays that several loops use and that fit in registers: results of earlier loops, inputs read again.
+
+        Where an input is overwritten, whatever it takes: what was computed from its old value cannot be made again.
+        """
         loops = [p for p in self.nest.phases if p.members]
         made = {s.write.array: n for n, p in enumerate(loops) for s in p.statements if s.reduction is None}
         inner = set(self.columns)
@@ -147,8 +129,9 @@ class _Reduction:
                     if inner & {n for i in access.indices for n in i.iterators()}:
                         used.setdefault(access.array, set()).add(number)
         again = {a for a, phases in used.items() if len(phases) > 1 or (a in made and phases - {made[a]})}
-        again = {a for a in again if a in made or a in self.program.inputs}
-        if self.layout.chunks * self.layout.vector * len(again) > HELD_ELEMENTS:
+        again = {a for a in again if a in made or a in self.program.inputs} - _looked_up(self.program)
+        in_place = set(self.program.inputs) & set(self.program.outputs)
+        if self.layout.chunks * self.layout.vector * len(again) > HELD_ELEMENTS and not in_place:
             return frozenset()
         return frozenset(again)
 
@@ -186,7 +169,6 @@ class _Reduction:
                     "every row has a block",
                 ),
             ),
-            notes=self.notes,
             placements=self.placements,
         )  # fmt: skip
 
@@ -208,11 +190,13 @@ class _Reduction:
             start = emitter.bind("column_of_thread", column, link)
             limit = layout.rows - layout.vector
         mask = emitter.mask("row_exists", [Index((), limit) - start], link)
+        emitter.extents[LANE_OF_VECTOR] = layout.vector
+        if not shape:
+            return mask
         flat = emitter.bind("row", start, link, limit=limit) if mask else start
         if mask:
             emitter.definitions["row"] = emitter.expand(start)
-        emitter.extents[LANE_OF_VECTOR] = layout.vector
-        self.variables = bind_members(emitter, self.nest.outer, flat, shape) if shape else {}
+        self.variables = bind_members(emitter, self.nest.outer, flat, shape)
         if not layout.by_row and layout.vector > 1:
             last = self.nest.outer[-1].name
             self.variables[last] = self.variables[last] + Index.of(LANE_OF_VECTOR)
@@ -243,7 +227,8 @@ class _Reduction:
                 last = self.columns[-1]
                 self.variables[last] = self.variables[last] + Index.of(LANE_OF_VECTOR)
             emitter.masked = frozenset(self.columns)
-            store_mask = emitter.both(mask, row_mask, link)
+            stores = any(s.write.array in self.outputs for s in phase.statements)
+            store_mask = emitter.both("writes", mask, row_mask, link) if stores else None
             evaluate_block(
                 emitter,
                 [*again, *phase.statements],
@@ -360,10 +345,7 @@ class _Reduction:
 
     def _one_writer(self, row_mask: str | None, link: Line) -> str | None:
         """The mask of the one thread (or warp) of a row that writes the row's values."""
-        conditions = [self.lane * -1]
-        if row_mask:
-            conditions += self.emitter.masks[row_mask]
-        return self.emitter.mask(self.emitter.fresh("writes_row"), conditions, link)
+        return self.emitter.mask(self.emitter.fresh("writes_row"), [self.lane * -1], link, (row_mask,))
 
     def _row_statements(self, phase: Phase, row_mask: str | None) -> None:
         """Statements with one value a row: every thread of the row computes it."""
@@ -380,6 +362,12 @@ class _Reduction:
         )
         for statement in phase.statements:
             self.placements[statement.name] = "register: each thread of the row computes it again"
+
+
+def _looked_up(program: TensorProgram) -> set[str]:
+    """Arrays whose elements are indices of other reads."""
+    indices = [i for s in program.statements for a in s.reads() for i in a.indices]
+    return {element.array for index in indices for element in index.elements()}
 
 
 def _needed(statements: Sequence[Statement], earlier: Sequence[Statement]) -> list[Statement]:

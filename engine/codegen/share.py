@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.codegen.nest import Nest
-from engine.codegen.width import Width
-from engine.schedule.nodes import Mark, Member
+from engine.codegen.marks import Marks, up_to
+from engine.schedule.nodes import Member
 
 THREADS = 256
 """Threads of a block where no mark asks for another number."""
@@ -21,51 +20,31 @@ MAX_THREADS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Work of one block: `steps` times `threads` vectors, up to `elements` elements."""
+    """What one block does: `steps` times `threads` vectors, for `elements` neighbouring elements."""
 
     elements: int
     threads: int
     steps: int
     blocks: int
-    notes: Mapping[tuple[int, ...], str]
-    """Marks that the launch does not follow as given, and what it does instead."""
 
 
-def share_elements(nest: Nest, width: Width) -> Share:
-    """The launch that the `block` and `thread` marks ask for; without them 256 threads with a vector each."""
-    total = math.prod(m.extent for m in nest.outer)
-    thread = nest.chosen("thread")
-    threads = min(int(thread[1].value), MAX_THREADS) if thread else THREADS
-    block = nest.chosen("block")
-    notes = dict(_unheard(nest, threads))
-    elements = threads * width.elements
-    if block:
-        asked = min(_elements(nest, *block), total)
-        elements = -(-asked // width.elements) * width.elements
-        if elements != asked:
-            notes[block[1].path] = f"a block takes {elements} elements: whole vectors of {width.elements}"
-    return Share(
-        elements=elements,
-        threads=threads,
-        steps=-(-elements // (threads * width.elements)),
-        blocks=-(-total // elements),
-        notes=notes,
-    )
+def share_elements(members: Sequence[Member], marks: Marks, vector: int) -> Share:
+    """The launch that `thread` and `block` marks ask for; without them 256 threads of one vector each.
 
+    members: the dimensions whose points are the elements, outermost first.  vector: elements of one access.
+    """
+    total = math.prod(m.extent for m in members)
+    threads = marks.number("thread", THREADS, up_to(MAX_THREADS), f"at most {MAX_THREADS}")
+    together = threads * vector
+    most = -(-total // together) * together
 
-def _elements(nest: Nest, member: Member, mark: Mark) -> int:
-    """Elements of a block that takes so many neighbouring values of a dimension, counted through the outer ones."""
-    inner = nest.outer[nest.outer.index(member) + 1 :]
-    return int(mark.value) * math.prod(m.extent for m in inner)
+    def inside(member: Member) -> int:
+        position = next(k for k, m in enumerate(members) if m is member)
+        return math.prod(m.extent for m in members[position + 1 :])
 
+    def whole_vectors(asked: int) -> int:
+        return -(-min(asked, most) // vector) * vector
 
-def _unheard(nest: Nest, threads: int) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Notes for marks that ask for something else than what was chosen."""
-    for _, mark in nest.marks("thread"):
-        if mark.value != threads:
-            limit = f", the most there can be is {MAX_THREADS}" if int(mark.value) > MAX_THREADS else ""
-            yield mark.path, f"a block has {threads} threads{limit}"
-    block = nest.chosen("block")
-    for member, mark in nest.marks("block"):
-        if block is not None and _elements(nest, member, mark) != _elements(nest, *block):
-            yield mark.path, f"the block of {block[1].author} comes first: {block[1].value} of {block[0].name}"
+    needs = f"whole vectors of {vector}, at most {most} elements"
+    elements = marks.number("block", together, whole_vectors, needs, elements=inside)
+    return Share(elements, threads, -(-elements // together), -(-total // elements))

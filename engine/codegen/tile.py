@@ -64,10 +64,11 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """`const bool name = every condition >= 0`."""
+    """`const bool name = every condition >= 0`, and all masks `within`."""
 
     name: str
     conditions: tuple[Index, ...]
+    within: tuple[str, ...] = ()
     at: Line = NOWHERE
 
 

@@ -11,7 +11,8 @@ import math
 from engine.codegen.block import evaluate_block
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import Emitter, at
-from engine.codegen.nest import Nest
+from engine.codegen.marks import Marks
+from engine.codegen.nest import Nest, without_loops
 from engine.codegen.nodes import Line
 from engine.codegen.tile import Barrier, Buffer, Load, Slot, Store, TileProgram
 from engine.fuse.nodes import FusionGroup
@@ -31,24 +32,25 @@ def transposed_read(program: TensorProgram, nest: Nest) -> tuple[Statement, Acce
     if len(nest.outer) < 2:
         return None
     last = nest.outer[-1]
-    for phase in nest.phases:
-        for statement in phase.statements:
-            for access in statement.reads():
-                if access.array not in program.inputs or access.guards or any(i.elements() for i in access.indices):
-                    continue
-                where = position(access, program.arrays)
-                along = plain_iterator(last.rows[statement.name])
-                if along is None or stride(where, along) in (0, 1, None):
-                    continue
-                for member in nest.outer[:-1]:
-                    name = plain_iterator(member.rows[statement.name])
-                    if name is not None and stride(where, name) == 1:
-                        return statement, access, member
+    for statement in nest.statements:
+        for access in statement.reads():
+            if access.array not in program.inputs or access.guards or any(i.elements() for i in access.indices):
+                continue
+            where = position(access, program.arrays)
+            along = plain_iterator(last.rows[statement.name])
+            if along is None or stride(where, along) in (0, 1, None):
+                continue
+            for member in nest.outer[:-1]:
+                name = plain_iterator(member.rows[statement.name])
+                if name is not None and stride(where, name) == 1:
+                    return statement, access, member
     return None
 
 
-def lower_transpose(group: FusionGroup, nest: Nest) -> TileProgram:
+def lower_transpose(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel with one shared tile for the transposed read; every other read is direct."""
+    without_loops(nest, nest.statements)
+    marks.number("tile", TILE, lambda asked: TILE, f"tiles of {TILE} x {TILE}")
     program, last = group.program, nest.outer[-1]
     found = transposed_read(program, nest)
     assert found is not None
@@ -96,20 +98,11 @@ def lower_transpose(group: FusionGroup, nest: Nest) -> TileProgram:
         group,
         constants={"TILE": TILE, "ACROSS": across.extent, "ALONG": last.extent},
         assertions=((f"THREADS == TILE * {ROWS}", "a thread moves every eighth row of the tile"),),
-        notes=_unheard(nest),
         placements={
             s.name: "register: the same thread makes and writes it" for s in program.statements if s is not reader
         }
         | {reader.name: f"shared memory: {access.array} is read along {across.name} and written along {last.name}"},
     )
-
-
-def _unheard(nest: Nest) -> dict[tuple[int, ...], str]:
-    """Notes for marks that a kernel with a shared tile does not follow."""
-    reason = f"the shared tile is moved by {TILE * ROWS} threads, an element at a time"
-    threads = {mark.path: reason for _, mark in nest.marks("thread") if mark.value != TILE * ROWS}
-    others = {mark.path: reason for name in ("block", "vector") for _, mark in nest.marks(name) if mark.value != 1}
-    return threads | others
 
 
 def _inside(emitter: Emitter, variables: dict[str, Index], members: tuple[Member, ...], link: Line) -> str | None:
@@ -122,9 +115,8 @@ def _evaluate(
     emitter: Emitter, nest: Nest, variables: dict[str, Index], access: Access, turned: str, inside: str | None
 ) -> None:
     """All statements at one element; the transposed read comes from the tile."""
-    statements = [s for phase in nest.phases for s in phase.statements]
-    emitter.masked = frozenset(i.name for s in statements for i in s.iterators)
-    replaced = [_with_tile(s, access, turned) for s in statements]
+    emitter.masked = frozenset(i.name for s in nest.statements for i in s.iterators)
+    replaced = [_with_tile(s, access, turned) for s in nest.statements]
     evaluate_block(
         emitter,
         replaced,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
+from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest
 from engine.schedule.nodes import Member
 from engine.tensor.access import vector_limit
@@ -12,35 +10,29 @@ from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
 
-@dataclass(frozen=True, slots=True)
-class Width:
-    """Elements of one vector, and notes for the entries that asked for another width."""
-
-    elements: int
-    notes: Mapping[tuple[int, ...], str] = field(default_factory=dict)
-
-
-def vector_width(
-    program: TensorProgram, statements: Sequence[Statement], nest: Nest, along: Member | None = None
-) -> Width:
+def vector_width(program: TensorProgram, nest: Nest, marks: Marks, along_rows: bool = False) -> int:
     """The width asked for by the `vector` mark, halved until the accesses allow it.
 
-    along: the dimension that vectors run along; by default the last one.
+    along_rows: vectors run along the innermost loop of each phase; else along the last outer dimension.
     """
-    member = along or (nest.outer[-1] if nest.outer else None)
-    asked = [(mark.path, int(mark.value)) for _, mark in nest.marks("vector")]
-    if member is None or not asked:
-        return Width(1)
-    iterators = {s: n for s, row in member.rows.items() if (n := plain_iterator(row)) is not None}
+    iterators: dict[str, str] = {}
+    for phase in nest.phases:
+        members = phase.members if along_rows else nest.outer
+        for statement in phase.statements:
+            name = _iterator(statement, members)
+            if name is not None:
+                iterators[statement.name] = name
     outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
-    limit = vector_limit(statements, outside, iterators)
-    chosen = nest.chosen("vector")
-    users = chosen is not None and chosen[1].author == "user"
-    wanted = int(chosen[1].value) if chosen and users else max(width for _, width in asked)
-    width = 1
-    while width * 2 <= min(wanted, limit):
-        width *= 2
-    reason = f"vector {width}: along {member.name} the accesses allow no more (extent {member.extent}, alignment, type)"
-    if users and width == wanted:
-        reason = f"vector {width}: the user asks for no more"
-    return Width(width, {path: reason for path, value in asked if value != width})
+    limit = vector_limit(nest.statements, outside, iterators)
+
+    def fit(asked: int) -> int:
+        width = 1
+        while width * 2 <= min(asked, limit):
+            width *= 2
+        return width
+
+    return marks.number("vector", 1, fit, f"at most {limit} here: extent, alignment and element type allow no more")
+
+
+def _iterator(statement: Statement, members: tuple[Member, ...]) -> str | None:
+    return plain_iterator(members[-1].rows[statement.name]) if members else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +34,9 @@ _OPERANDS: dict[str, tuple[int, int]] = {
 def load_akg(path: Path) -> OperatorGraph:
     """Read one fused operator.  Scalar inputs with a value are constants; in-place writes become `updates`.
 
-    The placeholder outputs of in-place operators with `fake_output` are no outputs of the graph.  Raises BadInput for
-    text that is no such description, and Unsupported for element types that no array of ours can hold.
+    Operators that stand behind an update and read its buffer read the new value.  The placeholder outputs of in-place
+    operators with `fake_output` are no outputs of the graph.  Raises BadInput for text that is no such description, and
+    Unsupported for element types that no array of ours can hold.
     """
     return _Reader(path).graph()
 
@@ -59,6 +62,8 @@ class _Reader:
         order, cycle = in_order(operators)
         if cycle:
             raise self._bad("op_desc", f"its operators form a cycle: {' -> '.join(cycle)}")
+        if order == operators:
+            order = tuple(self._after_updates(order))
         placeholders = {op.outputs[0] for op in operators if op.kind in IN_PLACE and op.attributes.get("fake_output")}
         graph = OperatorGraph(
             name=self._path.stem,
@@ -152,6 +157,20 @@ class _Reader:
         if not least <= len(operator.inputs) <= most:
             raise self._bad(where, f"has {len(operator.inputs)} operands, it takes {least} to {most}")
         return operator
+
+    def _after_updates(self, operators: Iterable[Operator]) -> Iterator[Operator]:
+        """Operators in an order to run, with every read of a buffer after its update made a read of the new value.
+
+        A read of an update's target then always means the old contents.
+        """
+        newest: dict[str, str] = {}
+        for op in operators:
+            kept = 1 if op.kind in IN_PLACE else 0  # the buffer that an update writes into stays that buffer
+            yield replace(op, inputs=(*op.inputs[:kept], *(newest.get(name, name) for name in op.inputs[kept:])))
+            if kept:
+                target, value = self._tensors[op.inputs[0]], self._tensors[op.inputs[1]]
+                if (target.shape, target.dtype) == (value.shape, value.dtype):
+                    newest[target.name] = newest.get(value.name, value.name)
 
     def _attributes(self, entries: object, where: str) -> dict[str, AttributeValue]:
         if entries is None:

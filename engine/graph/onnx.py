@@ -279,7 +279,8 @@ class _Import:
         return self._stored[name]
 
     def _graph(self, inputs: tuple[str, ...], operators: list[Operator]) -> OperatorGraph:
-        """The finished value, without what no output depends on."""
+        """The finished value, without what no output depends on, and without outputs of unsupported operators whose
+        shape nobody can tell."""
         needed = set(self._outputs)
         kept = []
         for op in reversed(operators):
@@ -288,15 +289,16 @@ class _Import:
                 kept.append(op)
         kept.reverse()
         names = needed.union(inputs, *(op.outputs for op in kept))
+        lost = {name for op in kept if op.name in self._unsupported for name in op.outputs} - self._tensors.keys()
         for name in self._outputs:
-            if name not in self._tensors:
+            if name not in self._tensors and name not in lost:
                 raise BadInput("graph", f"output {name}", "its shape is not known", "declare it in the file")
         graph = OperatorGraph(
             name=self._path.stem,
             operators=tuple(kept),
             tensors={name: tensor for name, tensor in self._tensors.items() if name in names},
             inputs=inputs,
-            outputs=tuple(dict.fromkeys(self._outputs)),
+            outputs=tuple(dict.fromkeys(name for name in self._outputs if name not in lost)),
             constants={name: constant for name, constant in self._constants.items() if name in needed},
             unsupported={op.name: self._unsupported[op.name] for op in kept if op.name in self._unsupported},
             source=self._path,

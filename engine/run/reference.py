@@ -25,6 +25,9 @@ Values = dict[str, np.ndarray]
 
 MAX_BYTES = 5 * 2**30
 """Values kept at once."""
+RUNTIME_IR = 10
+"""File format version of what ONNX Runtime is given: the onnx package writes newer ones than it reads, and what they
+added (element types below one byte, device placement) is in no graph of ours."""
 MAX_NONFINITE = 0.01
 """Share of infinities and NaNs past which a tensor says nothing about a kernel."""
 
@@ -64,7 +67,7 @@ def reference_values(graph: OperatorGraph, seed: int = 0, wanted: Collection[str
         raise OverBudget("reference", graph.name, reason, "ask for fewer tensors at a time")
     given = input_values(graph, seed)
     by_runtime = graph.dialect == "onnx" and graph.source is not None
-    computed = _from_runtime(graph, given, names) if by_runtime else _meanings(graph, given)
+    computed = _from_runtime(graph, given, names, seed) if by_runtime else _meanings(graph, given)
     values = {**given, **computed}
     values.update({update.target: values[update.value].astype(values[update.target].dtype) for update in graph.updates})
     result = {name: values[name] for name in names}
@@ -203,18 +206,56 @@ def _wide(value: np.ndarray) -> np.ndarray:
 # -- ONNX: the original file in ONNX Runtime
 
 
-def _from_runtime(graph: OperatorGraph, given: Values, names: list[str]) -> Values:
-    """Run the file with `names` as its outputs."""
+def _from_runtime(graph: OperatorGraph, given: Values, names: list[str], seed: int) -> Values:
+    """Run the file with `names` as its outputs.
+
+    Where the runtime refuses a file with operators that we do not support either, it runs the rest: what those would
+    make is drawn like an input.
+    """
+    assert graph.source is not None
+    model = read_model(graph.source)
+    try:
+        return _run(model, graph, given, names)
+    except Unsupported:
+        unknown = {name for op in graph.operators if op.name in graph.unsupported for name in op.outputs if name}
+        if not unknown:
+            raise
+    ranges = _ranges(graph)
+    drawn = {name: _input(graph, name, seed, ranges, False) for name in sorted(unknown) if name in graph.tensors}
+    rest = read_model(graph.source)
+    _leave_out(rest, unknown, graph, names)
+    return {**drawn, **_run(rest, graph, {**given, **drawn}, names)}
+
+
+def _leave_out(model: onnx.ModelProto, unknown: Collection[str], graph: OperatorGraph, names: Iterable[str]) -> None:
+    """Drop the nodes that make `unknown` tensors, which become inputs, and those that no tensor of `names` needs."""
+    needed = set(names)
+    kept = []
+    for node in reversed([n for n in model.graph.node if not any(name in unknown for name in n.output)]):
+        if not needed.isdisjoint(node.output):
+            needed.update(node.input)
+            kept.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(kept[::-1])
+    model.graph.input.extend(_info(graph.tensors[name]) for name in unknown if name in graph.tensors)
+
+
+def _info(tensor: Tensor) -> onnx.ValueInfoProto:
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+    return helper.make_tensor_value_info(tensor.name, element, tensor.shape)
+
+
+def _run(model: onnx.ModelProto, graph: OperatorGraph, given: Values, names: list[str]) -> Values:
+    """Run a model, which is changed on the way, with those of `names` as outputs that have no value yet."""
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as refusals
 
-    assert graph.source is not None
-    model = read_model(graph.source)
     produced = {output for node in model.graph.node for output in node.output}
     outputs = [name for name in names if name in produced and name not in given]
     if not outputs:
         return {}
     _feed_weights(model, graph)
+    model.ir_version = min(model.ir_version, RUNTIME_IR)
     del model.graph.output[:]
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
     options = onnxruntime.SessionOptions()
@@ -245,6 +286,4 @@ def _feed_weights(model: onnx.ModelProto, graph: OperatorGraph) -> None:
     declared = {value.name for value in model.graph.input}
     for name in sorted((light | external) - declared):
         if name in graph.constants:
-            tensor = graph.tensors[name]
-            element = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
-            model.graph.input.append(helper.make_tensor_value_info(name, element, tensor.shape))
+            model.graph.input.append(_info(graph.tensors[name]))

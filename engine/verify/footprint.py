@@ -1,7 +1,7 @@
 """Which elements each block of a kernel writes, from the index maps alone, for all blocks at once.
 
-The maps and the emulator check each other: over all blocks they must cover every output exactly once, and an emulated
-block must write exactly the elements the maps say.
+The maps and the emulator check each other: over all blocks they must cover the group's part of every output exactly
+once, and an emulated block must write exactly the elements the maps say.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from engine.codegen.nodes import CudaSource, Footprint
-from engine.tensor.index import Index, Quotient, Remainder
+from engine.codegen.nodes import Buffer, CudaSource, Footprint
+from engine.run.nodes import Finding
+from engine.tensor.index import Index, Quotient, Remainder, linear
+from engine.tensor.nodes import Statement, TensorProgram
 
 CHUNK = 4_000_000
 """Elements evaluated at once."""
@@ -20,20 +22,52 @@ CHUNK = 4_000_000
 Grid = Mapping[str, np.ndarray]
 
 
-def partition_faults(source: CudaSource) -> tuple[str, ...]:
-    """Outputs that all blocks together do not write exactly once, in words."""
-    faults: list[str] = []
-    for buffer in source.buffers:
-        if not buffer.written:
-            continue
-        times = _times(source, buffer.array, buffer.elements, range(_blocks(source)))
-        if times is None:
-            faults.append(f"a store to {buffer.array} can leave the array")
-        elif times.min() < 1:
-            faults.append(f"element {int(times.argmin())} of {buffer.array} is written by no block")
-        elif times.max() > 1:
-            faults.append(f"element {int(times.argmax())} of {buffer.array} is written {int(times.max())} times")
-    return tuple(faults)
+def own_part(program: TensorProgram, array: str) -> np.ndarray:
+    """The elements of an output (flat, bool) that the program writes: all, or what its statements say.
+
+    Several groups may fill one array, as a concatenation of large operands does.
+    """
+    target = program.arrays[array]
+    writers = [s for s in program.statements if s.write.array == array]
+    if any(s.covers for s in writers):
+        return np.ones(target.elements, bool)
+    part = np.zeros(target.elements, bool)
+    for statement in writers:
+        counters = {i.name: i.extent for i in statement.parallel}
+        position = linear(statement.write.indices, target.shape)
+        for positions in _positions(Footprint(array, position, counters, _conditions(statement)), (0,)):
+            part[positions] = True
+    return part
+
+
+def _conditions(statement: Statement) -> tuple[Index, ...]:
+    """The guards of an element; those of a reduction only say which terms count."""
+    return () if statement.reduction else tuple(guard.index for guard in statement.guards)
+
+
+def partition_faults(source: CudaSource, program: TensorProgram) -> tuple[Finding, ...]:
+    """Outputs of whose part all blocks together do not write every element exactly once, or which they leave."""
+    return tuple(
+        fault
+        for buffer in source.buffers
+        if buffer.written and (fault := _partition_fault(source, program, buffer)) is not None
+    )
+
+
+def _partition_fault(source: CudaSource, program: TensorProgram, buffer: Buffer) -> Finding | None:
+    times = _times(source, buffer.array, buffer.elements, range(_blocks(source)))
+    if times is None:
+        return Finding("out of bounds", 0, f"a store to {buffer.array} can leave the array")
+    part = own_part(program, buffer.array)
+    for kind, at_fault, how in (
+        ("not written", part & (times < 1), "is written by no block"),
+        ("written twice", times > 1, "is written {} times"),
+        ("written twice", ~part & (times > 0), "is written, and belongs to another kernel"),
+    ):
+        if at_fault.any():
+            element = int(at_fault.argmax())
+            return Finding(kind, 0, f"element {element} of {buffer.array} {how.format(times[element])}")
+    return None
 
 
 def written_by(source: CudaSource, array: str, elements: int, blocks: Sequence[int]) -> np.ndarray:
@@ -69,7 +103,8 @@ def _times(source: CudaSource, array: str, elements: int, blocks: Sequence[int])
         for position in _positions(footprint, blocks):
             if position.size and (position.min() < 0 or position.max() >= elements):
                 return None
-            times += np.bincount(position, minlength=elements).astype(np.uint8)
+            counted = times + np.bincount(position, minlength=elements)
+            times = np.minimum(counted, 255).astype(np.uint8)
     return times
 
 

@@ -63,9 +63,12 @@ def check_model(
 
 
 def _launch(kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], timeout: float) -> dict[str, np.ndarray]:
-    """Run one launch; the arrays it wrote, by tensor name and in the tensor's shape."""
+    """Run one launch; the arrays it wrote, by tensor name and in the tensor's shape.
+
+    A launch that writes a part of an array leaves the rest as earlier launches made it.
+    """
     tensors = kernel.group.instances[instance].arrays
-    arrays = {b.array: values[tensors[b.array]] for b in kernel.source.buffers if b.read}
+    arrays = {b.array: values[tensors[b.array]] for b in kernel.source.buffers if b.read or tensors[b.array] in values}
     emulation, outputs, _ = emulate(kernel.source, arrays, checked=False, timeout=timeout)
     if emulation.findings:
         raise Unsupported("check", kernel.group.name, f"the run ended early: {emulation.findings[0].message}")
@@ -78,17 +81,19 @@ def _compare(
 ) -> Check:
     """One output of the model as a check."""
     if expected.dtype.kind == "f":
-        deviation = float(expected.astype(np.float64).std()) or 1.0
-        error = float(np.abs(got.astype(np.float64) - expected.astype(np.float64)).max() / deviation)
+        right = expected.astype(np.float64)
+        # Where all elements are the same, their size takes the place of their spread.
+        spread = float(right.std()) or float(np.abs(right).max()) or 1.0
+        error = float(np.abs(got.astype(np.float64) - right).max() / spread)
         because = f"the tolerances of {launches} launches added up, in standard deviations of the output"
     else:
         error, allowed = float(np.count_nonzero(got != expected)), 0.0
         because = "exact: integers and booleans"
-    right = error <= allowed
-    message = "" if right else f"largest error {error:.3g}, allowed {allowed:.3g}"
+    passed = error <= allowed
+    message = "" if passed else f"largest error {error:.3g}, allowed {allowed:.3g}"
     return Check(
         group=tensor,
-        status="pass" if right else "fail",
+        status="pass" if passed else "fail",
         max_error=error,
         tolerance=allowed,
         tolerance_because=because,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -37,8 +37,10 @@ def make(qtbot: object) -> Iterator[Callable[..., Window]]:
     """Makes windows; their workers have ended when the test is over."""
     made: list[Window] = []
 
-    def window(width: int = 1440, height: int = 900, theme: str = "dark") -> Window:
-        new = make_window(theme=theme, command=COMMAND)
+    def window(
+        width: int = 1440, height: int = 900, theme: str = "dark", command: Sequence[str] = COMMAND
+    ) -> Window:
+        new = make_window(theme=theme, command=command)
         made.append(new)
         new.resize(width, height)
         new.show()

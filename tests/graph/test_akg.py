@@ -50,6 +50,18 @@ def write(path: Path, document: object) -> Path:
     return path
 
 
+def test_a_read_after_an_update_is_of_the_new_value(tmp_path: Path) -> None:
+    document = adam()
+    *before, sub, update = document["op_desc"]
+    update["input_desc"][2] = update["input_desc"][1]
+    moved = {**document, "op_desc": [*before, update, sub]}
+    for name, content, read in (("old", document, "m"), ("new", moved, "t2")):
+        graph = load(write(tmp_path / f"{name}.json", content))
+        (y,) = (op for op in graph.operators if op.outputs == ("y",))
+        assert y.inputs == ("g", read)
+        assert graph.updates == (Update("m", "t2"),)
+
+
 def test_scalars_updates_and_placeholders(tmp_path: Path) -> None:
     graph = load(write(tmp_path / "adam.json", adam()))
     assert graph.dialect == "akg" and check_graph(graph) == ()

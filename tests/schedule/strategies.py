@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from engine.recipe import AUTHORS, MARKS, WORD_MARKS, Advice, Entry, Recipe, Scenario, Value
+from engine.recipe import AUTHORS, MARKS, Advice, Entry, Recipe, Scenario, Value
 
 words = st.sampled_from(
     ["S0", "S1", "i", "j", "all", "any", "true", "or", "after", "x.y", "a b", "#", '"', "ü", "3", ""]
@@ -31,8 +31,7 @@ fields = st.one_of(
     st.tuples(st.just("parallel"), st.booleans()),
     st.tuples(st.just("cut"), cuts()),
     st.tuples(st.just("split"), st.integers(1, 1024)),
-    st.tuples(st.just("mark"), st.tuples(st.sampled_from(MARKS), st.integers(1, 512))),
-    st.tuples(st.just("mark"), st.tuples(st.sampled_from(WORD_MARKS), st.text(max_size=6))),
+    st.tuples(st.just("mark"), st.tuples(st.sampled_from(MARKS), st.one_of(st.integers(1, 512), st.text(max_size=6)))),
     st.tuples(st.sampled_from(["terms", "objective"]), values),
 )
 dimensions = st.one_of(

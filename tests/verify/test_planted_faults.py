@@ -82,13 +82,17 @@ FAULTS = (
     Fault("barrier of a column sum removed", column, r"barrier\(\);", ";", ("race", "uninitialised"), r"_parts"),
     Fault("barrier of a wide row removed", wide_softmax, r"barrier\(\);", ";", ("race", "uninitialised"), r"_parts"),
     Fault(
-        "row and column of the result swapped", matmul, r"\.store<4>\(row \* (\d+) \+ column", r".store<4>(column * \1 + row",
+        "row and column of the result swapped", matmul, r"\.store<4>\(row \* (\d+) \+ column",
+        r".store<4>(column * \1 + row",
         ("out of bounds", "misaligned", "written twice"), r"\.store<4>",
     ),
     Fault("tile indices swapped", transpose, r"lane \* 33 \+ row", "row * 33 + lane", ("wrong result",), r"\.store"),
     Fault("guard one too wide", odd, r"element < 1905", "element < 1906", ("out of bounds",), r"\.(load|store)"),
     Fault("guard one too narrow", odd, r"element < 1905", "element < 1904", ("not written",), r"\.store"),
-    Fault("element before the array", softmax, r"\.load<4>\((.*)\);", r".load<4>(\1 - 4);", ("out of bounds",), r"\.load"),
+    Fault(
+        "element before the array", softmax, r"\.load<4>\((.*)\);", r".load<4>(\1 - 4);",
+        ("out of bounds",), r"\.load",
+    ),
     Fault(
         "element after the array", softmax, r"\.load<4>\((.*)\);", r".load<4>(\1 + 4);",
         ("out of bounds",), r"\.load",
@@ -96,7 +100,10 @@ FAULTS = (
     Fault("misaligned vector", softmax, r"\.load<4>\((.*)\);", r".load<4>(\1 + 1);", ("misaligned",), r"\.load"),
     Fault("sum starts at one", softmax, r"(\w+_acc) = 0\.0f;", r"\1 = 1.0f;", ("wrong result",), r"\.store"),
     Fault("maximum starts at zero", softmax, r"= NEG_INF;", "= 99.0f;", ("wrong result",), r"\.store"),
-    Fault("half of the lanes reduced", softmax, r"warp_reduce<Sum>", "warp_reduce<Sum, 16>", ("wrong result",), r"\.store"),
+    Fault(
+        "half of the lanes reduced", softmax, r"warp_reduce<Sum>", "warp_reduce<Sum, 16>",
+        ("wrong result",), r"\.store",
+    ),
     Fault("reduction left out", layernorm, r"\w+ = warp_reduce<Sum>\(\w+\);", ";", ("wrong result",), r"\.store"),
     Fault(
         "stage read one too late", matmul, r"load<4>\(\(tile % 3\)", "load<4>(((tile + 1) % 3)",
@@ -109,7 +116,10 @@ FAULTS = (
     Fault(
         "wait one short", matmul, r"async_wait<1>", "async_wait<2>", ("unfinished copy",), r"_tile",
     ),
-    Fault("commit missing", matmul, r"(for \(int tile[\s\S]*?)async_commit\(\);", r"\1;", ("unfinished copy", "race"), r"_tile|async"),
+    Fault(
+        "commit missing", matmul, r"(for \(int tile[\s\S]*?)async_commit\(\);", r"\1;",
+        ("unfinished copy", "race"), r"_tile|async",
+    ),
     Fault(
         "a copy left out", matmul, r"async_copy<\d+>\(.*\);", ";",
         ("uninitialised", "unfinished copy"), r"_tile",
@@ -123,7 +133,10 @@ FAULTS = (
         "barrier under a branch", wide_softmax, r"barrier\(\);", "if (threadIdx.x < 64) barrier();",
         ("divergent barrier",), r"barrier",
     ),
-    Fault("wrong bias element", matmul, r"bias\.load<4>\(column\)", "bias.load<4>(column ^ 4)", ("wrong result",), r"\.store"),
+    Fault(
+        "wrong bias element", matmul, r"bias\.load<4>\(column\)", "bias.load<4>(column ^ 4)",
+        ("wrong result",), r"\.store",
+    ),
 )  # fmt: skip
 
 

@@ -116,7 +116,7 @@ class _Outline:
             name=group.name if group.title in self._ambiguous else "",
             cost=each / self._dearest,
         )
-        return Row(key, group.title, item)
+        return Row(key, group.title, item, tip=f"{group.name}: {group.title}, {group.shape}")
 
 
 def _kept(rows: Sequence[Row], words: Sequence[str]) -> tuple[Row, ...]:

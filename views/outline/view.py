@@ -99,12 +99,13 @@ def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
         paint_bar(painter, track, item.share / WIDEST, theme.cost_colour(item.cost), theme)
     painter.setPen(theme.colour("text"))
     painter.setFont(semibold() if bold else face())
-    suffix = f" × {item.count}" if item.count > 1 else ""
-    suffix += f"  {item.name}" if item.name else ""
     room = edge - 8 - state.left
-    name_width = min(text_width(painter, row.title) + 1.0, room)
-    draw_text(painter, QRectF(state.left, box.y(), name_width, box.height()), row.title)
-    if suffix:
-        painter.setFont(face())
-        painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(state.left + name_width, box.y(), max(room - name_width, 0.0), box.height()), suffix)
+    used = min(text_width(painter, row.title) + 1.0, room)
+    draw_text(painter, QRectF(state.left, box.y(), used, box.height()), row.title)
+    painter.setFont(face())
+    painter.setPen(theme.colour("text-3"))
+    for suffix in (f" × {item.count}" if item.count > 1 else "", f"  {item.name}" if item.name else ""):
+        width = text_width(painter, suffix) + 1.0
+        if suffix and used + width <= room:  # a name cut short helps nobody: the tool tip has it whole
+            draw_text(painter, QRectF(state.left + used, box.y(), width, box.height()), suffix)
+            used += width

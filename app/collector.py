@@ -1,0 +1,38 @@
+"""Garbage collection on the window's thread only.
+
+Python collects cycles on whichever thread happens to allocate.  A dead widget that the decoding thread collects is
+destroyed on a thread that is not its own, which ends the program; so automatic collection is off while a window runs.
+"""
+
+from __future__ import annotations
+
+import gc
+
+from PySide6.QtCore import QObject, QTimer
+
+INTERVAL_MS = 200
+
+
+class Collector(QObject):
+    """Collects as often as the interpreter would have, from a timer of the thread that it was made on."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        gc.collect()
+        gc.freeze()  # what the imports made stays anyway; leaving it out keeps collections short
+        gc.disable()
+        self._timer = QTimer(self)
+        self._timer.setInterval(INTERVAL_MS)
+        self._timer.timeout.connect(collect)
+        self._timer.start()
+
+
+def collect() -> None:
+    """Collects the oldest generation whose threshold is passed, with the younger ones."""
+    due = [
+        number
+        for number, (count, limit) in enumerate(zip(gc.get_count(), gc.get_threshold(), strict=True))
+        if count > limit
+    ]
+    if due:
+        gc.collect(due[-1])

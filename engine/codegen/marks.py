@@ -1,0 +1,75 @@
+"""The marks of a schedule as a kernel takes them: the first author's number, made one that the kernel has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from engine.codegen.nest import Nest
+from engine.recipe import AUTHORS
+from engine.schedule.nodes import Mark, Member
+
+Fit = Callable[[int], int]
+"""The nearest number to the one asked for that a kernel can take."""
+
+
+class Marks:
+    """One kernel's reading of the marks.  `notes` says which entries were not taken as given, and why."""
+
+    def __init__(self, nest: Nest) -> None:
+        marks = [(member, mark) for member in nest.members for mark in member.marks]
+        self._marks = sorted(marks, key=lambda pair: AUTHORS.index(pair[1].author))
+        self._read: set[str] = set()
+        self.notes: dict[tuple[int, ...], str] = {}
+
+    def first(self, *names: str) -> str | None:
+        """Which of these marks the first author gives, or None."""
+        return next((mark.name for _, mark in self._marks if mark.name in names), None)
+
+    def number(
+        self, name: str, default: int, fit: Fit, needs: str, members: Collection[Member] | None = None,
+        elements: Callable[[Member], int] | None = None,
+    ) -> int:  # fmt: skip
+        """The number of a mark (on one of `members`), or the default, as `fit` makes it.
+
+        needs: for the note where that changes the number, "a power of two up to 64".  elements: of one value of a
+        dimension, for a mark that may stand on any of them; default, `fit` and the result then count elements.
+        """
+        counted = [
+            (mark, mark.value * elements(member) if elements and isinstance(mark.value, int) else mark.value)
+            for member, mark in self._named(name, members)
+        ]
+        asked = next((value for _, value in counted if isinstance(value, int)), default)
+        given = fit(asked)
+        unit = " elements" if elements else ""
+        for mark, value in counted:
+            if value != given:
+                reason = f"another entry asks for {asked}" if value != asked else f"this kernel takes {needs}"
+                self.notes[mark.path] = f"{name} {given}{unit}: {reason}"
+        return given
+
+    def changed(self, name: str, given: int, because: str, members: Collection[Member] | None = None) -> None:
+        """Note that a mark's number had to become `given` after all."""
+        for _, mark in self._named(name, members):
+            if mark.value != given:
+                self.notes[mark.path] = f"{name} {given}: {because}"
+
+    def unread(self) -> dict[tuple[int, ...], str]:
+        """`notes`, and one for every mark that the kernel never looked at."""
+        ignored = {m.path: f"this kernel has no use for {m.name}" for _, m in self._marks if m.name not in self._read}
+        return {**ignored, **self.notes}
+
+    def _named(self, name: str, members: Collection[Member] | None) -> Iterator[tuple[Member, Mark]]:
+        self._read.add(name)
+        for member, mark in self._marks:
+            if mark.name == name and (members is None or any(member is m for m in members)):
+                yield member, mark
+
+
+def up_to(limit: int) -> Fit:
+    """The number itself up to a limit."""
+    return lambda asked: min(asked, limit)
+
+
+def power_up_to(limit: int) -> Fit:
+    """The largest power of two that is neither above the number nor above a limit."""
+    return lambda asked: 1 << (min(asked, limit).bit_length() - 1)

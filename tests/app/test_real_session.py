@@ -1,0 +1,113 @@
+"""The whole program: the real window with the real worker on the shipped BERT, and nothing made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from app.client import COMMAND
+from app.watchdog import Watchdog
+from app.window import Window
+from tests.app.driving import select, settle
+
+MODEL = str(Path(__file__).parents[2] / "resources" / "models" / "bert_tiny.onnx")
+STALL_MS = 100
+BACKWARDS = "advice user\n  required all @ innermost: cut S3 | S0 S1 S2\n"
+
+
+def opened(make: Callable[..., Window], qtbot: object) -> Window:
+    """The window with the shipped model, built and idle, before anything is timed."""
+    window = make(command=COMMAND)
+    window.set_perspective("Schedule")
+    window.set_perspective("Explore")
+    window.workspace.start()
+    window.open_file(MODEL)
+    settle(window, qtbot)
+    assert window.workspace.model is not None
+    return window
+
+
+def shown(window: Window) -> str:
+    return window.panels.code.text.toPlainText()
+
+
+def advice(window: Window, group: str) -> str:
+    text = window.workspace.recipe(group)
+    assert text is not None
+    return text
+
+
+def test_a_session_and_its_longest_stall(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> None:
+    """A stall of our own comes back every time; one of three sessions without it was the machine's other work."""
+    stalls = [session(opened(make, qtbot), qtbot, tmp_path)]
+    while min(stalls) >= STALL_MS and len(stalls) < 3:
+        stalls.append(session(opened(make, qtbot), qtbot, tmp_path))
+    assert min(stalls) < STALL_MS, f"the window stood still for {stalls} ms"
+
+
+def session(window: Window, qtbot: object, tmp_path: Path) -> float:
+    """Open, select, expand, an illegal edit, undo, three stages, check, cancel, a broken file; the longest stall."""
+    model = window.workspace.model
+    assert model is not None
+    assert len(model.operators) == 80 and sum(g.instances for g in model.groups) == len(model.nodes) == 25
+    dog = Watchdog()
+    dog.start()
+
+    legal = select(window, qtbot, "softmax_0")
+    assert "warp_reduce<Max" in shown(window) and legal.legal
+    layer = next(placed for placed in window.panels.graph.scene.drawing.placed if placed.box.count == 2)
+    window.panels.graph.canvas.toggle(layer.box.key)
+    settle(window, qtbot)
+
+    before, code = advice(window, "softmax_0"), shown(window)
+    window.workspace.edit("softmax_0", before + BACKWARDS)
+    settle(window, qtbot)
+    refused = window.workspace.kernel("softmax_0")
+    assert refused is not None and not refused.legal
+    (mine,) = [entry for entry in refused.entries if entry.author == "user"]
+    assert mine.outcome == "infeasible" and "S3[i=0, j=0, k=0] reads it first" in mine.witness
+    assert "S3[" in window.workspace.problems[-1][1].reason
+    assert shown(window) == code and window.workspace.legal_kernel("softmax_0") is legal
+    window.action("undo").trigger()
+    settle(window, qtbot)
+    assert window.workspace.kernel("softmax_0") is legal and not window.workspace.problems
+
+    select(window, qtbot, "matmul_4")
+    window.panels.constraints.stages.buttons[3].click()
+    settle(window, qtbot)
+    staged = window.workspace.kernel("matmul_4")
+    assert staged is not None and staged.stages == 3
+    assert "constexpr int STAGES = 3;" in shown(window) and "cp.async" in shown(window)
+    window.action("check").trigger()
+    settle(window, qtbot)
+    check = window.workspace.check("matmul_4")
+    assert check is not None and check.status == "pass" and check.elements_compared > 0
+
+    window.action("check").trigger()
+    window.action("cancel").trigger()
+    settle(window, qtbot)
+    select(window, qtbot, "layernorm_1")
+
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(Path(MODEL).read_bytes()[:1000])
+    window.open_file(str(broken))
+    settle(window, qtbot)
+    assert window.workspace.model is not None and window.workspace.model.name == model.name
+    assert "broken.onnx" in str(window.workspace.problems[-1][1])
+
+    dog.stop()
+    return dog.longest_ms
+
+
+def test_the_real_documents_fit_every_panel(make: Callable[..., Window], qtbot: object) -> None:
+    window = opened(make, qtbot)
+    model = window.workspace.model
+    assert model is not None and model.total is not None and model.total.origin == "predicted"
+    assert abs(sum(group.share for group in model.groups) - 1) < 1e-6
+    for group in model.groups:
+        kernel = select(window, qtbot, group.name)
+        assert kernel.cuda.rstrip() == shown(window).rstrip()
+        assert kernel.time.note == "uncalibrated"
+        lines = kernel.cuda.count("\n")
+        names = {statement.name for statement in kernel.statements}
+        assert all(1 <= link.line <= lines and set(link.statements) <= names for link in kernel.lines)

@@ -1,0 +1,143 @@
+"""Recipes and advice trees as files: what they replace, and how the ones that do not fit are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import SOFTMAX, document, loomscope, refused
+
+GROUP = "softmax_0"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Callable[[str], str]:
+    """Writes advice text and gives its path."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "tree.advice"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Callable[..., str]:
+    """Writes the default recipe with some keys replaced and gives its path."""
+
+    def write(**keys: Any) -> str:
+        path = tmp_path / "recipe.json"
+        assert loomscope("recipe", SOFTMAX, "-o", str(path)).returncode == 0
+        path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
+        return str(path)
+
+    return write
+
+
+def advice(statement: str, field: str = "parallel", value: object = True) -> list[dict[str, Any]]:
+    entry = {"statements": [statement], "dimension": "outermost", "field": field, "value": value}
+    return [{"author": "user", "scenario": {"entries": [entry]}}]
+
+
+def verdicts(*arguments: str) -> dict[str, str]:
+    (group,) = document("schedule", SOFTMAX, *arguments)["groups"]
+    return {row["entry"]: row["verdict"] for row in group["verdicts"]}
+
+
+def test_a_tree_stands_beside_the_advisers_and_replaces_its_own_authors(tree: Callable[[str], str]) -> None:
+    advisers = verdicts()
+    path = tree("advice user\n  all @ i: mark block 4  # tried\nadvice map\n  S0, S2 @ innermost: mark lane 16\n")
+    found = verdicts("--tree", path, "--group", GROUP)
+    assert found.pop("all @ i: mark block 4") == "honoured"
+    assert found.pop("S0, S2 @ innermost: mark lane 16") == "honoured"
+    assert found.keys() == {entry for entry in advisers if "mark vector" in entry}
+
+
+def test_a_tree_replaces_the_users_part_of_a_recipe(tree: Callable[[str], str], recipe: Callable[..., str]) -> None:
+    made = recipe(groups={GROUP: advice("S0")})
+    assert verdicts("--recipe", made) == {"S0 @ outermost: parallel true": "honoured"}
+    path = tree("advice user\n  S1 @ outermost: parallel true\n")
+    assert verdicts("--recipe", made, "--tree", path) == {"S1 @ outermost: parallel true": "honoured"}
+
+
+def test_a_required_entry_that_cannot_hold_shows_its_witness(tree: Callable[[str], str]) -> None:
+    path = tree("advice user\n  required S1 @ outermost: cut S3 | S0 S1 S2\n")
+    done = loomscope("schedule", SOFTMAX, "--tree", path, "--json")
+    assert done.returncode == 1
+    assert "S1[i=0, j=0] writes y_exp[0, 0], S3[i=0, j=0] reads it first" in done.stderr
+    (group,) = json.loads(done.stdout)["groups"]
+    assert group["legal"] is False
+    assert "infeasible" in {row["verdict"] for row in group["verdicts"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("advice user\n  all @ i\n", ("tree.advice, line 2",)),
+        ("advice wizard\n", ("tree.advice, line 1", "wizard")),
+        ("advice user\n  S9 @ i: split 4\n", ("tree.advice", "S9", "S0, S1, S2, S3")),
+        ('{"pattern": []}', ("tree.advice", "published advice format", "not supported yet")),
+    ],
+)
+def test_a_tree_that_cannot_be_read_is_refused_by_its_place(
+    tree: Callable[[str], str], text: str, words: tuple[str, ...]
+) -> None:
+    message = refused("schedule", SOFTMAX, "--tree", tree(text))
+    assert all(word in message for word in words), message
+
+
+def test_a_tree_for_one_of_many_groups_must_say_which(tree: Callable[[str], str]) -> None:
+    assert "--group" in refused("schedule", "example", "--tree", tree("advice user\n"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"version": 2}, ("recipe.json", "version", "2 is newer")),
+        ({"target": "h300"}, ("h300", "h200")),
+        ({"colour": "red"}, ("recipe.json", "colour")),
+        ({"groups": {"softmax_7": []}}, ("recipe.json", "softmax_7", GROUP)),
+        ({"groups": {GROUP: advice("S9")}}, ("recipe.json", GROUP, "S9", "S0, S1, S2, S3")),
+        ({"groups": {GROUP: advice("S0", "glow", 1)}}, ("recipe.json", GROUP, "glow")),
+        ({"dimensions": {"batch": 4}}, ("batch",)),
+    ],
+)
+def test_a_recipe_that_does_not_fit_is_refused_in_words(
+    recipe: Callable[..., str], keys: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    message = refused("predict", SOFTMAX, "--recipe", recipe(**keys))
+    assert all(word in message for word in words), message
+
+
+def test_every_verb_that_compiles_takes_a_recipe(recipe: Callable[..., str], tmp_path: Path) -> None:
+    made = recipe(groups={GROUP: advice("S0", "mark", ["block", 2])}, target="a100")
+    option = ("--recipe", made)
+    (group,) = document("schedule", SOFTMAX, *option)["groups"]
+    assert [row["verdict"] for row in group["verdicts"]] == ["honoured"]
+    (kernel,) = document("generate", SOFTMAX, "-o", str(tmp_path / "out"), *option)["kernels"]
+    assert kernel["grid"] == [48, 1, 1]
+    (check,) = document("verify", SOFTMAX, *option)["groups"]
+    assert (check["status"], check["blocks_total"]) == ("pass", 48)
+    with_recipe, default = (document("predict", SOFTMAX, *more)["microseconds"] for more in (option, ()))
+    assert with_recipe != default
+    explained = loomscope("explain", SOFTMAX, "--group", GROUP, *option)
+    assert "mark block 2" in explained.stdout
+
+
+def test_the_target_of_the_command_line_wins_over_the_recipes(recipe: Callable[..., str]) -> None:
+    option = ("--recipe", recipe(target="a100"))
+    slow, fast = (document("predict", SOFTMAX, *option, *more)["microseconds"] for more in ((), ("--target", "h200")))
+    assert fast < slow
+
+
+@pytest.mark.parametrize("verb", ["predict", "measure", "generate"])
+def test_a_required_entry_that_cannot_hold_ends_the_verb(recipe: Callable[..., str], verb: str, tmp_path: Path) -> None:
+    (user,) = advice("S1", "cut", [["S3"], ["S0", "S1", "S2"]])
+    user["scenario"]["entries"][0]["required"] = True
+    more = ("-o", str(tmp_path / "out")) if verb == "generate" else ()
+    assert "reads it first" in refused(verb, SOFTMAX, "--recipe", recipe(groups={GROUP: [user]}), *more, code=1)
