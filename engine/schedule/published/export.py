@@ -1,7 +1,8 @@
 """A group's entries as a published advice file, where that format can say them.
 
 The loop order, the elements of a block, its threads and the vector width become rows: each axis is cut where one of
-the three ends.  `translate(parse(export(advice, group)), group)` gives the same entries again.
+the three ends.  `translate(parse(export(advice, group)), group)` gives the same entries again, a block counted along
+the outermost loop that divides it evenly.
 """
 
 from __future__ import annotations
