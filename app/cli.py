@@ -57,12 +57,13 @@ def main() -> None:
 def verb(body: Callable[..., None]) -> Callable[..., None]:
     """A command whose engine errors become a message and an exit code, never a traceback.
 
-    An interrupt, and a reader of standard output that goes away (`| head`), end it without a word.
+    A library that is missing is told as such.  An interrupt, and a reader of standard output that goes away (`| head`),
+    end it without a word.
     """
 
     @functools.wraps(body)
     def run(*arguments: Any, **options: Any) -> None:
-        from engine.errors import EngineError
+        from engine.errors import EngineError, MissingCapability
 
         try:
             body(*arguments, **options)
@@ -70,6 +71,9 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
         except EngineError as error:
             output.failure(error)
             raise typer.Exit(error.exit_code) from error
+        except ImportError as error:
+            output.failure(MissingCapability("start", error.name or "a library", str(error), "try `loomscope doctor`"))
+            raise typer.Exit(MissingCapability.exit_code) from error
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:

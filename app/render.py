@@ -44,7 +44,7 @@ def render(
     for what, given, known in (("theme", theme, THEMES), ("perspective", perspective, tuple(PERSPECTIVES))):
         if given not in known:
             raise BadInput("window", f"{what} {given}", "there is none of that name", f"one of {', '.join(known)}")
-    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"  # also where a display is set that does not work
     application()
     window = make_window(target, dimensions, theme, command)
     try:

@@ -11,7 +11,7 @@ import engine
 from app import output
 from app.doctor import examine
 from app.job import Job
-from engine import Conflict, EngineError, Failure, Unsupported
+from engine import BadInput, Conflict, EngineError, Failure, Unsupported
 from engine.schedule.explain import show
 from engine.text import to_json
 from views.format import amount, duration, figure, plural
@@ -183,6 +183,8 @@ def _say_counts(counts: list[dict[str, Any]], lines: list[str]) -> None:
 
 
 def _verify_whole(job: Job, json: bool) -> bool:
+    if job.only:
+        raise BadInput("command line", "--whole", "runs every group of the model", f"leave out --group {job.only}")
     with output.steps("running the model") as step:
         result = engine.check_model(job.graph, job.plan, job.recipe, progress=step)
     return _report_checks([_check_row(engine.check_doc(check)) for check in result.checks], json)

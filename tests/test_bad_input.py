@@ -177,6 +177,7 @@ def test_the_same_description_unchanged_is_read(tmp_path: Path) -> None:
         ("predict", SOFTMAX, "--target", "h300"),
         ("fuse", SOFTMAX, "--target", "h300"),
         ("verify", SOFTMAX, "--group", "softmax_9"),
+        ("verify", SOFTMAX, "--whole", "--group", "softmax_0"),
         ("generate", SOFTMAX, "-o", "/proc/nowhere"),
         ("recipe", SOFTMAX, "-o", "/proc/nowhere/recipe.json"),
         ("verify", SOFTMAX, "--recipe", str(MODELS)),

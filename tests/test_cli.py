@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import ROOT, SOFTMAX, document, loomscope, program
+from tests.commands import MODELS, ROOT, SOFTMAX, document, loomscope, program
 
 
 def test_help_is_quick_and_names_every_exit_code() -> None:
@@ -110,22 +110,6 @@ def test_a_recipe_with_an_unknown_field_is_refused_by_its_place(tmp_path: Path) 
     assert "colour" in done.stderr
 
 
-def test_generate_writes_what_the_manifest_names(tmp_path: Path) -> None:
-    found = document("generate", SOFTMAX, "-o", str(tmp_path))
-    (kernel,) = found["kernels"]
-    text = (tmp_path / kernel["file"]).read_text()
-    assert f"{kernel['entry']}(" in text
-    assert kernel["compiled"].keys() == {"sm_80", "sm_90a"}
-    assert all(c["spill_bytes"] == 0 and c["registers"] > 0 for c in kernel["compiled"].values())
-    assert (tmp_path / "include" / "loom.cuh").is_file()
-    names = {buffer["name"] for buffer in found["buffers"]}
-    assert all(set(launch["arrays"].values()) <= names for launch in found["launches"])
-    written = json.loads((tmp_path / "manifest.json").read_text())
-    assert written["kernels"] == found["kernels"]
-    assert written["launches"] == found["launches"]
-    assert found["seconds"].keys() == {"load", "fuse", "schedule", "print", "compile"}
-
-
 def test_verify_checks_a_kernel_against_the_reference() -> None:
     found = document("verify", SOFTMAX)
     assert found["summary"] == {"pass": 1, "fail": 0, "unsupported": 0}
@@ -134,6 +118,41 @@ def test_verify_checks_a_kernel_against_the_reference() -> None:
     assert group["elements_compared"] == len(group["orders"]) * 96 * 512
     assert group["blocks_run"] == group["blocks_total"]
     assert len(group["orders"]) == 2
+
+
+def test_verify_counts_memory_events_by_line() -> None:
+    (group,) = document("verify", str(MODELS / "transpose_2x12x64x64.onnx"))["groups"]
+    counts = {count["kind"]: count for count in group["counts"]}
+    assert counts.keys() == {"global load", "shared store", "shared load", "global store"}
+    for count in counts.values():
+        assert count.keys() == {"line", "kind", "width", "requests", "sectors", "conflicts"}
+        assert count["requests"] == 2 * 12 * 64 * 64 // 32
+        coalesced = 4 * count["requests"] if count["kind"].startswith("global") else 0
+        assert (count["width"], count["sectors"], count["conflicts"]) == (4, coalesced, 0)
+
+
+def test_verify_of_one_group_prints_the_counts_beside_their_lines() -> None:
+    done = loomscope("verify", SOFTMAX, "--group", "softmax_0")
+    assert done.returncode == 0
+    (load,) = (line for line in done.stdout.splitlines() if "global load" in line)
+    assert ".load<4>" in load and " 16 " in load, "512 bytes a warp are 16 sectors"
+    assert "global load" not in loomscope("verify", SOFTMAX).stdout
+
+
+def test_the_version_is_said() -> None:
+    done = loomscope("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("loomscope")
+
+
+@pytest.mark.parametrize(
+    "verb", "open render inspect fuse recipe schedule generate verify predict measure explain".split()
+)
+def test_the_help_of_a_verb_names_its_exit_codes(verb: str) -> None:
+    done = loomscope(verb, "--help")
+    assert done.returncode == 0
+    assert "Exit codes: 0 done" in done.stdout
+    assert len(done.stdout.splitlines()) < 40
 
 
 def test_measure_without_a_gpu_says_what_to_install() -> None:

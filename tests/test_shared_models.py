@@ -15,7 +15,7 @@ GROUPS = 11
 """Kernels of a BERT after fusion, whatever its number of layers."""
 
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason=f"{SHARED} is absent: the real graphs are not shipped")
-AKG = sorted((SHARED / "akg" / "stitch").glob("*.json")) + sorted((SHARED / "akg" / "advice" / "operators").glob("*.json"))
+AKG = [path for folder in ("stitch", "advice/operators") for path in sorted((SHARED / "akg" / folder).glob("*.json"))]
 
 
 def checked(path: Path) -> list[engine.Check]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.codegen.names import names_read
 from engine.codegen.tile import (
+    BLOCK,
+    THREAD,
     Assign,
     AsyncCopy,
     Barrier,
+    Bind,
     Commit,
     Declare,
     For,
     Load,
+    Mask,
     Store,
     TileOp,
     TileProgram,
@@ -20,14 +25,17 @@ from engine.codegen.tile import (
     When,
     operations,
 )
+from engine.graph.nodes import DTYPES
+from engine.tensor.access import VECTOR_BYTES
 
 TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce)
 """Operations that all threads of a warp or block take part in."""
 
 
 def check_tile(program: TileProgram) -> tuple[str, ...]:
-    """Violations in words: collective operations under a branch, unknown buffers, loads wider than 16 bytes."""
-    return (*_collectives(program.body, ""), *_buffers(program), *_widths(program))
+    """Violations in words: collective operations under a branch, unknown buffers, names out of scope, odd widths."""
+    scope = (*_buffers(program), *_scope(program.body, {BLOCK, THREAD}, program))
+    return (*_collectives(program.body, ""), *scope, *_widths(program))
 
 
 def _collectives(body: tuple[TileOp, ...], mask: str) -> Iterator[str]:
@@ -62,7 +70,33 @@ def _buffers(program: TileProgram) -> Iterator[str]:
                 yield f"{type(op).__name__} uses {name}, which is no buffer"
 
 
+def _scope(body: tuple[TileOp, ...], visible: set[str], program: TileProgram) -> Iterator[str]:
+    """Variables, masks and registers must be made before they are used, in the same body or one around it."""
+    for op in body:
+        needed = set(names_read(op)) - {""}
+        match op:
+            case Bind(name) | Mask(name) | Declare(name):
+                made = {name}
+            case Load(slot) if slot.buffer in program.buffers and not program.buffers[slot.buffer].shape:
+                made = {slot.buffer}
+            case Load(slot):
+                needed, made = needed | {slot.buffer}, set()
+            case _:
+                made = set()
+        for name in sorted(needed - visible):
+            yield f"{type(op).__name__} uses {name} before it is known"
+        visible |= made
+        if isinstance(op, For):
+            yield from _scope(op.body, visible | {op.name}, program)
+        elif isinstance(op, When):
+            yield from _scope(op.body, set(visible), program)
+
+
 def _widths(program: TileProgram) -> Iterator[str]:
     for op in operations(program.body):
-        if isinstance(op, Load | Store | AsyncCopy) and op.width not in (1, 2, 4, 8, 16):
-            yield f"{type(op).__name__} moves {op.width} elements at once"
+        if not isinstance(op, Load | Store | AsyncCopy):
+            continue
+        memory = program.buffers.get(op.target if isinstance(op, Store) else op.source)
+        widest = VECTOR_BYTES // DTYPES[memory.dtype] if memory else VECTOR_BYTES
+        if op.width > widest or op.width & (op.width - 1):
+            yield f"{type(op).__name__} moves {op.width} elements at once, the hardware powers of two up to {widest}"

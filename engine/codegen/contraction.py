@@ -19,7 +19,7 @@ from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
 from engine.codegen.marks import Marks, power_up_to, up_to
 from engine.codegen.nest import Nest, Phase, without_loops
 from engine.codegen.nodes import Line
-from engine.codegen.operand import Operand, Side, choose_operand, copy_tile, load_fragment
+from engine.codegen.operand import Operand, Side, choose_operand, copy_tile, fragment_elements, load_fragment
 from engine.codegen.tile import Barrier, Comment, Commit, Slot, TileProgram, Wait
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
@@ -135,12 +135,14 @@ class _Contraction:
             for n in (0, 1)
         )
         batch = place(self.statement, self.batch, self.batch_variables)
+        self.step = min(tiles.depth, *(fragment_elements(self.program.arrays[a.array].dtype) for a in self.access))
         operands = tuple(
             choose_operand(
-                emitter, self.statement, self.access[n], sides[n], batch, self.loop.members, tiles.depth, tiles.stages
+                emitter, self.statement, self.access[n], sides[n], batch, self.loop.members, tiles.depth, tiles.stages,
+                self.step,
             )
             for n in (0, 1)
-        )
+        )  # fmt: skip
         self.accumulator = emitter.register("acc", "float32", tiles.thread)
         emitter.declare(self.accumulator, Literal(0.0, "float32"))
         self._main_loop(operands)
@@ -214,7 +216,7 @@ class _Contraction:
         emitter, tiles = self.emitter, self.tiles
         names = tuple(m.name for m in self.loop.members)
         link = at(self.statement, *names)
-        step = min(4, tiles.depth) if any(o.depth_inner for o in operands) else 1
+        step = self.step if any(o.depth_inner for o in operands) else 1
         with emitter.loop("depth", tiles.depth // step, link, unroll=True) as depth:
             for operand in operands:
                 load_fragment(emitter, operand, stage, depth * step, step, link)

@@ -19,9 +19,15 @@ from engine.schedule.nodes import ScheduleTree
 SHARED_BYTES = 163 * 1024
 """Shared memory of one block: what every target has (CUDA C++ programming guide, compute capability 8.0)."""
 
+MOST_ELEMENTS = 2**31 - 2**20
+"""Elements of an array whose positions fit an int, with room for the threads past its end."""
+
 
 def lower(group: FusionGroup, tree: ScheduleTree) -> TileProgram:
     """The tile program of a group under a schedule; Unsupported where no kernel of ours follows that order."""
+    largest = max(group.program.arrays.values(), key=lambda array: array.elements)
+    if largest.elements > MOST_ELEMENTS:
+        raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
     nest = loop_nest(group.program, tree)
     marks = Marks(nest)
     tile = _kernel(group, nest, marks)

@@ -18,6 +18,7 @@ from engine.codegen.nodes import NOWHERE, Line
 from engine.codegen.tile import AsyncCopy, Buffer, Load, Slot, Store
 from engine.graph.nodes import DTYPES
 from engine.schedule.nodes import Member
+from engine.tensor.access import VECTOR_BYTES
 from engine.tensor.index import Index, delinearize
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -25,7 +26,12 @@ from engine.tensor.rewrite import plain_iterator
 COPY_BYTES = (16, 8, 4)
 """Sizes of one cp.async."""
 FRAGMENT = 4
-"""Elements of one shared-memory read."""
+"""Most elements of one shared-memory read."""
+
+
+def fragment_elements(dtype: str) -> int:
+    """Elements that one shared-memory read brings into registers."""
+    return min(FRAGMENT, VECTOR_BYTES // DTYPES[dtype])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,7 @@ class Operand:
     @property
     def run(self) -> int:
         """Neighbouring elements of the side that a thread owns together."""
-        return 1 if self.depth_inner else min(FRAGMENT, self.side.owned)
+        return 1 if self.depth_inner else min(fragment_elements(self.dtype), self.side.owned)
 
     @property
     def stride(self) -> int:
@@ -120,11 +126,14 @@ def choose_operand(
     depths: tuple[Member, ...],
     tile_depth: int,
     stages: int,
+    step: int,
 ) -> Operand:
-    """The widest copy that global memory allows, and the tile order that goes with it."""
+    """The widest copy that global memory allows, and the tile order that goes with it.
+
+    step: depths that are brought into registers together.
+    """
     array = emitter.program.arrays[access.array]
     members = {m.name: name for m in (*side.members, *depths) if (name := plain_iterator(m.rows[statement.name]))}
-    step = min(FRAGMENT, tile_depth)
 
     def make(depth_inner: bool, width: int, is_async: bool) -> Operand:
         return Operand(

@@ -5,10 +5,10 @@ Registers of float16 arrays are float variables; `round_f16` marks every place w
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 
+from engine.codegen.expressions import HELD, condition_text, index_text, scalar_text, slot_text
 from engine.codegen.nodes import NOWHERE, CudaSource, Line
 from engine.codegen.nodes import Buffer as Parameter
 from engine.codegen.tile import (
@@ -35,23 +35,14 @@ from engine.codegen.tile import (
     operations,
 )
 from engine.graph.nodes import DTYPES
-from engine.tensor.index import Index, Quotient, Remainder
-from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
+from engine.tensor.index import Index
+from engine.tensor.nodes import Literal, Scalar
 
 STORED = {"float32": "float", "float16": "f16", "int32": "int", "int64": "i64", "bool": "bool8"}
 """Element type in memory."""
 
-HELD = {"float32": "float", "float16": "float", "int32": "int", "int64": "i64", "bool": "bool"}
-"""Type of a register."""
-
 REDUCERS = {"sum": "Sum", "max": "Max", "min": "Min", "prod": "Prod", "any": "Any", "all": "All"}
 
-INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=",
-    "greater": ">", "greater_equal": ">=", "and": "&&", "or": "||", "xor": "!=",
-}  # fmt: skip
-
-INT_LIMIT = 2**31 - 1
 ARENA = "shared_memory"
 ALIGNMENT = 16
 
@@ -164,13 +155,13 @@ class _Printer:
             case Comment(text, at):
                 self.line(f"// {text}", at)
             case Bind(name, index, at, limit):
-                value = self.index(index)
+                value = index_text(index)
                 kind = "i64" if self.is_long(index) else "int"
                 if limit is not None:
                     value = f"fn_min({value}, {limit})"
                 self.line(f"const {kind} {name} = {value};", at)
             case Mask(name, conditions, within, at):
-                self.line(f"const bool {name} = {' && '.join([*within, *map(self.condition, conditions)])};", at)
+                self.line(f"const bool {name} = {' && '.join([*within, *map(condition_text, conditions)])};", at)
             case Declare(name, value, at):
                 self.declare(self.program.buffers[name], value, at)
             case Load():
@@ -180,7 +171,7 @@ class _Printer:
             case AsyncCopy(target, to, source, start, width, mask, at):
                 size = width * DTYPES[self.program.buffers[source].dtype]
                 valid = f"{mask} ? {width} : 0" if mask else str(width)
-                call = f"async_copy<{size}>({target}, {self.index(to)}, {source}, {self.index(start)}, {valid});"
+                call = f"async_copy<{size}>({target}, {index_text(to)}, {source}, {index_text(start)}, {valid});"
                 self.line(call, at)
             case Commit(at):
                 self.line("async_commit();", at)
@@ -191,7 +182,7 @@ class _Printer:
             case Assign():
                 self.assign(op)
             case WarpReduce(slot, operation, width, at):
-                place = self.slot(slot)
+                place = slot_text(slot)
                 lanes = f", {width}" if width != 32 else ""
                 self.line(f"{place} = warp_reduce<{REDUCERS[operation]}{lanes}>({place});", at)
             case For(name, extent, body, unroll, at):
@@ -216,7 +207,7 @@ class _Printer:
                 self.line(f"{kind} {buffer.name};", at)
             else:
                 changes = buffer.name in self.changed
-                self.line(f"{'' if changes else 'const '}{kind} {buffer.name} = {self.scalar(value)};", at)
+                self.line(f"{'' if changes else 'const '}{kind} {buffer.name} = {scalar_text(value)};", at)
             return
         shape = buffer.shape
         if buffer.name in self.packs:
@@ -232,19 +223,19 @@ class _Printer:
             self.line("#pragma unroll", at)
             self.line(f"for (int {name} = 0; {name} < {size}; ++{name})", at)
             self.depth += 1
-        self.line(f"{buffer.name}{''.join(f'[{n}]' for n in names)} = {self.scalar(value)};", at)
+        self.line(f"{buffer.name}{''.join(f'[{n}]' for n in names)} = {scalar_text(value)};", at)
         self.depth -= len(names)
 
     def load(self, op: Load) -> None:
         target, source = self.program.buffers[op.slot.buffer], self.program.buffers[op.source]
         stored, held = STORED[source.dtype], HELD[source.dtype]
-        place = self.index(op.position)
+        place = index_text(op.position)
         if op.width == 1:
             value = self.widen(f"{op.source}.load({place})", source.dtype)
             if op.mask:
-                value = f"{op.mask} ? {value} : {self.scalar(op.otherwise or Literal(0, source.dtype))}"
+                value = f"{op.mask} ? {value} : {scalar_text(op.otherwise or Literal(0, source.dtype))}"
             if target.shape or op.slot.buffer in self.declared:
-                self.line(f"{self.slot(op.slot)} = {value};", op.at)
+                self.line(f"{slot_text(op.slot)} = {value};", op.at)
             else:
                 self.line(f"const {held} {op.slot.buffer} = {value};", op.at)
             return
@@ -255,41 +246,41 @@ class _Printer:
             value = f"{op.mask} ? {value} : {pack}{{}}"
         if op.slot.buffer in self.packs:
             once = len(target.shape) == 1 and op.slot.buffer in self.loaded_once
-            self.line(f"{f'const {pack} ' if once else ''}{self.slot(op.slot)} = {value};", op.at)
+            self.line(f"{f'const {pack} ' if once else ''}{slot_text(op.slot)} = {value};", op.at)
             return
         self.line(f"const {pack} {packed} = {value};", op.at)
         self.line("#pragma unroll", op.at)
-        into = self.slot(Slot(op.slot.buffer, (*op.slot.indices, Index.of("v"))))
+        into = slot_text(Slot(op.slot.buffer, (*op.slot.indices, Index.of("v"))))
         element = self.widen(f"{packed}[v]", source.dtype)
         if op.mask and op.otherwise is not None and op.otherwise.value != 0:  # type: ignore[union-attr]
-            element = f"{op.mask} ? {element} : {self.scalar(op.otherwise)}"
+            element = f"{op.mask} ? {element} : {scalar_text(op.otherwise)}"
         self.line(f"for (int v = 0; v < {op.width}; ++v) {into} = {element};", op.at)
 
     def store(self, op: Store) -> None:
         target = self.program.buffers[op.target]
         stored = STORED[target.dtype]
-        place = self.index(op.position)
+        place = index_text(op.position)
         guard = f"if ({op.mask}) " if op.mask else ""
         if op.width == 1:
-            value = self.narrow(self.slot(op.slot), target.dtype)
+            value = self.narrow(slot_text(op.slot), target.dtype)
             self.line(f"{guard}{op.target}.store({place}, {value});", op.at)
             return
         if op.slot.buffer in self.packs:
-            self.line(f"{guard}{op.target}.store<{op.width}>({place}, {self.slot(op.slot)});", op.at)
+            self.line(f"{guard}{op.target}.store<{op.width}>({place}, {slot_text(op.slot)});", op.at)
             return
         packed = f"{op.target}_pack"
         self.line("{", op.at)
         self.depth += 1
         self.line(f"Pack<{stored}, {op.width}> {packed};", op.at)
         self.line("#pragma unroll", op.at)
-        value = self.narrow(self.slot(Slot(op.slot.buffer, (*op.slot.indices, Index.of("v")))), target.dtype)
+        value = self.narrow(slot_text(Slot(op.slot.buffer, (*op.slot.indices, Index.of("v")))), target.dtype)
         self.line(f"for (int v = 0; v < {op.width}; ++v) {packed}[v] = {value};", op.at)
         self.line(f"{guard}{op.target}.store<{op.width}>({place}, {packed});", op.at)
         self.depth -= 1
         self.line("}", op.at)
 
     def assign(self, op: Assign) -> None:
-        place, value = self.slot(op.slot), self.scalar(op.expression)
+        place, value = slot_text(op.slot), scalar_text(op.expression)
         match op.combine:
             case None:
                 self.line(f"{place} = {value};", op.at)
@@ -303,9 +294,6 @@ class _Printer:
 
     # Values
 
-    def slot(self, slot: Slot) -> str:
-        return slot.buffer + "".join(f"[{self.index(i)}]" for i in slot.indices)
-
     @staticmethod
     def widen(value: str, dtype: str) -> str:
         return {"float16": f"to_float({value})", "bool": f"bool({value})"}.get(dtype, value)
@@ -314,80 +302,8 @@ class _Printer:
     def narrow(value: str, dtype: str) -> str:
         return {"float16": f"to_f16({value})", "bool": f"bool8({value})"}.get(dtype, value)
 
-    def scalar(self, value: Scalar) -> str:
-        match value:
-            case Literal(number, dtype):
-                return _literal(number, dtype)
-            case Position(index, dtype):
-                return f"{HELD[dtype]}({self.index(index)})"
-            case Access(name, indices):
-                return self.slot(Slot(name, indices))
-            case Apply():
-                text = self.apply(value)
-                return f"round_f16({text})" if value.dtype == "float16" and not _is_half(value) else text
-
-    def apply(self, value: Apply) -> str:
-        arguments = [self.scalar(o) for o in value.operands]
-        match value.function:
-            case "copy":
-                return arguments[0]
-            case "cast":
-                return f"bool({arguments[0]} != 0)" if value.dtype == "bool" else f"{HELD[value.dtype]}({arguments[0]})"
-            case "select":
-                return f"({arguments[0]} ? {arguments[1]} : {arguments[2]})"
-            case "not":
-                return f"(!{arguments[0]})"
-            case "div" if value.dtype in ("float32", "float16"):
-                return f"({arguments[0]} / {arguments[1]})"
-            case name if name in INFIX:
-                return f"({arguments[0]} {INFIX[name]} {arguments[1]})"
-            case name:
-                return f"fn_{name}({', '.join(arguments)})"
-
-    # Indices
-
     def is_long(self, index: Index) -> bool:
         return any(self.program.buffers.get(n, _INT).dtype == "int64" for n in index.iterators())
-
-    def index(self, index: Index) -> str:
-        """An index in C; every value is non-negative, so `/` and `%` are floor division and remainder."""
-        if not index.terms:
-            return str(index.constant)
-        pieces: list[str] = []
-        for atom, coefficient in sorted(index.terms, key=lambda term: -abs(term[1])):
-            match atom:
-                case str():
-                    name = atom
-                case Quotient(of, by):
-                    name = f"{self.factor(of)} / {by}"
-                case Remainder(of, by):
-                    name = f"{self.factor(of)} % {by}"
-                case _:
-                    raise ValueError(f"{atom} was not loaded before it is used as an index")
-            if abs(coefficient) != 1:
-                name = f"{name} * {abs(coefficient)}" if isinstance(atom, str) else f"({name}) * {abs(coefficient)}"
-            elif not isinstance(atom, str) and len(index.terms) > 1:
-                name = f"({name})" if isinstance(atom, Remainder) else name
-            sign = ("-" if coefficient < 0 else "") if not pieces else (" - " if coefficient < 0 else " + ")
-            pieces.append(sign + name)
-        if index.constant:
-            pieces.append(f" {'-' if index.constant < 0 else '+'} {abs(index.constant)}")
-        return "".join(pieces)
-
-    def factor(self, index: Index) -> str:
-        text = self.index(index)
-        return text if len(index.terms) == 1 and not index.constant and text.isidentifier() else f"({text})"
-
-    def condition(self, index: Index) -> str:
-        """`index >= 0` the way people write it: what is subtracted on the left."""
-        negative = Index.sum((a, -c) for a, c in index.terms if c < 0)
-        positive = Index.sum((a, c) for a, c in index.terms if c > 0)
-        if not negative.terms:
-            return f"{self.index(positive)} >= {-index.constant}"
-        right = positive + index.constant
-        if not positive.terms:
-            return f"{self.index(negative)} < {index.constant + 1}"
-        return f"{self.index(negative)} <= {self.index(right)}"
 
 
 _INT = Buffer("", "int32", (), "register")
@@ -403,29 +319,6 @@ def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:
             size = buffer.elements * DTYPES[buffer.dtype]
             end += -(-size // ALIGNMENT) * ALIGNMENT
     return offsets, end
-
-
-def _is_half(value: Scalar) -> bool:
-    """Whether a float16 result needs no rounding: a selection, copy, sign change or extremum of halves."""
-    if not isinstance(value, Apply):
-        return True
-    operands = value.operands[1:] if value.function == "select" else value.operands
-    halves = all(isinstance(o, Access) or o.dtype == "float16" for o in operands)
-    return value.function in {"select", "copy", "max", "min", "neg", "abs"} and halves
-
-
-def _literal(number: float | int | bool, dtype: str) -> str:
-    if dtype == "bool":
-        return "true" if number else "false"
-    if dtype in ("int32", "int64"):
-        return f"i64({int(number)}LL)" if dtype == "int64" else str(int(number))
-    value = float(number)
-    if math.isnan(value):
-        return "NAN_F"
-    if math.isinf(value):
-        return "INF" if value > 0 else "NEG_INF"
-    text = f"{value:.9g}"
-    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
 
 def _packs(program: TileProgram) -> set[str]:

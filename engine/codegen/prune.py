@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from engine.codegen.tile import (
-    Assign,
-    AsyncCopy,
-    Bind,
-    Declare,
-    For,
-    Load,
-    Mask,
-    Slot,
-    Store,
-    TileOp,
-    WarpReduce,
-    When,
-    operations,
-)
-from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Position, Scalar
+from engine.codegen.names import names_read
+from engine.codegen.tile import Bind, For, Mask, TileOp, When, operations
 
 
 def without_unused(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
     """The operations without `Bind` and `Mask` whose name appears nowhere."""
     while True:
-        used = {name for op in operations(body) for name in _names(op)}
+        used = {name for op in operations(body) for name in names_read(op)}
         shorter = _kept(body, used)
         if shorter == body:
             return body
@@ -41,59 +25,3 @@ def _kept(body: tuple[TileOp, ...], used: set[str]) -> tuple[TileOp, ...]:
             continue
         kept.append(replace(op, body=_kept(op.body, used)) if isinstance(op, For | When) else op)
     return tuple(kept)
-
-
-def _names(op: TileOp) -> Iterator[str]:
-    """Every variable, mask and register that an operation reads."""
-    match op:
-        case Bind(_, index):
-            yield from index.iterators()
-        case Mask(_, conditions, within):
-            yield from within
-            yield from _of(*conditions)
-        case Declare(_, value):
-            yield from _of_scalar(value)
-        case Load(slot, _, position, _, mask, otherwise):
-            yield from _of(position, *slot.indices)
-            yield from _of_scalar(otherwise)
-            yield mask or ""
-        case Store(_, position, slot, _, mask):
-            yield from _of_slot(slot)
-            yield from position.iterators()
-            yield mask or ""
-        case AsyncCopy(_, to, _, start, _, mask):
-            yield from _of(to, start)
-            yield mask or ""
-        case Assign(slot, expression):
-            yield from _of_slot(slot)
-            yield from _of_scalar(expression)
-        case WarpReduce(slot):
-            yield from _of_slot(slot)
-        case When(mask):
-            yield mask
-        case _:
-            return
-
-
-def _of(*indices: Index) -> Iterator[str]:
-    for index in indices:
-        yield from index.iterators()
-
-
-def _of_slot(slot: Slot) -> Iterator[str]:
-    yield slot.buffer
-    yield from _of(*slot.indices)
-
-
-def _of_scalar(value: Scalar | None) -> Iterator[str]:
-    match value:
-        case Access(array, indices):
-            yield array
-            yield from _of(*indices)
-        case Apply(_, operands):
-            for operand in operands:
-                yield from _of_scalar(operand)
-        case Position(index, _):
-            yield from index.iterators()
-        case _:
-            return

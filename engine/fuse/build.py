@@ -128,11 +128,17 @@ def _canonical(statement: Statement, shape: Shape, name: str) -> Statement:
     letters |= dict(zip(dict.fromkeys(columns), AXIS_NAMES[len(letters) :], strict=False))
     renaming = {i.name: letters[shape.axes[statement.name, i.name]] for i in statement.iterators}
     values = {old: Index.of(new) for old, new in renaming.items()}
-    iterators = tuple(Iterator(renaming[i.name], i.extent) for i in statement.iterators)
+    ordered = statement.iterators
+    if shape.kind == "reduction":
+        # All loops over a row walk it in one order, so that a thread meets its elements again.
+        order = (*shape.rows, *shape.columns)
+        ordered = tuple(sorted(ordered, key=lambda i: order.index(shape.axes[statement.name, i.name])))
+    iterators = tuple(Iterator(renaming[i.name], i.extent) for i in ordered)
     extents = {i.name: i.extent for i in iterators}
     reduction = statement.reduction
     if reduction is not None:
-        reduction = replace(reduction, iterators=tuple(renaming[n] for n in reduction.iterators))
+        reduced = {renaming[n] for n in reduction.iterators}
+        reduction = replace(reduction, iterators=tuple(i.name for i in iterators if i.name in reduced))
     return replace(
         statement,
         name=name,

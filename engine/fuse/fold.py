@@ -43,6 +43,7 @@ def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> F
             if rewritten.write.array not in program.outputs:
                 continue
         kept.append(rewritten)
+    kept = _alive(kept, program.outputs)
     used = {a.array for s in kept for a in (*s.reads(), s.write)} | set(program.outputs)
     return Folded(
         replace(
@@ -54,6 +55,17 @@ def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> F
         ),
         absorbed,
     )
+
+
+def _alive(statements: list[Statement], outputs: tuple[str, ...]) -> list[Statement]:
+    """The statements that an output needs: reading through a view may leave nobody to read what it was looked up by."""
+    needed = set(outputs)
+    alive: list[Statement] = []
+    for statement in reversed(statements):
+        if statement.write.array in needed:
+            alive.append(statement)
+            needed |= {a.array for a in statement.reads()}
+    return alive[::-1]
 
 
 def is_layout(statement: Statement) -> bool:

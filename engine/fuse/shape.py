@@ -6,6 +6,7 @@ Iterators of different statements that walk the same axis are found by union ove
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ from engine.tensor.rewrite import plain_iterator
 
 Key = tuple[str, str]
 """(statement, iterator)."""
+
+ONE_BLOCK = 32 * 1024
+"""Elements that one block walks repeatedly without keeping the rest of the GPU waiting: 32 for each of 1024 threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,10 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
             return reason
         if reason:
             inlined.append(statement.name)
+    size = math.prod(extents[axis] for axis in columns)
+    again = _walks_again(statements, axes, set(columns))
+    if not rows and again is not None and size > ONE_BLOCK:
+        return f"{again.operator} needs a value reduced from all {size} elements: one block would walk them all twice"
     kind = "contraction" if heart else "reduction" if reductions else "element-wise"
     if len(statements) == 1 and is_layout(statements[0]):
         kind = "layout"
@@ -148,6 +156,18 @@ def _join_by_position(statements: Sequence[Statement], axis_of: UnionFind) -> No
             used = {axis_of[statement.name, i.name] for i in statement.iterators}
             if axis_of[statement.name, mine.name] not in taken and other not in used and mine.extent == theirs.extent:
                 axis_of.union((anchor.name, theirs.name), (statement.name, mine.name))
+
+
+def _walks_again(statements: Sequence[Statement], axes: Mapping[Key, int], columns: set[int]) -> Statement | None:
+    """The first statement that visits every reduced element and needs what was reduced from them."""
+    derived: set[str] = set()
+    for statement in statements:
+        needs = any(a.array in derived for a in statement.reads())
+        if needs and columns & {axes[statement.name, i.name] for i in statement.iterators}:
+            return statement
+        if needs or statement.reduction is not None:
+            derived.add(statement.write.array)
+    return None
 
 
 def _misfit(

@@ -8,6 +8,7 @@ object a line and writes the results as raw files, so that the caller can compar
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -59,6 +60,12 @@ def gpu_name() -> str | None:
         return None
     names = answer.stdout.strip().splitlines() if answer.returncode == 0 else []
     return names[0].strip() if names else None
+
+
+def require_pycuda() -> None:
+    """MissingCapability at once where no measuring process could work; whether there is a GPU, that process finds."""
+    if importlib.util.find_spec("pycuda") is None:
+        raise MissingCapability("measure", "this machine", "PyCUDA is not installed", GPU_HINT)
 
 
 def measure_kernel(

@@ -106,12 +106,16 @@ class Index:
         return Index.of(Remainder(coarse, by // unit)) * unit + fine
 
     def _split(self, by: int, extents: Extents) -> tuple[Index, Index]:
-        """self = by * whole + rest, with every multiple of `by` moved into `whole`."""
+        """self = by * whole + rest, with every multiple of `by` moved into `whole` and `rest` never negative.
+
+        So C's division, which truncates, agrees with the floor division that is meant.
+        """
         if by <= 0:
             raise ValueError(f"division of an index by {by}")
         whole = Index.sum(((a, c // by) for a, c in self.terms if c % by == 0), self.constant // by)
         rest = Index.sum(((a, c) for a, c in self.terms if c % by), self.constant % by)
-        return whole, rest
+        below = min(0, rest.bounds(extents)[0] // by)
+        return whole + below, rest - below * by
 
     def _coarsen(self, by: int, extents: Extents) -> tuple[int, Index, Index]:
         """self = unit * coarse + fine with `unit` the largest divisor of `by` for which 0 <= fine < unit.

@@ -117,3 +117,40 @@ def test_a_small_producer_is_put_into_its_reader(tmp_path: Path) -> None:
     assert [str(s.expression) for s in group.program.statements] == ["(x[i, j] + neg(bias[j]))"]
     kept = planned(model(tmp_path, nodes, inputs, "y", "c"))
     assert len(kept.groups) == 2, "an output of the graph must be written"
+
+
+@pytest.mark.parametrize(("elements", "kernels"), [(32 * 1024, 1), (33 * 1024, 2)], ids=["one block", "many blocks"])
+def test_a_value_reduced_from_everything_is_awaited_in_one_block_only_where_that_is_quick(
+    tmp_path: Path, elements: int, kernels: int
+) -> None:
+    nodes: list[Node] = [
+        ("Exp", ["x"], ["e"], {}),
+        ("ReduceSum", ["e"], ["s"], {"keepdims": 1}),
+        ("Div", ["e", "s"], ["y"], {}),
+    ]
+    plan = planned(model(tmp_path, nodes, {"x": ("float32", (elements // 1024, 1024))}, "y"))
+    assert len(plan.launches) == kernels
+    assert [b.because for b in plan.boundaries] == [
+        f"n2 needs a value reduced from all {elements} elements: one block would walk them all twice"
+    ] * (kernels - 1)
+
+
+def test_loops_over_a_row_have_one_order_whatever_order_they_were_written_in(tmp_path: Path) -> None:
+    nodes: list[Node] = [
+        ("Exp", ["x"], ["e"], {}),
+        ("Transpose", ["e"], ["t"], {"perm": [2, 0, 1]}),
+        ("ReduceMax", ["t"], ["y"], {"keepdims": 0}),
+    ]
+    (group,) = planned(model(tmp_path, nodes, {"x": ("float32", (3, 5, 7))}, "y")).groups
+    assert [[(i.name, i.extent) for i in s.iterators] for s in group.program.statements] == [
+        [("i", 3), ("j", 5), ("k", 7)]
+    ] * 2
+
+
+def test_an_index_that_views_have_made_needless_is_not_computed(tmp_path: Path) -> None:
+    """Every row of an expanded tensor is the same one, whichever is looked up."""
+    nodes: list[Node] = [("Expand", ["x", "shape"], ["e"], {}), ("Gather", ["e", "at"], ["y"], {"axis": 0})]
+    inputs = {"x": ("float32", (1, 5)), "at": ("int64", (3,))}
+    path = write_model(tmp_path / "m.onnx", nodes, dict(inputs), ["y"], {"shape": np.array([6, 5])})
+    (group,) = planned(path).groups
+    assert group.program.inputs == ("x",)

@@ -133,7 +133,7 @@ def test_unknown_operator_is_noted_not_refused(tmp_path: Path) -> None:
 
 def test_an_output_that_nothing_writes_is_refused(tmp_path: Path) -> None:
     proto = model([node("Exp", "x", "z")], {"x": (2, 3)}, ["z", "y"])
-    with pytest.raises(BadInput, match=r"output y.*shape is not known"):
+    with pytest.raises(BadInput, match="output y: nothing writes it"):
         load(save(tmp_path / "m.onnx", proto))
 
 

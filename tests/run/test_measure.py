@@ -12,7 +12,7 @@ import pytest
 
 from engine.codegen.nodes import Buffer, CudaSource
 from engine.errors import BadInput, MissingCapability
-from engine.run.measure import Measurement, gpu_name, measure_kernel
+from engine.run.measure import Measurement, gpu_name, measure_kernel, require_pycuda
 from engine.run.nodes import Failure
 
 SOURCE = CudaSource(
@@ -90,6 +90,14 @@ def test_the_real_process_says_that_it_lacks_a_gpu() -> None:
         pytest.skip("this machine has a GPU; tests/gpu measures with it")
     with pytest.raises(MissingCapability, match="CUDA"):
         measure_kernel(SOURCE, b"", ARRAYS)
+
+
+def test_a_missing_pycuda_is_told_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingCapability, match="PyCUDA is not installed"):
+        require_pycuda()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    require_pycuda()
 
 
 @pytest.mark.parametrize("arrays", [{}, {"x": np.zeros(3, np.float32)}])

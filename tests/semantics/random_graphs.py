@@ -52,7 +52,7 @@ class RandomGraph:
         wanted = self.random.randint(2, 8)
         steps = (
             [self.unary] * 4 + [self.binary] * 6 + [self.cast] * 2 + [self.layout] * 5 + [self.normalise] * 3
-            + [self.reduce] * 4 + [self.product] * 2 + [self.gather] + [self.compare] * 2 + [self.concat]
+            + [self.reduce] * 4 + [self.product] * 4 + [self.gather] + [self.compare] * 2 + [self.concat]
         )  # fmt: skip
         while len(self.nodes) < wanted:
             self.random.choice(steps)()
@@ -128,7 +128,8 @@ class RandomGraph:
             kind = self.random.choice(["Neg", "Abs", "Relu", "Tanh", "Sigmoid", "Erf", "Exp"])
             exact = known.exact and kind in ("Neg", "Abs", "Relu")
             bound = math.exp(known.bound) if kind == "Exp" else known.bound if exact else 1.0
-            if kind != "Exp" or known.bound <= 4:
+            # Beyond these bounds results vanish (a sigmoid) or grow, and their relative errors with them.
+            if known.bound <= (4 if kind == "Exp" else 8) or exact:
                 self.add(kind, [name], Known(known.dtype, known.shape, exact, bound))
 
     def binary(self) -> None:
@@ -339,6 +340,7 @@ def random_entries(group: FusionGroup, seed: int) -> list[Entry]:
                 first = draw.randint(1, len(names) - 1)
                 wishes.append(entry(cut=(tuple(names[:first]), tuple(names[first:])), at=where, required=required))
             case _:
-                kind = draw.choice(["block", "thread", "warp", "lane", "vector", "tile", "stages", "unroll"])
-                wishes.append(entry(*about, mark=(kind, draw.choice(NUMBERS)), at=where, required=required))
+                kind = draw.choice(["block", "thread", "warp", "lane", "vector", "tile", "stages", "unroll", "scope"])
+                value = draw.choice(NUMBERS) if draw.random() < 0.95 else "shared"
+                wishes.append(entry(*about, mark=(kind, value), at=where, required=required))
     return wishes

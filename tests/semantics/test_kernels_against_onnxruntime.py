@@ -206,3 +206,47 @@ def test_vector_width_asked_for_too_wide_is_relaxed(tmp_path: Path) -> None:
     (verdict,) = [v for v in kernel.verdicts if v.placed.author == "user"]
     assert verdict.outcome == "relaxed"
     assert "vector 2" in verdict.because
+
+
+def test_reversed_axes_that_were_split_and_turned(tmp_path: Path) -> None:
+    """The place in x is a quotient and a remainder of 7 - i: C truncates where floor division is meant."""
+    path = write_model(
+        tmp_path / "r.onnx",
+        [
+            ("Transpose", ["x"], ["t"], {"perm": [1, 0, 2]}),
+            ("Reshape", ["t", "shape"], ["r"], {}),
+            ("Slice", ["r", "last", "before", "axis", "back"], ["b"], {}),
+            ("Neg", ["b"], ["y"], {}),
+        ],
+        {"x": ("float32", (4, 2, 3))},
+        ["y"],
+        {
+            "shape": np.array([8, 3]), "last": np.array([7]), "before": np.array([-9]), "axis": np.array([0]),
+            "back": np.array([-1]),
+        },
+    )  # fmt: skip
+    check_all(path)
+
+
+def test_branches_keep_their_loads(tmp_path: Path) -> None:
+    """31 elements and 256 threads: no thread past the end may read."""
+    path = write_model(tmp_path / "n.onnx", [("Neg", ["x"], ["y"], {})], {"x": ("float32", (31,))}, ["y"])
+    check_all(path)
+
+
+def test_ragged_rows_and_columns_at_once(tmp_path: Path) -> None:
+    """37 rows of 65 elements: several chunks a thread, and both ends are masked."""
+    path = write_model(tmp_path / "s.onnx", [("Softmax", ["x"], ["y"], {})], {"x": ("float32", (37, 65))}, ["y"])
+    check_all(path)
+
+
+@pytest.mark.parametrize("columns", [33, 34, 36, 40])
+def test_columns_that_are_no_multiple_of_a_threads_run(tmp_path: Path, columns: int) -> None:
+    nodes: list[Node] = [
+        ("MatMul", ["a", "b"], ["c"], {}),
+        ("Pad", ["z", "ends"], ["p"], {}),
+        ("Add", ["c", "p"], ["y"], {}),
+    ]
+    inputs = {"a": ("float32", (9, 20)), "b": ("float32", (20, columns)), "z": ("float32", (9, columns - 2))}
+    path = write_model(tmp_path / "m.onnx", nodes, dict(inputs), ["y"], {"ends": np.array([0, 1, 0, 1])})
+    check_all(path)

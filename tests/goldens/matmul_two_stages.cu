@@ -1,0 +1,95 @@
+// matmul_0: matmul
+// S0[i < 20, j < 24, k < 40]: y[i, j] = sum(k) (left[i, k] * right[k, j])
+#include "loom.cuh"
+
+constexpr int ROWS = 20;
+constexpr int COLUMNS = 24;
+constexpr int DEPTH = 40;
+constexpr int TILE_ROWS = 32;
+constexpr int TILE_COLUMNS = 32;
+constexpr int TILE_DEPTH = 16;
+constexpr int STAGES = 2;
+constexpr int OWNED = 8;
+constexpr int BLOCKS = 1;
+constexpr int THREADS = 128;
+constexpr int SHARED_BYTES = 9728;
+static_assert(THREADS * OWNED == TILE_ROWS * TILE_COLUMNS, "the threads own the tile exactly");
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, float* __restrict__ y_)
+{
+  const Global<const float> left(left_, 800);  // 20 x 40
+  const Global<const float> right(right_, 960);  // 40 x 24
+  const Global<float> y(y_, 480);  // 20 x 24
+  LOOM_SHARED(SHARED_BYTES);
+  const Shared<float> left_tile(shared_memory, 1280);  // bytes 0 to 5119
+  const Shared<float> right_tile(shared_memory + 5120, 1152);  // bytes 5120 to 9727
+  const int block = blockIdx.x;
+  const int thread = threadIdx.x;
+
+  const int thread_row = thread / 8;
+  const int thread_column = thread % 8;
+  float acc[2][4];
+  #pragma unroll
+  for (int n0 = 0; n0 < 2; ++n0)
+    #pragma unroll
+    for (int n1 = 0; n1 < 4; ++n1)
+      acc[n0][n1] = 0.0f;
+  // 2 stages: cp.async fills tile t + 1 while tile t is used
+  const int left_outer = thread / 4;
+  const int left_inner = (thread % 4) * 4;
+  const bool left_inside_1 = left_outer < 20;
+  async_copy<16>(left_tile, left_outer * 20 + left_inner, left, left_outer * 40 + left_inner, left_inside_1 ? 4 : 0);
+  const int right_outer = thread / 8;
+  const int right_inner = (thread % 8) * 4;
+  const bool right_inside_1 = right_inner < 21;
+  async_copy<16>(right_tile, right_outer * 36 + right_inner, right, right_outer * 24 + right_inner, right_inside_1 ? 4 : 0);
+  async_commit();
+  for (int tile = 0; tile < 3; ++tile) {
+    async_wait<0>();
+    barrier();
+    const int left_depth = tile * 16 + left_inner + 16;
+    const bool left_inside_2 = left_outer < 20 && left_depth < 37;
+    async_copy<16>(left_tile, ((tile + 1) % 2) * 640 + left_outer * 20 + left_inner, left, left_outer * 40 + left_depth, left_inside_2 ? 4 : 0);
+    const int right_depth = tile * 16 + right_outer + 16;
+    const bool right_inside_2 = right_inner < 21 && right_depth < 40;
+    async_copy<16>(right_tile, ((tile + 1) % 2) * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_2 ? 4 : 0);
+    async_commit();
+    #pragma unroll
+    for (int depth = 0; depth < 4; ++depth) {
+      Pack<float, 4> left_part[2];
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        left_part[r] = left_tile.load<4>((tile % 2) * 640 + r * 320 + thread_row * 20 + depth * 4);
+      }
+      Pack<float, 4> right_part[4][1];
+      #pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        right_part[q][0] = right_tile.load<4>((tile % 2) * 576 + depth * 144 + q * 36 + thread_column * 4);
+      }
+      #pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          #pragma unroll
+          for (int s = 0; s < 4; ++s) {
+            acc[r][s] += (left_part[r][q] * right_part[q][0][s]);
+          }
+        }
+      }
+    }
+  }
+  async_wait<0>();
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = r * 16 + thread_row;
+    const int column = thread_column * 4;
+    const bool inside = row < 20 && column < 21;
+    Pack<float, 4> y_value;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      y_value[v] = float(acc[r][v]);
+    }
+    if (inside) y.store<4>(row * 24 + column, y_value);
+  }
+}

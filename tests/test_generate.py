@@ -1,0 +1,96 @@
+"""`loomscope generate`: a folder that stands alone, and a manifest with the keys that other programs read."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import document, loomscope
+
+nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture(scope="module")
+def manifest(folder: Path) -> dict[str, Any]:
+    """Of the built-in model; "wall" is added: the seconds that the verb took."""
+    start = time.perf_counter()
+    found = document("generate", "example", "-o", str(folder))
+    return {**found, "wall": time.perf_counter() - start}
+
+
+def compiled(text: str, include: Path) -> str:
+    """NVRTC's log; "" for text that compiles without a remark."""
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, None, None)
+    options = [b"--gpu-architecture=sm_80", b"--std=c++17", f"-I{include}".encode()]
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    _, size = nvrtc.nvrtcGetProgramLogSize(program)
+    log = bytes(size)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    nvrtc.nvrtcDestroyProgram(program)
+    return f"{status.name} {log.decode()}" if status != nvrtc.nvrtcResult.NVRTC_SUCCESS else ""
+
+
+def test_every_file_compiles_with_the_folders_own_include(manifest: dict[str, Any], folder: Path) -> None:
+    files = sorted(path.name for path in folder.glob("*.cu"))
+    assert files == sorted(kernel["file"] for kernel in manifest["kernels"])
+    for kernel in manifest["kernels"]:
+        text = (folder / kernel["file"]).read_text()
+        assert re.search(rf"\b{kernel['entry']}\(", text)
+        assert re.findall(r'#include "(.*)"', text) == ["loom.cuh"]
+        assert compiled(text, folder / "include") == ""
+    assert compiled(text, folder) != "", "without include/ it must not compile"
+
+
+def test_a_kernel_has_exactly_these_figures(manifest: dict[str, Any]) -> None:
+    for kernel in manifest["kernels"]:
+        assert kernel.keys() == {
+            "group", "file", "entry", "grid", "block", "shared_bytes", "tensor_cores", "stages", "parameters",
+            "compiled",
+        }  # fmt: skip
+        assert kernel["stages"].keys() == {"shared", "register"}
+        assert kernel["compiled"].keys() == {"sm_80", "sm_90a"}
+        for figures in kernel["compiled"].values():
+            assert figures.keys() == {"registers", "spill_bytes"}
+            assert figures["registers"] > 0 and figures["spill_bytes"] == 0
+
+
+def test_seconds_are_what_the_stages_took(manifest: dict[str, Any]) -> None:
+    seconds = manifest["seconds"]
+    assert list(seconds) == ["load", "fuse", "schedule", "print", "compile"]
+    assert all(spent > 0 for spent in seconds.values())
+    assert sum(seconds.values()) <= manifest["wall"]
+
+
+def test_launches_read_only_what_is_there(manifest: dict[str, Any]) -> None:
+    roles = {buffer["name"]: buffer["role"] for buffer in manifest["buffers"]}
+    assert set(roles.values()) == {"input", "constant", "intermediate", "output"}
+    kernels = {kernel["group"]: kernel for kernel in manifest["kernels"]}
+    ready = {name for name, role in roles.items() if role in ("input", "constant")}
+    for launch in manifest["launches"]:
+        parameters = {p["name"] for p in kernels[launch["group"]]["parameters"]}
+        assert parameters == launch["arrays"].keys()
+        outputs = set(launch["arrays"].values()) - ready
+        assert outputs <= roles.keys()
+        ready |= outputs
+    assert {name for name, role in roles.items() if role == "output"} <= ready
+
+
+def test_the_manifest_is_in_the_folder(manifest: dict[str, Any], folder: Path) -> None:
+    written = json.loads((folder / "manifest.json").read_text())
+    assert written == {key: value for key, value in manifest.items() if key not in ("schema", "wall")}
+
+
+def test_the_table_names_every_file(folder: Path, manifest: dict[str, Any]) -> None:
+    done = loomscope("generate", "example", "-o", str(folder))
+    assert done.returncode == 0
+    assert all(kernel["file"] in done.stdout for kernel in manifest["kernels"])
