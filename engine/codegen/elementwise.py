@@ -55,10 +55,10 @@ def lower_elementwise(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
     per_thread = f"{vector} element{'s' if vector > 1 else ''} of a thread"
     return emitter.finish(
         group,
-        constants={"ELEMENTS": total, "BLOCK_ELEMENTS": share.elements, "VECTOR": vector},
+        constants={"ELEMENTS": total, "BLOCK_ELEMENTS": share.elements, "STEPS": share.steps, "VECTOR": vector},
         assertions=(
             ("BLOCKS * BLOCK_ELEMENTS >= ELEMENTS", "every element has a block"),
-            (f"{share.steps} * THREADS * VECTOR >= BLOCK_ELEMENTS", "every element of a block has a thread"),
+            ("STEPS * THREADS * VECTOR >= BLOCK_ELEMENTS", "every element of a block has a thread"),
         ),
         placements={s.name: f"register: {per_thread}, made and used by the same thread" for s in nest.statements},
     )
