@@ -243,7 +243,7 @@ def explain(kernel: Kernel) -> str:
 
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """(expected, before) values of the arrays of a group's first instance, from the reference.
+    """(expected, before) values of the arrays of a group's first instance, from the reference, in the group's shapes.
 
     Who reads a buffer that the graph updates reads its old contents: these are in `before`.
     """
@@ -255,9 +255,10 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
     missing = {arrays[name] for name in outside} - expected_all.keys()
     if missing:
         expected_all = {**expected_all, **temporaries(lower(group.graph), expected_all, missing)}
-    expected = {name: expected_all[tensor] for name, tensor in arrays.items() if name in outside}
+    shapes = {name: array.shape for name, array in group.program.arrays.items()}
+    expected = {n: expected_all[tensor].reshape(shapes[n]) for n, tensor in arrays.items() if n in outside}
     updated = {update.target for update in group.graph.updates}
-    before = {name: before_all[arrays[name]] for name in group.program.inputs if arrays[name] in updated}
+    before = {n: before_all[arrays[n]].reshape(shapes[n]) for n in group.program.inputs if arrays[n] in updated}
     return expected, before
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, Where, at, merged
 from engine.codegen.nodes import Line
-from engine.codegen.tile import Declare, Slot
+from engine.codegen.tile import Barrier, Declare, Slot
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 
@@ -43,17 +43,21 @@ def evaluate_block(
     lanes: bool = True,
     dimensions: tuple[str, ...] = (),
     accumulators: Mapping[str, Access] | None = None,
+    fence: bool = False,
 ) -> None:
     """Evaluate `statements` in order for one vector (`lanes`) or one element, adding their results to `values`.
 
     mask: where it fails, masked iterators are out of range: loads give a neutral value and reductions skip.
     stored: arrays to write to global memory, where `store_mask` holds.  accumulators: reduction statement -> register.
+    fence: all threads of the block meet before the stores, which overwrite what they read.
     """
     for part in _by_lookups(statements):
         _evaluate(
             emitter, part, place, values, mask=mask, stored=stored, keep=keep, width=emitter.vector if lanes else 1,
             dimensions=dimensions, accumulators=accumulators or {},
         )  # fmt: skip
+    if fence:
+        emitter.add(Barrier(merged([at(s) for s in statements])))
     for statement in statements:
         if statement.write.array in stored and statement.reduction is None:
             emitter.store(statement, place(statement), values[statement.write.array], store_mask, at(statement))

@@ -93,6 +93,8 @@ class _Reduction:
         self.variables: dict[str, Index] = {}
         self.placements: dict[str, str] = {}
         self.outputs = frozenset(self.program.outputs)
+        self.in_place = self.outputs & frozenset(self.program.inputs)
+        """Arrays that are read and overwritten: no other thread may read an element that a thread writes."""
         self.columns = self._columns()
         self.keep = self._kept_arrays()
 
@@ -130,8 +132,7 @@ class _Reduction:
                         used.setdefault(access.array, set()).add(number)
         again = {a for a, phases in used.items() if len(phases) > 1 or (a in made and phases - {made[a]})}
         again = {a for a in again if a in made or a in self.program.inputs} - _looked_up(self.program)
-        in_place = set(self.program.inputs) & set(self.program.outputs)
-        if self.layout.chunks * self.layout.vector * len(again) > HELD_ELEMENTS and not in_place:
+        if self.layout.chunks * self.layout.vector * len(again) > HELD_ELEMENTS and not self.in_place:
             return frozenset()
         return frozenset(again)
 
@@ -227,6 +228,10 @@ class _Reduction:
                 last = self.columns[-1]
                 self.variables[last] = self.variables[last] + Index.of(LANE_OF_VECTOR)
             emitter.masked = frozenset(self.columns)
+            if self.in_place:
+                # Threads without a row must not read the last one, which its own threads overwrite.
+                emitter.masked |= {i.name for s in phase.statements for i in s.parallel}
+                mask = emitter.both("in_row", mask, row_mask, link)
             stores = any(s.write.array in self.outputs for s in phase.statements)
             store_mask = emitter.both("writes", mask, row_mask, link) if stores else None
             evaluate_block(
@@ -341,6 +346,8 @@ class _Reduction:
         self.values[array.name] = value
         if array.name in self.outputs:
             mask = self._one_writer(row_mask, link)
+            if array.name in self.in_place:
+                emitter.add(Barrier(link))
             emitter.store(statement, place(statement, self.nest.outer, self.variables), value, mask, link)
 
     def _one_writer(self, row_mask: str | None, link: Line) -> str | None:
@@ -359,6 +366,7 @@ class _Reduction:
             store_mask=self._one_writer(row_mask, link) if writes else None,
             stored=self.outputs,
             lanes=not self.layout.by_row,
+            fence=any(s.write.array in self.in_place for s in phase.statements),
         )
         for statement in phase.statements:
             self.placements[statement.name] = "register: each thread of the row computes it again"

@@ -66,7 +66,7 @@ def build(
     kind = shape.kind
     if kind == "reduction":
         kind = f"{reduction_direction(named)} reduction"
-    return Built(rename_arrays(body, short), instance, kind)
+    return Built(rename_arrays(without_unit_axes(body), short), instance, kind)
 
 
 def inline(producers: Sequence[Statement], statements: Sequence[Statement]) -> list[Statement]:
@@ -104,6 +104,20 @@ def reduction_direction(statements: Sequence[Statement]) -> str:
             if innermost is not None:
                 return "row" if innermost in statement.reduction.iterators else "column"
     return "row"
+
+
+def without_unit_axes(program: TensorProgram) -> TensorProgram:
+    """The same program over arrays without axes of one element: m[0, i, 0] becomes m[i]."""
+    kept = {name: [axis for axis, n in enumerate(array.shape) if n > 1] for name, array in program.arrays.items()}
+
+    def read(access: Access) -> Access:
+        return replace(access, indices=tuple(access.indices[axis] for axis in kept[access.array]))
+
+    return replace(
+        program,
+        arrays={n: replace(a, shape=tuple(a.shape[axis] for axis in kept[n])) for n, a in program.arrays.items()},
+        statements=tuple(replace(rewrite_reads(s, read), write=read(s.write)) for s in program.statements),
+    )
 
 
 def rename_arrays(program: TensorProgram, names: Mapping[str, str]) -> TensorProgram:

@@ -139,7 +139,24 @@ def _join(statements: Sequence[Statement]) -> dict[Key, int] | str:
         for iterator, axis in zip(statement.iterators, mine, strict=True):
             if extents.setdefault(axis, iterator.extent) != iterator.extent:
                 return f"{statement.operator} reads part of an intermediate"
-    return axes
+    return _overwritten_elsewhere(statements, axes) or axes
+
+
+def _overwritten_elsewhere(statements: Sequence[Statement], axes: Mapping[Key, int]) -> str:
+    """Why a buffer cannot be updated in the kernel that reads it: another thread would read what one overwrites."""
+
+    def places(statement: Statement, access: Access) -> list[int | str]:
+        names = [plain_iterator(i) for i in access.indices]
+        return [axes[statement.name, n] if n else str(i) for n, i in zip(names, access.indices, strict=True)]
+
+    for number, statement in enumerate(statements):
+        for reader in statements[:number]:
+            for access in reader.reads():
+                if access.array == statement.write.array and (
+                    access.guards or places(reader, access) != places(statement, statement.write)
+                ):
+                    return f"{statement.operator} overwrites {access.array}, which {reader.operator} reads elsewhere"
+    return ""
 
 
 def _join_by_position(statements: Sequence[Statement], axis_of: UnionFind) -> None:

@@ -58,12 +58,15 @@ def check_model(
     updated = [update.target for update in graph.updates]
     wanted = tuple(dict.fromkeys((*graph.outputs, *updated)))
     expected = reference_values(graph, seed, wanted)
-    checks = tuple(_compare(n, values[n], expected[n], allowed, blocks, len(plan.launches)) for n in wanted)
+    checks = tuple(
+        _compare(n, values[n].reshape(expected[n].shape), expected[n], allowed, blocks, len(plan.launches))
+        for n in wanted
+    )
     return ModelCheck(len(plan.launches), checks)
 
 
 def _launch(kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], timeout: float) -> dict[str, np.ndarray]:
-    """Run one launch; the arrays it wrote, by tensor name and in the tensor's shape.
+    """Run one launch; the arrays it wrote, by tensor name, in the group's shape.
 
     A launch that writes a part of an array leaves the rest as earlier launches made it.
     """
