@@ -38,7 +38,8 @@ Dims = Annotated[list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Si
 Group = Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only this group.")]
 RecipeFile = Annotated[Path | None, typer.Option("--recipe", metavar="FILE", help="Recipe instead of all advisers'.")]
 TreeFile = Annotated[
-    Path | None, typer.Option("--tree", metavar="FILE", help="Advice text for the group instead of the user's.")
+    Path | None,
+    typer.Option("--tree", metavar="FILE", help="Advice for the group: our text, or a published JSON file."),
 ]
 Policy = Annotated[str, typer.Option("--policy", help="Fusion policy: none or first.")]
 NO_DIMS: list[str] = []

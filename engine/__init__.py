@@ -29,8 +29,10 @@ from engine.api import (
     measure,
     nvrtc,
     predict,
+    published_advice,
     read_advice,
     read_recipe,
+    write_published,
     write_recipe,
 )
 from engine.compile import Kernel
@@ -49,6 +51,6 @@ __all__ = [
     "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget", "Prediction",
     "Recipe", "Timing", "Unsupported", "advised", "check", "check_doc", "check_model", "compile", "compiled_doc",
     "completed", "default_recipe", "edited", "entry", "explain", "fuse", "kernel_doc", "load", "measure", "model_doc",
-    "nvrtc", "plan_bytes", "predict", "read_advice", "read_recipe", "refused_doc", "time_doc", "write_recipe",
-    "write_sources",
+    "nvrtc", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "time_doc",
+    "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip

@@ -24,6 +24,9 @@ from engine.predict.nodes import Prediction
 from engine.recipe import Advice, Recipe
 from engine.run.nodes import Check, Compiled, Failure, Timing
 from engine.schedule.compose import validate
+from engine.schedule.published.export import export as _published_text
+from engine.schedule.published.parse import parse as _parse_published
+from engine.schedule.published.translate import translate as _translate
 from engine.schedule.text import from_text
 from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
@@ -61,12 +64,8 @@ def read_recipe(path: str | Path) -> Recipe:
 
 
 def read_advice(path: str | Path) -> str:
-    """The text of an advice file.  Raises BadInput where it cannot be read, and for the published JSON format."""
-    content = _read_text(path, "write it in the form that `loomscope schedule` shows")
-    if content.lstrip()[:1] in ("{", "["):
-        hint = "write it as text, for example: advice user / S0 @ innermost: pin j"
-        raise BadInput("schedule", str(path), "is JSON; the published advice format is not supported yet", hint)
-    return content
+    """The text of an advice file, in our form or in the published JSON format.  Raises BadInput."""
+    return _read_text(path, "write it in the form that `loomscope schedule` shows")
 
 
 def _read_text(path: str | Path, hint: str) -> str:
@@ -76,6 +75,27 @@ def _read_text(path: str | Path, hint: str) -> str:
         raise BadInput("recipe", str(path), "is no text in UTF-8", hint) from None
     except OSError as error:
         raise BadInput("recipe", str(path), f"cannot be read: {error.strerror or error}", hint) from error
+
+
+def published_advice(path: str | Path, group: FusionGroup) -> tuple[Advice, ...]:
+    """The user's advice that a file in AKG's published JSON format means for a group.
+
+    Raises BadInput for a broken file, one that contradicts itself and advice for another operator; Unsupported for
+    advice that no kernel here can follow.
+    """
+    return _translate(_parse_published(read_advice(path), Path(path).name), group)
+
+
+def write_published(advice: Sequence[Advice], group: FusionGroup, path: str | Path) -> None:
+    """Write advice for a group in the published JSON format.
+
+    Raises Unsupported, naming the entry, for what the format cannot say, BadInput where the file cannot be written.
+    """
+    content = _published_text(advice, group)
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise BadInput("schedule", str(path), f"cannot be written: {error}") from error
 
 
 def write_recipe(recipe: Recipe, path: str | Path) -> None:
@@ -104,8 +124,11 @@ def edited(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
 def advised(recipe: Recipe, group: FusionGroup, text: str, source: str = "advice") -> Recipe:
     """The recipe with `text` in place of the user's advice for a group, and of that of every author it has.
 
+    Text in the published JSON format replaces all advice of the group: it says the whole launch.
     Raises BadInput with the line number of `source`, also for statements that the group does not have.
     """
+    if text.lstrip()[:1] in ("{", "["):
+        return recipe.with_group(group.name, _translate(_parse_published(text, source), group))
     advice = from_text(text, source)
     _validate(advice, group, source)
     replaced = {"user", *(one.author for one in advice)}

@@ -81,7 +81,7 @@ def test_a_required_entry_that_cannot_hold_shows_its_witness(tree: Callable[[str
         ("advice user\n  all @ i\n", ("tree.advice, line 2",)),
         ("advice wizard\n", ("tree.advice, line 1", "wizard")),
         ("advice user\n  S9 @ i: split 4\n", ("tree.advice", "S9", "S0, S1, S2, S3")),
-        ('{"pattern": []}', ("tree.advice", "published advice format", "not supported yet")),
+        ('{"pattern": []}', ("tree.advice", "pattern is a list, not text")),
     ],
 )
 def test_a_tree_that_cannot_be_read_is_refused_by_its_place(

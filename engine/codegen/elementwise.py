@@ -1,18 +1,20 @@
 """Element-wise kernels: every thread makes one vector of elements of the flattened loop space.
 
-    y[i,j] = relu(x[i,j] + b[j])    ->    element = (block * 256 + thread) * 4;  i, j = divmod(element, 768)
+    y[i,j] = relu(x[i,j] + b[j])    ->    element = block * 1024 + thread * 4;  i, j = divmod(element, 768)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from engine.codegen.block import evaluate_block
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter
-from engine.codegen.marks import Marks, up_to
+from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest, without_loops
 from engine.codegen.nodes import Line
+from engine.codegen.share import Share, share_elements
 from engine.codegen.tile import TileProgram
 from engine.codegen.width import vector_width
 from engine.fuse.nodes import FusionGroup
@@ -21,27 +23,22 @@ from engine.tensor.index import Index, delinearize
 from engine.tensor.nodes import Access, Statement
 from engine.tensor.rewrite import plain_iterator
 
-THREADS = 256
-MAX_THREADS = 1024
+UNROLLED = 8
+"""Steps of a thread that are written out; more stay a loop."""
 
 
 def lower_elementwise(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel for statements that share all their iterators."""
     without_loops(nest, nest.statements)
-    threads = marks.number("thread", THREADS, up_to(MAX_THREADS), f"at most {MAX_THREADS}")
     vector = vector_width(group.program, nest, marks)
+    share = share_elements(nest.outer, marks, vector)
     shape = tuple(m.extent for m in nest.outer)
     total = math.prod(shape)
-    emitter = Emitter(group.program, -(-total // (threads * vector)), threads)
+    emitter = Emitter(group.program, share.blocks, share.threads)
     emitter.vector = vector
     names = tuple(m.name for m in nest.outer)
     link = Line((), names)
-    start = (Index.of("block") * threads + Index.of("thread")) * vector
-    element = emitter.bind("element", start, link)
-    inside = emitter.mask("inside", [Index((), total - 1) - element], link)
-    with emitter.when(inside, link):
-        emitter.extents["element"] = total
-        emitter.definitions["element"] = start
+    with _element(emitter, share, total, link) as element:
         variables = bind_members(emitter, nest.outer, element, shape)
         if vector > 1:
             variables[names[-1]] = variables[names[-1]] + Index.of(LANE_OF_VECTOR)
@@ -58,10 +55,32 @@ def lower_elementwise(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
     per_thread = f"{vector} element{'s' if vector > 1 else ''} of a thread"
     return emitter.finish(
         group,
-        constants={"ELEMENTS": total, "VECTOR": vector},
-        assertions=(("BLOCKS * THREADS * VECTOR >= ELEMENTS", "every element has a thread"),),
+        constants={"ELEMENTS": total, "BLOCK_ELEMENTS": share.elements, "STEPS": share.steps, "VECTOR": vector},
+        assertions=(
+            ("BLOCKS * BLOCK_ELEMENTS >= ELEMENTS", "every element has a block"),
+            ("STEPS * THREADS * VECTOR >= BLOCK_ELEMENTS", "every element of a block has a thread"),
+        ),
         placements={s.name: f"register: {per_thread}, made and used by the same thread" for s in nest.statements},
     )
+
+
+@contextmanager
+def _element(emitter: Emitter, share: Share, total: int, link: Line) -> Iterator[Index]:
+    """The body of a thread, for each of its vectors: the first element of the vector, where there is one.
+
+    element = block * BLOCK_ELEMENTS + step * THREADS * VECTOR + thread * VECTOR
+    """
+    width = emitter.vector
+    with emitter.loop("step", share.steps, link, unroll=share.steps <= UNROLLED) as step:
+        own = step * (share.threads * width) + Index.of("thread") * width
+        start = Index.of("block") * share.elements + own
+        element = emitter.bind("element", start, link)
+        outside = [Index((), share.elements - width) - own, Index((), total - 1) - element]
+        inside = emitter.mask("inside", outside, link)
+        with emitter.when(inside, link):
+            emitter.extents["element"] = total
+            emitter.definitions["element"] = start
+            yield element
 
 
 def bind_members(

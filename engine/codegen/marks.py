@@ -26,24 +26,30 @@ class Marks:
         return next((mark.name for _, mark in self._marks if mark.name in names), None)
 
     def number(
-        self, name: str, default: int, fit: Fit, needs: str, members: Collection[Member] | None = None
-    ) -> int:
+        self, name: str, default: int, fit: Fit, needs: str, members: Collection[Member] | None = None,
+        elements: Callable[[Member], int] | None = None,
+    ) -> int:  # fmt: skip
         """The number of a mark (on one of `members`), or the default, as `fit` makes it.
 
-        needs: for the note where that changes the number, "a power of two up to 64".
+        needs: for the note where that changes the number, "a power of two up to 64".  elements: of one value of a
+        dimension, for a mark that may stand on any of them; default, `fit` and the result then count elements.
         """
-        marks = list(self._named(name, members))
-        asked = next((int(mark.value) for mark in marks if isinstance(mark.value, int)), default)
+        counted = [
+            (mark, mark.value * elements(member) if elements and isinstance(mark.value, int) else mark.value)
+            for member, mark in self._named(name, members)
+        ]
+        asked = next((value for _, value in counted if isinstance(value, int)), default)
         given = fit(asked)
-        for mark in marks:
-            if mark.value != given:
-                reason = f"another entry asks for {asked}" if mark.value != asked else f"this kernel takes {needs}"
-                self.notes[mark.path] = f"{name} {given}: {reason}"
+        unit = " elements" if elements else ""
+        for mark, value in counted:
+            if value != given:
+                reason = f"another entry asks for {asked}" if value != asked else f"this kernel takes {needs}"
+                self.notes[mark.path] = f"{name} {given}{unit}: {reason}"
         return given
 
     def changed(self, name: str, given: int, because: str, members: Collection[Member] | None = None) -> None:
         """Note that a mark's number had to become `given` after all."""
-        for mark in self._named(name, members):
+        for _, mark in self._named(name, members):
             if mark.value != given:
                 self.notes[mark.path] = f"{name} {given}: {because}"
 
@@ -52,11 +58,11 @@ class Marks:
         ignored = {m.path: f"this kernel has no use for {m.name}" for _, m in self._marks if m.name not in self._read}
         return {**ignored, **self.notes}
 
-    def _named(self, name: str, members: Collection[Member] | None) -> Iterator[Mark]:
+    def _named(self, name: str, members: Collection[Member] | None) -> Iterator[tuple[Member, Mark]]:
         self._read.add(name)
         for member, mark in self._marks:
             if mark.name == name and (members is None or any(member is m for m in members)):
-                yield mark
+                yield member, mark
 
 
 def up_to(limit: int) -> Fit:

@@ -4,10 +4,13 @@
 #include "loom.cuh"
 
 constexpr int ELEMENTS = 60;
+constexpr int BLOCK_ELEMENTS = 1024;
+constexpr int STEPS = 1;
 constexpr int VECTOR = 4;
 constexpr int BLOCKS = 1;
 constexpr int THREADS = 256;
-static_assert(BLOCKS * THREADS * VECTOR >= ELEMENTS, "every element has a thread");
+static_assert(BLOCKS * BLOCK_ELEMENTS >= ELEMENTS, "every element has a block");
+static_assert(STEPS * THREADS * VECTOR >= BLOCK_ELEMENTS, "every element of a block has a thread");
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 add_0(const float* __restrict__ x_, const float* __restrict__ b_2_, float* __restrict__ y_)

@@ -1,0 +1,50 @@
+"""How the flattened elements of an element-wise kernel are shared out to blocks, threads and vectors.
+
+    block 1 @ i of [i < 4096, j < 768]    ->    a block takes the 768 elements of one row
+    block 4096 @ j                        ->    a block takes 4096 neighbouring elements, over the ends of rows
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.codegen.marks import Marks, up_to
+from engine.schedule.nodes import Member
+
+THREADS = 256
+"""Threads of a block where no mark asks for another number."""
+MAX_THREADS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one block does: `steps` times `threads` vectors, for `elements` neighbouring elements."""
+
+    elements: int
+    threads: int
+    steps: int
+    blocks: int
+
+
+def share_elements(members: Sequence[Member], marks: Marks, vector: int) -> Share:
+    """The launch that `thread` and `block` marks ask for; without them 256 threads of one vector each.
+
+    members: the dimensions whose points are the elements, outermost first.  vector: elements of one access.
+    """
+    total = math.prod(m.extent for m in members)
+    threads = marks.number("thread", THREADS, up_to(MAX_THREADS), f"at most {MAX_THREADS}")
+    together = threads * vector
+    most = -(-total // together) * together
+
+    def inside(member: Member) -> int:
+        position = next(k for k, m in enumerate(members) if m is member)
+        return math.prod(m.extent for m in members[position + 1 :])
+
+    def whole_vectors(asked: int) -> int:
+        return -(-min(asked, most) // vector) * vector
+
+    needs = f"whole vectors of {vector}, at most {most} elements"
+    elements = marks.number("block", together, whole_vectors, needs, elements=inside)
+    return Share(elements, threads, -(-elements // together), -(-total // elements))
