@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest
+from engine.graph.nodes import DTYPES
 from engine.schedule.nodes import Member
-from engine.tensor.access import vector_limit
+from engine.tensor.access import VECTOR_BYTES, vector_limit
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
@@ -24,6 +25,10 @@ def vector_width(program: TensorProgram, nest: Nest, marks: Marks, along_rows: b
                 iterators[statement.name] = name
     outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
     limit = vector_limit(nest.statements, outside, iterators)
+    if not along_rows:
+        # A lane of the vector is an accumulator of its own, and they are handed over together.
+        held = [DTYPES[s.reduction.accumulate] for s in nest.statements if s.reduction]
+        limit = min(limit, VECTOR_BYTES // max(held, default=1))
 
     def fit(asked: int) -> int:
         width = 1

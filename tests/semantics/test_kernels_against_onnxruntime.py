@@ -250,3 +250,11 @@ def test_columns_that_are_no_multiple_of_a_threads_run(tmp_path: Path, columns: 
     inputs = {"a": ("float32", (9, 20)), "b": ("float32", (20, columns)), "z": ("float32", (9, columns - 2))}
     path = write_model(tmp_path / "m.onnx", nodes, dict(inputs), ["y"], {"ends": np.array([0, 1, 0, 1])})
     check_all(path)
+
+
+def test_columns_of_halves_are_handed_over_as_floats(tmp_path: Path) -> None:
+    """Eight halves are one load, but their eight sums are two stores."""
+    nodes: list[Node] = [("ReduceSum", ["x", "axes"], ["y"], {"keepdims": 0})]
+    path = write_model(tmp_path / "c.onnx", nodes, {"x": ("float16", (96, 64))}, ["y"], {"axes": np.array([0])})
+    (kernel,) = check_all(path, entry("S0", "i", mark=("vector", 8)))
+    assert "constexpr int VECTOR = 4;" in kernel.source.text

@@ -9,27 +9,27 @@ from engine.tensor.access import vector_limit
 
 
 def vectorize_group(group: FusionGroup) -> Advice:
-    """A vector width along the innermost dimension of memory-bound kernels; contractions choose their copies alone."""
+    """A vector width along the innermost dimension of element-wise kernels and row reductions.
+
+    Contractions choose their copies alone.  Down columns neighbouring threads already fill whole transactions; wider
+    threads would only leave fewer blocks.
+    """
     return Advice("vectorize", Scenario(tuple(_entries(group))))
 
 
 def _entries(group: FusionGroup) -> list[Entry]:
     program = group.program
-    if group.kind == "contraction" or any(reads_across(s, program) for s in program.statements):
+    if group.kind in ("contraction", "column reduction") or any(reads_across(s, program) for s in program.statements):
         return []
     outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
     reductions = [s for s in program.statements if s.reduction is not None]
-    if group.kind == "column reduction":
-        along = {s.name: s.parallel[-1].name for s in program.statements if s.parallel}
-        target, dimension = reductions[0], reductions[0].parallel[-1].name if reductions[0].parallel else ""
-    else:
-        along = {s.name: s.iterators[-1].name for s in program.statements if s.iterators}
-        if reductions:
-            columns = reductions[0].reduced[-1].name
-            along = {s.name: columns for s in program.statements if columns in s.extents}
-        target, dimension = (reductions[0] if reductions else program.statements[-1]), "innermost"
+    target = reductions[0] if reductions else program.statements[-1]
+    along = {s.name: s.iterators[-1].name for s in program.statements if s.iterators}
+    if reductions:
+        columns = target.reduced[-1].name
+        along = {s.name: columns for s in program.statements if columns in s.extents}
     width = vector_limit(program.statements, outside, along)
-    if width == 1 or not dimension:
+    if width == 1:
         return []
     reason = f"neighbours along {along[target.name]} are contiguous: one access moves {width} elements"
-    return [mark((target.name,), dimension, "vector", width, reason)]
+    return [mark((target.name,), "innermost", "vector", width, reason)]
