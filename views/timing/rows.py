@@ -76,11 +76,9 @@ def paint_kernel(painter: QPainter, row: Row, state: RowState, theme: Theme) -> 
     after = 12 + text_width(painter, title) + 8
     painter.setFont(face())
     painter.setPen(theme.colour("text-3"))
-    draw_text(
-        painter,
-        QRectF(after, box.y(), max(right - 4 - after, 0.0), box.height()),
-        row.title.removeprefix(title).strip(),
-    )
+    name = row.title.removeprefix(title).strip()
+    if after + text_width(painter, name) <= right - 4:  # a name cut short helps nobody: the tool tip has it whole
+        draw_text(painter, QRectF(after, box.y(), right - 4 - after, box.height()), name)
 
 
 def paint_term(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
