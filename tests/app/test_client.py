@@ -7,9 +7,10 @@ import sys
 import weakref
 
 import pytest
-from PySide6.QtCore import QCoreApplication
+from PySide6.QtCore import QCoreApplication, QObject
 
 from app.client import Client, Pending
+from app.collector import Collector
 from engine.documents import Problem, Time
 
 ANSWER = "import sys\nfor line in sys.stdin:\n    print({reply!r}, flush=True)\n"
@@ -57,13 +58,13 @@ def test_a_worker_that_dies_says_its_last_words(qtbot: object) -> None:
     assert errors[0].hint == "out of paper"
 
 
-def test_cycles_are_collected_on_the_windows_thread(qapp: object, qtbot: object) -> None:
+def test_cycles_are_collected_on_the_windows_thread(qapp: QObject, qtbot: object) -> None:
     """A dead object in a cycle goes within a moment, although automatic collection is off."""
 
     class Knot:
         pass
 
-    gc.disable()  # what the window did when it was made; libraries of other tests may have switched it on again
+    Collector(qapp)  # the session's application may have been made by a test that needs no collector
     knot = Knot()
     knot.self = knot  # type: ignore[attr-defined]
     dead = weakref.ref(knot)
