@@ -83,10 +83,14 @@ def _progress() -> Progress:
     return Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
 
 
-def failure(error: EngineError) -> None:
-    """An error in the user's words: the subject first, the hint on its own line."""
+def failure(error: EngineError, repairs: Sequence[str] = ()) -> None:
+    """An error in the user's words: the subject first, the hint on its own line, or the changes that resolve it."""
     stderr.print(f"{error.subject}: {error.reason}", markup=False, style="red" if stderr.is_terminal else None)
-    if error.hint:
+    if repairs:
+        stderr.print("  tried and found to help, one at a time:", markup=False)
+        for repair in repairs:
+            stderr.print(f"    {repair}", markup=False)
+    elif error.hint:
         stderr.print(f"  hint: {error.hint}", markup=False)
 
 

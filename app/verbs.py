@@ -96,7 +96,7 @@ def schedule(job: Job, json: bool) -> bool:
                 output.say(f"{group.name}  {group.title}: {kernel.reason}\n")
             continue
         if isinstance(kernel, Conflict):
-            output.failure(kernel)
+            output.failure(kernel, [repair.text for repair in kernel.repairs])
             document = engine.refused_doc(group, job.recipe, kernel)
         else:
             document = engine.kernel_doc(kernel)
@@ -107,6 +107,7 @@ def schedule(job: Job, json: bool) -> bool:
                 "legal": document.legal,
                 "tree": to_json(document.schedule),
                 "verdicts": verdicts,
+                "repairs": [repair.text for repair in document.repairs],
                 "milliseconds": document.milliseconds,
             }
         )

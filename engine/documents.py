@@ -187,6 +187,22 @@ class CompiledDoc:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairDoc:
+    """One change after which required entries no longer conflict; it was tried before it is offered."""
+
+    kind: str
+    """"relax", "switch off", "replace" or "associative"."""
+    path: tuple[int, ...]
+    """The entry that changes; () for "associative"."""
+    text: str
+    """What changes, on one line."""
+    recipe: str
+    """The group's whole advice after the change, as text; "" for "associative", which no advice can say."""
+    complete: bool
+    """Whether everything required holds afterwards; else `text` says what still cannot."""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelDoc:
     """A compiled group: schedule, verdicts, CUDA text, prediction."""
 
@@ -211,6 +227,10 @@ class KernelDoc:
     """Schedule to CUDA text."""
     explain: str
     """Why it is fused, scheduled, placed and predicted so, as text."""
+    conflicting: tuple[tuple[int, ...], ...] = ()
+    """Paths of the required entries that cannot hold together, where it is not legal."""
+    repairs: tuple[RepairDoc, ...] = ()
+    """Single changes that resolve the conflict, the smallest loss first."""
 
 
 @dataclass(frozen=True, slots=True)

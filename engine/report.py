@@ -19,6 +19,7 @@ from engine.documents import (
     ModelDoc,
     NodeDoc,
     OperatorDoc,
+    RepairDoc,
     ScheduleDoc,
     StatementDoc,
     Time,
@@ -30,9 +31,10 @@ from engine.graph.nodes import OperatorGraph, Tensor
 from engine.predict.model import predict
 from engine.predict.nodes import KernelFacts, Prediction
 from engine.predict.traffic import compulsory_bytes, flop_counts
-from engine.recipe import Recipe
+from engine.recipe import Advice, Recipe
 from engine.run.nodes import Check, Compiled, Timing
-from engine.schedule.nodes import Band, Conflict, Leaf, Mark, Node, Verdict, statements_of
+from engine.schedule.conflict import repaired
+from engine.schedule.nodes import Band, Conflict, Leaf, Mark, Node, Repair, Verdict, statements_of
 from engine.schedule.nodes import Sequence as Sequenced
 from engine.schedule.text import entry_text, to_text
 from engine.target import Target
@@ -201,12 +203,13 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
 
 
 def refused_doc(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> KernelDoc:
-    """A group whose required entries cannot hold: every verdict, and no schedule, code or time."""
+    """A group whose required entries cannot hold: every verdict and every repair, and no schedule, code or time."""
+    advice = recipe.groups.get(group.name, ())
     names = tuple(s.name for s in group.program.statements)
     operators = group.instances[0].statements
     return KernelDoc(
         group=group.name,
-        recipe=to_text(recipe.groups.get(group.name, ())),
+        recipe=to_text(advice),
         legal=False,
         dependences=0,
         schedule=ScheduleDoc("domain", ", ".join(names), names, "", False, (), ()),
@@ -226,6 +229,19 @@ def refused_doc(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> Kerne
         compiled=(),
         milliseconds=0.0,
         explain=str(conflict),
+        conflicting=tuple(placed.path for placed in conflict.conflicting),
+        repairs=tuple(_repair_doc(repair, advice) for repair in conflict.repairs),
+    )
+
+
+def _repair_doc(repair: Repair, advice: Sequence[Advice]) -> RepairDoc:
+    changed = repaired(advice, repair)
+    return RepairDoc(
+        kind=repair.kind,
+        path=repair.placed.path if repair.placed else (),
+        text=repair.text,
+        recipe="" if changed is None else to_text(changed),
+        complete=not repair.leaves,
     )
 
 

@@ -86,6 +86,21 @@ def test_schedule_keeps_its_keys() -> None:
     assert {"entry", "verdict", "because"} <= group["verdicts"][0].keys()
 
 
+def test_a_conflict_is_told_with_its_repairs(tmp_path: Path) -> None:
+    path = tmp_path / "advice.txt"
+    path.write_text("advice user\n  required all @ innermost: cut S3 | S0 S1 S2\n")
+    done = loomscope("schedule", SOFTMAX, "--tree", str(path))
+    assert done.returncode == 1
+    told = " ".join(done.stderr.split())
+    witness, heading, repairs = told.partition("tried and found to help, one at a time:")
+    assert heading and "S3[i=0, j=0] reads it first" in witness
+    assert "cut S0 S1 S2 | S3" in repairs and "soft" in repairs and "switch off" in repairs
+    assert "hint" not in told
+    path.write_text("advice user\n  all @ innermost: cut S3 | S0 S1 S2\n")
+    soft = loomscope("schedule", SOFTMAX, "--tree", str(path))
+    assert (soft.returncode, "found to help" in soft.stderr) == (0, False)
+
+
 def test_predict_says_its_origin() -> None:
     (kernel,) = document("predict", SOFTMAX)["kernels"]
     assert (kernel["origin"], kernel["note"]) == ("predicted", "uncalibrated")

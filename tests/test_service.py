@@ -71,6 +71,43 @@ def test_the_default_advice_written_back_gives_the_same_text() -> None:
     assert again.cuda == default.cuda
 
 
+BACKWARDS = "advice user\n  # written by hand\n  required all @ innermost: cut S3 | S0 S1 S2  # because of a slip\n"
+CLASH = """\
+advice map
+  all @ i: mark block 8
+  either
+    required all @ outermost: pin j
+    required S0 @ outermost: pin i
+"""
+
+
+@pytest.mark.parametrize("advice", [BACKWARDS, CLASH])
+def test_a_conflict_brings_repairs_that_change_one_entry_each(advice: str) -> None:
+    refused = kernel_of(advice)
+    assert not refused.legal
+    assert set(refused.conflicting) <= {entry.path for entry in refused.entries}
+    assert {repair.kind for repair in refused.repairs} == {"replace", "relax", "switch off"}
+    assert {repair.path for repair in refused.repairs} == set(refused.conflicting)
+    for repair in refused.repairs:
+        assert repair.complete
+        (gone,) = set(refused.recipe.splitlines()) - set(repair.recipe.splitlines())
+        assert "required" in gone
+        assert len(repair.recipe.splitlines()) == len(refused.recipe.splitlines())
+
+
+def test_the_offered_advice_is_legal_as_it_stands_and_keeps_reasons() -> None:
+    for repair in kernel_of(BACKWARDS).repairs:
+        repaired = kernel_of(repair.recipe)
+        assert repaired.legal and not repaired.conflicting and not repaired.repairs
+        assert repaired.recipe == repair.recipe
+        assert "# because of a slip" in repaired.recipe
+
+
+def kernel_of(advice: str) -> KernelDoc:
+    """The kernel of the softmax under this advice."""
+    return from_json(KernelDoc, last(OPEN, ("kernel", {"group": "softmax_0", "recipe": advice}))["value"])
+
+
 def test_check_and_compile_answer_their_documents() -> None:
     check = from_json(CheckDoc, last(OPEN, ("check", {"group": "softmax_0", "recipe": None}))["value"])
     assert check.status == "pass"

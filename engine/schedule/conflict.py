@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from engine.errors import OverBudget
-from engine.recipe import Entry
+from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.nodes import (
     ASSOCIATIVE,
     RELAX,
@@ -67,6 +67,26 @@ def with_associative(program: TensorProgram, statement: str) -> TensorProgram:
     return replace(program, statements=tuple(map(changed, program.statements)))
 
 
+def repaired(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...] | None:
+    """The advice of a group after a repair; None for ASSOCIATIVE, which changes the program and not the advice."""
+    if repair.placed is None or repair.entry is None:
+        return None
+    number, *place = repair.placed.path
+    changed = _with_entry(advice[number].scenario, place, repair.entry)
+    return (*advice[:number], replace(advice[number], scenario=changed), *advice[number + 1 :])
+
+
+def _with_entry(scenario: Scenario, place: Sequence[int], entry: Entry) -> Scenario:
+    """The scenario with `entry` at (alternative numbers ..., entry number)."""
+    number, *below = place
+    if not below:
+        entries = (*scenario.entries[:number], entry, *scenario.entries[number + 1 :])
+        return replace(scenario, entries=entries)
+    inner = scenario.alternatives
+    changed = _with_entry(inner[number], below, entry)
+    return replace(scenario, alternatives=(*inner[:number], changed, *inner[number + 1 :]))
+
+
 def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:
     before = {placed.path for placed in conflict.conflicting}
     for repair in _proposals(conflict.conflicting, program):
@@ -82,7 +102,7 @@ def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, ret
         elif {placed.path for placed in left} != before:
             names = ", ".join(f"“{entry_text(placed.entry)}”" for placed in left)
             if repair.kind in (RELAX, SWITCH_OFF):
-                yield replace(repair, text=f"{repair.text} (then {names} still cannot hold)")
+                yield replace(repair, text=f"{repair.text} (then {names} still cannot hold)", leaves=left)
 
 
 def _proposals(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:

@@ -201,6 +201,8 @@ class Repair:
     """What stands in its place afterwards; None for ASSOCIATIVE."""
     statement: str = ""
     """The statement whose reduction is declared associative."""
+    leaves: tuple[Placed, ...] = ()
+    """What still cannot hold afterwards, where the change only brings the next conflict; else none."""
 
 
 class Conflict(Illegal):
