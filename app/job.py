@@ -61,7 +61,9 @@ class Job:
     @cached_property
     def target(self) -> str:
         """The GPU: that of --target, else the recipe's."""
-        return self.asked_target or (self._read_recipe.target if self._read_recipe else DEFAULT_TARGET)
+        if self.asked_target is not None:
+            return self.asked_target
+        return self._read_recipe.target if self._read_recipe else DEFAULT_TARGET
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -122,7 +124,7 @@ def dimensions_of(bindings: list[str]) -> dict[str, int]:
     """--dim batch=8 --dim sequence=128 as a mapping; BadInput for anything else."""
     found: dict[str, int] = {}
     for binding in bindings:
-        matched = re.fullmatch(r"([^=]+)=([1-9][0-9]*)", binding)
+        matched = re.fullmatch(r"([^=]+)=([1-9][0-9]{0,18})", binding)
         if matched is None:
             raise BadInput("command line", f"--dim {binding}", "is not NAME=VALUE", "for example --dim batch=8")
         found[matched[1].strip()] = int(matched[2])

@@ -150,6 +150,8 @@ class Recipe:
             raise BadInput("recipe", f"{source}, line {error.lineno}", f"not JSON: {error.msg}") from None
         except RecursionError:
             raise BadInput("recipe", source, "is nested too deeply") from None
+        except ValueError:
+            raise BadInput("recipe", source, "holds a number with thousands of digits") from None
         return Recipe.from_json(data)
 
 

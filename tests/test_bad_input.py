@@ -35,6 +35,15 @@ def external(location: str) -> onnx.ModelProto:
     return proto
 
 
+def noted(key: str, value: object, element: int = onnx.TensorProto.FLOAT) -> onnx.ModelProto:
+    """y = x + x with a note in the model's metadata."""
+    proto = model([node("Add", "x x", "y")], {"x": [4]}, ["y"])
+    proto.graph.input[0].type.tensor_type.elem_type = element
+    proto.graph.output[0].type.tensor_type.elem_type = element
+    onnx.helper.set_model_props(proto, {key: json.dumps(value)})
+    return proto
+
+
 def truncated(path: Path) -> Path:
     path.write_bytes((MODELS / "bert_tiny.onnx").read_bytes()[:5000])
     return path
@@ -82,6 +91,9 @@ ONNX: dict[str, tuple[Callable[[Path], Path], str]] = {
     "weights above": (saved(external("../weights.bin")), "outside the model's folder"),
     "weights anywhere": (saved(external("/etc/passwd")), "outside the model's folder"),
     "weights by link": (linked, "outside the model's folder"),
+    "weights under no name": (saved(external("weights\0")), "is no file name"),
+    "weights under a long name": (saved(external("w" * 5000)), "is no file name"),
+    "weights spread without bound": (saved(noted("light.weights", {"w": ["normal", 0, 10**400]})), "light.weights, w"),
 }
 
 
@@ -104,7 +116,22 @@ def test_a_dimension_that_is_bound_lets_the_same_file_open(tmp_path: Path) -> No
     assert "heads" in refused("inspect", path, "--dim", "batch=8", "--dim", "heads=2")
 
 
-@pytest.mark.parametrize("binding", ["batch", "batch=", "batch=x", "batch=0", "batch=-1", "=8", "batch=1.5", "b=8"])
+@pytest.mark.parametrize("element", [onnx.TensorProto.FLOAT, onnx.TensorProto.INT64])
+@pytest.mark.parametrize("span", [[0, 10**400], [0, float("inf")], [-1e308, 1e308], [1, 0], [0, "1"]])
+def test_a_range_of_inputs_that_no_tensor_can_hold_is_refused(span: list[Any], element: int, tmp_path: Path) -> None:
+    path = str(save(tmp_path / "noted.onnx", noted("light.inputs", {"x": span}, element)))
+    (row,) = json.loads(loomscope("verify", path, "--json").stdout)["groups"]
+    assert row["status"] == "fail" and "light.inputs, x" in row["message"]
+    path = str(save(tmp_path / "noted.onnx", noted("light.inputs", {"x": [0, 10]}, element)))
+    assert document("verify", path)["summary"]["pass"] == 1
+
+
+ENDLESS = pytest.param("batch=" + "9" * 5000, id="endless")
+
+
+@pytest.mark.parametrize(
+    "binding", ["batch", "batch=", "batch=x", "batch=0", "batch=-1", "=8", "batch=1.5", "b=8", ENDLESS]
+)
 def test_a_malformed_dimension_is_refused(binding: str, tmp_path: Path) -> None:
     path = str(save(tmp_path / "open.onnx", relu(["batch", 4])))
     assert binding.partition("=")[0] in refused("inspect", path, "--dim", binding)
@@ -188,6 +215,12 @@ def test_the_same_description_unchanged_is_read(tmp_path: Path) -> None:
 )
 def test_an_option_that_cannot_be_used_is_named(arguments: tuple[str, ...]) -> None:
     assert arguments[-1].rpartition("/")[2] in refused(*arguments)
+
+
+def test_a_recipe_with_an_endless_number_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.json"
+    path.write_text('{"version": ' + "9" * 5000 + "}")
+    assert "recipe.json" in refused("verify", SOFTMAX, "--recipe", str(path))
 
 
 def test_an_unknown_operator_is_listed_and_the_rest_is_checked(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 import onnx
@@ -12,6 +13,11 @@ import onnx
 from engine.errors import BadInput, Unsupported
 from engine.graph.limits import checked_shape
 from engine.graph.nodes import DTYPES, Fill
+
+LONGEST_NAME = 255
+"""Bytes of a file's or a folder's name on Linux."""
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest magnitude of a number in a light model's notes."""
 
 
 def dtype_name(subject: str, element: int) -> str:
@@ -62,6 +68,9 @@ def _mapped(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[int,
 
 def _inside(subject: str, location: str, folder: Path) -> Path:
     """The weights file, which must lie in the model's folder: a model may not read the rest of the machine."""
+    if "\0" in location or any(len(part.encode()) > LONGEST_NAME for part in Path(location).parts):
+        reason = f"its weights file {location[:40]!r} is no file name"
+        raise BadInput("graph", subject, reason, "the file may be damaged")
     root = folder.resolve()
     path = (root / location).resolve()
     if not location or Path(location).is_absolute() or ".." in Path(location).parts or not path.is_relative_to(root):
@@ -70,6 +79,11 @@ def _inside(subject: str, location: str, folder: Path) -> Path:
     if not path.is_file():
         raise BadInput("graph", subject, f"its weights file {location} is missing", f"put it into {folder}")
     return path
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value of a model's metadata is a number that float32 can hold."""
+    return isinstance(value, int | float) and -LARGEST <= value <= LARGEST
 
 
 def metadata(model: onnx.ModelProto, key: str) -> dict[str, object]:
@@ -91,7 +105,7 @@ def light_fills(model: onnx.ModelProto) -> Mapping[str, Fill]:
     fills = {}
     for name, entry in metadata(model, "light.weights").items():
         match entry:
-            case [("normal" | "uniform") as distribution, int() | float() as a, int() | float() as b]:
+            case [("normal" | "uniform") as distribution, a, b] if is_number(a) and is_number(b):
                 fills[name] = Fill(distribution, float(a), float(b))
             case _:
                 raise BadInput("graph", f"metadata light.weights, {name}", f"{entry!r} is no [distribution, a, b]")

@@ -17,7 +17,7 @@ from onnx import helper
 from engine.errors import BadInput, OverBudget, Unsupported
 from engine.graph.nodes import Fill, Operator, OperatorGraph, Tensor
 from engine.graph.onnx import read_model
-from engine.graph.weights import metadata
+from engine.graph.weights import is_number, metadata
 from engine.tensor.operators import rule_of
 from engine.tensor.operators.attributes import integer
 
@@ -129,9 +129,11 @@ def _input(graph: OperatorGraph, name: str, seed: int, ranges: Mapping[str, obje
     if tensor.dtype == "bool":
         return np.ones(tensor.shape, bool) if ranges else stream.randint(0, 2, tensor.shape).astype(bool)
     if "int" in tensor.dtype:
-        bound = _index_bound(graph, name)
-        low, high = (low, high) if name in ranges else (0, bound or 2)
-        return np.asarray(stream.randint(int(low), int(high), size=tensor.shape)).astype(tensor.dtype)
+        first, end = (int(low), int(high)) if name in ranges else (0, _index_bound(graph, name) or 2)
+        limits = np.iinfo(tensor.dtype)
+        if not limits.min <= first < end <= limits.max:
+            raise BadInput("reference", f"metadata light.inputs, {name}", f"[{first}, {end}] holds no {tensor.dtype}")
+        return np.asarray(stream.randint(first, end, size=tensor.shape)).astype(tensor.dtype)
     if name in ranges:
         return np.asarray(stream.uniform(low, high, size=tensor.shape)).astype(tensor.dtype)
     if positive:
@@ -141,7 +143,7 @@ def _input(graph: OperatorGraph, name: str, seed: int, ranges: Mapping[str, obje
 
 def _range(name: str, ranges: Mapping[str, object]) -> tuple[float, float]:
     match ranges.get(name, [0, 2]):
-        case [int() | float() as low, int() | float() as high] if low < high:
+        case [low, high] if is_number(low) and is_number(high) and low < high:
             return low, high
         case other:
             raise BadInput("reference", f"metadata light.inputs, {name}", f"{other!r} is no [low, high]")
