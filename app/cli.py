@@ -44,7 +44,6 @@ TreeFile = Annotated[
 Policy = Annotated[str, typer.Option("--policy", help="Fusion policy: none or first.")]
 NO_DIMS: list[str] = []
 
-
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """Exit codes of a run that a person ended, and of one whose reader went away: 128 and the signal's number."""
 
@@ -136,7 +135,9 @@ def render(
     perspective: Annotated[str, typer.Option("--perspective", help="explore or schedule.")] = "explore",
     size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels of the window.")] = "1440x900",
     theme: Annotated[str, typer.Option("--theme", help="dark or light.")] = "dark",
-    group: Group = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NAME", help="Group to select; the dearest one by default.")
+    ] = None,
     target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
@@ -154,7 +155,7 @@ def render(
         group=group,
         target=target,
         dimensions=dimensions_of(dim),
-        perspective=perspective.capitalize(),
+        perspective=perspective,
     )
     output.say(f"{out}")
 
@@ -272,7 +273,7 @@ def explain(
     verbs.explain(_job(file, target, dim, group, recipe))
 
 
-@app.command()
+@app.command(epilog="Exit code: 0, whatever is missing.")
 @verb
 def doctor(json: Json = False) -> None:
     """What this machine has, and what to install for the rest."""

@@ -13,14 +13,14 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.client import COMMAND
 from app.layout import PERSPECTIVES
 from app.main import application, make_window
-from app.window import Window
+from app.window import SMALLEST, Window
 from engine.documents import ModelDoc
 from engine.errors import BadInput, EngineError, OverBudget
+from views.theme import THEMES
 
-THEMES = ("dark", "light")
 QUIET_MS = 120
-SMALLEST, LARGEST = (960, 600), 8192
-"""Pixels of a window that can be drawn."""
+LARGEST = 8192
+"""Pixels of a side of the window, at most."""
 LIMIT_MS = 300_000
 
 
@@ -33,24 +33,28 @@ def render(
     group: str | None = None,
     target: str = "h200",
     dimensions: Mapping[str, int] | None = None,
-    perspective: str = "Explore",
+    perspective: str = "explore",
     command: Sequence[str] = COMMAND,
 ) -> None:
     """Draws the window with `path` open and a group selected (the dearest one by default) and writes a PNG.
 
-    `panel`: only this panel ("graph", "code", ...).  BadInput for a file, group, panel, theme or perspective that there
-    is not.
+    `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  BadInput for a file, group,
+    panel, theme or perspective that there is not, and for a place where no picture can be written.
     """
-    for what, given, known in (("theme", theme, THEMES), ("perspective", perspective, tuple(PERSPECTIVES))):
+    perspectives = {name.lower(): name for name in PERSPECTIVES}
+    for what, given, known in (("theme", theme, THEMES), ("perspective", perspective, perspectives)):
         if given not in known:
             raise BadInput("window", f"{what} {given}", "there is none of that name", f"one of {', '.join(known)}")
+    place = Path(output)
+    if place.is_dir() or not place.absolute().parent.is_dir():
+        raise BadInput("window", f"picture {output}", "cannot be written there", "name a file in a folder that exists")
     os.environ["QT_QPA_PLATFORM"] = "offscreen"  # also where a display is set that does not work
     application()
     window = make_window(target, dimensions, theme, command)
     try:
         window.resize(*size)
         window.show()
-        window.set_perspective("Schedule" if panel in ("code", "constraints") else perspective)
+        window.set_perspective("Schedule" if panel in ("code", "constraints") else perspectives[perspective])
         window.workspace.start()
         window.open_file(path)
         _wait_idle(window)

@@ -33,6 +33,8 @@ from views.theme import THEMES, load_theme, palette
 COLOURS = {"Predicted time": "time", "Traffic": "traffic", "Bound": "bound"}
 """What the tool bar offers -> what the graph calls it."""
 
+SMALLEST = (1024, 640)
+"""Pixels of the window in which every panel is still of use."""
 RECENT = 8
 LAYOUT_VERSION = 1
 STATEMENT = "statement:"
@@ -57,7 +59,7 @@ class Window(QMainWindow):
         self._connect_workspace()
         self.setAcceptDrops(True)
         self.setDockNestingEnabled(True)
-        self.setMinimumSize(QSize(1024, 640))
+        self.setMinimumSize(QSize(*SMALLEST))
         self.resize(1440, 900)
         self.docks = {name: Dock(panel) for name, panel in self.panels.named().items()}
         arrange(self, self.docks, self.perspective)

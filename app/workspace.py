@@ -251,7 +251,7 @@ class Workspace(QObject):
             self.saved_path.emit(path)
 
     def _on_not_opened(self, path: str, problem: Problem) -> None:
-        """A file that cannot be read changes nothing, except that the worker must read the old one again."""
+        """A file that cannot be read changes nothing: the worker keeps the old one open, too."""
         self.opening_changed.emit(False)
         self._add_problem("", problem)
 

@@ -9,13 +9,12 @@
     report  = engine.check(kernel)
     times   = engine.predict(kernel), engine.measure(kernel)
 
-The command line and the window use nothing else.
+The command line and the window stand on these verbs.
 """
 
 from __future__ import annotations
 
 from engine.api import (
-    ARCHITECTURES,
     advised,
     check,
     check_model,
@@ -43,6 +42,7 @@ from engine.predict.nodes import Prediction
 from engine.recipe import Advice, Entry, Recipe, entry
 from engine.report import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc, time_doc
 from engine.run.nodes import Check, Compiled, Failure, Timing
+from engine.run.nvrtc import ARCHITECTURES
 from engine.schedule.nodes import Conflict
 from engine.sources import write_sources
 

@@ -1,4 +1,7 @@
-"""The verbs of the library.  Each is a few lines over the stages, which are imported when first used."""
+"""The verbs of the library.  Each is a few lines over the stages.
+
+What only checking, measuring and explaining need is imported when first used.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,6 @@ from engine.tensor.lower import lower, unsupported_operators
 
 if TYPE_CHECKING:
     from engine.verify.model import ModelCheck
-
-ARCHITECTURES = ("sm_80", "sm_90a")
-"""Instruction sets that kernels are compiled for."""
 
 
 def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGraph:

@@ -54,14 +54,17 @@ class Kernel:
 
     @property
     def milliseconds(self) -> float:
+        """What all stages took together."""
         return sum(spent for _, spent in self.timings)
 
     @property
     def target(self) -> Target:
+        """The GPU that the kernel is made for."""
         return target(self.recipe.target)
 
     @property
     def advice(self) -> tuple[Advice, ...]:
+        """What the recipe says of the group."""
         return self.recipe.groups.get(self.group.name, ())
 
 

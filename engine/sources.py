@@ -13,10 +13,7 @@ from engine.compile import Kernel
 from engine.errors import BadInput, EngineError
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
-from engine.run.nvrtc import compile_cuda
-
-ARCHITECTURES = ("sm_80", "sm_90a")
-INCLUDE = Path(__file__).parent / "codegen" / "include"
+from engine.run.nvrtc import ARCHITECTURES, INCLUDE, compile_cuda
 
 
 def write_sources(

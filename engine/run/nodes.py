@@ -60,7 +60,8 @@ class Check:
     status: str
     """"pass", "fail" or "unsupported"."""
     max_error: float
-    """Largest |got - expected| / (absolute + relative * |expected|) * tolerance, i.e. in the unit of `tolerance`."""
+    """Largest error of an element, in the unit of `tolerance`: relative to its own size plus the largest ordinary size
+    of its array (`engine.verify.tolerance`); of a whole model's output, in its standard deviations."""
     tolerance: float
     tolerance_because: str
     blocks_run: int
@@ -96,6 +97,7 @@ class Timing:
     low: float = 0.0
     """20th percentile of the samples; 0 for a predicted time."""
     high: float = 0.0
+    """80th percentile of the samples; 0 for a predicted time."""
     environment: Mapping[str, str] | None = None
     """Device, driver, clocks, versions, date for measured times; model and calibration for predicted ones."""
 

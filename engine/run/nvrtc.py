@@ -16,6 +16,8 @@ from engine.errors import EngineError, MissingCapability
 from engine.run.cache import digest, digest_of_files, read_entry, write_entry
 from engine.run.nodes import Compiled
 
+ARCHITECTURES = ("sm_80", "sm_90a")
+"""Instruction sets that kernels are compiled for."""
 INCLUDE = Path(__file__).resolve().parent.parent / "codegen" / "include"
 """Where "loom.cuh" lies."""
 

@@ -28,6 +28,7 @@ class ModelCheck:
 
     @property
     def status(self) -> str:
+        """ "pass" where every output does, else "fail"."""
         return "pass" if self.checks and all(c.status == "pass" for c in self.checks) else "fail"
 
 

@@ -12,7 +12,7 @@ from PySide6.QtGui import QDropEvent, QPixmap
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from app.actions import ACTIONS, MENUS
-from app.render import render
+from app.render import render, size_of
 from app.watchdog import Watchdog
 from app.window import Window
 from engine.errors import BadInput
@@ -203,6 +203,18 @@ def test_render_draws_window_and_panel(tmp_path: Path) -> None:
 def test_render_refuses_what_is_not_there(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="nothing"):
         render(MODEL, tmp_path / "x.png", command=COMMAND, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("place", [".", "nowhere/x.png"])
+def test_render_refuses_a_place_before_it_opens_anything(tmp_path: Path, place: str) -> None:
+    with pytest.raises(BadInput, match="cannot be written there"):
+        render(MODEL, tmp_path / place, command=("no such program",))
+
+
+def test_a_picture_is_never_larger_than_what_was_asked_for() -> None:
+    assert size_of("1024x640") == (1024, 640)
+    with pytest.raises(BadInput, match="1023x640"):
+        size_of("1023x640")
 
 
 def test_render_refuses_a_broken_file(tmp_path: Path) -> None:
