@@ -117,6 +117,8 @@ class RowState:
     """Where the row's content begins, right of indentation and chevron."""
     marked: bool
     opened: bool
+    current: bool
+    """Whether the keyboard is there."""
 
 
 class RowView(QTreeView):
@@ -197,7 +199,8 @@ class RowView(QTreeView):
         """What the paint function has to know about a row besides its value."""
         depth = self.rows.depth_at(index)
         left = 8 + depth * self.indent + (CHEVRON if self.chevrons else 0)
-        return RowState(box, depth, box.x() + left, self.rows.row_at(index).key in self.marked, self.isExpanded(index))
+        marked = self.rows.row_at(index).key in self.marked
+        return RowState(box, depth, box.x() + left, marked, self.isExpanded(index), index == self.currentIndex())
 
     def _announce(self, index: QModelIndex) -> None:
         if index.isValid() and not self._silent:

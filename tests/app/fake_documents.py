@@ -18,6 +18,7 @@ from engine.documents import (
     ModelDoc,
     NodeDoc,
     OperatorDoc,
+    RepairDoc,
     ScheduleDoc,
     StatementDoc,
     Term,
@@ -237,7 +238,23 @@ def kernel(group: str, recipe: str | None = None) -> KernelDoc:
         (6144, 1, 1), (256, 1, 1), 0, stages, Time(time - 0.4 * (stages - 2), "predicted", "uncalibrated"), terms,
         (CompiledDoc("sm_80", 38, 0), CompiledDoc("sm_90a", 40, 0)), 8.2,
         "Row max, exponent, row sum and divide share the row i.",
+        tuple(entry.path for entry in entries if entry.outcome == "infeasible"), _repairs(text, entries),
     )  # fmt: skip
+
+
+def _repairs(text: str, entries: tuple[EntryDoc, ...]) -> tuple[RepairDoc, ...]:
+    """For what is infeasible: soft, off, or another sum, which no advice can say."""
+    found: list[RepairDoc] = []
+    for entry in entries:
+        if entry.outcome == "infeasible":
+            wish = entry.text.removeprefix("required ")
+            soft, off = text.replace(entry.text, wish), text.replace(entry.text, f"off {entry.text}")
+            found += [
+                RepairDoc("associative", (), "let S2 add the terms of s in any order", "", True),
+                RepairDoc("relax", entry.path, f"make “{wish}” soft", soft, True),
+                RepairDoc("switch off", entry.path, f"switch off “{entry.text}”", off, True),
+            ]
+    return tuple(found)
 
 
 def _entries(text: str) -> list[EntryDoc]:
@@ -264,6 +281,8 @@ def _entry(line: str, author: str, index: int) -> EntryDoc:
         outcome, verdict = "disabled", "switched off"
     elif dimension == "k":
         outcome, verdict = "matches nothing", "no dimension k in this group"
+    elif "S2" in statements and "parallel true" in wish and not required:
+        outcome, verdict = "relaxed", "it would break the flow of s"
     elif "S2" in statements and "parallel true" in wish:
         outcome, verdict = "infeasible", "Required, cannot hold: collides with the flow of s"
         witness = "S2(i=2, j=3) → S2(i=2, j=4)"

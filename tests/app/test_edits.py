@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+import pytest
+from PySide6.QtCore import QPoint, Qt
 
 from app.window import Window
 from tests.app.driving import select, settle
@@ -89,6 +90,56 @@ def test_advice_that_does_not_parse_is_said_inline(window: Window, qtbot: object
 def entry_row(window: Window, part: str) -> Row:
     rows = window.panels.constraints.tree.rows
     return next(row for row in (rows.row_at(rows.index_of(key)) for key in rows) if part in row.title)
+
+
+def click(window: Window, qtbot: object, part: str) -> None:
+    """Clicks the text of a row as a person does."""
+    tree = window.panels.constraints.tree
+    index = tree.rows.index_of(entry_row(window, part).key)
+    tree.scrollTo(index)
+    at = tree.visualRect(index).topLeft() + QPoint(62, 8)
+    qtbot.mouseClick(tree.viewport(), Qt.MouseButton.LeftButton, pos=at)  # type: ignore[attr-defined]
+    settle(window, qtbot)
+
+
+@pytest.mark.parametrize(
+    ("title", "line"),
+    [("Relax this entry", "S2 @ j: parallel true"), ("Switch this entry off", "off required S2 @ j: parallel true")],
+)
+def test_a_repair_is_one_click_and_one_step_of_undo(window: Window, qtbot: object, title: str, line: str) -> None:
+    select(window, qtbot)
+    window.set_perspective("Schedule")
+    illegal = advice(window) + "advice user\n" + ILLEGAL + "\n"
+    apply(window, qtbot, illegal)
+    steps = window.workspace.undo.count()
+    click(window, qtbot, title)
+    assert advice(window) == illegal.replace(ILLEGAL, f"  {line}")
+    kernel = window.workspace.kernel("softmax_0")
+    assert kernel is not None and kernel.legal and not window.workspace.problems
+    assert window.workspace.undo.count() == steps + 1
+    window.action("undo").trigger()
+    assert advice(window) == illegal
+    assert entry_row(window, title).tip.startswith(("make “S2 @ j", "switch off “required S2"))
+
+
+def test_return_applies_the_repair_under_the_keyboard(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    apply(window, qtbot, advice(window) + "advice user\n" + ILLEGAL + "\n")
+    tree = window.panels.constraints.tree
+    tree.setCurrentIndex(tree.rows.index_of(entry_row(window, "Relax this entry").key))
+    qtbot.keyClick(tree, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    settle(window, qtbot)
+    kernel = window.workspace.kernel("softmax_0")
+    assert kernel is not None and kernel.legal
+
+
+def test_what_no_advice_can_say_is_told_and_cannot_be_clicked(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    window.set_perspective("Schedule")
+    illegal = advice(window) + "advice user\n" + ILLEGAL + "\n"
+    apply(window, qtbot, illegal)
+    click(window, qtbot, "Let S2 add the terms")
+    assert advice(window) == illegal
 
 
 def test_an_entry_is_switched_off_and_on(window: Window, qtbot: object) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from PySide6.QtCore import QPoint, Qt
+
 from app.client import COMMAND
 from app.watchdog import Watchdog
 from app.window import Window
@@ -97,6 +99,37 @@ def session(window: Window, qtbot: object, tmp_path: Path) -> float:
 
     dog.stop()
     return dog.longest_ms
+
+
+def test_a_real_conflict_is_repaired_by_a_click(make: Callable[..., Window], qtbot: object) -> None:
+    window = make(command=COMMAND)
+    window.set_perspective("Schedule")
+    window.workspace.start()
+    window.open_file(str(Path(MODEL).with_name("softmax_96x512.onnx")))
+    settle(window, qtbot)
+    select(window, qtbot, "softmax_0")
+    refused = advice(window, "softmax_0") + BACKWARDS
+    window.workspace.edit("softmax_0", refused)
+    settle(window, qtbot)
+    kernel = window.workspace.kernel("softmax_0")
+    assert kernel is not None and not kernel.legal
+
+    tree = window.panels.constraints.tree
+    found = {tree.rows.row_at(tree.rows.index_of(key)).title: tree.rows.index_of(key) for key in tree.rows}
+    (title,) = (title for title in found if title.startswith("Split in the order of the dependences"))
+    assert {"Relax this entry", "Switch this entry off"} < found.keys()
+    at = tree.visualRect(found[title]).topLeft() + QPoint(62, 8)
+    qtbot.mouseClick(tree.viewport(), Qt.MouseButton.LeftButton, pos=at)  # type: ignore[attr-defined]
+    settle(window, qtbot)
+    repaired = window.workspace.kernel("softmax_0")
+    assert repaired is not None and repaired.legal and repaired.cuda.strip() == shown(window).strip()
+    assert "required all @ innermost: cut S0 S1 S2 | S3" in advice(window, "softmax_0")
+    assert not window.workspace.problems
+
+    window.action("undo").trigger()
+    settle(window, qtbot)
+    assert advice(window, "softmax_0") == refused
+    assert window.workspace.kernel("softmax_0") is kernel
 
 
 def test_the_real_documents_fit_every_panel(make: Callable[..., Window], qtbot: object) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from PySide6.QtTest import QAbstractItemModelTester
 
+from engine.documents import RepairDoc
 from tests.app.fake_documents import ADVICE, kernel, model
 from views.code.highlighter import spans
-from views.constraints.rows import rows_of, summary, wish
+from views.constraints.rows import offered, repair_title, rows_of, summary, wish
 from views.format import amount, compact_shape, duration, figure, percent
 from views.outline.rows import OutlineItem, filtered, outline, rows_of_group
 from views.rows import Row, RowModel
@@ -99,7 +100,7 @@ def test_constraints_hang_under_their_statements() -> None:
 
 
 def test_an_infeasible_entry_carries_its_witness() -> None:
-    entries = kernel("softmax_0", ADVICE + "advice user\n  S2 @ j: parallel true\n").entries
+    entries = kernel("softmax_0", ADVICE + "advice user\n  required S2 @ j: parallel true\n").entries
     (row,) = (row for heading in rows_of(entries) for row in heading.children if "infeasible" in row.title)
     assert "S2(i=2, j=3)" in row.children[0].title
 
@@ -114,3 +115,32 @@ def test_kernels_come_dearest_first() -> None:
     rows = kernel_rows(model(), {}, {})
     assert rows[0].title == "FFN down + bias" and rows[-1].title == "pooler"
     assert len(term_rows(kernel("softmax_0").terms)) == 4
+
+
+def test_repairs_close_the_box_of_what_cannot_hold() -> None:
+    refused = kernel("softmax_0", ADVICE + "advice user\n  required S2 @ j: parallel true\n")
+    rows = rows_of(refused.entries, refused.repairs)
+    (wrong,) = (row for heading in rows for row in heading.children if "infeasible" in row.title)
+    witness, *offers = wrong.children
+    assert [row.title for row in offers] == [
+        "Let S2 add the terms of s in any order",
+        "Relax this entry",
+        "Switch this entry off",
+    ]
+    assert [row.value.last for row in (witness, *offers)] == [False, False, False, True]  # type: ignore[attr-defined]
+    (alone,) = (row for heading in rows_of(refused.entries) for row in heading.children if "infeasible" in row.title)
+    assert [row.value.last for row in alone.children] == [True]  # type: ignore[attr-defined]
+
+
+def test_a_repair_of_another_entry_names_it_and_an_incomplete_one_says_so() -> None:
+    entry = kernel("softmax_0").entries[0]
+    other = RepairDoc("relax", (9, 9), "make “S0 @ i: pin i” soft", "advice user\n", True)
+    partial = RepairDoc("relax", entry.path, "make it soft (then “b” still cannot hold)", "advice user\n", False)
+    assert repair_title(other, entry) == "Make “S0 @ i: pin i” soft"
+    assert "still cannot hold" in repair_title(partial, entry)
+
+
+def test_of_many_replacements_the_first_are_offered() -> None:
+    many = [RepairDoc("replace", (0, 0), f"leave S{n} out", "advice user\n", True) for n in range(9)]
+    relax = RepairDoc("relax", (0, 0), "make it soft", "advice user\n", True)
+    assert offered([*many, relax]) == [*many[:3], relax]

@@ -53,7 +53,7 @@ def test_code_on_its_surfaces(theme: Theme, text: str) -> None:
 
 def test_text_on_special_surfaces(theme: Theme) -> None:
     colours = theme.colours
-    assert contrast(colours["wrong"], colours["wrong-bg"]) >= TEXT_CONTRAST
+    assert all(contrast(colours[text], colours["wrong-bg"]) >= TEXT_CONTRAST for text in ("wrong", "accent", "text-2"))
     assert contrast(colours["on-accent"], colours["accent-fill"]) >= TEXT_CONTRAST
 
 

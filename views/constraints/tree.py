@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPen
+from PySide6.QtGui import QContextMenuEvent, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import QMenu
 
-from engine.documents import EntryDoc
-from views.constraints.rows import wish
+from engine.documents import EntryDoc, RepairDoc
+from views.constraints.rows import LINE, MARGIN, Offer, Refusal, reason, wish
 from views.rows import Row, RowState, RowView, draw_text
 from views.shapes import paint_author, paint_verdict
 from views.theme import Theme, code_face, face, semibold
@@ -15,14 +15,17 @@ from views.theme import Theme, code_face, face, semibold
 VERDICT, AUTHOR = 104, 84
 BOX_LEFT, BOX_ROOM = 31, 20
 """Where the box that switches an entry stands, right of the chevron, and the room that it takes."""
+REFUSAL_LEFT, PADDING = 46, 10
+"""Where the box around a witness and its repairs begins, and how far in their text stands."""
 STAGES = (1, 2, 3)
 
 
 class ConstraintTree(RowView):
-    """Entries with their verdicts; a click on the box asks to switch an entry, a context menu for stages."""
+    """Entries with their verdicts; a click on the box asks to switch an entry, one on a repair to apply it."""
 
     enabled_requested = Signal(object, bool)
     stages_requested = Signal(object, int)
+    repair_requested = Signal(RepairDoc)
 
     def __init__(self) -> None:
         super().__init__("Constraint tree", _paint, 6)
@@ -36,12 +39,28 @@ class ConstraintTree(RowView):
             return
         super().mousePressEvent(event)
 
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Applies a repair when the button goes up on its text."""
+        super().mouseReleaseEvent(event)
+        row = self._link_at(event.position())
+        pressed = self.indexAt(event.position().toPoint()) == self.currentIndex()
+        if row is not None and pressed and event.button() == Qt.MouseButton.LeftButton:
+            self._repair(row)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """A hand over what can be clicked."""
+        super().mouseMoveEvent(event)
+        over = self._link_at(event.position()) is not None
+        self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if over else Qt.CursorShape.ArrowCursor)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Space switches the current entry."""
+        """Space switches the current entry; Return or Space applies the current repair."""
         index = self.currentIndex()
         row = self.rows.row_at(index) if index.isValid() else None
         if event.key() == Qt.Key.Key_Space and row and _is_entry(row):
             self._switch(row)
+        elif event.key() in (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter) and row and _is_link(row):
+            self._repair(row)
         else:
             super().keyPressEvent(event)
 
@@ -67,18 +86,38 @@ class ConstraintTree(RowView):
         assert isinstance(entry, EntryDoc)
         self.enabled_requested.emit(entry, not entry.enabled)
 
+    def _repair(self, row: Row) -> None:
+        assert isinstance(row.value, Offer)
+        self.repair_requested.emit(row.value.repair)
+
+    def _link_at(self, position: QPointF) -> Row | None:
+        """The repair whose text is there."""
+        index = self.indexAt(position.toPoint())
+        row = self.rows.row_at(index) if index.isValid() else None
+        if row is None or not _is_link(row):
+            return None
+        width = QFontMetricsF(face(11)).horizontalAdvance(row.title)
+        return row if 0 <= position.x() - REFUSAL_LEFT - PADDING <= width else None
+
 
 def _is_entry(row: Row) -> bool:
-    return isinstance(row.value, EntryDoc) and not row.key.endswith("!")
+    return isinstance(row.value, EntryDoc)
+
+
+def _is_link(row: Row) -> bool:
+    """Whether a row is a repair that advice can say."""
+    return isinstance(row.value, Offer) and bool(row.value.repair.recipe)
 
 
 def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
-    if not isinstance(row.value, EntryDoc):
+    if isinstance(row.value, Refusal):
+        _paint_witness(painter, row.value, state.box, theme)
+    elif isinstance(row.value, Offer):
+        _paint_offer(painter, row, state, theme)
+    elif not isinstance(row.value, EntryDoc):
         painter.setFont(semibold())
         painter.setPen(theme.colour("text"))
         draw_text(painter, state.box.adjusted(state.left, 0, -12, 0), row.title)
-    elif row.key.endswith("!"):
-        _paint_witness(painter, row.value, state.box, theme)
     else:
         _paint_entry(painter, row.value, state, theme)
 
@@ -109,18 +148,37 @@ def _paint_entry(painter: QPainter, entry: EntryDoc, state: RowState, theme: The
         draw_text(painter, QRectF(left + 8, line.bottom() - 2, right - left - 8, 16), entry.verdict)
 
 
-def _paint_witness(painter: QPainter, entry: EntryDoc, row: QRectF, theme: Theme) -> None:
-    box = row.adjusted(46, 2, -8, -4)
+def _paint_witness(painter: QPainter, refusal: Refusal, row: QRectF, theme: Theme) -> None:
+    line = _paint_refusal(painter, row, True, refusal.last, theme)
+    painter.setFont(semibold(11))
+    painter.setPen(theme.colour("wrong"))
+    draw_text(painter, line, reason(refusal.entry))
+    painter.setFont(code_face())
+    painter.setPen(theme.colour("text"))
+    draw_text(painter, line.translated(0, LINE), refusal.entry.witness)
+
+
+def _paint_offer(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+    """A repair as a link, underlined where the keyboard is; plain text where no advice can say it."""
+    assert isinstance(row.value, Offer)
+    line = _paint_refusal(painter, state.box, False, row.value.last, theme)
+    font = face(11)
+    font.setUnderline(state.current and _is_link(row))
+    painter.setFont(font)
+    painter.setPen(theme.colour("accent" if _is_link(row) else "text-2"))
+    draw_text(painter, line, row.title)
+
+
+def _paint_refusal(painter: QPainter, row: QRectF, first: bool, last: bool, theme: Theme) -> QRectF:
+    """One row's part of the box around a witness and its repairs; where the row's first line of text is."""
+    painter.setClipRect(row)
+    beyond = 8.0  # the rounded ends of a part that goes on lie outside its row
+    box = row.adjusted(REFUSAL_LEFT, 2 if first else -beyond, -8, -4 if last else beyond)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(theme.colour("wrong-bg"))
     painter.drawRoundedRect(box, 4, 4)
-    inner = box.adjusted(10, 6, -10, -6)
-    painter.setFont(semibold(11))
-    painter.setPen(theme.colour("wrong"))
-    draw_text(painter, QRectF(inner.x(), inner.y(), inner.width(), 20), entry.verdict)
-    painter.setFont(code_face())
-    painter.setPen(theme.colour("text"))
-    draw_text(painter, QRectF(inner.x(), inner.y() + 22, inner.width(), 20), entry.witness)
+    top = row.y() + (MARGIN - 1 if first else 0)
+    return QRectF(box.x() + PADDING, top, box.width() - 2 * PADDING, LINE)
 
 
 def _paint_box(painter: QPainter, box: QRectF, checked: bool, theme: Theme) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QButtonGroup, QStackedWidget, QToolButton, QVBoxLa
 
 from engine.documents import EntryDoc, KernelDoc, Problem
 from views.constraints.form import EntryForm
-from views.constraints.rows import key_of, rows_of, summary
+from views.constraints.rows import Offer, Refusal, key_of, rows_of, summary
 from views.constraints.text import AdviceText
 from views.constraints.tree import STAGES, ConstraintTree
 from views.format import figure
@@ -46,6 +46,7 @@ class ConstraintsView(Panel):
         self.tree.row_selected.connect(self._select)
         self.tree.enabled_requested.connect(self.enabled_requested)
         self.tree.stages_requested.connect(self.stages_requested)
+        self.tree.repair_requested.connect(lambda repair: self.apply_requested.emit(repair.recipe))
         self.stages = StagesBar()
         self.stages.stages_requested.connect(self._request_stages)
         self.text = AdviceText()
@@ -69,7 +70,7 @@ class ConstraintsView(Panel):
     def show_kernel(self, kernel: KernelDoc) -> None:
         """Shows the advice of a kernel, legal or not, with its verdicts."""
         self._entries = kernel.entries
-        self.tree.show_rows(rows_of(kernel.entries))
+        self.tree.show_rows(rows_of(kernel.entries, kernel.repairs))
         self.text.show_text(kernel.group, kernel.recipe)
         self.stages.show_stages(_stages_entry(kernel.entries), kernel.stages)
         self.form.show_choices([each.name for each in kernel.statements], _dimensions(kernel))
@@ -96,7 +97,10 @@ class ConstraintsView(Panel):
 
     def _select(self, row: Row) -> None:
         value = row.value
-        self.statements_selected.emit(value.statements if isinstance(value, EntryDoc) else value)
+        if isinstance(value, Refusal):
+            value = value.entry
+        if not isinstance(value, Offer):
+            self.statements_selected.emit(value.statements if isinstance(value, EntryDoc) else value)
 
     def _show_form(self, shown: bool) -> None:
         self.form.setVisible(shown)
