@@ -213,7 +213,7 @@ class Workspace(QObject):
             self._legal[group] = kernel
         for entry in kernel.entries if kernel else ():
             if entry.outcome == "infeasible":
-                reason = f"{entry.verdict} {entry.witness}".strip()
+                reason = entry.verdict if entry.witness in entry.verdict else f"{entry.verdict} {entry.witness}"
                 self._add_problem(
                     group,
                     Problem(
