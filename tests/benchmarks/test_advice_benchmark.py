@@ -1,0 +1,94 @@
+"""The benchmark's own parts: it runs, its counts are those worked out by hand, and being behind is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.run.emulate.build import host_compiler
+from tests.benchmarks import advice
+from tests.benchmarks.advice import CORRECTED, NONE, OURS, PUBLISHED, Comparison, Counted, count, sample, shortfalls
+from tests.schedule.published_files import TWO_ITERATORS, adding, needs_advice
+
+needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="the emulator needs a C++ compiler")
+
+FULL = Counted(
+    blocks=64, threads=256, blocks_run=6, loads=96, stores=48, widest=144, sectors=2304, useful=Fraction(2304 * 32),
+    relaxed=(), faults=(),
+)  # fmt: skip
+"""Every sector full, every request 16 bytes a thread."""
+
+
+@needs_advice
+@needs_compiler
+def test_the_quick_run_writes_its_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "advice.json"
+    advice.main(["--quick", "--json", str(file)])
+    document = json.loads(file.read_text())
+    assert document.keys() == {"name", "environment", "rows", "summary"}
+    assert document["environment"]["origin"] == "counted"
+    followed, refused = document["rows"]
+    assert [*followed["ways"]] == [NONE, PUBLISHED, OURS] and followed["compared_with"] == PUBLISHED
+    assert refused["operator"] == TWO_ITERATORS and refused["compared_with"] == CORRECTED
+    assert "contradicts itself" in refused["ways"][PUBLISHED]["refused"]
+    published = followed["ways"][PUBLISHED]
+    assert (published["blocks"], published["threads"], published["blocks_run"]) == (640, 192, 6)
+    assert document["summary"]["pairs"] == 2 and document["summary"]["published_refused"] == 1
+    assert document["summary"]["faults"] == 0
+    printed = capsys.readouterr().out
+    assert "640 x 192" in printed and "declares 2 iterators" in printed
+
+
+@needs_compiler
+def test_one_element_a_thread_is_four_full_sectors_a_request(tmp_path: Path) -> None:
+    group = adding(tmp_path, (64, 1024))
+    plain = count(engine.compile(group, engine.default_recipe(group).with_group(group.name, ())))
+    assert (plain.blocks, plain.threads, plain.blocks_run) == (256, 256, 6)
+    assert (plain.loads, plain.stores, plain.widest) == (6 * 8 * 2, 6 * 8, 0)
+    assert (plain.sectors_per_request, plain.efficiency) == (4, 1)
+
+
+@needs_compiler
+def test_our_advice_moves_sixteen_bytes_a_thread(tmp_path: Path) -> None:
+    wide = count(engine.compile(adding(tmp_path, (64, 1024))))
+    assert (wide.sectors_per_request, wide.widest_share, wide.efficiency) == (16, 1, 1)
+
+
+@needs_compiler
+def test_an_operand_that_every_block_reads_again_is_not_useful(tmp_path: Path) -> None:
+    group = adding(tmp_path, (64, 1024), bias=True)
+    plain = count(engine.compile(group, engine.default_recipe(group).with_group(group.name, ())))
+    needed = (2 * 64 * 1024 + 1024) * 4
+    moved = 3 * 64 * 1024 * 4
+    assert plain.efficiency == pytest.approx(needed / moved, rel=1e-12)
+
+
+def test_the_sample_is_the_first_the_middle_and_the_last_two() -> None:
+    assert sample(100) == [0, 1, 49, 50, 98, 99]
+    assert [sample(total) for total in (1, 2, 3)] == [[0], [0, 1], [0, 1, 2]]
+
+
+def test_equal_traffic_with_as_many_threads_is_not_behind() -> None:
+    assert shortfalls(FULL, FULL) == ()
+    assert shortfalls(replace(FULL, threads=512), FULL) == ()
+    half_the_sample = replace(FULL, blocks_run=3, loads=48, stores=24, sectors=1152, useful=FULL.useful / 2)
+    assert shortfalls(half_the_sample, FULL) == ()
+
+
+def test_more_sectors_fewer_threads_and_faults_are_behind() -> None:
+    assert shortfalls(replace(FULL, sectors=4608), FULL) == ("2.000 x the sectors",)
+    assert shortfalls(replace(FULL, blocks=16), FULL) == ("0.25 x the threads",)
+    assert shortfalls(replace(FULL, faults=("line 3: race",)), FULL) == ("line 3: race",)
+
+
+def test_ours_is_compared_with_what_was_published_before_anything_else() -> None:
+    ways = {NONE: replace(FULL, blocks=256), PUBLISHED: FULL, OURS: FULL}
+    assert Comparison("op", "g", ways).shortfalls == ()
+    assert Comparison("op", "g", {**ways, PUBLISHED: "refused"}).shortfalls == ("0.25 x the threads",)
+    assert Comparison("op", "g", {**ways, PUBLISHED: "refused", CORRECTED: FULL}).rival == CORRECTED
+    assert Comparison("op", "g", {**ways, OURS: "no kernel"}).shortfalls == ("not counted",)
