@@ -306,7 +306,7 @@ class _Solve:
     def verdicts(self, tree: ConstraintTree) -> tuple[Verdict, ...]:
         """One verdict for every entry of the tree, in its order."""
         result = [
-            self.found.get(p.path, Verdict(p, NOT_REACHED, "its alternative was given up")) for p in _entries(tree.root)
+            self.found.get(p.path, Verdict(p, NOT_REACHED, "the solve ended before it")) for p in _entries(tree.root)
         ]
         result += [Verdict(p, NOT_REACHED, "too many alternatives; this one was left out") for p in tree.beyond]
         return (*result, *(Verdict(p, DISABLED, "switched off") for p in tree.disabled))
