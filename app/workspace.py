@@ -64,6 +64,8 @@ class Workspace(QObject):
         """Opens a file; what was open stays until the new file is read."""
         self.opening_changed.emit(True)
         name = Path(path).name
+        if path != EXAMPLE:
+            path = str(Path(path).absolute())  # the worker has a working directory of its own
         pending = Pending(
             ModelDoc, lambda model: self._on_opened(path, model), lambda problem: self._on_not_opened(path, problem)
         )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import QPoint, Qt
 
 from app.client import COMMAND
+from app.render import render
 from app.watchdog import Watchdog
 from app.window import Window
 from tests.app.driving import select, settle
@@ -144,3 +146,10 @@ def test_the_real_documents_fit_every_panel(make: Callable[..., Window], qtbot: 
         lines = kernel.cuda.count("\n")
         names = {statement.name for statement in kernel.statements}
         assert all(1 <= link.line <= lines and set(link.statements) <= names for link in kernel.lines)
+
+
+def test_a_path_is_relative_to_where_the_program_was_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "here.onnx").write_bytes(Path(MODEL).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    render("here.onnx", "drawn.png")
+    assert (tmp_path / "drawn.png").is_file()
