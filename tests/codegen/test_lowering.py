@@ -55,7 +55,7 @@ KERNELS: dict[str, tuple[list[Node], Shapes, dict[str, np.ndarray]]] = {
     ),
     "softmax_row": ([("Softmax", ["x"], ["y"], {})], {"x": ("float16", (6, 40))}, {}),
     "column_sum": ([("ReduceSum", ["x", "axes"], ["y"], {})], {"x": ("float32", (70, 6))}, {"axes": np.array([0])}),
-    "transpose": ([("Transpose", ["x"], ["t"], {}), ("Neg", ["t"], ["y"], {})], {"x": ("float32", (6, 40))}, {}),
+    "transpose": ([("Transpose", ["x"], ["t"], {}), ("Neg", ["t"], ["y"], {})], {"x": ("float32", (20, 40))}, {}),
     "matmul_two_stages": (
         [("MatMul", ["left", "right"], ["y"], {})],
         {"left": ("float32", (20, 40)), "right": ("float32", (40, 24))},

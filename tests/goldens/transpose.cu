@@ -1,10 +1,10 @@
 // neg_0: neg
-// S0[i < 40, j < 6]: y[i, j] = neg(x[j, i])
+// S0[i < 40, j < 20]: y[i, j] = neg(x[j, i])
 #include "loom.cuh"
 
 constexpr int TILE = 32;
 constexpr int ACROSS = 40;
-constexpr int ALONG = 6;
+constexpr int ALONG = 20;
 constexpr int BLOCKS = 2;
 constexpr int THREADS = 256;
 constexpr int SHARED_BYTES = 4224;
@@ -13,8 +13,8 @@ static_assert(THREADS == TILE * 8, "a thread moves every eighth row of the tile"
 extern "C" __global__ void __launch_bounds__(THREADS)
 neg_0(const float* __restrict__ x_, float* __restrict__ y_)
 {
-  const Global<const float> x(x_, 240);  // 6 x 40
-  const Global<float> y(y_, 240);  // 40 x 6
+  const Global<const float> x(x_, 800);  // 20 x 40
+  const Global<float> y(y_, 800);  // 40 x 20
   LOOM_SHARED(SHARED_BYTES);
   const Shared<float> x_tile(shared_memory, 1056);  // bytes 0 to 4223
   const int block = blockIdx.x;
@@ -26,7 +26,7 @@ neg_0(const float* __restrict__ x_, float* __restrict__ y_)
   for (int step = 0; step < 4; ++step) {
     const int row = step * 8 + warp;
     const int i_read = block * 32 + lane;
-    const bool inside_1 = i_read < 40 && row < 6;
+    const bool inside_1 = i_read < 40 && row < 20;
     const float x_element = inside_1 ? x.load(row * 40 + i_read) : 0.0f;
     x_tile.store(row * 33 + lane, x_element);
   }
@@ -35,9 +35,9 @@ neg_0(const float* __restrict__ x_, float* __restrict__ y_)
   for (int step = 0; step < 4; ++step) {
     const int row = step * 8 + warp;
     const int i = block * 32 + row;
-    const bool inside_2 = i < 40 && lane < 6;
+    const bool inside_2 = i < 40 && lane < 20;
     const float x_turned = x_tile.load(lane * 33 + row);
     const float y_value = fn_neg(x_turned);
-    if (inside_2) y.store(i * 6 + lane, y_value);
+    if (inside_2) y.store(i * 20 + lane, y_value);
   }
 }

@@ -12,6 +12,8 @@ from engine.tensor.nodes import Statement, TensorProgram, accesses
 
 WARP = 32
 THREADS = 256
+HALF_TILE = 16
+"""Shorter dimensions would leave most of a 32 x 32 transposing tile empty."""
 ROW_ELEMENTS = 32
 """Elements of a row that one thread may hold before more threads share the row."""
 TILES = ((128, (8, 8)), (64, (4, 4)), (32, (2, 4)))
@@ -50,8 +52,8 @@ def _elementwise(program: TensorProgram) -> list[Entry]:
 
 
 def reads_across(statement: Statement, program: TensorProgram) -> bool:
-    """Whether a read from global memory is contiguous along another iterator than the last one."""
-    if len(statement.iterators) < 2:
+    """Whether a read is contiguous along another iterator than the last one, and both are long enough for a tile."""
+    if len(statement.iterators) < 2 or statement.iterators[-1].extent < HALF_TILE:
         return False
     last = statement.iterators[-1].name
     for access in statement.reads():
@@ -59,7 +61,7 @@ def reads_across(statement: Statement, program: TensorProgram) -> bool:
             continue
         where = position(access, program.arrays)
         if stride(where, last) not in (0, 1, None):
-            return any(stride(where, i.name) == 1 for i in statement.iterators[:-1])
+            return any(stride(where, i.name) == 1 and i.extent >= HALF_TILE for i in statement.iterators[:-1])
     return False
 
 
