@@ -32,17 +32,22 @@ def test_apply_waits_for_a_draft(window: Window, qtbot: object) -> None:
     assert window.action("apply").isEnabled()
 
 
-def test_ctrl_return_applies(window: Window, qtbot: object) -> None:
+def test_keys_in_the_editor_apply_and_take_back(window: Window, qtbot: object) -> None:
     select(window, qtbot)
     window.set_perspective("Schedule")
     window.panels.constraints.select_tab("Text")
     changed = advice(window).replace("block 8", "block 4")
     editor = window.panels.constraints.text
+    before = advice(window)
     editor.edit.setPlainText(changed)
-    editor.request_apply()
+    editor.edit.setFocus()
+    qtbot.keyClick(editor.edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)  # type: ignore[attr-defined]
     settle(window, qtbot)
     assert advice(window) == changed
     assert not editor.is_draft
+    qtbot.keyClick(editor.edit, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)  # type: ignore[attr-defined]
+    settle(window, qtbot)
+    assert advice(window) == before == editor.edit.toPlainText()
 
 
 def test_undo_and_redo_come_from_the_cache(window: Window, qtbot: object) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QFont, QKeySequence, QShortcut, QSyntaxHighlighter, QTextCharFormat, QTextDocument
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtGui import QFont, QKeyEvent, QKeySequence, QSyntaxHighlighter, QTextCharFormat, QTextDocument
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from engine.documents import Problem
@@ -20,7 +22,7 @@ class AdviceText(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._group, self._applied = "", ""
-        self.edit = QPlainTextEdit()
+        self.edit = _Editor(lambda: self.is_draft)
         self.edit.setFont(code_face())
         self.edit.setAccessibleName("Advice as text")
         self.edit.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
@@ -44,8 +46,6 @@ class AdviceText(QWidget):
         column.setSpacing(0)
         column.addWidget(self.edit, 1)
         column.addWidget(strip)
-        shortcut = QShortcut(QKeySequence("Ctrl+Return"), self.edit)
-        shortcut.activated.connect(self.request_apply)
         self._changed()
 
     @property
@@ -93,6 +93,23 @@ class AdviceText(QWidget):
         self.message.setToolTip(text)
         self.message.setProperty("role", role)
         self.message.style().polish(self.message)
+
+
+class _Editor(QPlainTextEdit):
+    """Takes undo and redo for its own typing only while there is a draft; else they are the window's."""
+
+    def __init__(self, has_draft: Callable[[], bool]) -> None:
+        super().__init__()
+        self._has_draft = has_draft
+
+    def event(self, event: QEvent) -> bool:
+        """An editor claims both keys ahead of every shortcut, also where it has nothing to take back."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and not self._has_draft():
+            keys = QKeySequence.StandardKey
+            if event.matches(keys.Undo) or event.matches(keys.Redo):
+                event.ignore()
+                return True
+        return super().event(event)
 
 
 class _AdviceHighlighter(QSyntaxHighlighter):
