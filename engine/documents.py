@@ -169,7 +169,7 @@ class LineDoc:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One readable term of a prediction: ("DRAM traffic", 1.2, "us", "4.7 MB at 4.3 TB/s")."""
+    """One readable term of a prediction: ("DRAM traffic", 1.2, "µs", "4.7 MB at 4.3 TB/s")."""
 
     name: str
     value: float

@@ -38,6 +38,6 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
     for statement in group.program.statements:
         yield f"  {statement.name} {statement.write.array}: {kernel.tile.placements.get(statement.name, 'register')}"
     yield ""
-    yield f"Why it takes {prediction.microseconds:.3g} us ({prediction.origin}, {prediction.note})"
+    yield f"Why it takes {prediction.microseconds:.3g} µs ({prediction.origin}, {prediction.note})"
     for term in prediction.terms:
         yield f"  {term.name:20} {term.value:>10.3g} {term.unit:5} {term.because}"

@@ -36,7 +36,7 @@ def predict(facts: KernelFacts, target: Target) -> Prediction:
     memory = (_dram(facts, target), _l2(facts, target), _shared(facts, target))
     compute = (_fp32(facts, target, per_sm), _special(facts, target, per_sm))
     loop = _loop(facts, target, per_sm, waves, max(t.value for t in (*compute, memory[-1])))
-    launch = Term("launch", target.launch_overhead.value * _MICRO, "us", target.launch_overhead.source)
+    launch = Term("launch", target.launch_overhead.value * _MICRO, "µs", target.launch_overhead.source)
     slowest = max((*memory, *compute, loop), key=lambda term: term.value)
     return Prediction(
         microseconds=launch.value + slowest.value,
@@ -72,7 +72,7 @@ def _dram(facts: KernelFacts, target: Target) -> Term:
     return Term(
         "DRAM traffic",
         moved / rate.value * _MICRO,
-        "us",
+        "µs",
         f"{_bytes(facts.dram_bytes_read)} read and {_bytes(facts.dram_bytes_written)} written "
         f"at {_bytes(rate.value)}/s ({rate.source})",
     )
@@ -82,7 +82,7 @@ def _l2(facts: KernelFacts, target: Target) -> Term:
     busy = min(facts.blocks, int(target.sms.value))
     rate = target.l2_bandwidth.value * busy / target.sms.value
     because = f"{_bytes(facts.l2_bytes)} requested by {busy} SMs at {_bytes(rate)}/s together"
-    return Term("L2 traffic", facts.l2_bytes / rate * _MICRO, "us", because)
+    return Term("L2 traffic", facts.l2_bytes / rate * _MICRO, "µs", because)
 
 
 def _shared(facts: KernelFacts, target: Target) -> Term:
@@ -90,21 +90,21 @@ def _shared(facts: KernelFacts, target: Target) -> Term:
     share = _busiest_share(facts, target)
     moved = facts.shared_bytes_moved * share
     because = f"{_bytes(moved)} through the busiest SM at {_bytes(rate)}/s, no bank conflicts"
-    return Term("shared memory", moved / rate * _MICRO, "us", because)
+    return Term("shared memory", moved / rate * _MICRO, "µs", because)
 
 
 def _fp32(facts: KernelFacts, target: Target, per_sm: int) -> Term:
     rate = target.fp32_rate.value / target.sms.value * _scheduled(facts, per_sm)
     work = facts.flops * _busiest_share(facts, target)
     because = f"{_count(work)} operations on the busiest SM at {_count(rate)}/s, multiply and add counted as two"
-    return Term("FP32 arithmetic", work / rate * _MICRO, "us", because)
+    return Term("FP32 arithmetic", work / rate * _MICRO, "µs", because)
 
 
 def _special(facts: KernelFacts, target: Target, per_sm: int) -> Term:
     rate = target.special_rate.value / target.sms.value * _scheduled(facts, per_sm)
     work = facts.special * _busiest_share(facts, target)
     because = f"{_count(work)} results on the busiest SM at {_count(rate)}/s"
-    return Term("special functions", work / rate * _MICRO, "us", because)
+    return Term("special functions", work / rate * _MICRO, "µs", because)
 
 
 def _busiest_share(facts: KernelFacts, target: Target) -> float:
@@ -126,10 +126,11 @@ def _loop(facts: KernelFacts, target: Target, per_sm: int, waves: int, busiest: 
     once = steps * (latency + use) / stages if starved else latency + steps * per_sm * use
     outcome = "do not hide the load" if starved else "hide every load but the first"
     because = (
-        f"{waves} waves of {steps} steps; a load takes {latency:.2g} us, a step's work {use:.2g} us: "
-        f"{stages} stages and {per_sm} blocks an SM {outcome}"
+        f"{_several(waves, 'wave')} of {_several(steps, 'step')}; "
+        f"a load takes {latency:.2g} µs, a step's work {use:.2g} µs: "
+        f"{_several(stages, 'stage')} and {_several(per_sm, 'block')} an SM {outcome}"
     )
-    return Term("main loop", waves * once, "us", because)
+    return Term("main loop", waves * once, "µs", because)
 
 
 def _placement_terms(facts: KernelFacts, target: Target, resident: Occupancy, waves: int) -> tuple[Term, Term]:
@@ -137,7 +138,7 @@ def _placement_terms(facts: KernelFacts, target: Target, resident: Occupancy, wa
     unknown = "" if facts.registers is not None else "; registers unknown before compiling"
     fits = f"{resident.blocks} blocks of {facts.threads} threads an SM"
     places = int(target.sms.value) * resident.blocks
-    rounds = f"{facts.blocks:,} blocks on {places:,} places: {waves} rounds"
+    rounds = f"{facts.blocks:,} blocks on {places:,} places: {_several(waves, 'round')}"
     return (
         Term("occupancy", resident.share * 100, "%", f"{fits}, limited by {resident.limiter} ({limits}){unknown}"),
         Term("waves", facts.blocks / places, "waves", rounds),
@@ -158,3 +159,8 @@ def _scaled(value: float) -> str:
         if value >= scale:
             return f"{value / scale:.3g} {prefix}"
     return f"{value:.3g} "
+
+
+def _several(number: int, noun: str) -> str:
+    """A number with its noun: "1 wave", "3 waves"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -73,5 +73,5 @@ class Prediction:
         return Time(self.microseconds, self.origin, self.note)
 
     def __str__(self) -> str:
-        lines = [f"{self.microseconds:.3g} us {self.origin} ({self.note}), {self.bound} bound"]
+        lines = [f"{self.microseconds:.3g} µs {self.origin} ({self.note}), {self.bound} bound"]
         return "\n".join(lines + [f"  {t.name:20} {t.value:>10.3g} {t.unit:6} {t.because}" for t in self.terms]) + "\n"

@@ -15,7 +15,7 @@ class Finding:
 
     kind: str
     """"race", "out of bounds", "uninitialised", "written twice", "not written", "divergent barrier",
-    "unfinished copy", "misaligned", "hang", "crash", "wrong result"."""
+    "unfinished copy", "misaligned", "hang", "crash", "wrong result", "stray write"."""
     line: int
     """1-based; 0 when no line is to blame."""
     message: str

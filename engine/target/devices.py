@@ -40,7 +40,7 @@ H200 = Target(
     fp32_rate=Figure(132 * 128 * 2 * 1.83 * _GIGA, "operations/s", "data sheet: 128 lanes an SM at the clock above"),
     special_rate=Figure(132 * 16 * 1.83 * _GIGA, "results/s", "programming guide: 16 results per clock and SM"),
     launch_overhead=Figure(
-        2.0e-6, "s", "inferred: 2.7 us of an 8 x 128^3 batched product on H200, less one memory round trip"
+        2.0e-6, "s", "inferred: 2.7 µs of an 8 x 128^3 batched product on H200, less one memory round trip"
     ),
 )
 

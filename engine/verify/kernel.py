@@ -112,7 +112,7 @@ def _run(
             wrote = masks[name].reshape(-1)
             if (wrote != should).any():
                 element = int(np.flatnonzero(wrote != should)[0])
-                kind = "not written" if should[element] else "written twice"
+                kind = "not written" if should[element] else "stray write"
                 message = f"element {element} of {name}: the index maps and the run disagree"
                 tally.add(Finding(kind, _store_line(source, name), message))
             right = expected[name].reshape(-1)

@@ -103,7 +103,7 @@ def test_the_answer_explains_itself() -> None:
     found = predict(PRODUCT, H200)
     assert (found.origin, found.note) == ("predicted", "uncalibrated")
     assert all(t.because and t.unit for t in found.terms)
-    slowest = max(t.value for t in found.terms if t.unit == "us" and t.name != "launch")
+    slowest = max(t.value for t in found.terms if t.unit == "µs" and t.name != "launch")
     assert found.microseconds == pytest.approx(slowest + H200.launch_overhead.value * 1e6)
     assert found.time().microseconds == found.microseconds
     assert "limited by registers" in str(found)

@@ -93,14 +93,14 @@ def paint_term(painter: QPainter, row: Row, state: RowState, theme: Theme) -> No
         paint_track(painter, track, theme)
         paint_bar(painter, track, part, theme.cost_colour(part), theme)
     painter.setPen(theme.colour("text"))
-    value = f"{figure(term.value)} {term.unit}".replace(" us", " µs").strip()
+    value = f"{figure(term.value)} {term.unit}".strip()
     draw_text(painter, QRectF(244, box.y(), 76, box.height()), value, right=True)
     painter.setPen(theme.colour("text-3"))
     draw_text(painter, QRectF(334, box.y(), max(box.right() - 346, 0.0), box.height()), term.because)
 
 
 def _is_time(term: Term) -> bool:
-    return term.unit in ("us", "µs")
+    return term.unit == "µs"
 
 
 def _paint_time(painter: QPainter, slot: QRectF, time: Time | None, theme: Theme) -> None:
