@@ -137,8 +137,12 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
 
 
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:
-    """A verdict after lowering: a mark that the kernel could not take as given is relaxed."""
+    """A verdict after lowering: what the kernel could not take as given is relaxed."""
+    entry = verdict.placed.entry
     note = tile.notes.get(verdict.placed.path)
+    walked = ", ".join(tile.sequential)
+    if walked and entry.field == "parallel" and entry.value and entry.dimension in (*tile.sequential, "innermost"):
+        note = f"the order allows it, but the main loop of this kernel walks {walked} in turn"
     if note is None or verdict.outcome != HONOURED:
         return verdict
     return replace(verdict, outcome=RELAXED, because=note)

@@ -108,3 +108,15 @@ def test_a_cut_into_several_kernels_is_refused_with_the_parts() -> None:
     apart = engine.entry(cut=(("S0",), ("S1", "S2", "S3")), at="outermost", required=True)
     with pytest.raises(engine.Unsupported, match=r"S0 \| S1 S2 S3|several kernels"):
         engine.compile(group, engine.default_recipe(group).advise("user", apart))
+
+
+def test_a_parallel_sum_that_the_kernel_still_walks_in_turn_is_called_relaxed() -> None:
+    group = engine.fuse(engine.load(MODELS / "bert_tiny.onnx")).group("matmul_4")
+    wish = engine.entry("S0", parallel=True, at="k")
+    kernel = engine.compile(group, engine.default_recipe(group).advise("user", wish))
+    (mine,) = [v for v in kernel.verdicts if v.placed.author == "user"]
+    assert mine.outcome == "relaxed" and "walks k in turn" in mine.because
+    rows = engine.entry("S0", parallel=True, at="i")
+    kernel = engine.compile(group, engine.default_recipe(group).advise("user", rows))
+    (mine,) = [v for v in kernel.verdicts if v.placed.author == "user"]
+    assert mine.outcome == "honoured"

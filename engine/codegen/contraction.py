@@ -159,6 +159,7 @@ class _Contraction:
             assertions=(("THREADS * OWNED == TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
             placements=placements | {self.statement.name: accumulated},
             stages=tiles.stages,
+            sequential=tuple(m.name for m in self.loop.members if m.parallel),
         )  # fmt: skip
 
     def _bind_block(self) -> None:

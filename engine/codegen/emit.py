@@ -362,6 +362,7 @@ class Emitter:
         placements: Mapping[str, str],
         assertions: tuple[tuple[str, str], ...] = (),
         stages: int = 1,
+        sequential: tuple[str, ...] = (),
     ) -> TileProgram:
         """The tile program of everything added."""
         program = self.program
@@ -379,6 +380,7 @@ class Emitter:
             footprints=tuple(self.footprints),
             assertions=assertions,
             stages=stages,
+            sequential=sequential,
             placements=placements,
         )
 

@@ -215,6 +215,8 @@ class TileProgram:
     """Stages of the shared-memory pipeline; 1 when copies and use alternate."""
     notes: Mapping[tuple[int, ...], str] = field(default_factory=dict)
     """Recipe entries that could not be taken as given: place in the recipe -> why, and what was done instead."""
+    sequential: tuple[str, ...] = ()
+    """Dimensions that the schedule holds parallel and this kernel walks in order all the same."""
     placements: Mapping[str, str] = field(default_factory=dict)
     """Statement -> where its result lives and why."""
 
