@@ -14,7 +14,7 @@ from engine.codegen.lower import lower
 from engine.codegen.nodes import CudaSource
 from engine.codegen.printer import print_cuda
 from engine.codegen.tile import TileProgram
-from engine.errors import EngineError, Illegal
+from engine.errors import Fault
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.poly.dependences import dependences
 from engine.poly.nodes import Dependence
@@ -110,13 +110,13 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
 
     violations = check_schedule(program, needed, solved.tree)
     if violations:
-        raise Illegal("schedule", group.name, violations[0].witness.text, "this is a fault of the scheduler: report it")
+        raise Fault("schedule", group.name, violations[0].witness.text, "the scheduler is wrong: report it")
     tell("legality", solved.tree, violations)
 
     tile = lower(group, solved.tree)
     wrong = check_tile(tile)
     if wrong:
-        raise EngineError("codegen", group.name, wrong[0], "this is a fault of the code generator: report it")
+        raise Fault("codegen", group.name, wrong[0], "the code generator is wrong: report it")
     tell("tile program", solved.tree, tile)
 
     source = print_cuda(tile)

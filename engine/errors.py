@@ -48,3 +48,9 @@ class MissingCapability(EngineError):
     """This machine lacks what was asked for (a GPU, a C++ compiler); `hint` says what to install."""
 
     exit_code = 3
+
+
+class Fault(EngineError):
+    """The engine broke a rule of its own: never the user's doing, and worth a report."""
+
+    exit_code = 1

@@ -252,7 +252,7 @@ class _Printer:
         self.line("#pragma unroll", op.at)
         into = slot_text(Slot(op.slot.buffer, (*op.slot.indices, Index.of("v"))))
         element = self.widen(f"{packed}[v]", source.dtype)
-        if op.mask and op.otherwise is not None and op.otherwise.value != 0:  # type: ignore[union-attr]
+        if op.mask and op.otherwise is not None and op.otherwise.value != 0:
             element = f"{op.mask} ? {element} : {scalar_text(op.otherwise)}"
         self.line(f"for (int v = 0; v < {op.width}; ++v) {into} = {element};", op.at)
 

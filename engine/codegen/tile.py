@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from engine.codegen.nodes import NOWHERE, Footprint, Line
 from engine.tensor.index import Index
-from engine.tensor.nodes import Scalar
+from engine.tensor.nodes import Literal, Scalar
 
 BLOCK, THREAD = "block", "thread"
 """The hardware variables: linear block number and linear thread number."""
@@ -93,7 +93,7 @@ class Load:
     position: Index
     width: int
     mask: str | None = None
-    otherwise: Scalar | None = None
+    otherwise: Literal | None = None
     at: Line = NOWHERE
 
 

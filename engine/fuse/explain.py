@@ -17,7 +17,7 @@ WORDS = {
 
 def word(kind: str) -> str:
     """An operator kind as it appears in titles."""
-    return WORDS.get(kind) or "".join(c for c in kind.lower() if c.isalnum()) or "operator"
+    return WORDS.get(kind) or "".join(c for c in kind.lower() if c.isascii() and c.isalnum()) or "operator"
 
 
 def main_word(built: Built, kinds: Mapping[str, str]) -> str:
@@ -25,8 +25,7 @@ def main_word(built: Built, kinds: Mapping[str, str]) -> str:
     statements = built.program.statements
     heart = next((s for s in statements if is_contraction(s)), None)
     heart = heart or next((s for s in statements if s.reduction is not None), statements[0])
-    found = word(kinds.get(built.instance.statements[heart.name], "kernel"))
-    return "".join(c if c.isalnum() else "_" for c in found)
+    return word(kinds.get(built.instance.statements[heart.name], "kernel"))
 
 
 def group_title(built: Built, kinds: Mapping[str, str]) -> str:
@@ -34,8 +33,9 @@ def group_title(built: Built, kinds: Mapping[str, str]) -> str:
     own = dict.fromkeys(built.instance.statements.values())
     names = [word(kinds.get(op, op)) for op in own]
     if "erf" in names and names.count("mul") >= 2:
-        start = names.index("erf") - (names[names.index("erf") - 1] == "div")
-        names = [*names[: max(start, 0)], "gelu"]
+        erf = names.index("erf")
+        start = erf - (erf > 0 and names[erf - 1] == "div")
+        names = [*names[:start], "gelu", *names[erf + 4 :]]  # x / sqrt 2, erf, + 1, and the two products
     unique = list(dict.fromkeys(names)) or ["copy"]
     return " + ".join(unique[:4]) + (f" + {len(unique) - 4} more" if len(unique) > 4 else "")
 
