@@ -1,0 +1,226 @@
+"""The ONNX project's operator tests through the whole path: expressions, fusion, schedule, CUDA text, emulation.
+
+    python -m tests.semantics.node_tests [--json FILE] [--only PART] [--quick] [--write]
+
+Prints how many tests pass, and the rest by reason.  The tests are made in the process by the onnx package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+
+import engine
+from engine.errors import EngineError
+from engine.graph.nodes import COMPILED_DTYPES, OperatorGraph
+from engine.run.emulate.emulate import emulate
+from engine.tensor.evaluate import evaluate
+from engine.tensor.lower import lower
+
+OPEN = Path(__file__).parent / "node_tests_open.json"
+"""Test -> why it does not pass."""
+
+RELATIVE, ABSOLUTE = 1e-3, 1e-5
+"""Tolerance: the project's own relative error; its absolute 1e-7 is below what sums of float32 can give."""
+
+PARAMETERS: Mapping[str, tuple[int, ...]] = {
+    "Reshape": (1,), "Expand": (1,), "Tile": (1,), "Slice": (1, 2, 3, 4), "Pad": (1, 2, 3), "Squeeze": (1,),
+    "Unsqueeze": (1,), "Split": (1,), "OneHot": (1,), "Dropout": (1, 2), "Resize": (1, 2, 3), "Upsample": (1,),
+    "TopK": (1,), "CumSum": (1,), "CumProd": (1,), "Range": (0, 1, 2), "ConstantOfShape": (0,), "Trilu": (1,),
+    "CenterCropPad": (1,), "Col2Im": (1, 2), "AffineGrid": (1,), "DFT": (1, 2), "STFT": (1, 3), "HannWindow": (0,),
+    "HammingWindow": (0,), "BlackmanWindow": (0,), "MelWeightMatrix": (0, 1, 2, 3, 4), "MaxUnpool": (2,),
+}  # fmt: skip
+"""Operands that a compiler of static shapes has to know: they stand in the file here."""
+
+OUT_OF_SCOPE = (
+    "Adagrad", "Adam", "Momentum", "FlexAttention", "NonMaxSuppression", "OptionalHasElement", "OptionalGetElement",
+    "TfIdfVectorizer",
+)  # fmt: skip
+"""Operators of the wheel's tests that are no tensor algebra: optimizers, optionals, text."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test: the model with its static parameters as initializers, what it is fed, what must come out."""
+
+    name: str
+    model: onnx.ModelProto
+    feeds: Mapping[str, np.ndarray]
+    results: Mapping[str, np.ndarray]
+    expanded: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a test.  stage: "load", "lower", "compile", "emulate", "compare", or "pass"."""
+
+    name: str
+    expanded: bool
+    stage: str
+    reason: str
+
+
+@cache
+def cases() -> dict[str, Case]:
+    """Tests with compiled types only, static shapes, no empty tensor and no subgraph, by name."""
+    with np.errstate(all="ignore"):
+        tests = load_model_tests(kind="node")
+    kinds = {test.name: test.model.graph.node[0].op_type for test in tests if len(test.model.graph.node) == 1}
+    found = {}
+    for test in tests:
+        base = test.name.partition("_expanded")[0]
+        if not test.data_sets or not _is_plain(test.model) or kinds.get(test.name) in OUT_OF_SCOPE:
+            continue
+        operands, results = ([_array(value) for value in values] for values in test.data_sets[0])
+        if all(v.dtype.name in COMPILED_DTYPES and v.size for v in (*operands, *results)):
+            feeds = dict(zip([i.name for i in test.model.graph.input], operands, strict=True))
+            fixed = _parameters(kinds.get(base, ""), list(feeds))
+            found[test.name] = Case(
+                name=test.name,
+                model=_with_initializers(test.model, {name: feeds.pop(name) for name in fixed}),
+                feeds=feeds,
+                results=dict(zip([o.name for o in test.model.graph.output], results, strict=True)),
+                expanded="_expanded" in test.name,
+            )
+    return found
+
+
+def _array(value: object) -> np.ndarray:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+
+
+def _is_plain(model: onnx.ModelProto) -> bool:
+    """Standard operators over tensors of known shape, without subgraphs."""
+    values = (*model.graph.input, *model.graph.output)
+    shapes = [value.type.tensor_type.shape for value in values if value.type.tensor_type.HasField("shape")]
+    return (
+        len(shapes) == len(values)
+        and all(dim.HasField("dim_value") for shape in shapes for dim in shape.dim)
+        and not any(node.domain.startswith("ai.onnx.") for node in model.graph.node)
+        and not any(a.HasField("g") or a.graphs for node in model.graph.node for a in node.attribute)
+    )
+
+
+def _parameters(kind: str, inputs: list[str]) -> list[str]:
+    places = PARAMETERS.get(kind, (1,) if kind.startswith("Reduce") else ())
+    return [inputs[at] for at in places if at < len(inputs)]
+
+
+def _with_initializers(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    result.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
+    kept = [value for value in result.graph.input if value.name not in values]
+    del result.graph.input[:]
+    result.graph.input.extend(kept)
+    return result
+
+
+def run(case: Case, quick: bool = False) -> Outcome:
+    """Take one test through every stage.  quick: the statements are evaluated with NumPy instead of emulated."""
+    stage = "load"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{case.name}.onnx"
+        path.write_bytes(case.model.SerializeToString())
+        try:
+            graph = engine.load(path)
+            stage = "lower"
+            given = {**_constants(graph), **{n: case.feeds[n].reshape(graph.tensors[n].shape) for n in graph.inputs}}
+            plan = engine.fuse(graph)
+            if plan.unsupported:
+                return Outcome(case.name, case.expanded, stage, "; ".join(sorted(set(plan.unsupported.values()))))
+            stage = "compile"
+            kernels = {group.name: engine.compile(group) for group in plan.groups}
+            stage = "emulate"
+            values = evaluate(lower(graph), given) if quick else _launched(plan, kernels, given)
+        except EngineError as error:
+            return Outcome(case.name, case.expanded, stage, f"{error.reason} ({error.subject})")
+    wrong = _difference(case, {**given, **values})
+    return Outcome(case.name, case.expanded, "compare" if wrong else "pass", wrong)
+
+
+def _constants(graph: OperatorGraph) -> dict[str, np.ndarray]:
+    return {name: np.asarray(c.value) for name, c in graph.constants.items() if c.value is not None}
+
+
+def _launched(
+    plan: engine.FusionPlan, kernels: Mapping[str, engine.Kernel], given: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The values of all tensors after every launch, in order; a finding of the emulator is an error."""
+    values = dict(given)
+    for launch in plan.launches:
+        kernel = kernels[launch.group]
+        tensors = kernel.group.instances[launch.instance].arrays
+        buffers = [b for b in kernel.source.buffers if b.read or tensors[b.array] in values]
+        arrays = {b.array: values[tensors[b.array]] for b in buffers}
+        emulation, outputs, _ = emulate(kernel.source, arrays)
+        for finding in emulation.findings:
+            raise engine.Fault("emulate", launch.group, f"{finding.kind}: {finding.message}")
+        values.update({tensors[name]: value for name, value in outputs.items()})
+    return values
+
+
+def _difference(case: Case, values: Mapping[str, np.ndarray]) -> str:
+    """How the outputs differ from the published ones, or ""."""
+    for name, want in case.results.items():
+        got = values[name]
+        if got.dtype != want.dtype:
+            return f"output {name} is {got.dtype}, not {want.dtype}"
+        if got.size != want.size:
+            return f"output {name} has {got.size} elements, not {want.size}"
+        close = np.isclose(
+            got.reshape(want.shape).astype(np.float64), want.astype(np.float64), RELATIVE, ABSOLUTE, equal_nan=True
+        )
+        if not close.all():
+            return f"{np.count_nonzero(~close)} of {want.size} elements of output {name} differ"
+    return ""
+
+
+def run_all(names: Iterable[str], quick: bool = False, workers: int = 2) -> Iterator[Outcome]:
+    """The outcomes of many tests, as they come."""
+    chosen = [cases()[name] for name in names]
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(run, chosen, [quick] * len(chosen), chunksize=4)
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="write every outcome to this file")
+    parser.add_argument("--only", default="", help="tests with this in their name")
+    parser.add_argument("--quick", action="store_true", help="evaluate with NumPy instead of emulating")
+    parser.add_argument("--write", action="store_true", help=f"write what does not pass to {OPEN.name}")
+    options = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    start = time.perf_counter()
+    outcomes = list(run_all([name for name in cases() if options.only in name], options.quick))
+    for expanded, title in ((False, "single operators"), (True, "expansions")):
+        part = [o for o in outcomes if o.expanded == expanded]
+        print(f"{title}: {sum(o.stage == 'pass' for o in part)} of {len(part)} pass")
+    failures = [o for o in outcomes if o.stage != "pass"]
+    for (stage, reason), count in Counter((o.stage, o.reason) for o in failures).most_common():
+        example = next(o.name for o in failures if (o.stage, o.reason) == (stage, reason))
+        print(f"{count:5}  {stage:8} {reason}   [{example}]")
+    print(f"{time.perf_counter() - start:.0f} s")
+    if options.json:
+        options.json.write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
+    if options.write:
+        OPEN.write_text(json.dumps({o.name: f"{o.stage}: {o.reason}" for o in failures}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
