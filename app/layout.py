@@ -12,11 +12,14 @@ from views.panel import Panel
 
 PERSPECTIVES = {
     "Explore": ((("outline", 0.57), ("explain", 0.43)), (("graph", 1.0),), (("schedule", 0.54), ("timing", 0.46))),
-    "Schedule": ((("code", 1.0),), (("schedule", 0.62), ("timing", 0.38)), (("constraints", 1.0),)),
+    "Schedule": ((("code", 1.0),), (("schedule", 1.0),), (("constraints", 0.6), ("moves", 0.4))),
 }
 """Perspective -> columns from left to right, each from top to bottom with its share of the height."""
 
-WIDTHS = {"Explore": (0.258, 0.377, 0.365), "Schedule": (0.335, 0.335, 0.33)}
+WIDTHS = {"Explore": (0.258, 0.377, 0.365), "Schedule": (0.3, 0.4, 0.3)}
+ALONG = {"Schedule": "history"}
+"""Perspective -> the panel along its whole bottom."""
+ALONG_HEIGHT = 132
 BOTTOM = ("problems", "jobs")
 BOTTOM_HEIGHT = 132
 
@@ -50,9 +53,15 @@ def arrange(window: QMainWindow, docks: Mapping[str, Dock], perspective: str) ->
             window.splitDockWidget(docks[upper], docks[lower], Qt.Orientation.Vertical)
         for name, _ in column:
             docks[name].show()
-    window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, docks[BOTTOM[0]])
+    along = docks.get(ALONG.get(perspective, ""))
+    if along is not None:
+        window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, along)
+        window.splitDockWidget(along, docks[BOTTOM[0]], Qt.Orientation.Vertical)
+        along.show()
+    else:
+        window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, docks[BOTTOM[0]])
     window.splitDockWidget(docks[BOTTOM[0]], docks[BOTTOM[1]], Qt.Orientation.Horizontal)
-    absent = docks.keys() - {name for column in columns for name, _ in column}
+    absent = docks.keys() - {name for column in columns for name, _ in column} - {ALONG.get(perspective, "")}
     for name in sorted(absent):
         # A dock without a place would be shown by `restoreState`, so what is absent stands hidden at the bottom.
         if name not in BOTTOM:
@@ -80,3 +89,6 @@ def proportion(window: QMainWindow, docks: Mapping[str, Dock], perspective: str)
         inside = [docks[name] for name, _ in column]
         heights = [round(window.height() * part) for _, part in column]
         window.resizeDocks(inside, heights, Qt.Orientation.Vertical)
+    along = docks.get(ALONG.get(perspective, ""))
+    if along is not None:
+        window.resizeDocks([along], [ALONG_HEIGHT], Qt.Orientation.Vertical)

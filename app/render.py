@@ -113,8 +113,13 @@ def _grab(widget: QWidget, output: Path | str) -> None:
 
 def _wait_idle(window: Window) -> None:
     """Runs the event loop until the worker has answered everything and the graph stands."""
-    if not wait(lambda: window.workspace.client.is_idle and not window.panels.graph.scene.is_building):
+    if not wait(lambda: _is_idle(window)):
         raise OverBudget("window", "the worker", f"it did not finish within {LIMIT_MS // 1000} s")
+
+
+def _is_idle(window: Window) -> bool:
+    settled = window.workspace.client.is_idle and window.wiring.explored.exploring.is_settled
+    return settled and not window.panels.graph.scene.is_building
 
 
 def wait(done: Callable[[], bool], limit: int = LIMIT_MS) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.explored import Explored
 from app.selection import Selection
 from app.workspace import Workspace
 from engine.documents import EntryDoc, Problem
@@ -11,6 +12,7 @@ from views.code.view import CodeView
 from views.constraints.view import ConstraintsView
 from views.explain.view import ExplainView
 from views.graph.view import GraphView
+from views.moves.view import MovesView
 from views.outline.view import OutlineView
 from views.panel import Panel
 from views.problems.jobs import JobState, JobsView
@@ -29,6 +31,7 @@ class Panels:
     graph: GraphView
     schedule: ScheduleView
     constraints: ConstraintsView
+    moves: MovesView
     code: CodeView
     timing: TimingView
     problems: ProblemsView
@@ -47,6 +50,7 @@ def make_panels(theme: Theme) -> Panels:
         GraphView(theme),
         ScheduleView(),
         ConstraintsView(),
+        MovesView(),
         CodeView(),
         TimingView(),
         ProblemsView(),
@@ -60,6 +64,7 @@ class Wiring:
     def __init__(self, panels: Panels, workspace: Workspace) -> None:
         self.panels = panels
         self.workspace = workspace
+        self.explored = Explored(panels.moves, workspace)
         self._connect_selection()
         self._connect_edits()
         workspace.model_changed.connect(self._show_model)
@@ -81,7 +86,7 @@ class Wiring:
         panels, bus = self.panels, self.workspace.bus
         for view in (panels.outline, panels.graph, panels.timing):
             view.group_selected.connect(bus.select_group)
-        for view in (panels.schedule, panels.code, panels.constraints):
+        for view in (panels.schedule, panels.code, panels.constraints, panels.moves):
             view.statements_selected.connect(bus.select_statements)
         panels.problems.jump_requested.connect(self._jump)
         panels.problems.clear_requested.connect(lambda: self.workspace.clear_problems())

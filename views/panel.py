@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
@@ -94,6 +94,7 @@ class Panel(QWidget):
 
     tab_selected = Signal(str)
     cancel_requested = Signal()
+    shown = Signal()
 
     def __init__(self, title: str, tabs: Sequence[str] = ()) -> None:
         super().__init__()
@@ -152,6 +153,11 @@ class Panel(QWidget):
         self.progress.setVisible(loading)
         self._veil.setVisible(loading)
         self._veil.raise_()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Tells that the panel can be seen now, so that what it shows may be asked for."""
+        super().showEvent(event)
+        self.shown.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

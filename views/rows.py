@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPersistentModelIndex, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QPainter
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTreeView, QWidget
 
 from views.shapes import paint_chevron, paint_selected_row
@@ -194,6 +194,14 @@ class RowView(QTreeView):
         super().mousePressEvent(event)
         if again:
             self._announce(index)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Return does what a double click does."""
+        index = self.currentIndex()
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and index.isValid():
+            self.row_activated.emit(self.rows.row_at(index))
+        else:
+            super().keyPressEvent(event)
 
     def state(self, index: Index, box: QRectF) -> RowState:
         """What the paint function has to know about a row besides its value."""

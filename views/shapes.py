@@ -120,3 +120,18 @@ def paint_chevron(painter: QPainter, centre: QPointF, opened: bool, colour: QCol
     painter.setPen(QPen(colour, 1.4, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.drawPath(path)
+
+
+def paint_time_mark(painter: QPainter, centre: QPointF, origin: str, theme: Theme) -> None:
+    """The mark before a time: a ring where predicted, a disc where measured, a dotted ring where synthetic."""
+    colour = theme.colour("text-2")
+    painter.setPen(QPen(colour, 1.2, Qt.PenStyle.DotLine if origin == "synthetic" else Qt.PenStyle.SolidLine))
+    painter.setBrush(colour if origin == "measured" else Qt.BrushStyle.NoBrush)
+    painter.drawEllipse(centre, 2.8, 2.8)
+
+
+def paint_gain(painter: QPainter, box: QRectF, text: str, theme: Theme) -> None:
+    """A gain at the right of its box, blue with ▼ where time is saved and amber with ▲ where it is lost."""
+    token = {"▼": "better", "▲": "worse"}.get(text[:1], "text-3")
+    painter.setPen(theme.colour(token))
+    painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)

@@ -11,6 +11,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
 
 import fake_documents as documents  # noqa: E402
+import fake_exploration as exploration  # noqa: E402
 
 from engine.documents import Problem, Time  # noqa: E402
 from engine.text import to_json  # noqa: E402
@@ -53,6 +54,13 @@ def answer(number: int, verb: str, arguments: dict[str, object]) -> None:
         send(number, "result", {"group": group, "compiled": to_json(documents.kernel(group).compiled)})
     elif verb == "measure":
         measure(number, group)
+    elif verb in ("moves", "decisions", "addresses"):
+        send(number, "result", to_json(getattr(exploration, verb)(group, str(recipe))))
+    elif verb == "space":
+        send(number, "result", to_json(exploration.space(group, str(recipe), arguments["axes"])))
+    elif verb == "order":
+        found = exploration.order(group, str(recipe), arguments["order"], arguments["tiles"])
+        send(number, "result", to_json(found))
     else:
         fail(number, "service", verb, "no such verb")
 

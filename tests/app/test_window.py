@@ -182,14 +182,14 @@ def _longest_stall(window: Window, qtbot: object) -> float:
 def test_layout_comes_back(make: Callable[..., Window]) -> None:
     window = make()
     window.set_perspective("Schedule")
-    window.docks["timing"].hide()
+    window.docks["moves"].hide()
     window.close()
     again = make()
     again.restore_layout()
     assert again.perspective == "Schedule"
-    assert not again.docks["timing"].isVisible()
+    assert not again.docks["moves"].isVisible()
     again.reset_layout()
-    assert again.docks["timing"].isVisible()
+    assert again.docks["moves"].isVisible()
 
 
 def test_render_draws_window_and_panel(tmp_path: Path) -> None:

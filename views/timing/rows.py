@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QPainter, QPen
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QPainter
 
 from engine.documents import GroupDoc, ModelDoc, Term, Time
 from views.format import duration, figure, percent
 from views.hierarchy import ambiguous_titles
 from views.rows import Row, RowState, draw_text, text_width
-from views.shapes import paint_bar, paint_track
+from views.shapes import paint_bar, paint_time_mark, paint_track
 from views.theme import Theme, face, semibold
 
 COLUMNS = (("×", 32), ("Predicted", 74), ("Measured", 76), ("Floor", 66), ("Share", 56))
@@ -112,7 +112,4 @@ def _paint_time(painter: QPainter, slot: QRectF, time: Time | None, theme: Theme
     text = duration(time.microseconds)
     draw_text(painter, slot, text, right=True)
     left = slot.right() - painter.fontMetrics().horizontalAdvance(text) - 9
-    colour = theme.colour("text-2")
-    painter.setPen(QPen(colour, 1.2, Qt.PenStyle.DotLine if time.origin == "synthetic" else Qt.PenStyle.SolidLine))
-    painter.setBrush(colour if time.origin == "measured" else Qt.BrushStyle.NoBrush)
-    painter.drawEllipse(QPointF(left, slot.center().y() + 0.5), 2.8, 2.8)
+    paint_time_mark(painter, QPointF(left, slot.center().y() + 0.5), time.origin, theme)

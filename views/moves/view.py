@@ -1,0 +1,213 @@
+"""The moves panel: legal next steps by predicted gain, a preview of the one in hand, and why others are not."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPoint, Qt, Signal
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QFrame, QMenu, QVBoxLayout, QWidget
+
+from engine.documents import Problem, Time
+from engine.exploration import MoveDoc, MovesDoc
+from views.format import duration
+from views.moves.rows import GAIN, PREDICTED, WHY_NOT, describe, move_rows, paint_move
+from views.panel import Panel, bar, label
+from views.rows import Row, RowView
+from views.theme import Theme, code_face
+
+EMPTY = "Select a group to see what can be done next"
+NOTHING = "Nothing else is possible here"
+PREVIEW_LINES = 3
+HINT = "Return applies, Ctrl+C copies"
+
+
+class MovesView(Panel):
+    """Next steps; `apply_requested` carries the group's whole advice after the chosen one."""
+
+    apply_requested = Signal(str)
+    statements_selected = Signal(tuple)
+
+    def __init__(self) -> None:
+        super().__init__("Moves")
+        self._now: Time | None = None
+        self._moves: MovesDoc | None = None
+        self._why_opened = False
+        self.table = RowView("Next legal steps", paint_move, 0)
+        self.table.setToolTip("Return or a double click applies a step; Ctrl+C copies it as text")
+        self.table.row_selected.connect(self._choose)
+        self.table.row_activated.connect(self._apply)
+        self.table.entered.connect(self._hover)
+        self.table.collapsed.connect(lambda index: self._remember(index, False))
+        self.table.expanded.connect(lambda index: self._remember(index, True))
+        self.table.viewport().installEventFilter(self)
+        copying = QAction("Copy as Text", self.table)
+        copying.setShortcut(QKeySequence.StandardKey.Copy)
+        copying.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        copying.triggered.connect(self._copy)
+        self.table.addAction(copying)
+        self._copying = copying
+        self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.table.customContextMenuRequested.connect(self._show_menu)
+        self.preview = Preview()
+        self.body_layout.addWidget(_heads())
+        self.body_layout.addWidget(self.table, 1)
+        self.body_layout.addWidget(self.preview)
+        self.show_empty(EMPTY)
+
+    @property
+    def moves(self) -> MovesDoc | None:
+        """What is shown."""
+        return self._moves
+
+    def show_moves(self, moves: MovesDoc, now: Time | None) -> None:
+        """Replaces the table; `now` is the predicted time of the schedule in use."""
+        self._now = now
+        chosen = self._current_title()
+        if moves != self._moves:
+            self._moves = moves
+            self.table.show_rows(move_rows(moves), lambda row: row.key != WHY_NOT or self._why_opened)
+            self._choose_again(chosen)
+        count = f"{len(moves.possible)} legal"
+        self.subtitle.setText(count if moves.complete else f"{count} so far, not all tried")
+        self._show_preview(self._current())
+        if moves.possible or moves.impossible:
+            self.show_body()
+        else:
+            self.show_empty(NOTHING)
+
+    def show_problem(self, problem: Problem) -> None:
+        """Says why there are no moves."""
+        self._clear()
+        self.show_empty(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
+
+    def show_nothing(self) -> None:
+        """Nothing is selected, or nothing is known yet."""
+        self._clear()
+        self.show_empty(EMPTY)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        super().set_theme(theme)
+        self.table.set_theme(theme)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """When the pointer leaves the table, the preview returns to the chosen row."""
+        if event.type() == QEvent.Type.Leave:
+            self._show_preview(self._current())
+        return super().eventFilter(watched, event)
+
+    def _clear(self) -> None:
+        self._moves = None
+        self.subtitle.setText("")
+        self.table.show_rows(())
+
+    def _current(self) -> MoveDoc | None:
+        index = self.table.currentIndex()
+        value = self.table.rows.row_at(index).value if index.isValid() else None
+        return value if isinstance(value, MoveDoc) else None
+
+    def _current_title(self) -> str:
+        current = self._current()
+        return current.title if current else ""
+
+    def _choose_again(self, title: str) -> None:
+        """The row that was chosen stays chosen by its title, so that keys go on where they were."""
+        for key in self.table.rows:
+            index = self.table.rows.index_of(key)
+            value = self.table.rows.row_at(index).value
+            if isinstance(value, MoveDoc) and value.title == title:
+                self.table.mark((key,))
+                return
+
+    def _choose(self, row: Row) -> None:
+        self.table.mark((row.key,))
+        if isinstance(row.value, MoveDoc):
+            self._show_preview(row.value)
+            self.statements_selected.emit(row.value.statements)
+
+    def _hover(self, index: QModelIndex) -> None:
+        value = self.table.rows.row_at(index).value
+        self._show_preview(value if isinstance(value, MoveDoc) else self._current())
+
+    def _apply(self, row: Row) -> None:
+        if isinstance(row.value, MoveDoc) and row.value.recipe:
+            self.apply_requested.emit(row.value.recipe)
+        elif row.key == WHY_NOT:
+            index = self.table.rows.index_of(WHY_NOT)
+            self.table.setExpanded(index, not self.table.isExpanded(index))
+
+    def _copy(self) -> None:
+        move = self._current()
+        if move:
+            QGuiApplication.clipboard().setText("\n".join(move.entries) or describe(move))
+
+    def _show_menu(self, position: QPoint) -> None:
+        index = self.table.indexAt(position)
+        row = self.table.rows.row_at(index) if index.isValid() else None
+        if row is None or not isinstance(row.value, MoveDoc):
+            return
+        self.table.setCurrentIndex(index)
+        menu = QMenu(self)
+        apply = menu.addAction("Apply")
+        apply.setEnabled(bool(row.value.recipe))
+        apply.triggered.connect(lambda: self._apply(row))
+        menu.addAction(self._copying)
+        menu.popup(self.table.viewport().mapToGlobal(position))
+
+    def _remember(self, index: QModelIndex, opened: bool) -> None:
+        if self.table.rows.row_at(index).key == WHY_NOT:
+            self._why_opened = opened
+
+    def _show_preview(self, move: MoveDoc | None) -> None:
+        self.preview.show_move(move, self._now)
+
+
+class Preview(QFrame):
+    """What a step says and what it would cost, beside what is in use; or why it cannot be taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "header")
+        self.setFixedHeight(76)
+        self.lines = label("", "")
+        self.lines.setFont(code_face())
+        self.figures = label("", "small-hint")
+        for each in (self.lines, self.figures):
+            each.setMinimumWidth(10)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 6, 12, 6)
+        column.setSpacing(2)
+        column.addWidget(self.lines, 1)
+        column.addWidget(self.figures)
+        self.show_move(None, None)
+
+    def show_move(self, move: MoveDoc | None, now: Time | None) -> None:
+        """The lines that a step adds; at most `PREVIEW_LINES` of them, the rest in the tool tip."""
+        if move is None:
+            self.lines.setText("")
+            self.figures.setText(f"Choose a step to see what it says. {HINT}")
+            self.setToolTip("")
+            return
+        text = move.entries if move.time else tuple(part for part in (move.why_not, move.witness) if part)
+        shown = list(text[:PREVIEW_LINES])
+        if len(text) > PREVIEW_LINES:
+            shown[-1] += f"   … and {len(text) - PREVIEW_LINES + 1} more"
+        self.lines.setText("\n".join(shown))
+        self.setToolTip("\n".join(text))
+        if move.time is None:
+            self.figures.setText("not possible under this advice")
+        else:
+            instead = f", now ○ {duration(now.microseconds)}" if now else ""
+            self.figures.setText(f"○ {duration(move.time.microseconds)} {move.time.origin}{instead}. {HINT}")
+
+
+def _heads() -> QWidget:
+    strip, layout = bar("subheader", 26)
+    layout.setContentsMargins(12, 0, 12, 0)
+    layout.setSpacing(0)
+    layout.addWidget(label("Next legal step", "small-hint"), 1)
+    for head, width in (("Predicted", PREDICTED), ("Gain", GAIN)):
+        made = label(head, "small-hint")
+        made.setFixedWidth(width)
+        made.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        layout.addWidget(made)
+    return strip

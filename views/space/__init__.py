@@ -1,0 +1,1 @@
+"""The iteration space: points, order, tiles and dependences."""
