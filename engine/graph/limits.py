@@ -35,13 +35,16 @@ def read_limited(path: Path) -> bytes:
     return data
 
 
-def checked_shape(subject: str, shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape as a tuple; BadInput for a rank, a dimension or an element count that no kernel could have."""
+def checked_shape(subject: str, shape: Sequence[int], least: int = 1) -> tuple[int, ...]:
+    """The shape as a tuple; BadInput for a rank, a dimension or an element count that no kernel could have.
+
+    least: the smallest size of an axis; tensors between operators may be empty.
+    """
     if len(shape) > MAX_RANK:
         raise BadInput("graph", subject, f"has {len(shape)} axes", f"at most {MAX_RANK} are supported")
     elements = 1
     for axis, size in enumerate(shape):
-        if size <= 0:
+        if size < least:
             raise BadInput("graph", subject, f"axis {axis} has size {size}", "every axis needs at least one element")
         elements *= size
     if elements > MAX_ELEMENTS:

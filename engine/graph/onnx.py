@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from onnx import defs, helper, shape_inference
 from engine.errors import BadInput
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
 from engine.graph.fold import MAX_INPUT, Folder
+from engine.graph.functions import write_out
 from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape, read_limited
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor
 from engine.graph.scope import scope_of
@@ -34,7 +35,7 @@ def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
 
 
 def read_model(path: Path) -> onnx.ModelProto:
-    """Parse the file and look at its head; model-local functions are written out."""
+    """Parse the file and look at its head; functions are written out."""
     data = read_limited(path)
     try:
         model = onnx.load_model_from_string(data)
@@ -46,12 +47,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise BadInput("graph", str(path), f"has {len(model.graph.node)} nodes", f"at most {MAX_OPERATORS}")
     for name in _names(model):
         checked_name(str(path), name)
-    if model.functions:
-        try:
-            model = onnx.inliner.inline_local_functions(model)
-        except (RuntimeError, ValueError) as error:
-            raise BadInput("graph", str(path), f"its functions cannot be written out: {error}") from None
-    return model
+    return write_out(model, str(path))
 
 
 def _names(model: onnx.ModelProto) -> Iterator[str]:
@@ -91,9 +87,7 @@ class _Import:
         inputs = self._inputs()
         kept = []
         for op, node in self._nodes(inputs):
-            done = self._operator(op, node)
-            if done is not None:
-                kept.append(done)
+            kept += self._operator(op, node)
         return self._graph(inputs, kept)
 
     def _checked_opsets(self) -> dict[str, int]:
@@ -187,30 +181,46 @@ class _Import:
             case _:  # graphs, sparse tensors, types: no operator that has one is compiled
                 return f"({onnx.AttributeProto.AttributeType.Name(attribute.type).lower()})"
 
-    def _operator(self, op: Operator, node: onnx.NodeProto) -> Operator | None:
+    def _operator(self, op: Operator, node: onnx.NodeProto) -> list[Operator]:
         """Take one operator in: as a constant, as another name of its input, or as an operator that runs."""
         inputs = tuple(self._alias.get(name, name) for name in op.inputs)
         public = any(name in self._outputs for name in op.outputs)
         if op.kind == "ConstantOfShape" and op.outputs[0] in self._fills and not public:
             self._light(op, node, inputs)
-            return None
+            return []
         if list(inputs) != list(node.input):
             del node.input[:]
             node.input.extend(inputs)
         if _is_copy(op) and not public:
             self._alias[op.outputs[0]] = inputs[0]
-            return None
-        known = {name: tensor.shape for name, tensor in self._tensors.items()} if op.kind in ("Shape", "Size") else {}
-        results = self._folder.fold(node, self._values, known) if op.kind != "Constant" else _constant_value(op)
-        if results is not None and not public:
-            for name, value in zip(op.outputs, results, strict=False):
-                if name:
-                    self._constant(name, value)
-            return None
-        self._infer(op, node)
+            return []
+        shapes = {name: self._tensors[name].shape for name in inputs if name in self._tensors}
+        results = self._folder.fold(node, self._values, shapes) if op.kind != "Constant" else _constant_value(op)
         if results is not None:
-            self._values.update(zip(op.outputs, results, strict=False))
-        return replace(op, inputs=inputs)
+            return self._folded(op, results)
+        self._infer(op, node)
+        return [replace(op, inputs=inputs)]
+
+    def _folded(self, op: Operator, results: Sequence[np.ndarray]) -> list[Operator]:
+        """Enter known results as constants; one that the model gives out is a copy of a constant."""
+        copies = []
+        for name, value in zip(op.outputs, results, strict=False):
+            if name in self._outputs and value.size:
+                source = self._unused(f"{name}.value")
+                self._constant(source, value)
+                self._declare(Tensor(name, tuple(value.shape), value.dtype.name))
+                self._values[name] = value
+                suffix = f"#{len(copies) + 1}" if copies else ""
+                copies.append(replace(op, name=op.name + suffix, kind="Identity", inputs=(source,), outputs=(name,)))
+            elif name:
+                self._constant(name, value)
+        return copies
+
+    def _unused(self, name: str) -> str:
+        """A tensor name that the file does not use, from `name`."""
+        while name in self._tensors or name in self._declared:
+            name += "_"
+        return name
 
     def _light(self, op: Operator, node: onnx.NodeProto, inputs: tuple[str, ...]) -> None:
         """A weight that a light model leaves out: opaque, though the file has a stand-in value for it."""
@@ -251,7 +261,7 @@ class _Import:
                 if candidate is not None and shape is not None:
                     subject = f"tensor {name}"
                     element = dtype_name(subject, candidate.tensor_type.elem_type)
-                    self._declare(Tensor(name, checked_shape(subject, shape), element))
+                    self._declare(Tensor(name, checked_shape(subject, shape, least=0), element))
                     break
             else:
                 self._unsupported.setdefault(op.name, f"the shape of {name} depends on the data")

@@ -12,6 +12,9 @@ from engine.tensor.check import check_program
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.operators import rule_of
 
+EMPTY_OPERANDS = ("Concat",)
+"""Operators that give elements where their first operand has none."""
+
 
 def lower(graph: OperatorGraph) -> TensorProgram:
     """Write every supported operator as statements S0, S1, ... in graph order.
@@ -67,6 +70,8 @@ def _lowered(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
         if reason:
             skipped[op.name] = reason
             continue
+        if all(0 in build.shape(name) for name in op.outputs if name):
+            continue
         rule = rule_of(op)
         assert rule is not None
         try:
@@ -83,8 +88,10 @@ def _obstacle(op: Operator, build: Builder) -> str:
     for name in filter(None, (*op.inputs, *op.outputs)):
         if build.dtype(name) not in COMPILED_DTYPES:
             return f"{name} holds {build.dtype(name)}; kernels are generated for {', '.join(COMPILED_DTYPES)}"
-        if 0 in build.shape(name) and name not in op.inputs[1:]:
-            return f"{name} has no elements"
+    results = [name for name in op.outputs if name]
+    empty = [name for name in op.inputs[:1] if name and 0 in build.shape(name)]
+    if empty and op.kind not in EMPTY_OPERANDS and not all(0 in build.shape(name) for name in results):
+        return f"{empty[0]} has no elements"
     return ""
 
 

@@ -143,10 +143,11 @@ def concat(op: Operator, build: Builder) -> None:
     target = op.outputs[0]
     axis = axis_of(op, integer(op, "axis", 0), len(build.shape(target)))
     start = 0
-    for source in op.inputs:
+    sources = [source for source in op.inputs if 0 not in build.shape(source)]
+    for source in sources:
         space = box(build.shape(source))
         at = _shifted(space.written, axis, start)
-        whole = len(op.inputs) == 1
+        whole = len(sources) == 1
         build.emit(target, space, build.read(source, space.written), at=at, covers=whole, because=f"from {start}")
         start += build.shape(source)[axis]
 
