@@ -130,8 +130,6 @@ class Window(QMainWindow):
         self.settings.setValue("geometry", self.saveGeometry())
         self.settings.setValue("layout", self.saveState(LAYOUT_VERSION))
         self.settings.setValue("perspective", self.perspective)
-        self.workspace.undo.blockSignals(True)
-        self.workspace.undo.clear()
         self.workspace.client.close()
         super().closeEvent(event)
 
@@ -211,13 +209,13 @@ class Window(QMainWindow):
         return button
 
     def _connect_actions(self) -> None:
-        undo = self.workspace.undo
+        workspace = self.workspace
         reactions = {
             "open": self._ask_file,
             "example": lambda: self.open_file(EXAMPLE),
             "quit": self.close,
-            "undo": undo.undo,
-            "redo": undo.redo,
+            "undo": lambda: workspace.undo(self.wiring.group),
+            "redo": lambda: workspace.redo(self.wiring.group),
             "apply": self.panels.constraints.text.request_apply,
             "check": lambda: self.workspace.run_check(self.wiring.group),
             "time": lambda: self.workspace.run_measure(self.wiring.group),
@@ -233,10 +231,6 @@ class Window(QMainWindow):
         } | {name: lambda theme=name: self.set_theme(theme) for name in THEMES}
         for name, reaction in reactions.items():
             self.action(name).triggered.connect(lambda _=False, react=reaction: react())
-        undo.canUndoChanged.connect(self.action("undo").setEnabled)
-        undo.canRedoChanged.connect(self.action("redo").setEnabled)
-        self.action("undo").setEnabled(False)
-        self.action("redo").setEnabled(False)
 
     def _connect_workspace(self) -> None:
         workspace, panels = self.workspace, self.panels
@@ -247,6 +241,8 @@ class Window(QMainWindow):
         workspace.saved_path.connect(self._remember)
         workspace.bus.changed.connect(self._show_selection)
         workspace.kernel_changed.connect(lambda _: self._show_names())
+        workspace.kernel_changed.connect(lambda _: self._show_undo())
+        workspace.history_changed.connect(lambda _: self._show_undo())
         panels.constraints.draft_changed.connect(self._show_draft)
         panels.outline.open_requested.connect(self._ask_file)
         panels.outline.example_requested.connect(lambda: self.open_file(EXAMPLE))
@@ -274,7 +270,14 @@ class Window(QMainWindow):
         self.status.show_selection(group.title if group else "", selection.statements, group.instances if group else 0)
         for name in ("check", "time"):
             self.action(name).setEnabled(group is not None)
+        self._show_undo()
         self._show_names()
+
+    def _show_undo(self) -> None:
+        """Undo and redo are those of the selected group."""
+        group = self.wiring.group
+        self.action("undo").setEnabled(self.workspace.can_undo(group))
+        self.action("redo").setEnabled(self.workspace.can_redo(group))
 
     def _show_counts(self) -> None:
         problems = [problem for _, problem in self.workspace.problems]

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtGui import QUndoCommand, QUndoStack
 
 from app import advice
 from app.client import Client, Pending
 from app.example import EXAMPLE, path_of
+from app.history import Checked, History, Trail
 from app.selection import Selection, SelectionBus
+from app.titles import FIRST_TITLE, title_of
 from engine.documents import CheckDoc, CompiledDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
 from engine.text import from_json
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What to open, for which machine, and what was known of it before."""
+
+    path: str
+    target: str
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    trails: Mapping[str, Trail] = field(default_factory=dict)
+    selection: Selection = field(default_factory=Selection)
+
+
 class Workspace(QObject):
-    """One open model, the advice of its groups as text, and everything known about them."""
+    """One open model, the history of its groups' advice, and everything known about them."""
 
     model_changed = Signal()
     kernel_changed = Signal(str)
     """What is known about a group's kernel, its advice or its check changed."""
+    history_changed = Signal(str)
+    """A group's history: its steps, where it stands, what is known about them."""
     edit_refused = Signal(str, object)
     """Group and Problem: its advice could not be parsed or compiled."""
     problems_changed = Signal()
@@ -35,18 +49,18 @@ class Workspace(QObject):
     def __init__(self, client: Client, target: str = "h200", dimensions: Mapping[str, int] | None = None) -> None:
         super().__init__()
         self.client = client
-        self.target = target
-        self.dimensions = dict(dimensions or {})
+        self.opened = Opening("", target, dict(dimensions or {}))
+        """The file that is open, and for which machine."""
         self.bus = SelectionBus()
-        self.undo = QUndoStack(self)
         self.model: ModelDoc | None = None
-        self.path = ""
         self.gpu: str | None = None
         self.problems: list[tuple[str, Problem]] = []
         """(group or "", problem), the oldest first."""
-        self.measured: dict[str, Time] = {}
         self.samples: dict[str, tuple[float, ...]] = {}
-        self._recipes: dict[str, str] = {}
+        self.histories: dict[str, History] = {}
+        """Of the groups whose first kernel is known, and of those that an opened file told of."""
+        self._waiting: dict[str, list[str]] = {}
+        """Edits of a group that have no kernel yet, in the order in which they were made."""
         self._kernels: dict[tuple[str, str], KernelDoc] = {}
         self._legal: dict[str, KernelDoc] = {}
         self._refused: dict[tuple[str, str], Problem] = {}
@@ -56,84 +70,151 @@ class Workspace(QObject):
         client.respawned.connect(self._reopen)
         client.failed.connect(lambda problem: self._add_problem("", problem))
 
+    @property
+    def path(self) -> str:
+        """The open file, or ""."""
+        return self.opened.path
+
+    @property
+    def measured(self) -> dict[str, Time]:
+        """Measured times of the groups' present advice."""
+        return {name: history.step.measured for name, history in self.histories.items() if history.step.measured}
+
     def start(self) -> None:
         """Asks what this machine can do."""
         self.client.request("machine", {}, "Looking at this machine", Pending(None, self._on_machine, self._on_silent))
 
-    def open(self, path: str) -> None:
-        """Opens a file; what was open stays until the new file is read."""
+    def open(self, path: str, opening: Opening | None = None) -> None:
+        """Opens a file, for the present machine unless `opening` says another; what was open stays until it is read."""
         self.opening_changed.emit(True)
         name = Path(path).name
         if path != EXAMPLE:
             path = str(Path(path).absolute())  # the worker has a working directory of its own
-        pending = Pending(
-            ModelDoc, lambda model: self._on_opened(path, model), lambda problem: self._on_not_opened(path, problem)
-        )
-        self.client.request("open", self._open_arguments(path), f"Opening {name}", pending)
+        asked = replace(opening or Opening(path, self.opened.target, self.opened.dimensions), path=path)
+        pending = Pending(ModelDoc, lambda model: self._on_opened(asked, model), self._on_not_opened)
+        self.client.request("open", _open_arguments(asked), f"Opening {name}", pending)
 
     def recipe(self, group: str) -> str | None:
-        """The applied advice of a group; None until its first kernel is known."""
-        return self._recipes.get(group)
+        """The advice of a group that was asked for last, refused or not; None until its first kernel is known."""
+        if self._waiting.get(group):
+            return self._waiting[group][-1]
+        history = self.histories.get(group)
+        return history.text if history else None
 
     def kernel(self, group: str) -> KernelDoc | None:
         """The kernel of the applied advice, legal or not; None while unknown or refused."""
-        return self._kernels.get((group, self._recipes.get(group, "")))
+        return self._kernels.get((group, self.recipe(group) or ""))
 
     def legal_kernel(self, group: str) -> KernelDoc | None:
-        """The last legal kernel of a group: what schedule and code show."""
-        kernel = self.kernel(group)
+        """The kernel of the step where the group's history stands, or the last one shown: for schedule and code."""
+        history = self.histories.get(group)
+        kernel = self._kernels.get((group, history.step.text)) if history else None
         return kernel if kernel and kernel.legal else self._legal.get(group)
 
     def refusal(self, group: str) -> Problem | None:
         """Why the applied advice gave no kernel at all."""
-        return self._refused.get((group, self._recipes.get(group, "")))
+        return self._refused.get((group, self.recipe(group) or ""))
 
     def check(self, group: str) -> CheckDoc | None:
         """The check of the applied advice."""
-        return self._checks.get((group, self._recipes.get(group, "")))
+        return self._checks.get((group, self.recipe(group) or ""))
 
     def group(self, name: str) -> GroupDoc | None:
         """A group of the open model."""
         return next((group for group in self.model.groups if group.name == name), None) if self.model else None
+
+    def trails(self) -> dict[str, Trail]:
+        """The histories of all groups as plain data."""
+        return {group: history.trail() for group, history in self.histories.items()}
 
     def predicted(self) -> dict[str, Time]:
         """Predicted times of the groups whose kernels are known."""
         return {group: kernel.time for group, kernel in self._legal.items()}
 
     def edit(self, group: str, text: str) -> None:
-        """Applies new advice as one undoable step."""
-        before = self._recipes.get(group)
-        if before is not None and text != before:
-            self.undo.push(EditAdvice(self, group, before, text))
+        """Asks for new advice; once its kernel is legal it is a step of the group's history."""
+        history = self.histories.get(group)
+        if history is None or text == self.recipe(group):
+            return
+        if text == history.step.text:
+            self.go(group, history.current)
+            return
+        self._waiting.setdefault(group, []).append(text)
+        self._show_asked(group)
+
+    def undo(self, group: str) -> None:
+        """Takes back what was refused or is under way, else goes to the step before; shown at once from the cache."""
+        history, waiting = self.histories[group], self._waiting.get(group)
+        if waiting:
+            history.refuse(waiting.pop())
+        history.undo()
+        self._show_asked(group)
+
+    def redo(self, group: str) -> None:
+        """Goes to the step that was left last, or asks again for what was taken back."""
+        draft = self.histories[group].redo()
+        if draft:
+            self.edit(group, draft)
+        else:
+            self._show_asked(group)
+
+    def go(self, group: str, number: int) -> None:
+        """Stands at a step of a group's history."""
+        self._waiting.pop(group, None)
+        self.histories[group].go(number)
+        self._show_asked(group)
+
+    def can_undo(self, group: str) -> bool:
+        """Whether the group has anything to take back."""
+        return bool(self._waiting.get(group)) or (group in self.histories and self.histories[group].can_undo)
+
+    def can_redo(self, group: str) -> bool:
+        """Whether the group has anything to make again."""
+        return group in self.histories and not self._waiting.get(group) and self.histories[group].can_redo
+
+    def pin(self, group: str, number: int) -> None:
+        """Makes a step the baseline that gains are counted from."""
+        self.histories[group].baseline = number
+        self.history_changed.emit(group)
+
+    def note(self, group: str, number: int, text: str) -> None:
+        """Writes a remark to a step."""
+        self.histories[group].note(number, text)
+        self.history_changed.emit(group)
 
     def switch_entry(self, group: str, entry: EntryDoc, enabled: bool) -> None:
         """Switches an entry on or off."""
-        self.edit(group, advice.with_enabled(self._recipes.get(group, ""), entry, enabled))
+        self.edit(group, advice.with_enabled(self.recipe(group) or "", entry, enabled))
 
     def set_stages(self, group: str, entry: EntryDoc, stages: int) -> None:
         """Sets the stages of an entry's dimension."""
-        self.edit(group, advice.with_stages(self._recipes.get(group, ""), entry, stages))
+        self.edit(group, advice.with_stages(self.recipe(group) or "", entry, stages))
 
     def add_entry(self, group: str, line: str) -> None:
         """Adds an entry to the user's advice."""
-        self.edit(group, advice.with_entry(self._recipes.get(group, ""), line))
+        self.edit(group, advice.with_entry(self.recipe(group) or "", line))
 
-    def set_recipe(self, group: str, text: str) -> None:
-        """Makes advice current; commands call this.  A kernel that is known already is shown at once."""
-        self._recipes[group] = text
+    def _show_asked(self, group: str) -> None:
+        """Shows what is asked for now; a kernel that is known already comes at once."""
         self.clear_problems(group)
-        if (group, text) in self._kernels or (group, text) in self._refused:
-            self._settle(group)
-        else:
+        text = self.recipe(group) or ""
+        if not self._knows(group, text):
             self._ask_kernel(group, text)
+        self._settle(group)
+
+    def _knows(self, group: str, text: str) -> bool:
+        """Whether the engine answered for this advice; what a worker that ended said is no answer."""
+        refusal = self._refused.get((group, text))
+        return (group, text) in self._kernels or (refusal is not None and refusal.stage != "service")
 
     def run_check(self, group: str) -> None:
         """Compiles a group's kernel for its figures, and checks it on the CPU against the reference."""
         self._compile(group)
-        key = (group, self._recipes.get(group, ""))
+        key = (group, self.recipe(group) or "")
 
         def checked(check: CheckDoc) -> None:
             self._checks[key] = check
+            self._learn(group, key[1], checked=Checked.of(check))
             self._note_check(group, check)
             self.kernel_changed.emit(group)
 
@@ -141,7 +222,7 @@ class Workspace(QObject):
 
     def _compile(self, group: str) -> None:
         """Asks NVRTC for registers and spills; they become part of the kernel."""
-        key = (group, self._recipes.get(group, ""))
+        key = (group, self.recipe(group) or "")
 
         def compiled(answer: dict[str, object]) -> None:
             figures = from_json(tuple[CompiledDoc, ...], answer["compiled"])  # type: ignore[arg-type]
@@ -154,13 +235,14 @@ class Workspace(QObject):
     def run_measure(self, group: str) -> None:
         """Measures a group's kernel; without a GPU the answer is a problem that says so."""
         self.samples[group] = ()
+        text = self.recipe(group) or ""
 
         def sampled(microseconds: float) -> None:
             self.samples[group] = (*self.samples[group], microseconds)
             self.samples_changed.emit(group)
 
         def measured(time: Time) -> None:
-            self.measured[group] = time
+            self._learn(group, text, measured=time)
             self.samples[group] = time.samples or self.samples[group]
             self.samples_changed.emit(group)
 
@@ -174,7 +256,7 @@ class Workspace(QObject):
     def _request(
         self, verb: str, group: str, title: str, kind: type | None, on_result: object, on_sample: object = None
     ) -> None:
-        arguments = {"group": group, "recipe": self._recipes.get(group)}
+        arguments = {"group": group, "recipe": self.recipe(group)}
         pending = Pending(kind, on_result, lambda problem: self._add_problem(group, problem), on_sample)  # type: ignore[arg-type]
         self.client.request(verb, arguments, title, pending)
 
@@ -189,27 +271,47 @@ class Workspace(QObject):
         )
         self.client.request("kernel", {"group": group, "recipe": text}, f"Compiling {group}", pending)
 
+    def _learn(
+        self, group: str, text: str, predicted: Time | None = None, measured: Time | None = None,
+        checked: Checked | None = None,
+    ) -> None:  # fmt: skip
+        """Adds figures to the steps of a group's history that have this advice."""
+        if self.histories[group].learn(text, predicted, measured, checked):
+            self.history_changed.emit(group)
+
     def _on_selected(self, selection: Selection) -> None:
         group = selection.group
-        if group and group not in self._recipes and self.group(group):
-            self._ask_kernel(group, None)
+        if self.group(group) and not self._knows(group, self.recipe(group) or ""):
+            self._ask_kernel(group, self.recipe(group))
 
     def _on_kernel(self, group: str, text: str | None, kernel: KernelDoc) -> None:
         self._asked.discard((group, text))
-        self._kernels[group, kernel.recipe if text is None else text] = kernel
         if text is None:
-            self._recipes.setdefault(group, kernel.recipe)
-        if self._recipes.get(group) in (text, kernel.recipe):
-            self._settle(group)
+            text = kernel.recipe
+            self.histories.setdefault(group, History.started(text, FIRST_TITLE))
+        self._kernels[group, text] = kernel
+        self._refused.pop((group, text), None)
+        if kernel.legal:
+            self.histories[group].learn(text, predicted=kernel.time)
+        self._settle(group)
 
     def _on_refused(self, group: str, text: str | None, problem: Problem) -> None:
         self._asked.discard((group, text))
         self._refused[group, text or ""] = problem
-        if text is None or self._recipes.get(group) == text:
+        if text is None or group in self.histories:
             self._settle(group)
 
     def _settle(self, group: str) -> None:
-        """Tells what became of the current advice: a legal kernel, an illegal one, or a refusal."""
+        """Makes steps of the edits whose kernels are legal, a draft of one that is not, and tells what became of it."""
+        waiting = self._waiting.get(group, [])
+        while waiting and ((group, waiting[0]) in self._kernels or (group, waiting[0]) in self._refused):
+            history, text = self.histories[group], waiting.pop(0)
+            known = self._kernels.get((group, text))
+            if known and known.legal:
+                history.add(text, title_of(history.step.text, text))
+                history.learn(text, predicted=known.time)
+            else:
+                history.refuse(text)
         kernel, refusal = self.kernel(group), self.refusal(group)
         if kernel and kernel.legal:
             self._legal[group] = kernel
@@ -226,54 +328,46 @@ class Workspace(QObject):
             self._add_problem(group, refusal)
             self.edit_refused.emit(group, refusal)
         self.kernel_changed.emit(group)
+        self.history_changed.emit(group)
 
-    def _on_opened(self, path: str, model: ModelDoc) -> None:
-        same = self.path == path and self.model == model
-        self.path, self.model = path, model
+    def _on_opened(self, opening: Opening, model: ModelDoc, again: bool = False) -> None:
+        same = self.path == opening.path and self.model == model and (again or not opening.trails)
+        self.opened, self.model = replace(opening, trails={}, selection=Selection()), model
         self.opening_changed.emit(False)
         if same:
             return
-        self.undo.clear()
-        for known in (
-            self._recipes,
-            self._kernels,
-            self._legal,
-            self._refused,
-            self._checks,
-            self.measured,
-            self.samples,
-        ):
+        for known in (self._waiting, self._kernels, self._legal, self._refused, self._checks, self.samples):
             known.clear()
+        self.histories = {group: History.of(trail) for group, trail in opening.trails.items()}
         self._asked.clear()
         self.problems = [("", Problem("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
         self.bus.select(Selection())
         self.model_changed.emit()
         self.problems_changed.emit()
-        if path != EXAMPLE:
-            self.saved_path.emit(path)
+        self.bus.select(opening.selection)
+        if opening.path != EXAMPLE:
+            self.saved_path.emit(opening.path)
 
-    def _on_not_opened(self, path: str, problem: Problem) -> None:
+    def _on_not_opened(self, problem: Problem) -> None:
         """A file that cannot be read changes nothing: the worker keeps the old one open, too."""
         self.opening_changed.emit(False)
         self._add_problem("", problem)
 
     def _reopen(self) -> None:
-        """A fresh worker knows nothing: it gets the open file again."""
+        """A fresh worker knows nothing: it gets the open file again.  Edits under way become drafts."""
         self._asked.clear()
         self.opening_changed.emit(False)
+        for group, waiting in self._waiting.items():
+            if waiting:
+                self.histories[group].refuse(waiting.pop())
+                self.histories[group].undo()
+                waiting.clear()
+                self._settle(group)
         if self.path:
-            pending = Pending(
-                ModelDoc,
-                lambda model: self._on_opened(self.path, model),
-                lambda problem: self._add_problem("", problem),
-            )
-            self.client.request(
-                "open", self._open_arguments(self.path), f"Opening {Path(self.path).name} again", pending
-            )
+            again = replace(self.opened, trails=self.trails(), selection=self.bus.selection)
+            pending = Pending(ModelDoc, lambda model: self._on_opened(again, model, True), self._on_not_opened)
+            self.client.request("open", _open_arguments(again), f"Opening {Path(again.path).name} again", pending)
         self._on_selected(self.bus.selection)
-
-    def _open_arguments(self, path: str) -> dict[str, object]:
-        return {"path": str(path_of(path)), "target": self.target, "dimensions": self.dimensions}
 
     def _on_machine(self, answer: dict[str, str]) -> None:
         self.gpu = answer.get("gpu", "")
@@ -295,20 +389,5 @@ class Workspace(QObject):
             self.problems_changed.emit()
 
 
-class EditAdvice(QUndoCommand):
-    """One applied edit of a group's advice."""
-
-    def __init__(self, workspace: Workspace, group: str, before: str, after: str) -> None:
-        super().__init__(f"edit of {group}")
-        self._workspace = workspace
-        self._group, self._before, self._after = group, before, after
-
-    def redo(self) -> None:
-        """Applies the new advice."""
-        self._workspace.set_recipe(self._group, self._after)
-        self._workspace.bus.select_group(self._group)
-
-    def undo(self) -> None:
-        """Returns to the old advice, from the cache where it was compiled before."""
-        self._workspace.set_recipe(self._group, self._before)
-        self._workspace.bus.select_group(self._group)
+def _open_arguments(opening: Opening) -> dict[str, object]:
+    return {"path": str(path_of(opening.path)), "target": opening.target, "dimensions": dict(opening.dimensions)}

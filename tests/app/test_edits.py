@@ -112,19 +112,118 @@ def click(window: Window, qtbot: object, part: str) -> None:
     [("Relax this entry", "S2 @ j: parallel true"), ("Switch this entry off", "off required S2 @ j: parallel true")],
 )
 def test_a_repair_is_one_click_and_one_step_of_undo(window: Window, qtbot: object, title: str, line: str) -> None:
-    select(window, qtbot)
+    before = select(window, qtbot)
     window.set_perspective("Schedule")
     illegal = advice(window) + "advice user\n" + ILLEGAL + "\n"
     apply(window, qtbot, illegal)
-    steps = window.workspace.undo.count()
+    steps = len(window.workspace.histories["softmax_0"].steps)
     click(window, qtbot, title)
     assert advice(window) == illegal.replace(ILLEGAL, f"  {line}")
     kernel = window.workspace.kernel("softmax_0")
     assert kernel is not None and kernel.legal and not window.workspace.problems
-    assert window.workspace.undo.count() == steps + 1
+    assert len(window.workspace.histories["softmax_0"].steps) == steps + 1
     window.action("undo").trigger()
-    assert advice(window) == illegal
-    assert entry_row(window, title).tip.startswith(("make “S2 @ j", "switch off “required S2"))
+    assert advice(window) == before.recipe, "what was refused was never a step"
+    window.action("redo").trigger()
+    assert advice(window) == illegal.replace(ILLEGAL, f"  {line}")
+
+
+def test_a_repair_says_the_change_in_full(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    apply(window, qtbot, advice(window) + "advice user\n" + ILLEGAL + "\n")
+    assert entry_row(window, "Relax this entry").tip.startswith("make “S2 @ j")
+    assert entry_row(window, "Switch this entry off").tip.startswith("switch off “required S2")
+
+
+def test_what_was_refused_is_taken_back_and_asked_for_again(window: Window, qtbot: object) -> None:
+    before = select(window, qtbot)
+    history = window.workspace.histories["softmax_0"]
+    illegal = advice(window) + "advice user\n" + ILLEGAL + "\n"
+    for refused in (illegal, advice(window) + "this is not an entry\n"):
+        apply(window, qtbot, refused)
+        assert advice(window) == refused and len(history.steps) == 1, "no step, but not lost"
+        window.action("undo").trigger()
+        assert advice(window) == before.recipe and not window.workspace.problems
+        assert not window.action("undo").isEnabled()
+        window.action("redo").trigger()
+        settle(window, qtbot)
+        assert advice(window) == refused and window.workspace.problems
+        window.action("undo").trigger()
+
+
+def test_ten_edits_are_taken_back_and_made_again(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    texts = [advice(window)]
+    for block in range(10, 20):
+        apply(window, qtbot, texts[0].replace("block 8", f"block {block}"))
+        texts.append(advice(window))
+    assert len(set(texts)) == 11
+    for text in reversed(texts[:-1]):
+        window.action("undo").trigger()
+        assert window.workspace.client.is_idle and advice(window) == text
+        assert window.panels.constraints.text.edit.toPlainText() == text
+    assert not window.action("undo").isEnabled()
+    for text in texts[1:]:
+        window.action("redo").trigger()
+        assert window.workspace.client.is_idle and advice(window) == text
+    assert not window.action("redo").isEnabled()
+
+
+def test_an_edit_after_an_undo_is_a_branch(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    first = advice(window)
+    apply(window, qtbot, first.replace("block 8", "block 4"))
+    window.action("undo").trigger()
+    apply(window, qtbot, first.replace("vector 8", "vector 4"))
+    history = window.workspace.histories["softmax_0"]
+    assert [(step.title, step.parent) for step in history.steps] == [
+        ("As advised", -1),
+        ("Block 8 → 4 at i", 0),
+        ("Vector 8 → 4 on S1, S3", 0),
+    ]
+    window.action("undo").trigger()
+    window.action("redo").trigger()
+    assert history.current == 2, "redo goes where the last visit was"
+    window.workspace.go("softmax_0", 1)
+    window.action("undo").trigger()
+    window.action("redo").trigger()
+    assert history.current == 1
+
+
+def test_edits_made_faster_than_they_are_answered_are_all_steps(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    first = advice(window)
+    for block in range(20, 25):
+        window.workspace.edit("softmax_0", first.replace("block 8", f"block {block}"))
+    assert "block 24" in advice(window), "what was asked for last is shown"
+    settle(window, qtbot)
+    history = window.workspace.histories["softmax_0"]
+    assert [step.parent for step in history.steps] == [-1, 0, 1, 2, 3, 4] and history.current == 5
+    window.workspace.edit("softmax_0", first.replace("block 8", "block 30"))
+    window.action("undo").trigger()
+    settle(window, qtbot)
+    assert history.current == 5 and len(history.steps) == 6, "an edit that is taken back in time is no step"
+
+
+def test_an_edit_under_way_survives_a_cancel_as_a_draft(window: Window, qtbot: object) -> None:
+    before = select(window, qtbot)
+    changed = before.recipe.replace("block 8", "block 4")
+    window.workspace.edit("softmax_0", changed)
+    window.action("cancel").trigger()
+    settle(window, qtbot)
+    assert advice(window) == before.recipe
+    window.action("redo").trigger()
+    settle(window, qtbot)
+    assert advice(window) == changed and window.workspace.histories["softmax_0"].current == 1
+
+
+def test_undo_is_that_of_the_selected_group(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    apply(window, qtbot, advice(window).replace("block 8", "block 4"))
+    select(window, qtbot, "matmul_4")
+    assert not window.action("undo").isEnabled()
+    select(window, qtbot)
+    assert window.action("undo").isEnabled()
 
 
 def test_return_applies_the_repair_under_the_keyboard(window: Window, qtbot: object) -> None:
