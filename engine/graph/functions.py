@@ -8,15 +8,18 @@ from __future__ import annotations
 import onnx
 import onnx.inliner
 import onnx.shape_inference
+from onnx import defs
 
 from engine.errors import BadInput
 
 WRITTEN_OUT = (
-    "AffineGrid", "Attention", "BlackmanWindow", "CausalConvWithState", "CenterCropPad", "FlexAttention",
-    "GroupNormalization", "HammingWindow", "HannWindow", "LinearAttention", "MeanVarianceNormalization",
-    "NegativeLogLikelihoodLoss", "RotaryEmbedding", "SoftmaxCrossEntropyLoss", "SwiGLU",
+    "Attention", "BlackmanWindow", "CausalConvWithState", "CenterCropPad", "FlexAttention", "GroupNormalization",
+    "HammingWindow", "HannWindow", "LinearAttention", "MeanVarianceNormalization", "NegativeLogLikelihoodLoss",
+    "RotaryEmbedding", "SoftmaxCrossEntropyLoss", "SwiGLU",
 )  # fmt: skip
 """Operators without a tensor expression of their own."""
+
+_DOMAIN = "standard.functions"
 
 
 def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
@@ -27,21 +30,60 @@ def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
     try:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
-        kinds = {node.op_type for node in model.graph.node if node.domain in ("", "ai.onnx")}.intersection(WRITTEN_OUT)
-        if kinds:
-            typed = onnx.shape_inference.infer_shapes(_with_types(model))
-            chosen = [("", kind) for kind in WRITTEN_OUT]
-            model = onnx.inliner.inline_selected_functions(typed, chosen, inline_schema_functions=True)
+        while any(map(_is_written_out, model.graph.node)):
+            model = onnx.inliner.inline_local_functions(_with_bodies(model))
     except (RuntimeError, ValueError) as error:
         raise BadInput("graph", subject, f"its functions cannot be written out: {error}") from None
     return model
 
 
-def _with_types(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the types of its weights declared, which the bodies of some functions depend on."""
-    declared = {value.name for value in (*model.graph.input, *model.graph.value_info)}
-    for tensor in model.graph.initializer:
-        if tensor.name not in declared:
-            value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tuple(tensor.dims))
-            model.graph.value_info.append(value)
+def _is_written_out(node: onnx.NodeProto) -> bool:
+    return node.op_type in WRITTEN_OUT and node.domain in ("", "ai.onnx")
+
+
+def _with_bodies(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its nodes of `WRITTEN_OUT` made calls of functions of its own, one for each node."""
+    types = _types(model)
+    opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    model.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
+    for number, node in enumerate(filter(_is_written_out, model.graph.node)):
+        schema = defs.get_schema(node.op_type, opset)
+        given = {attribute.name for attribute in node.attribute}
+        defaults = [a.default_value for a in schema.attributes.values() if a.default_value.name not in ("", *given)]
+        node.attribute.extend(defaults)
+        body = _body(schema, opset, node, [types.get(name, onnx.TypeProto()) for name in node.input])
+        body.domain, body.name = _DOMAIN, f"{node.op_type}_{number}"
+        del body.opset_import[:]
+        body.opset_import.append(onnx.helper.make_opsetid("", opset))
+        model.functions.append(body)
+        node.domain, node.op_type = body.domain, body.name
     return model
+
+
+def _body(
+    schema: defs.OpSchema, opset: int, node: onnx.NodeProto, operands: list[onnx.TypeProto]
+) -> onnx.FunctionProto:
+    """The body of a node; which one it is may depend on its attributes and on the types of its operands."""
+    body = onnx.FunctionProto()
+    if schema.has_context_dependent_function:
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+        types = [operand.SerializeToString() for operand in operands]
+        body.ParseFromString(
+            schema.get_context_dependent_function_with_opset_version(
+                max(versions, default=opset), node.SerializeToString(), types
+            )
+        )
+    else:
+        versions = [v for v in schema.function_opset_versions if v <= opset]
+        body.ParseFromString(schema.get_function_with_opset_version(max(versions, default=opset)))
+    if not body.node:
+        raise ValueError(f"{node.op_type} has no body in operator set {opset}")
+    return body
+
+
+def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+    """What is known of every tensor, weights included."""
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    types = {t.name: onnx.helper.make_tensor_type_proto(t.data_type, tuple(t.dims)) for t in model.graph.initializer}
+    types.update((value.name, value.type) for value in (*inferred.input, *inferred.value_info, *inferred.output))
+    return types

@@ -209,13 +209,21 @@ def accumulator(operation: str, dtype: str) -> str:
     return "float32" if dtype in NARROW and operation in ("sum", "prod") else dtype
 
 
+def lowest(dtype: str) -> float:
+    """The value that no element of a type is below."""
+    return -np.inf if "float" in dtype else 0 if dtype == "bool" else int(np.iinfo(dtype).min)
+
+
+def highest(dtype: str) -> float:
+    """The value that no element of a type is above."""
+    return np.inf if "float" in dtype else 1 if dtype == "bool" else int(np.iinfo(dtype).max)
+
+
 def _reduction(operation: str, iterators: tuple[str, ...], accumulate: str) -> Reduction:
-    integer = not accumulate.startswith("float") and accumulate != "bool"
-    lowest: float = int(np.iinfo(accumulate).min) if integer else -np.inf
-    highest: float = int(np.iinfo(accumulate).max) if integer else np.inf
     zero, one = number(0, accumulate).scalar, number(1, accumulate).scalar
     assert isinstance(zero, Literal) and isinstance(one, Literal)
     identity = {
-        "sum": zero.value, "prod": one.value, "max": lowest, "min": highest, "any": False, "all": True,
+        "sum": zero.value, "prod": one.value, "max": lowest(accumulate), "min": highest(accumulate), "any": False,
+        "all": True,
     }[operation]  # fmt: skip
     return Reduction(operation, iterators, identity, accumulate)

@@ -21,6 +21,24 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
+def _shift_left(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    width = 8 * a.dtype.itemsize
+    return np.where((b < 0) | (b >= width), 0, np.left_shift(a, np.clip(b, 0, width - 1))).astype(a.dtype)
+
+
+def _shift_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    width = 8 * a.dtype.itemsize
+    return np.asarray(np.right_shift(a, np.where((b < 0) | (b >= width), width - 1, b).astype(a.dtype)))
+
+
+_OTHER = {"f": "i", "i": "f"}
+
+
+def _reinterpreted(x: np.ndarray) -> np.ndarray:
+    """Bits of a float as an integer of its size, and the other way round."""
+    return np.ascontiguousarray(x).view(f"{_OTHER[x.dtype.kind]}{x.dtype.itemsize}")
+
+
 FUNCTION_OF: Mapping[str, Callable[..., np.ndarray]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _divide, "pow": np.power,
     "max": np.maximum, "min": np.minimum, "mod": np.mod,
@@ -31,7 +49,9 @@ FUNCTION_OF: Mapping[str, Callable[..., np.ndarray]] = {
     "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
     "greater": np.greater, "greater_equal": np.greater_equal,
     "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": np.logical_not,
-    "select": np.where, "isnan": np.isnan, "isinf": np.isinf,
+    "select": np.where, "isnan": np.isnan, "isinf": np.isinf, "atan": np.arctan,
+    "bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor, "bit_not": np.bitwise_not,
+    "shift_left": _shift_left, "shift_right": _shift_right, "bits": _reinterpreted,
 }  # fmt: skip
 """By the names of `nodes.FUNCTIONS`; operands are at least float32, the caller rounds the result."""
 

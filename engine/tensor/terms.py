@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from engine.tensor.index import Index
 from engine.tensor.nodes import Apply, Literal, Position, Scalar
@@ -65,6 +66,16 @@ def compare(function: str, a: Term, b: Term | float) -> Term:
     return Term(Apply(function, (a.scalar, other.scalar), "bool"), "bool")
 
 
+def both(*conditions: Term) -> Term:
+    """Whether all conditions hold."""
+    return reduce(lambda a, b: compare("and", a, b), conditions)
+
+
+def either(a: Term, b: Term) -> Term:
+    """Whether one of two conditions holds."""
+    return compare("or", a, b)
+
+
 def test(function: str, x: Term) -> Term:
     """A predicate of one operand: bool."""
     return Term(Apply(function, (x.scalar,), "bool"), "bool")
@@ -80,6 +91,11 @@ def select(condition: Term, a: Term | float, b: Term | float) -> Term:
 def cast(x: Term, dtype: str) -> Term:
     """The value in another element type; itself where the type is the same."""
     return x if x.dtype == dtype else Term(Apply("cast", (x.scalar,), dtype), dtype)
+
+
+def reinterpret(x: Term, dtype: str) -> Term:
+    """The bits of a value as a number of another type of the same size; itself where the type is the same."""
+    return x if x.dtype == dtype else Term(Apply("bits", (x.scalar,), dtype), dtype)
 
 
 def wide(x: Term) -> Term:

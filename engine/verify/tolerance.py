@@ -59,5 +59,5 @@ def tolerance(program: TensorProgram) -> Tolerance:
 def _functions(value: Scalar) -> int:
     if not isinstance(value, Apply):
         return 0
-    own = value.function in {"exp", "log", "tanh", "erf", "sigmoid", "pow", "sin", "cos", "rsqrt", "div", "sqrt"}
+    own = value.function in {"exp", "log", "tanh", "erf", "sigmoid", "pow", "sin", "cos", "rsqrt", "div", "sqrt", "atan"}
     return own + sum(_functions(o) for o in value.operands)

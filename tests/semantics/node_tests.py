@@ -143,10 +143,13 @@ def run(case: Case, quick: bool = False) -> Outcome:
             plan = engine.fuse(graph)
             if plan.unsupported:
                 return Outcome(case.name, case.expanded, stage, "; ".join(sorted(set(plan.unsupported.values()))))
-            stage = "compile"
-            kernels = {group.name: engine.compile(group) for group in plan.groups}
-            stage = "emulate"
-            values = evaluate(lower(graph), given) if quick else _launched(plan, kernels, given)
+            if quick:
+                values = evaluate(lower(graph), given)
+            else:
+                stage = "compile"
+                kernels = {group.name: engine.compile(group) for group in plan.groups}
+                stage = "emulate"
+                values = _launched(plan, kernels, given)
         except EngineError as error:
             return Outcome(case.name, case.expanded, stage, f"{error.reason} ({error.subject})")
     wrong = _difference(case, {**given, **values})

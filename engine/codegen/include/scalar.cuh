@@ -17,6 +17,7 @@ LOOM_FUNCTION float fn_erf(float x) { return erff(x); }
 LOOM_FUNCTION float fn_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 LOOM_FUNCTION float fn_sin(float x) { return sinf(x); }
 LOOM_FUNCTION float fn_cos(float x) { return cosf(x); }
+LOOM_FUNCTION float fn_atan(float x) { return atanf(x); }
 LOOM_FUNCTION float fn_floor(float x) { return floorf(x); }
 LOOM_FUNCTION float fn_ceil(float x) { return ceilf(x); }
 LOOM_FUNCTION float round_f16(float x) { return to_float(to_f16(x)); }  // to the nearest half
@@ -79,5 +80,25 @@ LOOM_FUNCTION T integer_power(T base, T exponent) {
 LOOM_FUNCTION float fn_pow(float a, float b) { return powf(a, b); }
 LOOM_FUNCTION int fn_pow(int a, int b) { return integer_power(a, b); }
 LOOM_FUNCTION i64 fn_pow(i64 a, i64 b) { return integer_power(a, b); }
+
+// Bits of integers.  Shifts by the width or more, and by less than nothing, leave no bit but the sign's.
+LOOM_FUNCTION int fn_bit_and(int a, int b) { return a & b; }
+LOOM_FUNCTION i64 fn_bit_and(i64 a, i64 b) { return a & b; }
+LOOM_FUNCTION int fn_bit_or(int a, int b) { return a | b; }
+LOOM_FUNCTION i64 fn_bit_or(i64 a, i64 b) { return a | b; }
+LOOM_FUNCTION int fn_bit_xor(int a, int b) { return a ^ b; }
+LOOM_FUNCTION i64 fn_bit_xor(i64 a, i64 b) { return a ^ b; }
+LOOM_FUNCTION int fn_bit_not(int x) { return ~x; }
+LOOM_FUNCTION i64 fn_bit_not(i64 x) { return ~x; }
+LOOM_FUNCTION int fn_shift_left(int a, int b) {
+    return b < 0 || b > 31 ? 0 : static_cast<int>(static_cast<u32>(a) << b);
+}
+LOOM_FUNCTION i64 fn_shift_left(i64 a, i64 b) {
+    return b < 0 || b > 63 ? 0 : static_cast<i64>(static_cast<u64>(a) << b);
+}
+LOOM_FUNCTION int fn_shift_right(int a, int b) { return a >> (b < 0 || b > 31 ? 31 : b); }
+LOOM_FUNCTION i64 fn_shift_right(i64 a, i64 b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+LOOM_FUNCTION int fn_bits(float x) { return __float_as_int(x); }
+LOOM_FUNCTION float fn_bits(int x) { return __int_as_float(x); }
 
 #undef LOOM_FUNCTION

@@ -23,15 +23,8 @@ from engine.tensor.terms import (
     apply,
     cast,
     compare,
-    exp,
-    log,
-    maximum,
-    minimum,
     number,
     select,
-    sigmoid,
-    sqrt,
-    tanh,
     test,
     wide,
 )
@@ -79,13 +72,9 @@ def _variadic(names: str, function: str, meaning: Callable[[np.ndarray, np.ndarr
     )  # fmt: skip
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
+def logistic(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-x)) that overflows for no x."""
     return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
-
-
-def _softplus(x: Term) -> Term:
-    """log(1 + exp(x)) that overflows for no x."""
-    return maximum(x, 0) + log(1 + exp(-absolute(x)))
 
 
 # -- one function of one operand
@@ -98,7 +87,7 @@ _unary("akg.Rsqrt", "rsqrt", lambda x: 1 / np.sqrt(x))
 _unary("onnx.Reciprocal akg.Reciprocal", "reciprocal", lambda x: 1 / x)
 _unary("onnx.Tanh akg.Tanh", "tanh", np.tanh)
 _unary("onnx.Erf", "erf", erf)
-_unary("onnx.Sigmoid", "sigmoid", _sigmoid)
+_unary("onnx.Sigmoid", "sigmoid", logistic)
 _unary("onnx.Floor", "floor", np.floor)
 _unary("onnx.Ceil", "ceil", np.ceil)
 _unary("onnx.Round", "round", np.round)
@@ -141,118 +130,6 @@ elementwise(
     lambda op, *x: reduce(np.add, x) / len(x),
     compound=True,
 )
-
-
-# -- activations
-_SELU = (1.67326319217681884765625, 1.05070102214813232421875)
-"""Alpha and gamma of the ONNX standard."""
-
-
-def _gelu(op: Operator, x: Term) -> Term:
-    if text(op, "approximate", "none") == "tanh":
-        return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
-    return 0.5 * x * (1 + apply("erf", x * math.sqrt(0.5)))
-
-
-def _gelu_meaning(op: Operator, x: np.ndarray) -> np.ndarray:
-    if text(op, "approximate", "none") == "tanh":
-        return np.asarray(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
-    return np.asarray(0.5 * x * (1 + erf(x / math.sqrt(2))))
-
-
-elementwise("onnx.Relu", lambda op, x: maximum(x, 0), lambda op, x: np.maximum(x, 0))
-elementwise("onnx.Gelu", _gelu, _gelu_meaning, compound=True)
-elementwise(
-    "onnx.LeakyRelu",
-    lambda op, x: select(compare("less", x, 0), x * real(op, "alpha", 0.01), x),
-    lambda op, x: np.where(x < 0, x * real(op, "alpha", 0.01), x),
-    compound=True,
-)
-elementwise(
-    "onnx.PRelu", lambda op, x, s: select(compare("less", x, 0), x * s, x), lambda op, x, s: np.where(x < 0, x * s, x)
-)
-elementwise(
-    "onnx.Elu",
-    lambda op, x: select(compare("less", x, 0), (exp(x) - 1) * real(op, "alpha", 1.0), x),
-    lambda op, x: np.where(x < 0, np.expm1(np.minimum(x, 0)) * real(op, "alpha", 1.0), x),
-    compound=True,
-)
-elementwise(
-    "onnx.Celu",
-    lambda op, x: maximum(x, 0) + minimum((exp(x / real(op, "alpha", 1.0)) - 1) * real(op, "alpha", 1.0), 0),
-    lambda op, x: np.maximum(x, 0) + np.minimum(real(op, "alpha", 1.0) * np.expm1(x / real(op, "alpha", 1.0)), 0),
-    compound=True,
-)
-
-
-def _selu(op: Operator, x: Term) -> Term:
-    alpha, gamma = real(op, "alpha", _SELU[0]), real(op, "gamma", _SELU[1])
-    return select(compare("greater", x, 0), x, (exp(x) - 1) * alpha) * gamma
-
-
-def _selu_meaning(op: Operator, x: np.ndarray) -> np.ndarray:
-    alpha, gamma = real(op, "alpha", _SELU[0]), real(op, "gamma", _SELU[1])
-    return np.asarray(gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))))
-
-
-elementwise("onnx.Selu", _selu, _selu_meaning, compound=True)
-elementwise(
-    "onnx.ThresholdedRelu",
-    lambda op, x: select(compare("greater", x, real(op, "alpha", 1.0)), x, 0),
-    lambda op, x: np.where(x > real(op, "alpha", 1.0), x, 0),
-)
-elementwise(
-    "onnx.HardSigmoid",
-    lambda op, x: maximum(minimum(x * real(op, "alpha", 0.2) + real(op, "beta", 0.5), 1), 0),
-    lambda op, x: np.clip(x * real(op, "alpha", 0.2) + real(op, "beta", 0.5), 0, 1),
-    compound=True,
-)
-elementwise(
-    "onnx.HardSwish",
-    lambda op, x: x * maximum(minimum(x / 6 + 0.5, 1), 0),
-    lambda op, x: x * np.clip(x / 6 + 0.5, 0, 1),
-    compound=True,
-)
-elementwise("onnx.Softplus", lambda op, x: _softplus(x), lambda op, x: np.logaddexp(0, x), compound=True)
-elementwise("onnx.Softsign", lambda op, x: x / (absolute(x) + 1), lambda op, x: x / (1 + np.abs(x)), compound=True)
-elementwise(
-    "onnx.Mish",
-    lambda op, x: x * tanh(_softplus(x)),
-    lambda op, x: x * np.tanh(np.logaddexp(0, x)),
-    compound=True,
-)
-elementwise(
-    "onnx.Swish",
-    lambda op, x: x * sigmoid(x * real(op, "alpha", 1.0)),
-    lambda op, x: x * _sigmoid(x * real(op, "alpha", 1.0)),
-    compound=True,
-)
-
-
-def _shrink(op: Operator, x: Term) -> Term:
-    edge, bias = real(op, "lambd", 0.5), real(op, "bias", 0.0)
-    return select(compare("less", x, -edge), x + bias, select(compare("greater", x, edge), x - bias, 0))
-
-
-def _shrink_meaning(op: Operator, x: np.ndarray) -> np.ndarray:
-    edge, bias = real(op, "lambd", 0.5), real(op, "bias", 0.0)
-    return np.where(x < -edge, x + bias, np.where(x > edge, x - bias, 0))
-
-
-elementwise("onnx.Shrink", _shrink, _shrink_meaning, compound=True)
-
-# -- trigonometry that the scalar functions can express
-elementwise("onnx.Tan", lambda op, x: apply("sin", x) / apply("cos", x), lambda op, x: np.tan(x), compound=True)
-elementwise("onnx.Sinh", lambda op, x: (exp(x) - exp(-x)) * 0.5, lambda op, x: np.sinh(x), compound=True)
-elementwise("onnx.Cosh", lambda op, x: (exp(x) + exp(-x)) * 0.5, lambda op, x: np.cosh(x), compound=True)
-elementwise(
-    "onnx.Asinh",
-    lambda op, x: apply("sign", x) * log(absolute(x) + sqrt(x * x + 1)),
-    lambda op, x: np.arcsinh(x),
-    compound=True,
-)
-elementwise("onnx.Acosh", lambda op, x: log(x + sqrt(x * x - 1)), lambda op, x: np.arccosh(x), compound=True)
-elementwise("onnx.Atanh", lambda op, x: log((1 + x) / (1 - x)) * 0.5, lambda op, x: np.arctanh(x), compound=True)
 
 
 # -- operators whose meaning depends on element types and attributes

@@ -20,7 +20,7 @@ def _wide_type(dtype: str) -> str:
     return "float32" if dtype in NARROW else dtype
 
 
-def _softmax_axes(op: Operator, rank: int) -> tuple[int, ...]:
+def softmax_axes(op: Operator, rank: int) -> tuple[int, ...]:
     """One axis since opset 13; before, everything from the axis (default 1) on."""
     if op.opset >= 13:
         return (axis_of(op, integer(op, "axis", -1), rank),)
@@ -28,7 +28,7 @@ def _softmax_axes(op: Operator, rank: int) -> tuple[int, ...]:
 
 
 def _softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = _softmax_axes(op, x[0].ndim)
+    axes = softmax_axes(op, x[0].ndim)
     e = np.exp(x[0] - x[0].max(axis=axes, keepdims=True))
     return [e / e.sum(axis=axes, keepdims=True)]
 
@@ -38,7 +38,7 @@ def softmax(op: Operator, build: Builder) -> None:
     """Row maximum, exponentials of the differences, row sum, quotient."""
     source, target = op.inputs[0], op.outputs[0]
     shape, kind = build.shape(source), _wide_type(build.dtype(source))
-    axes = _softmax_axes(op, len(shape))
+    axes = softmax_axes(op, len(shape))
     kept = keepdims(shape, axes)
     top = build.temporary(target, "max", kept, build.dtype(source))
     reduced(build, "max", source, axes, top, lambda x: x, because="row maximum")
@@ -53,7 +53,7 @@ def softmax(op: Operator, build: Builder) -> None:
 
 
 def _log_softmax(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = _softmax_axes(op, x[0].ndim)
+    axes = softmax_axes(op, x[0].ndim)
     shifted = x[0] - x[0].max(axis=axes, keepdims=True)
     return [shifted - np.log(np.exp(shifted).sum(axis=axes, keepdims=True))]
 
@@ -63,7 +63,7 @@ def log_softmax(op: Operator, build: Builder) -> None:
     """ONNX LogSoftmax: x - max - log(sum(exp(x - max)))."""
     source, target = op.inputs[0], op.outputs[0]
     shape, kind = build.shape(source), _wide_type(build.dtype(source))
-    axes = _softmax_axes(op, len(shape))
+    axes = softmax_axes(op, len(shape))
     kept = keepdims(shape, axes)
     top = build.temporary(target, "max", kept, build.dtype(source))
     reduced(build, "max", source, axes, top, lambda x: x, because="row maximum")

@@ -22,6 +22,7 @@ float tanhf(float) noexcept;
 float erff(float) noexcept;
 float sinf(float) noexcept;
 float cosf(float) noexcept;
+float atanf(float) noexcept;
 float floorf(float) noexcept;
 float ceilf(float) noexcept;
 float rintf(float) noexcept;
