@@ -12,6 +12,7 @@ from views.code.view import CodeView
 from views.constraints.view import ConstraintsView
 from views.explain.view import ExplainView
 from views.graph.view import GraphView
+from views.history.view import HistoryView
 from views.moves.view import MovesView
 from views.outline.view import OutlineView
 from views.panel import Panel
@@ -34,6 +35,7 @@ class Panels:
     moves: MovesView
     code: CodeView
     timing: TimingView
+    history: HistoryView
     problems: ProblemsView
     jobs: JobsView
 
@@ -53,6 +55,7 @@ def make_panels(theme: Theme) -> Panels:
         MovesView(),
         CodeView(),
         TimingView(),
+        HistoryView(),
         ProblemsView(),
         JobsView(),
     )
@@ -64,7 +67,7 @@ class Wiring:
     def __init__(self, panels: Panels, workspace: Workspace) -> None:
         self.panels = panels
         self.workspace = workspace
-        self.explored = Explored(panels.moves, workspace)
+        self.explored = Explored(panels.schedule, panels.moves, workspace)
         self._connect_selection()
         self._connect_edits()
         workspace.model_changed.connect(self._show_model)

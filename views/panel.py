@@ -89,6 +89,17 @@ def rule() -> QFrame:
     return made
 
 
+def loading_bar() -> QProgressBar:
+    """A thin bar that moves while something is on its way; hidden at first."""
+    made = QProgressBar()
+    made.setRange(0, 0)
+    made.setTextVisible(False)
+    made.setMaximumHeight(2)
+    made.setStyleSheet("min-height: 2px; max-height: 2px; border-radius: 0;")
+    made.hide()
+    return made
+
+
 class Panel(QWidget):
     """A panel: `header` serves as the title bar of its dock, `body` holds the content, `empty` what to do first."""
 
@@ -113,12 +124,7 @@ class Panel(QWidget):
         self.header_layout.addWidget(self.subtitle)
         self.header_layout.addStretch(1)
 
-        self.progress = QProgressBar()
-        self.progress.setRange(0, 0)
-        self.progress.setTextVisible(False)
-        self.progress.setMaximumHeight(2)
-        self.progress.setStyleSheet("min-height: 2px; max-height: 2px; border-radius: 0;")
-        self.progress.hide()
+        self.progress = loading_bar()
         self.body = QWidget()
         self.body.setProperty("role", "body")
         self.body_layout = QVBoxLayout(self.body)

@@ -23,6 +23,35 @@ POLYGONS = {
 }  # fmt: skip
 """Author -> corners in a box from -1 to 1; an author without an entry is a disc."""
 
+STATEMENTS = (
+    ((), True),
+    (POLYGONS["stitch"], False),
+    (POLYGONS["vectorize"], True),
+    (POLYGONS["map"], False),
+    (POLYGONS["tensorize"], True),
+    ((), False),
+    (POLYGONS["map"], True),
+    (POLYGONS["vectorize"], False),
+    (POLYGONS["stitch"], True),
+    (POLYGONS["tune"], False),
+)
+"""Corners and whether filled, by the number of a statement in its picture; no corners are a disc."""
+
+
+def paint_statement(
+    painter: QPainter, centre: QPointF, number: int, colour: QColor, theme: Theme, radius: float
+) -> None:
+    """The mark of a statement's instances: its shape tells which statement it is."""
+    corners, filled = STATEMENTS[number % len(STATEMENTS)]
+    pen = QPen(colour, max(1.0, radius * 0.3))
+    pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
+    painter.setPen(pen)
+    painter.setBrush(colour if filled else theme.colour("panel"))
+    if corners:
+        painter.drawPolygon(QPolygonF([centre + QPointF(x * radius, y * radius) for x, y in corners]))
+    else:
+        painter.drawEllipse(centre, radius, radius)
+
 
 def paint_author(painter: QPainter, centre: QPointF, author: str, theme: Theme, radius: float = 4.5) -> None:
     """The author's filled glyph."""

@@ -234,4 +234,4 @@ def test_perspectives_keep_their_panels(window: Window) -> None:
         window.set_perspective("Explore")
         assert shown() == explore == {"outline", "explain", "graph", "schedule", "timing"}
         window.set_perspective("Schedule")
-        assert shown() == schedule == {"code", "schedule", "timing", "constraints"}
+        assert shown() == schedule == {"code", "schedule", "constraints", "moves"}

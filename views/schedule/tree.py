@@ -1,0 +1,127 @@
+"""The schedule tree as indented rows with kind pills and chips, and where every result lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter
+
+from engine.documents import ScheduleDoc, StatementDoc
+from views.rows import Row, RowState, RowView, draw_text, text_width
+from views.shapes import paint_pill, paint_pill_in
+from views.theme import Theme, code_face, face
+
+PILL = 64
+ROW = 28
+INDENT = 18
+
+
+class ScheduleTree(RowView):
+    """A schedule tree; `statements_selected` carries the names under the clicked row."""
+
+    statements_selected = Signal(tuple)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, _paint, INDENT)
+        self._trees: tuple[Row, ...] = ()
+        self.chevrons = False
+        self.row_selected.connect(self._select)
+
+    def show_schedule(self, schedule: ScheduleDoc) -> None:
+        """Replaces the tree."""
+        self._trees = (_row(schedule, "0"),)
+        self.show_rows(self._trees)
+
+    def show_selection(self, statements: Iterable[str], dimension: str = "") -> None:
+        """Marks the innermost rows that speak of the statements, or the band that was chosen by its dimension."""
+        wanted = frozenset(statements)
+        self.mark(_rows_of(self._trees, wanted, dimension) if wanted or dimension else ())
+
+    def _select(self, row: Row) -> None:
+        assert isinstance(row.value, ScheduleDoc)
+        self.statements_selected.emit(row.value.statements)
+
+
+class Placements(RowView):
+    """Where the result of every statement lives, with the reason."""
+
+    statements_selected = Signal(tuple)
+
+    def __init__(self) -> None:
+        super().__init__("Where results live", _paint_placement, 0)
+        self.chevrons = False
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        self.row_selected.connect(lambda row: self.statements_selected.emit((row.key,)))
+
+    def show_statements(self, statements: Iterable[StatementDoc]) -> None:
+        """Replaces the rows; at most six are in sight."""
+        rows = [_placement(statement) for statement in statements]
+        self.show_rows(rows)
+        self.setFixedHeight(min(len(rows), 6) * 24 + 8)
+
+
+def _row(node: ScheduleDoc, key: str) -> Row:
+    """A row of the tree; a band's only statement is told in the band's own row."""
+    only = node.children[0] if len(node.children) == 1 else None
+    if node.kind == "band" and only and only.kind == "statement":
+        return Row(key, f"{node.dimension}  {only.text}", node, (), ROW)
+    children = tuple(_row(child, f"{key}.{index}") for index, child in enumerate(node.children))
+    return Row(key, node.text, node, children, ROW)
+
+
+def _rows_of(rows: Iterable[Row], wanted: frozenset[str], dimension: str) -> list[str]:
+    found: list[str] = []
+    for row in rows:
+        node = row.value
+        assert isinstance(node, ScheduleDoc)
+        below = _rows_of(row.children, wanted, dimension)
+        if below:
+            found += below
+        elif wanted and frozenset(node.statements) <= wanted:
+            found.append(row.key)
+    return found
+
+
+def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+    node, box = row.value, state.box
+    assert isinstance(node, ScheduleDoc)
+    middle = box.center().y()
+    painter.setPen(theme.colour("line"))
+    for level in range(1, state.depth + 1):
+        x = box.x() + 8 + (level - 1) * INDENT + 8.5
+        painter.drawLine(int(x), int(box.top()), int(x), int(box.bottom()))
+    left = state.left + 4
+    pill = QRectF(left, middle - 8, PILL, 17)
+    paint_pill_in(painter, pill, node.kind, theme, outlined=node.kind in ("domain", "sequence"))
+    right = box.right() - 12
+    for chip in reversed(node.chips):
+        right = paint_pill(painter, right, middle, chip, theme) - 5
+    painter.setFont(code_face())
+    painter.setPen(theme.colour("text"))
+    text_left = pill.right() + 10
+    draw_text(painter, QRectF(text_left, box.y(), right - text_left - 4, box.height()), row.title)
+    if node.parallel:
+        after = text_left + text_width(painter, row.title) + 10
+        painter.setFont(face(11))
+        painter.setPen(theme.colour("text-3"))
+        draw_text(painter, QRectF(after, box.y(), max(right - after - 4, 0.0), box.height()), "parallel")
+
+
+def _placement(statement: StatementDoc) -> Row:
+    return Row(statement.name, f"{statement.name}: {statement.placement}", statement)
+
+
+def _paint_placement(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+    statement, box = row.value, state.box
+    assert isinstance(statement, StatementDoc)
+    place, _, reason = statement.placement.partition(":")
+    painter.setFont(code_face())
+    painter.setPen(theme.colour("text-2"))
+    draw_text(painter, QRectF(12, box.y(), 60, box.height()), statement.name)
+    painter.setFont(face())
+    painter.setPen(theme.colour("text"))
+    draw_text(painter, QRectF(64, box.y(), box.right() - 76, box.height()), place)
+    after = 64 + text_width(painter, place)
+    painter.setPen(theme.colour("text-3"))
+    draw_text(painter, QRectF(after, box.y(), box.right() - 12 - after, box.height()), f" —{reason}" if reason else "")

@@ -1,0 +1,145 @@
+"""Where the points, tiles, axes and handles of an iteration space stand on a canvas of a given size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, QSizeF
+
+from engine.exploration import AxisDoc, SpaceDoc
+
+LEFT, TOP, RIGHT, BOTTOM = 62.0, 38.0, 40.0, 34.0
+"""Room for the axis that runs down, the caption, the end of the axis that runs across, and its numbers."""
+LARGEST_CELL, LARGEST_RADIUS = 76.0, 4.4
+DEPTH_STEP = QPointF(9, -7)
+"""How far a value further into the page is moved."""
+REACH = 11.0
+"""Pixels around a point that still mean the point."""
+GRIP = 18.0
+"""Length of a handle along its axis' edge."""
+ACROSS, DOWN, INTO = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An iteration space laid out."""
+
+    doc: SpaceDoc
+    area: QRectF
+    """All cells at the front."""
+    cell: QSizeF
+    slots: Mapping[str, QPointF]
+    """Statement -> where its mark stands in a cell."""
+    radius: float
+    centres: tuple[QPointF, ...]
+    """One for each point."""
+
+    def cells(self, across: int, down: int, columns: int = 1, rows: int = 1) -> QRectF:
+        """The box around cells, the first of them given by its values."""
+        corner = self.area.topLeft() + QPointF(across * self.cell.width(), down * self.cell.height())
+        return QRectF(corner, QSizeF(columns * self.cell.width(), rows * self.cell.height()))
+
+    def axis(self, number: int) -> AxisDoc | None:
+        """An axis; None where the picture has fewer."""
+        return self.doc.axes[number] if number < len(self.doc.axes) else None
+
+    def point_at(self, position: QPointF) -> int | None:
+        """The point nearest to a position, within reach."""
+        distances = [(math.dist(centre.toTuple(), position.toTuple()), k) for k, centre in enumerate(self.centres)]
+        nearest = min(distances, default=(math.inf, 0))
+        return nearest[1] if nearest[0] <= REACH else None
+
+    def label_box(self, number: int) -> QRectF:
+        """Where the name of an axis stands, which is what is dragged."""
+        if number == ACROSS:
+            return QRectF(self.area.right() + 8, self.area.bottom() + 7, 26, 20)
+        if number == DOWN:
+            return QRectF(self.area.left() - 56, self.area.center().y() - 10, 26, 20)
+        return QRectF(self.area.right() + 8, self.area.top() - 24, 26, 20)
+
+    def label_at(self, position: QPointF) -> int | None:
+        """The axis whose name is at a position."""
+        numbers = range(len(self.doc.axes))
+        return next((k for k in numbers if self.label_box(k).adjusted(-5, -5, 5, 5).contains(position)), None)
+
+    def handle_box(self, number: int, tile: int) -> QRectF:
+        """The handle at the end of the first tile of an axis; it lies on the edge of the cells."""
+        axis = self.doc.axes[number]
+        values = min(max(tile, 1), axis.shown)
+        if number == ACROSS:
+            return QRectF(self.area.left() + values * self.cell.width() - 3, self.area.bottom() + 1, 6, GRIP)
+        return QRectF(self.area.left() - GRIP - 1, self.area.top() + values * self.cell.height() - 3, GRIP, 6)
+
+    def handle_at(self, position: QPointF) -> int | None:
+        """The axis whose handle is at a position."""
+        for number, axis in enumerate(self.doc.axes[:INTO]):
+            if self.handle_box(number, axis.tile).adjusted(-4, -4, 4, 4).contains(position):
+                return number
+        return None
+
+    def tile_at(self, number: int, position: QPointF) -> int:
+        """How many values of an axis end at a position."""
+        place = position - self.area.topLeft()
+        values = place.x() / self.cell.width() if number == ACROSS else place.y() / self.cell.height()
+        return min(max(round(values), 1), self.doc.axes[number].shown)
+
+
+def plan(doc: SpaceDoc, size: QSizeF) -> Plan:
+    """Lays a space out: cells as large as fit, the marks of a cell's statements as far apart as it allows."""
+    shown = [axis.shown for axis in doc.axes]
+    columns, rows = shown[ACROSS] if shown else 1, shown[DOWN] if len(shown) > DOWN else 1
+    layers = shown[INTO] if len(shown) > INTO else 1
+    depth = DEPTH_STEP * float(layers - 1)
+    width = (size.width() - LEFT - RIGHT - depth.x()) / columns
+    height = (size.height() - TOP - BOTTOM + depth.y()) / rows
+    cell = QSizeF(_within(width), _within(height))
+    spare = max(size.width() - LEFT - RIGHT - depth.x() - columns * cell.width(), 0.0)
+    corner = QPointF(LEFT + spare / 2, TOP - depth.y())
+    area = QRectF(corner, QSizeF(columns * cell.width(), rows * cell.height()))
+    slots, gap = _slots(doc.statements, cell, layers)
+    radius = min(LARGEST_RADIUS, max(gap * 0.3, 1.6))
+    centres = tuple(_centre(point.position, area, cell) + slots[point.statement] for point in doc.points)
+    return Plan(doc, area, cell, slots, radius, centres)
+
+
+def parallel_axes(doc: SpaceDoc) -> frozenset[int]:
+    """Axes along which every statement has equal ranks: their values may run at the same time."""
+    found = set()
+    for number in range(len(doc.axes)):
+        ranks: dict[tuple[object, ...], set[int]] = {}
+        for point in doc.points:
+            others = tuple(value for k, value in enumerate(point.position) if k != number)
+            ranks.setdefault((point.statement, *others), set()).add(point.rank)
+        if doc.axes[number].shown > 1 and all(len(each) == 1 for each in ranks.values()):
+            found.add(number)
+    return frozenset(found)
+
+
+def _within(length: float) -> float:
+    return min(max(length, 8.0), LARGEST_CELL)
+
+
+def _slots(statements: tuple[str, ...], cell: QSizeF, layers: int) -> tuple[dict[str, QPointF], float]:
+    """The rows of marks that leave most room between them, and that room; deeper layers need some of the cell."""
+    depth = DEPTH_STEP * float(min(layers - 1, 2))
+    width, height = max(cell.width() - depth.x(), 6.0), max(cell.height() + depth.y(), 6.0)
+    count = max(len(statements), 1)
+
+    def gap(columns: int) -> float:
+        return min(width / columns, height / math.ceil(count / columns))
+
+    columns = max(range(1, count + 1), key=lambda each: (gap(each), -each))
+    rows = math.ceil(count / columns)
+    step = QPointF(width / columns, min(height / rows, 20.0))
+    first = QPointF(step.x() / 2, (height - (rows - 1) * step.y()) / 2 - depth.y())
+    slots = {
+        name: first + QPointF(step.x() * (k % columns), step.y() * (k // columns)) for k, name in enumerate(statements)
+    }
+    return slots, min(step.x() if columns > 1 else width, step.y() if rows > 1 else height)
+
+
+def _centre(position: tuple[int, ...], area: QRectF, cell: QSizeF) -> QPointF:
+    across, down, into = (*position, 0, 0, 0)[:3]
+    return area.topLeft() + QPointF(across * cell.width(), down * cell.height()) + DEPTH_STEP * float(into)

@@ -1,0 +1,233 @@
+"""The iteration space of a group: which dimensions to draw, the picture, the verdict, and the schedule in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLabel, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+
+from engine.documents import KernelDoc, Problem, RepairDoc
+from engine.exploration import SpaceDoc
+from views.format import plural
+from views.panel import bar, label, loading_bar, rule
+from views.schedule.tree import ScheduleTree
+from views.space.canvas import SpaceCanvas
+from views.theme import Theme
+
+NONE = "—"
+OFFERED = 2
+"""Repairs that get a button; the others stand in the constraint tree."""
+EMPTY = "Select a group to see its iteration space"
+
+
+class SpacePage(QWidget):
+    """What `canvas` is asked leaves through its own signals; `axes_requested` carries what is to be drawn."""
+
+    axes_requested = Signal(tuple)
+    repair_requested = Signal(str)
+    statements_selected = Signal(tuple)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._doc: SpaceDoc | None = None
+        self.canvas = SpaceCanvas()
+        self.canvas.statement_selected.connect(lambda name: self.statements_selected.emit((name,) if name else ()))
+        self.verdict = Verdict()
+        self.verdict.repair_requested.connect(self.repair_requested)
+        self.in_use = ScheduleTree("Schedule in use")
+        self.in_use.statements_selected.connect(self.statements_selected)
+        self.message = label(EMPTY, "hint", wrap=True)
+        self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self.message)
+        self._pages.addWidget(self.canvas)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        self.progress = loading_bar()
+        column.addWidget(self.progress)
+        column.addWidget(self._make_choices())
+        column.addWidget(self._pages, 5)
+        column.addWidget(self.verdict)
+        column.addWidget(rule())
+        column.addWidget(self._make_head())
+        column.addWidget(self.in_use, 3)
+
+    def show_space(self, doc: SpaceDoc) -> None:
+        """Replaces the picture."""
+        if doc == self._doc:
+            return
+        self._doc = doc
+        names = [axis.name for axis in doc.axes]
+        for number, choice in enumerate(self.choices):
+            _fill(choice, [*doc.dimensions, NONE] if number else list(doc.dimensions), names, number)
+        shown = " × ".join(str(axis.shown) for axis in doc.axes)
+        whole = " × ".join(f"{axis.extent:,}" for axis in doc.axes)
+        self.size.setText(f"{shown} of {whole}" if shown != whole else shown)
+        self.size.setToolTip("Values drawn along the axes, at a small size with the same dependences")
+        self.chip.setText(_chip(doc))
+        self.canvas.show_space(doc)
+        self.verdict.show_space(doc)
+        self._pages.setCurrentWidget(self.canvas)
+
+    def show_loading(self, loading: bool) -> None:
+        """The old picture stays and says so, while a newer one is on its way."""
+        self.progress.setVisible(loading)
+        if loading and self._doc is not None:
+            self.chip.setText("recipe changed")
+        elif self._doc is not None:
+            self.chip.setText(_chip(self._doc))
+
+    def show_problem(self, problem: Problem) -> None:
+        """Says why there is no picture."""
+        self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
+
+    def show_nothing(self, sentence: str = EMPTY) -> None:
+        """No picture."""
+        self._doc = None
+        self.message.setText(sentence)
+        self.verdict.hide()
+        self._pages.setCurrentWidget(self.message)
+
+    def show_kernel(self, kernel: KernelDoc, stale: bool) -> None:
+        """Shows the schedule in use under the picture."""
+        self.in_use.show_schedule(kernel.schedule)
+        self._stale.setText("last legal one" if stale else "")
+        self._legality.setText(f"✓  legal, {plural(kernel.dependences, 'dependence')}")
+
+    def show_selection(self, statements: Iterable[str]) -> None:
+        """Marks statements in the picture and in the schedule in use."""
+        wanted = tuple(statements)
+        self.canvas.show_selection(wanted)
+        self.in_use.show_selection(wanted)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.canvas.set_theme(theme)
+        self.in_use.set_theme(theme)
+
+    def _make_choices(self) -> QWidget:
+        strip, layout = bar("subheader", 36)
+        layout.setContentsMargins(12, 0, 12, 0)
+        layout.setSpacing(6)
+        self.choices: list[QComboBox] = []
+        for name in ("Across", "Down", "Into"):
+            choice = QComboBox()
+            choice.setProperty("role", "small")
+            choice.setAccessibleName(f"{name}: dimension")
+            choice.setToolTip(f"Which dimension of the schedule runs {name.lower()}")
+            choice.setMinimumContentsLength(2)
+            choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+            choice.activated.connect(self._choose)
+            layout.addWidget(label(name, "second"))
+            layout.addWidget(choice)
+            self.choices.append(choice)
+        self.size = label("", "small-hint")
+        self.size.setMinimumWidth(10)
+        self.chip = label("", "chip")
+        layout.addSpacing(4)
+        layout.addWidget(self.size, 1)
+        layout.addWidget(self.chip)
+        return strip
+
+    def _make_head(self) -> QWidget:
+        strip, layout = bar("body", 30)
+        layout.setContentsMargins(12, 0, 12, 0)
+        self._stale = label("", "hint")
+        self._legality = label("", "second")
+        layout.addWidget(label("Schedule in use", "title"))
+        layout.addWidget(self._stale)
+        layout.addStretch(1)
+        layout.addWidget(self._legality)
+        return strip
+
+    def _choose(self) -> None:
+        """A dimension chosen twice changes places with the one it takes the place of."""
+        if self._doc is None:
+            return
+        before = [axis.name for axis in self._doc.axes]
+        wanted = [choice.currentText() for choice in self.choices]
+        changed = next((k for k, name in enumerate(wanted) if name != (before[k] if k < len(before) else NONE)), None)
+        if changed is None:
+            return
+        for number in range(len(wanted)):
+            if number != changed and wanted[number] == wanted[changed] != NONE:
+                wanted[number] = before[changed] if changed < len(before) else NONE
+        self.axes_requested.emit(tuple(name for name in wanted if name != NONE))
+
+
+class Verdict(QFrame):
+    """Legal in a quiet line, or what is violated, in one box with the first repairs."""
+
+    repair_requested = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title = label("", "title")
+        self.sentence = label("", "second", wrap=True)
+        self._mark = QLabel()
+        self._mark.setFixedWidth(18)
+        text = QVBoxLayout()
+        text.setSpacing(1)
+        text.addWidget(self.title)
+        text.addWidget(self.sentence)
+        self._buttons = QHBoxLayout()
+        self._buttons.setSpacing(6)
+        self._box = QFrame()
+        outside = QVBoxLayout(self)
+        outside.setContentsMargins(12, 0, 12, 8)
+        outside.addWidget(self._box)
+        layout = QHBoxLayout(self._box)
+        layout.setContentsMargins(10, 6, 8, 6)
+        layout.addWidget(self._mark)
+        layout.addLayout(text, 1)
+        layout.addLayout(self._buttons)
+        self.buttons: list[QPushButton] = []
+        self.hide()
+
+    def show_space(self, doc: SpaceDoc) -> None:
+        """Shows what a space's order does to the dependences."""
+        title = f"{doc.violated} of {plural(doc.dependences, 'dependence')} violated"
+        self._show(title, doc.verdict, doc.violated > 0)
+        self._show_repairs(doc.repairs)
+
+    def show_problem(self, problem: Problem) -> None:
+        """Why what was dropped could not be asked for."""
+        self._show("not possible", f"{problem.subject}: {problem.reason}", True)
+        self._show_repairs(())
+
+    def _show(self, title: str, sentence: str, wrong: bool) -> None:
+        self._box.setProperty("role", "witness" if wrong else "")
+        self._box.style().polish(self._box)
+        self._mark.setText("✕" if wrong else "✓")
+        self._mark.setProperty("role", "wrong" if wrong else "second")
+        self._mark.style().polish(self._mark)
+        self.title.setVisible(wrong)
+        self.title.setText(title)
+        self.sentence.setText(sentence)
+        self.show()
+
+    def _show_repairs(self, repairs: Iterable[RepairDoc]) -> None:
+        for button in self.buttons:
+            button.deleteLater()
+        self.buttons = []
+        for repair in [each for each in repairs if each.recipe][:OFFERED]:
+            text = repair.text[:1].upper() + repair.text[1:]
+            button = QPushButton(text if len(text) <= 34 else text[:32] + "…")
+            button.setProperty("role", "small")
+            button.setToolTip(text)
+            button.clicked.connect(lambda _=False, each=repair: self.repair_requested.emit(each.recipe))
+            self._buttons.addWidget(button)
+            self.buttons.append(button)
+
+
+def _chip(doc: SpaceDoc) -> str:
+    return "order as requested" if doc.requested else "order in use"
+
+
+def _fill(choice: QComboBox, items: list[str], chosen: list[str], number: int) -> None:
+    choice.clear()
+    choice.addItems(items)
+    choice.setCurrentText(chosen[number] if number < len(chosen) else NONE)
+    choice.setEnabled(len(items) > 1)
