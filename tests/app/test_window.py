@@ -135,9 +135,10 @@ def test_everything_fits(make: Callable[..., Window], qtbot: object, size: tuple
     window.set_perspective(perspective)
     qtbot.wait(50)  # type: ignore[attr-defined]
     assert (window.width(), window.height()) == size
-    docks = [dock for dock in window.docks.values() if dock.isVisible()]
-    areas = [dock.geometry() for dock in docks]
-    assert all(window.rect().contains(area) and area.width() > 240 and area.height() > 150 for area in areas)
+    shown = {name: dock.geometry() for name, dock in window.docks.items() if dock.isVisible()}
+    areas = list(shown.values())
+    assert all(window.rect().contains(area) and area.width() > 240 for area in areas)
+    assert all(area.height() > (110 if name == "history" else 150) for name, area in shown.items())
     assert not any(a.intersects(b) for index, a in enumerate(areas) for b in areas[:index])
     for button in window.findChildren(QAbstractButton):
         if button.isVisible() and button.text():
@@ -234,4 +235,4 @@ def test_perspectives_keep_their_panels(window: Window) -> None:
         window.set_perspective("Explore")
         assert shown() == explore == {"outline", "explain", "graph", "schedule", "timing"}
         window.set_perspective("Schedule")
-        assert shown() == schedule == {"code", "schedule", "constraints", "moves"}
+        assert shown() == schedule == {"code", "schedule", "constraints", "moves", "history"}
