@@ -11,13 +11,16 @@ are not reduced, also when indices are indirect), and a statement that reads the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator as Iterator_
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from engine.poly.box import Box, Form
-from engine.poly.nodes import Dependence
+from engine.poly.nodes import Dependence, Generator
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Statement, TensorProgram
+from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram
 
 BOX, FIRST, LAST = "box", "first", "last"
 """Which values of its reduction iterators an instance has at one end of a dependence."""
@@ -58,7 +61,7 @@ def dependences(program: TensorProgram) -> tuple[Dependence, ...]:
     return tuple(result)
 
 
-def ends(program: TensorProgram, dependence: Dependence) -> Iterator[tuple[End, End]]:
+def ends(program: TensorProgram, dependence: Dependence) -> Iterator_[tuple[End, End]]:
     """The pairs of accesses behind a flow, anti or output dependence."""
     source, sink = program.statement(dependence.source), program.statement(dependence.sink)
     froms = _reads(source, dependence.array) if dependence.kind == "anti" else (_writer(source, LAST),)
@@ -75,82 +78,104 @@ def _writer(statement: Statement, at: str) -> End:
     return End(statement, statement.write, BOX if free else at)
 
 
-def _connect(program: TensorProgram, kind: str, source: End, sink: End) -> Iterator[Dependence]:
+def _connect(program: TensorProgram, kind: str, source: End, sink: End) -> Iterator_[Dependence]:
     """The dependence between two accesses of one array: none when they never meet, several when not convex."""
     if any(i.extent == 0 for end in (source, sink) for i in end.statement.iterators):
         return
     array = program.arrays[source.access.array]
     names = (kind, source.statement.name, sink.statement.name, array.name)
     follows, leads = (sink, source) if kind == "anti" else (source, sink)
-    try:
-        solved = _solve(follows, leads)
-    except _IrregularError:
+    guarded = any(end.statement.guards or end.access.guards for end in (source, sink))
+    solved = None if guarded else _solve(_Side.of(follows), _Side.of(leads), kind == "anti")
+    if solved is None:
         from engine.poly import irregular  # islpy takes an eighth of a second to load, and few groups need it
 
         yield from irregular.connect(names, source, sink, array.bytes)
-        return
-    if solved is None:
-        return
-    box, following, leading, exact = solved
-    ends = (leading, following) if kind == "anti" else (following, leading)
-    yield Dependence(*names, box.generators(*ends), box.symbols, exact, array.bytes)
+    elif solved.generators:
+        yield Dependence(*names, solved.generators, solved.symbols, solved.exact, array.bytes)
 
 
-class _IrregularError(Exception):
-    """Two accesses that the closed form does not cover."""
+class _Side(NamedTuple):
+    """What the closed form depends on at one end; statements alike but for names of arrays have equal ones."""
+
+    iterators: tuple[Iterator, ...]
+    reduction: tuple[str, ...]
+    """Names of reduction iterators that stand at one end of their range."""
+    last: bool
+    """Which end that is."""
+    indices: tuple[Index, ...]
+
+    @staticmethod
+    def of(end: End) -> _Side:
+        reduction = end.statement.reduction
+        fixed = reduction.iterators if reduction and end.reduced != BOX else ()
+        return _Side(end.statement.iterators, fixed, end.reduced == LAST, end.access.indices)
+
+    @property
+    def extents(self) -> dict[str, int]:
+        return {i.name: i.extent for i in self.iterators}
 
 
-def _solve(follows: End, leads: End) -> tuple[Box, list[Form], list[Form], bool] | None:
-    """Iterators of both ends over a common box; None when the two accesses never touch the same element.
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """The part of a dependence that follows from its two sides."""
+
+    generators: tuple[Generator, ...] = ()
+    """Empty when the two accesses never touch the same element."""
+    symbols: tuple[int, ...] = ()
+    exact: bool = True
+
+
+@lru_cache(maxsize=4096)
+def _solve(follows: _Side, leads: _Side, backwards: bool) -> _Solved | None:
+    """The closed form of two accesses without guards, the second the source if `backwards`; None when there is none.
 
     `leads` ranges over its box; `follows` writes elements named by distinct iterators, so its values are determined.
     """
-    if follows.statement.guards or leads.statement.guards or follows.access.guards or leads.access.guards:
-        raise _IrregularError
     box = Box()
     leading = _free(box, leads)
-    extents = leads.statement.extents
+    read_in, written_in = leads.extents, follows.extents
     determined: dict[str, Form] = {}
     exact = True
-    for write, read in zip(follows.access.indices, leads.access.indices, strict=True):
+    for write, read in zip(follows.indices, leads.indices, strict=True):
         if write.is_indirect or read.is_indirect:
             exact = False
             continue
         if not read.is_affine or not write.is_affine or len(write.terms) > 1:
-            raise _IrregularError
-        low, high = read.bounds(extents)
-        first, last = write.bounds(follows.statement.extents)
-        if high < first or low > last:
             return None
+        low, high = read.bounds(read_in)
+        first, last = write.bounds(written_in)
+        if high < first or low > last:
+            return _Solved()
         if low < first or high > last:
-            raise _IrregularError
+            return None
         if write.terms:
             name, coefficient = write.terms[0]
             if coefficient != 1 or str(name) in determined:
-                raise _IrregularError
-            determined[str(name)] = _form(read, leads.statement, leading).shifted(-write.constant)
+                return None
+            determined[str(name)] = _form(read, leads, leading).shifted(-write.constant)
     free = _free(box, follows, skip=determined)
-    following = [determined.get(i.name, free[k]) for k, i in enumerate(follows.statement.iterators)]
-    return box, following, leading, exact
+    following = [determined.get(i.name, free[k]) for k, i in enumerate(follows.iterators)]
+    ends = (leading, following) if backwards else (following, leading)
+    return _Solved(box.generators(*ends), box.symbols, exact)
 
 
-def _free(box: Box, end: End, skip: dict[str, Form] | None = None) -> list[Form]:
+def _free(box: Box, side: _Side, skip: Mapping[str, Form] | None = None) -> list[Form]:
     """A form for each iterator of a statement: its whole range, or one end of it for ordered reductions."""
     forms = []
-    reduced = {i.name for i in end.statement.reduced}
-    for iterator in end.statement.iterators:
+    for iterator in side.iterators:
         if skip and iterator.name in skip:
             forms.append(Form())
-        elif iterator.name in reduced and end.reduced != BOX:
-            forms.append(box.last(iterator.extent) if end.reduced == LAST else Form())
+        elif iterator.name in side.reduction:
+            forms.append(box.last(iterator.extent) if side.last else Form())
         else:
             forms.append(box.free(iterator.extent))
     return forms
 
 
-def _form(index: Index, statement: Statement, forms: list[Form]) -> Form:
+def _form(index: Index, side: _Side, forms: Sequence[Form]) -> Form:
     """An affine index as a function of the box."""
-    position = {i.name: k for k, i in enumerate(statement.iterators)}
+    position = {i.name: k for k, i in enumerate(side.iterators)}
     terms: dict[int, int] = {}
     constant = index.constant
     for atom, coefficient in index.terms:
@@ -161,7 +186,7 @@ def _form(index: Index, statement: Statement, forms: list[Form]) -> Form:
     return Form(tuple((d, c) for d, c in sorted(terms.items()) if c), constant)
 
 
-def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator[Dependence]:
+def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator_[Dependence]:
     """Term after term, for a reduction whose order matters: each term's lexicographic successor comes later.
 
     For reduction iterator r that steps from y to y + 1, outer ones stay, inner ones go from their last value to 0.

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass, field
+from itertools import count
 
 from engine.schedule.fusion import Group, partition
 from engine.schedule.general import General, Next
@@ -22,6 +23,24 @@ from engine.schedule.terms import CONSTANT
 
 
 @dataclass(slots=True)
+class _Choices:
+    """Choices for one dimension, best first: found when they are asked for, and kept."""
+
+    preferences: Mapping[int, Sequence_[int]]
+    more: Iterator[Choice]
+    found: list[Choice] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Choice]:
+        for position in count():
+            if position == len(self.found):
+                choice = next(self.more, None)
+                if choice is None:
+                    return
+                self.found.append(choice)
+            yield self.found[position]
+
+
+@dataclass(slots=True)
 class Builder:
     """One solve: the rules that hold in it, and what was decided."""
 
@@ -30,6 +49,7 @@ class Builder:
     budget: Budget
     general: General
     log: list[str] = field(default_factory=list)
+    _known: dict[tuple[Group, tuple[Rows, ...], bool], _Choices] = field(default_factory=dict)
 
     @staticmethod
     def of(problem: Problem, rules: Sequence_[Rule], options: Options, attempts: int, deadline: Deadline) -> Builder:
@@ -116,12 +136,15 @@ class Builder:
         ends = [c * (n - 1) for c, n in zip(row.coefficients, self.problem.extents[statement], strict=True)]
         return row.constant + sum(min(e, 0) for e in ends), row.constant + sum(max(e, 0) for e in ends)
 
-    def _choices(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Iterator[Choice]:
-        wanted = preferences(self.problem, self.rules, component, rows, inside)
-        leader = max(component, key=lambda s: (len(wanted[s]), -s))
-        for choice in choices(self.problem, wanted, leader, self.budget):
-            if accepts(self.problem, self.rules, rows, choice):
-                yield choice
+    def _choices(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> _Choices:
+        """What the search finds for the next dimension; a fusion test and the loop made after it ask for the same."""
+        key = (component, tuple(rows[s] for s in component), inside)
+        if key not in self._known:
+            wanted = preferences(self.problem, self.rules, component, rows, inside)
+            leader = max(component, key=lambda s: (len(wanted[s]), -s))
+            found = choices(self.problem, wanted, leader, self.budget)
+            self._known[key] = _Choices(wanted, (c for c in found if accepts(self.problem, self.rules, rows, c)))
+        return self._known[key]
 
     def _member(self, found: Next, rows: Mapping[int, Rows]) -> Member:
         problem = self.problem
@@ -150,12 +173,13 @@ class Builder:
         A vector over the columns, made in the group and used in every row, would put the column loop outside; such
         producers (no reduction, fewer loops left, nothing read from the others) get a nest of their own instead.
         """
-        choice = next(self._choices(component, rows, inside), None)
+        offered = self._choices(component, rows, inside)
+        choice = next(iter(offered), None)
         if choice is None or any(rule.field == "cut" or rule.demand for rule in self.rules):
             return ()
         left = {s: self._loops_left(s, rows[s]) for s in component}
         leader = max(component, key=lambda s: (left[s], -s))
-        first = preferences(self.problem, self.rules, component, rows, inside)[leader][0]
+        first = offered.preferences[leader][0]
         if choice[leader] == first:
             return ()
         thin: list[int] = []
@@ -164,7 +188,7 @@ class Builder:
             if left[s] < left[leader] and not self.problem.reduced[s] and all(a in thin for a in sources):
                 thin.append(s)
         rest = tuple(s for s in component if s not in thin)
-        better = next(self._choices(rest, rows, inside), None)
+        better = next(iter(self._choices(rest, rows, inside)), None)
         return tuple(thin) if better is not None and better[leader] == first else ()
 
     def _loops_left(self, statement: int, rows: Rows) -> int:

@@ -9,7 +9,9 @@ the result depends on the program alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
 from engine.schedule.problem import Problem
@@ -30,78 +32,95 @@ def partition(
     """
     among = frozenset(component)
     edges = [e for e in problem.edges.values() if e.source in among and e.sink in among]
-    follows = {(e.source, e.sink) for e in edges} | set(order)
-    groups: dict[int, Group] = {s: (s,) for s in component}
-    home = {s: s for s in component}
-    if _sorted(groups, home, follows) is None:
+    groups = _Groups.apart(component, {(e.source, e.sink) for e in edges} | set(order))
+    if groups is None:
         return None
     for edge in sorted(edges, key=lambda e: (-e.weight, e.source, e.sink)):
-        _merge(groups, home, follows, home[edge.source], home[edge.sink], compatible)
+        groups.merge(edge.source, edge.sink, compatible)
     for first, second in pairwise(component):
-        _merge(groups, home, follows, home[first], home[second], compatible)
-    return _sorted(groups, home, follows)
+        groups.merge(first, second, compatible)
+    return _sorted(groups.members, groups.after)
 
 
-def _merge(
-    groups: dict[int, Group],
-    home: dict[int, int],
-    follows: set[tuple[int, int]],
-    first: int,
-    second: int,
-    compatible: Callable[[Group], bool],
-) -> None:
-    """Make one group of two, unless they are one, a group must run between them, or they cannot share a loop."""
-    if first == second:
-        return
-    union = tuple(sorted(groups[first] + groups[second]))
-    if not compatible(union):
-        return
-    after = _links(home, follows)
-    if _between(after, first, second) or _between(after, second, first):
-        return
-    groups[first] = union
-    for statement in groups.pop(second):
-        home[statement] = first
+@dataclass(slots=True)
+class _Groups:
+    """A partition in the making.  A group goes by the number of one of its statements; sets of groups are bit masks."""
 
+    members: dict[int, Group]
+    home: dict[int, int]
+    """Statement -> its group."""
+    after: dict[int, int]
+    """Group -> those that follow it directly."""
+    behind: dict[int, int]
+    """Group -> those that follow it directly or through others."""
 
-def _links(home: dict[int, int], follows: set[tuple[int, int]]) -> dict[int, set[int]]:
-    """Group -> the groups that must run after it."""
-    after: dict[int, set[int]] = {}
-    for a, b in follows:
-        before, behind = home[a], home[b]
-        if before != behind:
-            after.setdefault(before, set()).add(behind)
-    return after
-
-
-def _between(after: dict[int, set[int]], first: int, last: int) -> bool:
-    """Whether a path leads from one group to another through a third."""
-    waiting = [g for g in after.get(first, ()) if g != last]
-    seen = set(waiting)
-    while waiting:
-        group = waiting.pop()
-        if group == last:
-            return True
-        fresh = after.get(group, set()) - seen
-        seen |= fresh
-        waiting += fresh
-    return False
-
-
-def _sorted(groups: dict[int, Group], home: dict[int, int], follows: set[tuple[int, int]]) -> list[Group] | None:
-    """Groups in an order that respects `follows`, earliest text first; None when there is a cycle."""
-    before: dict[int, set[int]] = {g: set() for g in groups}
-    for a, b in follows:
-        if home[a] != home[b]:
-            before[home[b]].add(home[a])
-    result: list[Group] = []
-    while before:
-        ready = [g for g, wait in before.items() if not wait]
-        if not ready:
+    @staticmethod
+    def apart(component: Sequence[int], follows: Iterable[tuple[int, int]]) -> _Groups | None:
+        """Every statement for itself; None when the pairs of `follows` contradict each other."""
+        members: dict[int, Group] = {s: (s,) for s in component}
+        after = dict.fromkeys(component, 0)
+        for a, b in follows:
+            after[a] |= 1 << b
+        order = _sorted(members, after)
+        if order is None:
             return None
-        group = min(ready, key=lambda g: groups[g])
-        result.append(groups[group])
-        del before[group]
-        for wait in before.values():
-            wait.discard(group)
-    return result
+        behind: dict[int, int] = {}
+        for s in (group[0] for group in reversed(order)):
+            behind[s] = after[s]
+            for follower in _bits(after[s]):
+                behind[s] |= behind[follower]
+        return _Groups(members, {s: s for s in component}, after, behind)
+
+    def merge(self, one: int, other: int, compatible: Callable[[Group], bool]) -> None:
+        """Make one group of those of two statements, unless a group must run between them or `compatible` refuses."""
+        first, second = self.home[one], self.home[other]
+        if first == second or self._between(first, second) or self._between(second, first):
+            return
+        union = tuple(sorted(self.members[first] + self.members[second]))
+        if not compatible(union):
+            return
+        self.members[first] = union
+        for statement in self.members.pop(second):
+            self.home[statement] = first
+        both = 1 << first | 1 << second
+        self.after[first] = (self.after[first] | self.after.pop(second)) & ~both
+        self.behind[first] = (self.behind[first] | self.behind.pop(second)) & ~both
+        reached = self.behind[first] | 1 << first
+        for group, behind in self.behind.items():
+            if behind & both:
+                self.behind[group] = (behind | reached) & ~(1 << second)
+                if self.after[group] & both:
+                    self.after[group] = (self.after[group] | 1 << first) & ~(1 << second)
+
+    def _between(self, first: int, last: int) -> bool:
+        """Whether a path leads from one group to another through a third."""
+        if not self.behind[first] >> last & 1:
+            return False
+        return any(self.behind[group] >> last & 1 for group in _bits(self.after[first]) if group != last)
+
+
+def _sorted(members: dict[int, Group], after: dict[int, int]) -> list[Group] | None:
+    """Groups so that each stands before those `after` it, earliest text first; None when there is a cycle."""
+    waits = dict.fromkeys(members, 0)
+    for followers in after.values():
+        for group in _bits(followers):
+            waits[group] += 1
+    ready = [(members[group], group) for group, count in waits.items() if not count]
+    heapify(ready)
+    result: list[Group] = []
+    while ready:
+        statements, group = heappop(ready)
+        result.append(statements)
+        for follower in _bits(after[group]):
+            waits[follower] -= 1
+            if not waits[follower]:
+                heappush(ready, (members[follower], follower))
+    return result if len(result) == len(members) else None
+
+
+def _bits(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set, lowest first."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from engine.poly.box import at_actual_sizes
 from engine.poly.nodes import Dependence, Generator
+from engine.schedule.algebra import rank
 from engine.schedule.nodes import ScheduleTree, Violation, Witness
 from engine.schedule.timeline import Step, Timeline, timelines
 from engine.schedule.witness import instance, witness
-from engine.tensor.index import Index
 from engine.tensor.nodes import Statement, TensorProgram
 
 
@@ -89,18 +88,19 @@ def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timelin
             if not face:
                 return None
             band, start = face, number
+        if a.member is None and b.member is None and a.row.constant < b.row.constant:
+            return None  # places in a sequence keep apart whatever is left
         kept: list[Generator] = []
-        for generator in face:
-            difference = delta(generator, a, b)
+        for generator, difference in zip(face, differences(face, a, b), strict=True):
             if difference < 0:
                 return Fault(number, number, "<", generator, a.level)
             if difference > 0 and a.member is not None and a.member.parallel:
                 return Fault(number, number, ">", generator, f"{a.level} is not parallel")
             if difference == 0:
                 kept.append(generator)
-        if a.permutable:
-            for generator in band:
-                if delta(generator, a, b) < 0:
+        if a.permutable and face is not band:
+            for generator, difference in zip(band, differences(band, a, b), strict=True):
+                if difference < 0:
                     return Fault(number, start, "<", generator, f"{a.level} is not permutable")
         face = kept if any(g.one for g in kept) else []
         if not face and not a.permutable:
@@ -108,24 +108,25 @@ def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timelin
     return None
 
 
-def delta(generator: Generator, source: Step, sink: Step) -> int:
-    """Sink's row minus source's row."""
-    value = (sink.row.constant - source.row.constant) * generator.one
-    for position, coefficient in sink.terms:
-        value += coefficient * generator.sink[position]
-    for position, coefficient in source.terms:
-        value -= coefficient * generator.source[position]
-    return value
+def differences(generators: Sequence[Generator], source: Step, sink: Step) -> list[int]:
+    """Sink's row minus source's row, for each generator."""
+    match source.terms, sink.terms, sink.row.constant - source.row.constant:
+        case ((p, 1),), ((q, 1),), 0:  # the usual rows, one iterator each
+            return [g.sink[q] - g.source[p] for g in generators]
+        case before, after, constant:
+            return [
+                constant * g.one + sum(c * g.sink[q] for q, c in after) - sum(c * g.source[p] for p, c in before)
+                for g in generators
+            ]
 
 
 def _not_unique(program: TensorProgram, statement: Statement, steps: Timeline) -> list[Violation]:
     """Two instances of one statement at one point, when its rows do not tell all its instances apart."""
-    rows = [step.row for step in steps if step.member is not None]
-    if _rank(rows, statement) == len(statement.iterators):
+    if _tells_apart(statement, steps):
         return []
     from engine.poly import irregular  # rows of full rank, the usual ones, never come here
 
-    found = irregular.same_point(statement, rows)
+    found = irregular.same_point(statement, [step.row for step in steps if step.member is not None])
     if found is None:
         return []
     both = Dependence("output", statement.name, statement.name, statement.write.array, ())
@@ -133,20 +134,11 @@ def _not_unique(program: TensorProgram, statement: Statement, steps: Timeline) -
     return [Violation(Witness(both, *found, f"{first} and {second} run at the same point"), "rows")]
 
 
-def _rank(rows: Sequence[Index], statement: Statement) -> int:
-    """Number of linearly independent rows."""
-    names = [i.name for i in statement.iterators if i.extent > 1]
-    matrix = [[Fraction(row.coefficient(name)) for name in names] for row in rows]
-    rank = len(statement.iterators) - len(names)
-    for column in range(len(names)):
-        pivot = next((r for r in matrix if r[column]), None)
-        if pivot is None:
-            continue
-        matrix = [_reduced(r, pivot, column) for r in matrix if r is not pivot]
-        rank += 1
-    return rank
-
-
-def _reduced(row: list[Fraction], pivot: list[Fraction], column: int) -> list[Fraction]:
-    factor = row[column] / pivot[column]
-    return [a - factor * b for a, b in zip(row, pivot, strict=True)] if factor else row
+def _tells_apart(statement: Statement, steps: Timeline) -> bool:
+    """Whether the rows are of full rank over the iterators that have more than one value."""
+    moving = [k for k, iterator in enumerate(statement.iterators) if iterator.extent > 1]
+    alone = {step.terms[0][0] for step in steps if len(step.terms) == 1}
+    if alone.issuperset(moving):
+        return True
+    matrix = [[dict(step.terms).get(k, 0) for k in moving] for step in steps if step.terms]
+    return rank(matrix) == len(moving)

@@ -174,11 +174,14 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A solve: the tree, what became of each entry, how long it took and what was tried."""
+    """A solve: the tree, which is legal, what became of each entry, how long it took and what was tried."""
 
     tree: ScheduleTree
     verdicts: tuple[Verdict, ...]
     milliseconds: float
+    """The search for the tree."""
+    checking: float
+    """Milliseconds for the check of the whole tree afterwards."""
     log: tuple[str, ...] = field(default=())
     """Decisions in order, for `explain`: fusion tests, cuts, alternatives given up and why."""
 

@@ -15,6 +15,9 @@ from engine.schedule.algebra import rank
 from engine.tensor.index import Index
 from engine.tensor.nodes import Statement, TensorProgram
 
+Masks = tuple[int, ...]
+"""Iterator of one statement -> mask of the iterators of another."""
+
 
 @dataclass(slots=True)
 class Edge:
@@ -22,9 +25,9 @@ class Edge:
 
     source: int
     sink: int
-    forward: tuple[int, ...]
+    forward: Masks
     """Iterator of the source -> mask of the sink's iterators at distance zero."""
-    backward: tuple[int, ...]
+    backward: Masks
     weight: int
     dependences: list[Dependence]
 
@@ -81,11 +84,14 @@ class Problem:
     reduced: tuple[int, ...]
     """Mask of each statement's reduction iterators."""
     edges: dict[tuple[int, int], Edge]
-    neighbours: tuple[tuple[int, ...], ...]
-    """Statements joined to each by an edge, either way."""
+    links: tuple[tuple[tuple[int, Masks], ...], ...]
+    """Statement -> (statement joined to it by an edge, own iterator -> mask of the other's at distance zero)."""
+    sizes: tuple[Mapping[int, int], ...]
+    """Statement -> extent -> mask of the iterators that have it."""
     own: tuple[tuple[Dependence, ...], ...]
     """Dependences of each statement on itself."""
     _faces: dict[tuple[int, int, int, Rows, Rows], tuple[Generator, ...]] = field(default_factory=dict)
+    _distances: dict[tuple[int, Rows], Mapping[int, int]] = field(default_factory=dict)
 
     def rank(self, statement: int) -> int:
         """Number of rows that a statement needs."""
@@ -98,6 +104,13 @@ class Problem:
             return [k for k in range(width) if k not in rows]
         matrix = [coefficients(row, width) for row in rows]
         return [k for k in range(width) if rank([*matrix, coefficients(k, width)]) > len(rows)]
+
+    def distances(self, statement: int, rows: Rows) -> Mapping[int, int]:
+        """The unused iterators of a statement, each with its `distance` as the next row."""
+        key = (statement, rows)
+        if key not in self._distances:
+            self._distances[key] = {k: self.distance(statement, rows, k) for k in self.unused(statement, rows)}
+        return self._distances[key]
 
     def leading(self, statement: int, rows: Rows) -> int:
         """The iterator after which the last row is called: the first in it that no row before it has."""
@@ -164,7 +177,7 @@ def prepare(program: TensorProgram, dependences: Iterable[Dependence]) -> Proble
     number = {s.name: k for k, s in enumerate(statements)}
     edges: dict[tuple[int, int], Edge] = {}
     own: list[list[Dependence]] = [[] for _ in statements]
-    tables: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    tables: dict[int, tuple[Masks, Masks]] = {}
     for dependence in dependences:
         source, sink = number[dependence.source], number[dependence.sink]
         if source == sink:
@@ -183,10 +196,10 @@ def prepare(program: TensorProgram, dependences: Iterable[Dependence]) -> Proble
             edge.backward = tuple(a & b for a, b in zip(edge.backward, backward, strict=True))
             edge.weight += dependence.weight
             edge.dependences.append(dependence)
-    neighbours: list[list[int]] = [[] for _ in statements]
-    for source, sink in edges:
-        neighbours[source].append(sink)
-        neighbours[sink].append(source)
+    links: list[list[tuple[int, Masks]]] = [[] for _ in statements]
+    for (source, sink), edge in edges.items():
+        links[source].append((sink, edge.forward))
+        links[sink].append((source, edge.backward))
     return Problem(
         program=program,
         statements=statements,
@@ -195,18 +208,24 @@ def prepare(program: TensorProgram, dependences: Iterable[Dependence]) -> Proble
         extents=tuple(tuple(i.extent for i in s.iterators) for s in statements),
         reduced=tuple(_mask(k for k, i in enumerate(s.iterators) if i in s.reduced) for s in statements),
         edges=edges,
-        neighbours=tuple(map(tuple, neighbours)),
+        links=tuple(map(tuple, links)),
+        sizes=tuple(map(_by_size, statements)),
         own=tuple(map(tuple, own)),
     )
+
+
+def _by_size(statement: Statement) -> Mapping[int, int]:
+    found: dict[int, int] = {}
+    for k, iterator in enumerate(statement.iterators):
+        found[iterator.extent] = found.get(iterator.extent, 0) | 1 << k
+    return found
 
 
 def _mask(bits: Iterable[int]) -> int:
     return sum(1 << bit for bit in bits)
 
 
-def _distance_zero(
-    generators: tuple[Generator, ...], source: int, sink: int
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _distance_zero(generators: tuple[Generator, ...], source: int, sink: int) -> tuple[Masks, Masks]:
     """Which iterators agree on every generator, from both sides; a row at such a pair has distance zero everywhere."""
     left = [tuple(g.source[k] for g in generators) for k in range(source)]
     right = [tuple(g.sink[k] for g in generators) for k in range(sink)]

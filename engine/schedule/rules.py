@@ -104,9 +104,7 @@ def preferences(
     found: dict[int, tuple[int, ...]] = {}
     outer: dict[int, bool] = {}
     for statement in component:
-        distance = {
-            k: problem.distance(statement, rows[statement], k) for k in problem.unused(statement, rows[statement])
-        }
+        distance = problem.distances(statement, rows[statement])
         allowed = {k for k, d in distance.items() if d == 0 or (d > 0 and not carried_free)}
         is_pinned = _restrict(problem, rules, among, statement, rows[statement], allowed)
         reduced = {k for k in allowed if problem.reduced[statement] >> k & 1}

@@ -70,12 +70,9 @@ def _branch(
 def _equal_extents(problem: Problem, masks: dict[int, int], extent: int) -> bool:
     """Keep the iterators of one extent only: a shared loop has one."""
     for statement, mask in masks.items():
-        for iterator, size in enumerate(problem.extents[statement]):
-            if size != extent:
-                mask &= ~(1 << iterator)
-        if not mask:
+        masks[statement] = mask & problem.sizes[statement].get(extent, 0)
+        if not masks[statement]:
             return False
-        masks[statement] = mask
     return True
 
 
@@ -85,13 +82,11 @@ def _propagate(problem: Problem, masks: dict[int, int]) -> bool:
     while waiting:
         statement, _ = waiting.popitem()
         mask = masks[statement]
-        for other in problem.neighbours[statement]:
+        for other, partners_of in problem.links[statement]:
             if other not in masks:
                 continue
-            first = (statement, other) in problem.edges
-            table = problem.edges[statement, other].forward if first else problem.edges[other, statement].backward
             supported = 0
-            for iterator, partners in enumerate(table):
+            for iterator, partners in enumerate(partners_of):
                 if mask >> iterator & 1:
                     supported |= partners
             narrowed = masks[other] & supported

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-from engine.errors import Illegal, OverBudget
+from engine.errors import Fault, Illegal, OverBudget
 from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
 from engine.recipe import Value
@@ -70,10 +70,12 @@ def schedule(
         result, verdicts, log = solve.run(tree)
     except Conflict as conflict:
         raise with_repairs(conflict, program, tree, solve.still_conflicting) from None
+    solved = perf_counter()
     broken = check_schedule(program, dependences, result)
     if broken:
-        raise Illegal("schedule", program.name, broken[0].witness.text, f"at {broken[0].level}")
-    return Scheduled(result, verdicts, (perf_counter() - started) * 1e3, log)
+        text = f"{broken[0].witness.text}, at {broken[0].level}"
+        raise Fault("schedule", program.name, text, "the scheduler is wrong: report it")
+    return Scheduled(result, verdicts, (solved - started) * 1e3, (perf_counter() - solved) * 1e3, log)
 
 
 _Kept = tuple[tuple[int, ...], Value, frozenset[int]]

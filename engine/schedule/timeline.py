@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.errors import BadInput
 from engine.schedule.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence
 from engine.tensor.index import Index
-from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensor.nodes import TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def timelines(tree: ScheduleTree, program: TensorProgram) -> dict[str, Timeline]
 
     Raises BadInput when the tree does not hold every statement exactly once with an affine row in each dimension.
     """
-    statements = {s.name: s for s in program.statements}
+    statements = {s.name: {i.name: k for k, i in enumerate(s.iterators)} for s in program.statements}
     result: dict[str, Timeline] = {}
     for name, steps in _visit(tree.root, statements, ()):
         if name in result:
@@ -46,7 +47,11 @@ def timelines(tree: ScheduleTree, program: TensorProgram) -> dict[str, Timeline]
     return result
 
 
-def _visit(node: Node, statements: dict[str, Statement], above: Timeline) -> list[tuple[str, Timeline]]:
+Positions = Mapping[str, int]
+"""Iterator -> its position in the statement's box."""
+
+
+def _visit(node: Node, statements: Mapping[str, Positions], above: Timeline) -> list[tuple[str, Timeline]]:
     """(statement, its steps) for every statement of the subtree; `above` are the steps on the way to it."""
     match node:
         case Leaf(listed):
@@ -62,24 +67,24 @@ def _visit(node: Node, statements: dict[str, Statement], above: Timeline) -> lis
             ]
         case Band(members, permutable, child):
             below = _visit(child, statements, ())
-            return [(name, (*above, *_rows(members, permutable, statements[name]), *rest)) for name, rest in below]
+            rows = {name: _rows(members, permutable, name, statements[name]) for name, _ in below}
+            return [(name, (*above, *rows[name], *rest)) for name, rest in below]
 
 
 def _place(position: int) -> Step:
     return Step("sequence", Index((), position), ())
 
 
-def _rows(members: tuple[Member, ...], permutable: bool, statement: Statement) -> Timeline:
-    position = {i.name: k for k, i in enumerate(statement.iterators)}
+def _rows(members: tuple[Member, ...], permutable: bool, statement: str, position: Positions) -> Timeline:
     steps = []
     for number, member in enumerate(members):
-        row = member.rows.get(statement.name)
+        row = member.rows.get(statement)
         if row is None:
-            raise BadInput("schedule", f"dimension {member.name}", f"has no row for {statement.name}")
+            raise BadInput("schedule", f"dimension {member.name}", f"has no row for {statement}")
         unknown = [str(atom) for atom, _ in row.terms if atom not in position]
         if unknown:
             raise BadInput(
-                "schedule", f"dimension {member.name}", f"row {row} of {statement.name} is not affine in its iterators"
+                "schedule", f"dimension {member.name}", f"row {row} of {statement} is not affine in its iterators"
             )
         terms = tuple((position[str(atom)], c) for atom, c in row.terms)
         steps.append(Step(member.name, row, terms, member, number == 0, permutable))
