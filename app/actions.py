@@ -33,6 +33,9 @@ ACTIONS = (
     ),
     ActionInfo("check", "&Check", "Run the kernel on the CPU against the reference", ("F8",), "check"),
     ActionInfo("time", "&Time", "Measure the kernel on the GPU", ("F9",), "clock"),
+    ActionInfo("pin", "Pin as &Baseline", "Count gains from the selected step of the history", ("B",)),
+    ActionInfo("compare", "Compare with &Baseline", "The selected step of the history beside the baseline", ("D",)),
+    ActionInfo("note", "&Remark on Step", "Write a remark to the selected step of the history", ("N",)),
     ActionInfo("cancel", "Cancel &Jobs", "Stop everything that runs", ("Ctrl+.",), "cancel"),
     ActionInfo("find", "&Go to…", "Go to a group or a statement", ("Ctrl+P",), "search"),
     ActionInfo("explore", "&Explore", "Outline, graph, schedule, timing", ("Alt+1",), "", True),
@@ -48,7 +51,7 @@ ACTIONS = (
 
 MENUS = (
     ("&File", ("open", "recent", "example", "", "quit")),
-    ("&Edit", ("undo", "redo", "", "find")),
+    ("&Edit", ("undo", "redo", "", "pin", "compare", "note", "", "find")),
     ("&View", ("explore", "schedule", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "", "panels", "reset")),
     ("&Run", ("apply", "check", "time", "", "cancel")),
     ("&Help", ("about",)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from engine.documents import CheckDoc, Time
 
 FIRST = 0
-NO_PARENT = -1
+NO_STEP = -1
 PREDICTED = "predicted"
 
 
@@ -48,7 +48,7 @@ class Step:
     title: str
     """What changed since the parent, in few words: "Vector 4 on S5"."""
     parent: int
-    """Number of the step that was edited; `NO_PARENT` for the first."""
+    """Number of the step that was edited; `NO_STEP` for the first."""
     predicted: Time | None = None
     measured: Time | None = None
     """Of a GPU, or "synthetic" in a test: `origin` says which."""
@@ -98,13 +98,13 @@ class History:
     @classmethod
     def started(cls, text: str, title: str) -> History:
         """A history of one step."""
-        return cls([Step(text, title, NO_PARENT)])
+        return cls([Step(text, title, NO_STEP)])
 
     @classmethod
     def of(cls, trail: Trail) -> History:
         """The history that a file holds.  ValueError where its numbers name steps that are not there."""
         for number, step in enumerate(trail.steps):
-            if not (NO_PARENT <= step.parent < number) or (step.parent == NO_PARENT) != (number == FIRST):
+            if not (NO_STEP <= step.parent < number) or (step.parent == NO_STEP) != (number == FIRST):
                 raise ValueError(f"step {number} says that step {step.parent} is its parent")
         inside = range(len(trail.steps))
         for name, number in (("current", trail.current), ("baseline", trail.baseline)):
@@ -134,12 +134,18 @@ class History:
     @property
     def can_undo(self) -> bool:
         """Whether there is anything to take back."""
-        return self.draft_shown or self.step.parent != NO_PARENT
+        return self.draft_shown or self.step.parent != NO_STEP
 
     @property
     def can_redo(self) -> bool:
         """Whether there is anything to make again."""
         return bool(self.draft and not self.draft_shown) or bool(self.children(self.current))
+
+    @property
+    def next_step(self) -> int:
+        """Where redo goes: the child visited last, else the youngest; `NO_STEP` where there is none."""
+        children = self.children(self.current)
+        return self._visited.get(self.current, children[-1]) if children else NO_STEP
 
     def children(self, number: int) -> tuple[int, ...]:
         """The steps made from a step, the oldest first."""
@@ -148,7 +154,7 @@ class History:
     def path(self, number: int) -> tuple[int, ...]:
         """The steps from the first to `number`."""
         found = [number]
-        while self.steps[found[-1]].parent != NO_PARENT:
+        while self.steps[found[-1]].parent != NO_STEP:
             found.append(self.steps[found[-1]].parent)
         return tuple(reversed(found))
 
@@ -178,16 +184,15 @@ class History:
         """Takes back the draft, or goes to the parent."""
         if self.draft_shown:
             self.draft_shown = False
-        elif self.step.parent != NO_PARENT:
+        elif self.step.parent != NO_STEP:
             self.go(self.step.parent)
 
     def redo(self) -> str:
         """Goes to the child visited last; where a draft was taken back instead, the text to ask for again."""
         if self.draft:
             return self.draft
-        children = self.children(self.current)
-        if children:
-            self.go(self._visited.get(self.current, children[-1]))
+        if self.next_step != NO_STEP:
+            self.go(self.next_step)
         return ""
 
     def note(self, number: int, note: str) -> None:
@@ -213,7 +218,7 @@ class History:
         Negative for a loss; None for the reference itself and where the two share no such origin.
         """
         time = self.steps[number].time
-        other = self.steps[reference].time_of(time.origin) if time and reference != NO_PARENT else None
+        other = self.steps[reference].time_of(time.origin) if time and reference != NO_STEP else None
         if time is None or other is None or number == reference or other.microseconds <= 0:
             return None
         return (other.microseconds - time.microseconds) / other.microseconds

@@ -23,6 +23,7 @@ from app.chrome import MenuBar, SearchBox, Segments, StatusBar
 from app.example import EXAMPLE
 from app.layout import PERSPECTIVES, Dock, arrange, proportion_bottom
 from app.selection import Selection
+from app.stepping import Stepping
 from app.wiring import Panels, Wiring, make_panels
 from app.workspace import Workspace
 from views.format import duration
@@ -51,6 +52,7 @@ class Window(QMainWindow):
         self.theme = load_theme(theme or str(self.settings.value("theme", "dark")))
         self.panels: Panels = make_panels(self.theme)
         self.wiring = Wiring(self.panels, workspace)
+        self.stepping = Stepping(self.panels.history, workspace)
         self.actions_by_name = make_actions(self)
         self.perspective = "Explore"
         self._layouts: dict[str, object] = {}
@@ -219,6 +221,9 @@ class Window(QMainWindow):
             "apply": self.panels.constraints.text.request_apply,
             "check": lambda: self.workspace.run_check(self.wiring.group),
             "time": lambda: self.workspace.run_measure(self.wiring.group),
+            "pin": self.stepping.pin,
+            "compare": self.stepping.compare,
+            "note": self._edit_note,
             "cancel": self.workspace.client.cancel,
             "find": self._focus_search,
             "explore": lambda: self.set_perspective("Explore"),
@@ -278,6 +283,8 @@ class Window(QMainWindow):
         group = self.wiring.group
         self.action("undo").setEnabled(self.workspace.can_undo(group))
         self.action("redo").setEnabled(self.workspace.can_redo(group))
+        for name in ("pin", "compare", "note"):
+            self.action(name).setEnabled(group in self.workspace.histories)
 
     def _show_counts(self) -> None:
         problems = [problem for _, problem in self.workspace.problems]
@@ -306,6 +313,10 @@ class Window(QMainWindow):
             self.workspace.bus.select_statements((target.removeprefix(STATEMENT),))
         else:
             self.workspace.bus.select_group(target)
+
+    def _edit_note(self) -> None:
+        self.docks["history"].show()
+        self.panels.history.edit_note()
 
     def _focus_search(self) -> None:
         self.search.setFocus()

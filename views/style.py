@@ -54,6 +54,9 @@ QToolButton::menu-indicator { image: none; }
 QLineEdit { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 26px;
   selection-background-color: $accent_bg; selection-color: $text; }
 QLineEdit:focus { border-color: $accent; }
+QLineEdit[role="quiet"] { border: 1px solid transparent; min-height: 22px; font-size: 11px; padding: 0; border-radius: 4px; }
+QLineEdit[role="quiet"]:hover { border-color: $line; padding: 0 6px; }
+QLineEdit[role="quiet"]:focus { border-color: $accent; padding: 0 6px; }
 QComboBox { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 26px; }
 QComboBox:hover { background: $raised; }
 QComboBox:focus { border-color: $accent; }

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from app.history import NO_PARENT, Checked, History, Step, Trail, without_figures
+from app.history import NO_STEP, Checked, History, Step, Trail, without_figures
 from app.titles import title_of
 from engine.documents import CheckDoc, CountDoc, Time
 from tests.app.fake_documents import ADVICE
@@ -111,7 +111,7 @@ def test_origins_are_never_mixed() -> None:
     for number, microseconds in enumerate((40.0, 20.0, 10.0)):
         history.learn(str(number), predicted=predicted(microseconds))
     assert history.gain(2, 1) == pytest.approx(0.5) and history.gain(2, 0) == pytest.approx(0.75)
-    assert history.gain(0, 0) is None and history.gain(0, NO_PARENT) is None
+    assert history.gain(0, 0) is None and history.gain(0, NO_STEP) is None
     history.learn("2", measured=Time(18.0, "measured"))
     assert history.gain(2, 1) is None, "18 measured is not compared with 20 predicted"
     history.learn("1", measured=Time(24.0, "measured"))
@@ -142,11 +142,11 @@ def test_another_machine_knows_no_figures_of_this_one() -> None:
     "trail",
     [
         Trail((Step("a", "a", 0),)),
-        Trail((Step("a", "a", NO_PARENT), Step("b", "b", 1))),
-        Trail((Step("a", "a", NO_PARENT), Step("b", "b", NO_PARENT))),
-        Trail((Step("a", "a", NO_PARENT),), current=1),
-        Trail((Step("a", "a", NO_PARENT),), baseline=-1),
-        Trail((Step("a", "a", NO_PARENT), Step("b", "b", 0)), visited=((1, 1),)),
+        Trail((Step("a", "a", NO_STEP), Step("b", "b", 1))),
+        Trail((Step("a", "a", NO_STEP), Step("b", "b", NO_STEP))),
+        Trail((Step("a", "a", NO_STEP),), current=1),
+        Trail((Step("a", "a", NO_STEP),), baseline=-1),
+        Trail((Step("a", "a", NO_STEP), Step("b", "b", 0)), visited=((1, 1),)),
     ],
 )
 def test_a_trail_that_contradicts_itself_is_refused(trail: Trail) -> None:

@@ -1,0 +1,160 @@
+"""Connects the history panel with the histories of the workspace."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from app.history import History, Step
+from app.selection import Selection
+from app.workspace import Workspace
+from engine.documents import GroupDoc
+from views.format import amount, duration, figure, origin_of, plural
+from views.history.canvas import Chip
+from views.history.view import Headline, HistoryView
+from views.moves.rows import gain_text
+
+UNKNOWN = "—"
+
+
+class Stepping(QObject):
+    """Shows the history of the selected group and carries out what is asked of it."""
+
+    compare_requested = Signal(str, int, int)
+    """A group, its baseline and the step to compare with it."""
+
+    def __init__(self, view: HistoryView, workspace: Workspace) -> None:
+        super().__init__()
+        self.view, self.workspace = view, workspace
+        workspace.history_changed.connect(self._on_changed)
+        workspace.bus.changed.connect(self._on_selected)
+        workspace.model_changed.connect(view.show_nothing)
+        view.step_selected.connect(lambda _: self._show_summary())
+        view.step_requested.connect(lambda number: workspace.go(self.group, number))
+        view.noted.connect(lambda number, note: workspace.note(self.group, number, note))
+        view.compare_requested.connect(self.compare)
+
+    @property
+    def group(self) -> str:
+        """The selected group, whose history is shown."""
+        return self.workspace.bus.selection.group
+
+    @property
+    def history(self) -> History | None:
+        """The history that is shown."""
+        return self.workspace.histories.get(self.group)
+
+    def pin(self) -> None:
+        """Makes the selected step the baseline."""
+        if self.history is not None:
+            self.workspace.pin(self.group, self.view.selected)
+
+    def compare(self) -> None:
+        """Asks for the selected step beside the baseline; where it is the baseline, beside the present step."""
+        history = self.history
+        if history is not None:
+            chosen = self.view.selected
+            other = history.current if chosen == history.baseline else chosen
+            self.compare_requested.emit(self.group, history.baseline, other)
+
+    def _on_selected(self, selection: Selection) -> None:
+        self._show()
+
+    def _on_changed(self, group: str) -> None:
+        if group == self.group:
+            self._show()
+
+    def _show(self) -> None:
+        history, group = self.history, self.workspace.group(self.group)
+        if history is None or group is None:
+            self.view.show_nothing()
+            return
+        parents = [step.parent for step in history.steps]
+        redo = history.next_step
+        self.view.show_steps(
+            group.name, group.title, parents, lambda number: _chip(history, number),
+            history.current, history.baseline, redo,
+        )  # fmt: skip
+        self._show_summary()
+
+    def _show_summary(self) -> None:
+        history, group = self.history, self.workspace.group(self.group)
+        if history is not None and group is not None:
+            number = self.view.selected
+            self.view.show_summary(_headlines(history, number, group), history.steps[number].note)
+
+
+def _chip(history: History, number: int) -> Chip:
+    step = history.steps[number]
+    status = step.checked.status if step.checked else ""
+    return Chip(step.title, step.time, history.gain(number, step.parent), status, _tip(step))
+
+
+def _tip(step: Step) -> str:
+    """Everything known about a step, one origin a line."""
+    lines = [step.title]
+    for time in (step.predicted, step.measured):
+        if time is not None:
+            lines.append(f"{duration(time.microseconds)} {origin_of(time)}")
+    if step.checked is not None:
+        checked = step.checked
+        lines.append(
+            f"check: {checked.status}, {checked.blocks_run:,} of {plural(checked.blocks_total, 'block')}, "
+            f"{plural(checked.orders, 'order')}"
+        )
+        if checked.requests:
+            lines.append(
+                f"counted over these blocks: {plural(checked.requests, 'request')}, {plural(checked.sectors, 'sector')}"
+            )
+    if step.note:
+        lines.append(step.note)
+    return "\n".join(lines)
+
+
+def _headlines(history: History, number: int, group: GroupDoc) -> tuple[Headline, ...]:
+    """The summary of a step: against the baseline, against the floor, how far checked, where its time comes from."""
+    step = history.steps[number]
+    return _total(history, number), _floor(step, group), _checked(step), _origin(step), _counted(step)
+
+
+def _total(history: History, number: int) -> Headline:
+    step, gain = history.steps[number], history.gain(number, history.baseline)
+    if number == history.baseline:
+        return Headline("Total gain", UNKNOWN, "this is the baseline")
+    if gain is None or step.time is None:
+        return Headline("Total gain", UNKNOWN, "no common origin" if step.time else "not predicted yet")
+    base = history.steps[history.baseline].time_of(step.time.origin)
+    assert base is not None, "a gain has two times"
+    detail = f"{duration(base.microseconds)} → {duration(step.time.microseconds)}"
+    return Headline("Total gain", gain_text(gain), detail, "better" if gain > 0 else "worse" if gain < 0 else "")
+
+
+def _floor(step: Step, group: GroupDoc) -> Headline:
+    if step.time is None or group.floor <= 0:
+        return Headline("Against floor", UNKNOWN, "")
+    detail = f"{duration(group.floor)} for {amount(group.bytes)}"
+    return Headline("Against floor", f"{figure(step.time.microseconds / group.floor)}×", detail)
+
+
+def _checked(step: Step) -> Headline:
+    checked = step.checked
+    if checked is None:
+        return Headline("Checked", UNKNOWN, "F8 to check")
+    if checked.status != "pass":
+        return Headline("Checked", checked.status, "see Problems", "worse")
+    detail = f"blocks, {plural(checked.orders, 'order')}"
+    return Headline("Checked", f"{checked.blocks_run:,} / {checked.blocks_total:,}", detail)
+
+
+def _origin(step: Step) -> Headline:
+    if step.time is None:
+        return Headline("Origin", UNKNOWN, "")
+    return Headline("Origin", step.time.origin.capitalize(), step.time.note)
+
+
+def _counted(step: Step) -> Headline:
+    if step.checked is None or not step.checked.requests:
+        return Headline("Counted", UNKNOWN, "F8 counts sectors")
+    sectors, requests = amount(step.checked.sectors, ""), amount(step.checked.requests, "")
+    return Headline("Counted", sectors.strip(), f"sectors, {requests.strip()} requests")
+
+

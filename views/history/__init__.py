@@ -1,0 +1,1 @@
+"""The history of a group's advice as chips and branches."""

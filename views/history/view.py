@@ -1,0 +1,187 @@
+"""The history panel: a chip for each step with its time and gain, branches below, what was won at the right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
+
+from views.history.canvas import NOBODY, Chip, HistoryCanvas
+from views.panel import Panel, label, link
+from views.theme import Theme
+
+COLUMN = 118
+"""Pixels of one figure of the summary."""
+ROOM = 4 * 226
+"""Pixels that chips keep; figures at the right end are left out before."""
+EMPTY = "Select a group to see the steps of its advice"
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """One figure of a step: what it is, the figure, and what stands behind it."""
+
+    caption: str
+    figure: str
+    detail: str
+    tone: str = ""
+    """ "better" or "worse" colours the figure."""
+
+
+class HistoryView(Panel):
+    """Steps of one group; a click selects one, a double-click or Return goes there, a remark is written below."""
+
+    step_selected = Signal(int)
+    step_requested = Signal(int)
+    compare_requested = Signal()
+    noted = Signal(int, str)
+    """A step and its new remark."""
+
+    def __init__(self) -> None:
+        super().__init__("History")
+        self.canvas = HistoryCanvas()
+        self.canvas.step_selected.connect(self.step_selected)
+        self.canvas.step_requested.connect(self.step_requested)
+        self.compare = link("Compare with baseline")
+        self.compare.setToolTip("The selected step beside the baseline: entries, schedule, code, figures (D)")
+        self.compare.clicked.connect(self.compare_requested)
+        self.header_layout.addWidget(self.compare)
+        self.header_layout.addWidget(label("D", "key"))
+        self.summary = Summary()
+        self.summary.note.editingFinished.connect(self._write_note)
+        row = QWidget()
+        layout = QHBoxLayout(row)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.canvas, 1)
+        layout.addWidget(self.summary)
+        self.body_layout.addWidget(row)
+        self._group = ""
+        self.show_nothing()
+
+    @property
+    def selected(self) -> int:
+        """The selected step; -1 while no group has one."""
+        return self.canvas.selected
+
+    def show_steps(
+        self, group: str, title: str, parents: Sequence[int], chip: Callable[[int], Chip],
+        current: int, baseline: int, redo: int,
+    ) -> None:  # fmt: skip
+        """Shows a group's tree; `chip` gives a step as it is shown, `redo` is the step after the current one or -1."""
+        if group != self._group:
+            self._group = group
+            self.canvas.clear()
+        self.subtitle.setText(title)
+        self.canvas.show_steps(parents, chip, current, baseline, redo)
+        self.compare.setEnabled(True)
+        self.show_body()
+
+    def show_summary(self, figures: Sequence[Headline], note: str) -> None:
+        """Shows the figures of the selected step and its remark."""
+        self.summary.show_figures(figures, note)
+        self._fold()
+
+    def show_nothing(self) -> None:
+        """No group is selected, or nothing is known about it."""
+        self._group = ""
+        self.canvas.clear()
+        self.subtitle.setText("")
+        self.compare.setEnabled(False)
+        self.show_empty(EMPTY)
+
+    def edit_note(self) -> None:
+        """Puts the cursor into the remark of the selected step."""
+        if self.selected != NOBODY:
+            self.summary.note.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            self.summary.note.selectAll()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        super().set_theme(theme)
+        self.canvas.set_theme(theme)
+        self.summary.set_theme(theme)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leaves figures out before the chips have no room."""
+        super().resizeEvent(event)
+        self._fold()
+
+    def _fold(self) -> None:
+        self.summary.show_columns(max((self.width() - ROOM) // COLUMN, 1))
+
+    def _write_note(self) -> None:
+        if self.selected != NOBODY and self.summary.note.isModified():
+            self.summary.note.setModified(False)
+            self.noted.emit(self.selected, self.summary.note.text().strip())
+
+
+class Summary(QWidget):
+    """Figures of one step side by side, and its remark."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "body")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._grid = QGridLayout()
+        self._grid.setHorizontalSpacing(0)
+        self._grid.setVerticalSpacing(2)
+        self._cells: list[tuple[QLabel, QLabel, QLabel]] = []
+        self._tones: list[str] = []
+        self._columns = 0
+        self._theme: Theme | None = None
+        self.note = QLineEdit()
+        self.note.setProperty("role", "quiet")
+        self.note.setPlaceholderText("Add a remark to this step")
+        self.note.setAccessibleName("Remark")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 8, 8, 6)
+        layout.setSpacing(4)
+        layout.addLayout(self._grid)
+        layout.addStretch(1)
+        layout.addWidget(self.note)
+
+    def show_figures(self, figures: Sequence[Headline], note: str) -> None:
+        """Replaces the figures; a remark that is being written stays."""
+        while len(self._cells) < len(figures):
+            self._add_cell()
+        self._tones = [figure.tone for figure in figures]
+        for figure, (caption, headline, detail) in zip(figures, self._cells, strict=True):
+            caption.setText(figure.caption)
+            headline.setText(figure.figure)
+            detail.setText(figure.detail)
+            detail.setToolTip(figure.detail)
+        if not (self.note.hasFocus() and self.note.isModified()):
+            self.note.setText(note)
+        self._colour()
+
+    def show_columns(self, count: int) -> None:
+        """Shows the first `count` figures."""
+        for number, cell in enumerate(self._cells):
+            for part in cell:
+                part.setVisible(number < count)
+        self.setFixedWidth(20 + COLUMN * max(min(count, len(self._cells)), 1))
+
+    def texts(self) -> list[str]:
+        """What stands there, one figure a line."""
+        return [" ".join(part.text() for part in cell) for cell in self._cells]
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self._theme = theme
+        self._colour()
+
+    def _add_cell(self) -> None:
+        cell = label("", "small-hint"), label("", "headline"), label("", "small-hint")
+        for row, part in enumerate(cell):
+            part.setFixedWidth(COLUMN - 8)
+            self._grid.addWidget(part, row, len(self._cells), Qt.AlignmentFlag.AlignLeft)
+        self._cells.append(cell)
+
+    def _colour(self) -> None:
+        if self._theme is not None:
+            for tone, (_, headline, _) in zip(self._tones, self._cells, strict=False):
+                headline.setStyleSheet(f"color: {self._theme.colours[tone]};" if tone else "")
