@@ -36,7 +36,7 @@ _OTHER = {"f": "i", "i": "f"}
 
 def _reinterpreted(x: np.ndarray) -> np.ndarray:
     """Bits of a float as an integer of its size, and the other way round."""
-    return np.ascontiguousarray(x).view(f"{_OTHER[x.dtype.kind]}{x.dtype.itemsize}")
+    return x.copy().view(f"{_OTHER[x.dtype.kind]}{x.dtype.itemsize}")
 
 
 FUNCTION_OF: Mapping[str, Callable[..., np.ndarray]] = {

@@ -122,7 +122,8 @@ FUNCTIONS: Mapping[str, int] = {
 }  # fmt: skip
 """Scalar functions and their operand counts.  `select(c, a, b)` is `a if c else b`; `cast` converts to its dtype;
 `round` is half to even; integer `div` truncates toward zero; shifts by the width or more leave no bit but the sign's;
-`bits` reads the bits of its operand as a number of its own dtype.  float16 operands are computed in float32 and rounded."""
+`bits` reads the bits of its operand as a number of its own dtype.  float16 operands are computed in float32 and
+rounded."""
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=",

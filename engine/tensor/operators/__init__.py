@@ -8,7 +8,9 @@ from engine.tensor.operators import (
     elementwise,
     gather,
     layout,
+    local,
     normalization,
+    pooling,
     reductions,
     scan,
 )
@@ -16,6 +18,7 @@ from engine.tensor.operators.registry import RULES, Rule, rule_of
 
 __all__ = [
     "RULES", "Rule", "rule_of",
-    "activations", "bits", "contractions", "convolution", "elementwise", "gather", "layout", "normalization",
+    "activations", "bits", "contractions", "convolution", "elementwise", "gather", "layout", "local", "normalization",
+    "pooling",
     "reductions", "scan",
 ]  # fmt: skip

@@ -71,6 +71,11 @@ def present(op: Operator, at: int) -> bool:
     return len(op.inputs) > at and op.inputs[at] != ""
 
 
+def present_output(op: Operator, at: int) -> bool:
+    """Whether somebody asks for the optional output `at`."""
+    return len(op.outputs) > at and op.outputs[at] != ""
+
+
 def axis_of(op: Operator, axis: int, rank: int) -> int:
     """The axis counted from the front; BadInput where it is outside the rank."""
     if not -max(rank, 1) <= axis < max(rank, 1):

@@ -1,4 +1,4 @@
-"""Sliding windows: convolution and pooling over any number of spatial axes.
+"""Sliding windows: convolution and its transpose over any number of spatial axes.
 
 Points outside the image are guarded reads: they are never made, and stand for 0 (or the lowest value of a maximum).
 A convolution reads its image through a framed copy instead, so that its main loop has no guards.
@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import product
-from operator import mul
 
 import numpy as np
 
 from engine.errors import Unsupported
 from engine.graph.nodes import Operator
 from engine.tensor.build import Box, Builder, accumulator, box
-from engine.tensor.index import Extents, Index
-from engine.tensor.operators.attributes import integer, integers, present, text
-from engine.tensor.operators.layout import padded
+from engine.tensor.index import Index, linear
+from engine.tensor.operators.attributes import integer, integers, parameter, present, text
+from engine.tensor.operators.layout import guarded, padded
 from engine.tensor.operators.registry import operator
-from engine.tensor.terms import Term, cast, maximum, minimum, position
+from engine.tensor.operators.standard import standard
+from engine.tensor.terms import both, cast, compare, number, position, select
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def windows(x: np.ndarray, over: Window, result: Sequence[int], outside: float) 
     return parts
 
 
-def _result(over: Window, image: Sequence[int], pads: Sequence[int], ceil: bool) -> list[int]:
+def sliding_sizes(over: Window, image: Sequence[int], pads: Sequence[int], ceil: bool) -> list[int]:
     """Sizes of the result with the padding given on both sides."""
     total = [size + a + b for size, a, b in zip(image, pads[: len(image)], pads[len(image) :], strict=True)]
     room = [t - (k - 1) * d - 1 for t, k, d in zip(total, over.kernel, over.dilation, strict=True)]
@@ -81,7 +80,7 @@ def _result(over: Window, image: Sequence[int], pads: Sequence[int], ceil: bool)
     return [n - 1 if ceil and (n - 1) * s >= size + b else n for n, s, size, b in started]
 
 
-def _sizes(op: Operator, image: Sequence[int], kernel: Sequence[int]) -> tuple[Window, list[int]]:
+def declared_sizes(op: Operator, image: Sequence[int], kernel: Sequence[int]) -> tuple[Window, list[int]]:
     """The window and the result's sizes, for meanings, which know no declared shape."""
     rank, how = len(image), text(op, "auto_pad", "NOTSET")
     stride = integers(op, "strides") or (1,) * rank
@@ -90,7 +89,7 @@ def _sizes(op: Operator, image: Sequence[int], kernel: Sequence[int]) -> tuple[W
         return window(op, image, kernel, result), result
     pads = integers(op, "pads") if how == "NOTSET" else None
     over = window(op, image, kernel, image)
-    return over, _result(over, image, pads or (0,) * (2 * rank), bool(integer(op, "ceil_mode", 0)))
+    return over, sliding_sizes(over, image, pads or (0,) * (2 * rank), bool(integer(op, "ceil_mode", 0)))
 
 
 def framed(
@@ -118,7 +117,7 @@ def framed(
 def _conv_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     image, weight = x[:2]
     groups = integer(op, "group", 1)
-    over, result = _sizes(op, image.shape[2:], weight.shape[2:])
+    over, result = declared_sizes(op, image.shape[2:], weight.shape[2:])
     parts = windows(image, over, result, 0)
     rank, per = len(result), weight.shape[1]
     depth = [1, *range(2 + rank, 2 + 2 * rank)]
@@ -148,9 +147,14 @@ def conv(op: Operator, build: Builder) -> None:
     )
     build.emit(product_, space, value, reduction="sum", accumulate=kind, because="convolution")
     if present(op, 2):
-        space = box(shape)
-        bias = cast(build.read(op.inputs[2], [space.written[1]]), kind)
-        build.emit(target, space, build.read(product_, space.written) + bias, because="bias")
+        add_bias(build, product_, op.inputs[2], target)
+
+
+def add_bias(build: Builder, product_: str, bias: str, target: str) -> None:
+    """Append `target = product + bias[channel]`."""
+    space = box(build.shape(target))
+    value = cast(build.read(bias, [space.written[1]]), build.dtype(product_))
+    build.emit(target, space, build.read(product_, space.written) + value, because="bias")
 
 
 def _akg_conv(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
@@ -164,7 +168,7 @@ def _akg_window(op: Operator, image: Sequence[int], weight: Sequence[int]) -> tu
     stride, dilation = integers(op, "stride") or (1,) * 4, integers(op, "dilation") or (1,) * 4
     top, bottom, left, right = integers(op, "pad_list") or (0,) * 4
     over = Window(tuple(weight[1:3]), stride[-2:], dilation[-2:], (top, left))
-    return over, _result(over, image[1:3], (top, left, bottom, right), ceil=False)
+    return over, sliding_sizes(over, image[1:3], (top, left, bottom, right), ceil=False)
 
 
 @operator("akg.Conv2D", meaning=_akg_conv)
@@ -182,73 +186,84 @@ def akg_conv(op: Operator, build: Builder) -> None:
     build.emit(target, space, value, reduction="sum", accumulate=kind, because="convolution")
 
 
-def _max_pool_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    over, result = _sizes(op, x[0].shape[2:], integers(op, "kernel_shape") or ())
-    lowest = -np.inf if x[0].dtype.kind == "f" else np.iinfo(x[0].dtype).min
-    parts = windows(x[0], over, result, lowest)
-    return [parts.max(axis=tuple(range(2 + len(result), parts.ndim)))]
+def _transposed_window(op: Operator, image: Sequence[int], kernel: Sequence[int], result: Sequence[int]) -> Window:
+    """The window of a transposed convolution: what the declared result lacks of the whole one is cut off."""
+    rank = len(image)
+    ones = (1,) * rank
+    stride, dilation = integers(op, "strides") or ones, integers(op, "dilations") or ones
+    how, extra = text(op, "auto_pad", "NOTSET"), integers(op, "output_padding") or (0,) * rank
+    before = (integers(op, "pads") or (0,) * (2 * rank))[:rank]
+    if how.startswith("SAME") or "output_shape" in op.attributes:
+        whole = zip(stride, image, extra, kernel, dilation, result, strict=True)
+        total = [max(0, s * (n - 1) + e + (k - 1) * d + 1 - size) for s, n, e, k, d, size in whole]
+        before = tuple(t // 2 if how == "SAME_UPPER" else t - t // 2 for t in total)
+    return Window(tuple(kernel), stride, dilation, before)
 
 
-@operator("onnx.MaxPool", meaning=_max_pool_meaning)
-def max_pool(op: Operator, build: Builder) -> None:
-    """ONNX MaxPool: the largest element of each window; positions in the frame never win."""
-    source, target = op.inputs[0], op.outputs[0]
-    if len(op.outputs) > 1 and op.outputs[1]:
-        raise Unsupported("tensor", f"operator {op.name}", "gives the places of its maxima", "values are compiled")
-    shape, kernel = build.shape(target), integers(op, "kernel_shape") or ()
-    over = window(op, build.shape(source)[2:], kernel, shape[2:])
-    space = box(shape, kernel)
-    n, c, *rest = space.point
-    places = over.places(rest[: len(kernel)], rest[len(kernel) :])
-    kind = build.dtype(source)
-    lowest = -np.inf if "float" in kind else int(np.iinfo(kind).min)
-    build.emit(target, space, padded(build, source, (n, c, *places), space, lowest), reduction="max", because="maximum")
-
-
-def _average_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    over, result = _sizes(op, x[0].shape[2:], integers(op, "kernel_shape") or ())
-    parts = windows(x[0], over, result, 0)
-    axes = tuple(range(2 + len(result), parts.ndim))
-    counted = windows(np.ones((1, 1, *x[0].shape[2:]), x[0].dtype), over, result, 0)
-    everywhere = integer(op, "count_include_pad", 0)
-    return [parts.sum(axis=axes) / (np.prod(over.kernel) if everywhere else counted.sum(axis=axes))]
-
-
-@operator("onnx.AveragePool", meaning=_average_meaning)
-def average_pool(op: Operator, build: Builder) -> None:
-    """The sum of each window over the number of its points inside the image (or, on request, of all its points)."""
-    source, target = op.inputs[0], op.outputs[0]
-    shape, kernel, image = build.shape(target), integers(op, "kernel_shape") or (), build.shape(source)[2:]
-    over = window(op, image, kernel, shape[2:])
-    everywhere = integer(op, "count_include_pad", 0)
-    if everywhere and integer(op, "ceil_mode", 0):
-        raise Unsupported("tensor", f"operator {op.name}", "its windows leave the padded image", "drop ceil_mode")
-    kind = accumulator("sum", build.dtype(source))
-    total = build.temporary(target, "sum", shape, kind)
-    space = box(shape, kernel)
-    n, c, *rest = space.point
-    places = over.places(rest[: len(kernel)], rest[len(kernel) :])
-    value = padded(build, source, (n, c, *places), space, 0)
-    build.emit(total, space, value, reduction="sum", accumulate=kind, because="window sum")
+def spread(build: Builder, image: str, target: str, stride: Sequence[int]) -> str:
+    """An image with `stride - 1` zeros between neighbours along its spatial axes; itself where there are none."""
+    if all(s == 1 for s in stride):
+        return image
+    steps = (1, 1, *stride)
+    shape = [(size - 1) * s + 1 for size, s in zip(build.shape(image), steps, strict=True)]
+    wide = build.temporary(target, "spread", shape, build.dtype(image))
     cells = box(shape)
-    inside = all(
-        low >= 0 and high < size
-        for (low, high), size in zip((p.bounds(space.extents) for p in places), image, strict=True)
+    extents, axes = cells.extents, list(zip(cells.written, steps, strict=True))
+    value = build.read(image, [index.floordiv(step, extents) for index, step in axes])
+    rests = [index.mod(step, extents) for index, step in axes]
+    here = [compare("equal", position(rest), 0) for rest in rests if rest.terms]
+    build.emit(wide, cells, select(both(*here), value, number(0, value.dtype)), because="zeros between the elements")
+    return wide
+
+
+@operator("onnx.ConvTranspose", meaning=standard)
+def conv_transpose(op: Operator, build: Builder) -> None:
+    """The image spread by the stride, then an ordinary convolution with the mirrored window.
+
+    weight[c, m, k]: channel c of the image contributes to channel m of the result within its group.
+    """
+    image, weight, target = op.inputs[0], op.inputs[1], op.outputs[0]
+    shape, filters = build.shape(target), build.shape(weight)
+    rank, groups = len(shape) - 2, integer(op, "group", 1)
+    channels = filters[0] // groups
+    over = _transposed_window(op, build.shape(image)[2:], filters[2:], shape[2:])
+    kind = accumulator("sum", build.dtype(image))
+    product_ = build.temporary(target, "product", shape, kind) if present(op, 2) else target
+    space = box(shape, (channels, *filters[2:]))
+    n, m, *rest = space.point
+    at, channel, inside = rest[:rank], rest[rank], rest[rank + 1 :]
+    steps = zip(at, over.before, inside, over.dilation, strict=True)
+    places = [a + before - i * dilation for a, before, i, dilation in steps]
+    source, places = framed(build, spread(build, image, target, over.stride), target, places, space, first=2)
+    channel = m.floordiv(filters[1], space.extents) * channels + channel
+    value = cast(build.read(source, (n, channel, *places)), kind) * cast(
+        build.read(weight, (channel, m.mod(filters[1], space.extents), *inside)), kind
     )
-    count: Term | float = float(np.prod(kernel))
-    if not inside and not everywhere:
-        first = over.places(cells.written[2:], [Index()] * len(kernel))
-        count = cast(
-            reduce(
-                mul, (_covered(*axis, cells.extents) for axis in zip(first, kernel, over.dilation, image, strict=True))
-            ),
-            kind,
-        )
-    build.emit(target, cells, build.read(total, cells.written) / count, because="mean")
+    build.emit(product_, space, value, reduction="sum", accumulate=kind, because="transposed convolution")
+    if present(op, 2):
+        add_bias(build, product_, op.inputs[2], target)
 
 
-def _covered(first: Index, kernel: int, dilation: int, size: int, extents: Extents) -> Term:
-    """How many of `kernel` points `first`, `first + dilation`, ... lie inside an axis: those from 0 on, before size."""
-    skipped = (first * -1 + (dilation - 1)).floordiv(dilation, extents)
-    reached = (first * -1 + (size + dilation - 1)).floordiv(dilation, extents)
-    return minimum(position(reached), kernel) - maximum(position(skipped), 0)
+@operator("onnx.Col2Im", meaning=standard)
+def col2im(op: Operator, build: Builder) -> None:
+    """Each pixel is the sum over the blocks that cover it; columns[n, channel and place in the block, block]."""
+    columns, target = op.inputs[0], op.outputs[0]
+    shape, kernel = build.shape(target), parameter(op, build, "block_shape", 2) or ()
+    rank = len(kernel)
+    ones = (1,) * rank
+    stride, dilation = integers(op, "strides") or ones, integers(op, "dilations") or ones
+    pads = integers(op, "pads") or (0,) * (2 * rank)
+    over = Window(kernel, stride, dilation, pads[:rank])
+    blocks = sliding_sizes(over, shape[2:], pads, ceil=False)
+    space = box(shape, kernel)
+    n, c, *rest = space.point
+    block, guards = [], []
+    for axis in range(rank):
+        away = rest[axis] + over.before[axis] - rest[rank + axis] * dilation[axis]
+        block.append(away.floordiv(stride[axis], space.extents))
+        guards += [away, away.mod(stride[axis], space.extents) * -1, block[-1] * -1 + (blocks[axis] - 1)]
+    row = linear((c, *rest[rank:]), (shape[1], *kernel))
+    column = linear(block, blocks)
+    guards += [column, column * -1 + (build.shape(columns)[2] - 1)]
+    value = guarded(build, columns, (n, row, column), guards, space)
+    build.emit(target, space, value, reduction="sum", because="sum over the blocks")

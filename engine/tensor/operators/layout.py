@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine.errors import BadInput, Unsupported
+from engine.errors import BadInput
 from engine.graph.nodes import Operator
 from engine.tensor.build import Box, Builder, box
 from engine.tensor.index import Index, delinearize, linear
 from engine.tensor.nodes import Access, Guard, Literal
-from engine.tensor.operators.attributes import axes_of, axis_of, given, integer, integers, parameter, present, text
+from engine.tensor.operators.attributes import axis_of, given, integer, integers, parameter, present, text
 from engine.tensor.operators.registry import Meaning, operator
-from engine.tensor.terms import Term, number
+from engine.tensor.operators.standard import standard
+from engine.tensor.terms import Term, both, compare, number, position, select
 
 
 def _reshaped(op: Operator, build: Builder) -> None:
@@ -216,49 +217,90 @@ def padded(build: Builder, source: str, indices: Sequence[Index], space: Box, ot
     """An element that may lie outside the tensor, where its value is `otherwise`."""
     guards = []
     for index, size in zip(indices, build.shape(source), strict=True):
-        low, high = index.bounds(space.extents)
-        guards += [Guard(index)] if low < 0 else []
-        guards += [Guard(index * -1 + (size - 1))] if high >= size else []
+        guards += [index, index * -1 + (size - 1)]
+    return guarded(build, source, indices, guards, space, otherwise)
+
+
+def guarded(
+    build: Builder,
+    source: str,
+    indices: Sequence[Index],
+    conditions: Sequence[Index],
+    space: Box,
+    otherwise: float = 0,
+) -> Term:
+    """An element that is read where all conditions are >= 0, `otherwise` elsewhere; what always holds is left out."""
+    guards = tuple(Guard(condition) for condition in conditions if condition.bounds(space.extents)[0] < 0)
     dtype = build.dtype(source)
     filler = number(otherwise, dtype).scalar
     assert isinstance(filler, Literal)
-    return Term(Access(source, tuple(indices), tuple(guards), filler if guards else None), dtype)
+    return Term(Access(source, tuple(indices), guards, filler if guards else None), dtype)
 
 
-def _pad_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    pads = given(op, x, "pads", 1) or ()
-    axes = given(op, x, "axes", 3) or tuple(range(x[0].ndim))
-    value = x[2].item() if present(op, 2) else op.attributes.get("value", 0)
-    widths = [(0, 0)] * x[0].ndim
-    for at, axis in enumerate(axes):
-        widths[axis] = (pads[at], pads[at + len(axes)])
-    cut = tuple(
-        slice(max(0, -before), size + min(0, after)) for (before, after), size in zip(widths, x[0].shape, strict=True)
-    )
-    grown = [(max(0, before), max(0, after)) for before, after in widths]
-    return [np.pad(x[0][cut], grown, constant_values=value)]
-
-
-@operator("onnx.Pad", meaning=_pad_meaning)
+@operator("onnx.Pad", meaning=standard)
 def pad(op: Operator, build: Builder) -> None:
-    """Constant padding; negative pads cut."""
-    if text(op, "mode", "constant") != "constant":
-        reason = f"pads in mode {text(op, 'mode', '')}"
-        raise Unsupported("tensor", f"operator {op.name}", reason, "constant mode is compiled")
+    """Elements around the data; negative pads cut."""
     source, rank = op.inputs[0], len(build.shape(op.inputs[0]))
     pads = parameter(op, build, "pads", 1) or ()
-    axes = axes_of(op, parameter(op, build, "axes", 3) or range(rank), rank)
+    axes = [axis_of(op, axis, rank) for axis in parameter(op, build, "axes", 3) or range(rank)]
     before = {axis: pads[at] for at, axis in enumerate(axes)}
-    otherwise = op.attributes.get("value", 0.0)
-    if present(op, 2):
-        constant = build.value(op.inputs[2])
-        if constant is None:
-            raise Unsupported("tensor", f"operator {op.name}", "its padding value depends on the data")
-        otherwise = constant.item()
-    assert isinstance(otherwise, int | float)
-    space = box(build.shape(op.outputs[0]))
+    mode = text(op, "mode", "constant")
+    if mode == "constant":
+        _pad_by_value(op, build, before)
+        return
+    result = build.shape(op.outputs[0])
+    moved = [axis for axis in sorted(axes) if before[axis] or build.shape(source)[axis] != result[axis]] or [0]
+    for axis in moved:
+        target, shape = op.outputs[0], (*result[: axis + 1], *build.shape(source)[axis + 1 :])
+        if axis != moved[-1]:
+            target = build.temporary(op.outputs[0], f"padded{axis}", shape, build.dtype(source))
+        _pad_by_elements(build, source, target, axis, before.get(axis, 0), mode)
+        source = target
+
+
+def _pad_by_value(op: Operator, build: Builder, before: Mapping[int, int]) -> None:
+    """Constant padding, by a number or by an element that is known when the kernel runs."""
+    source, space = op.inputs[0], box(build.shape(op.outputs[0]))
     indices = [index - before.get(axis, 0) for axis, index in enumerate(space.written)]
-    build.emit(op.outputs[0], space, padded(build, source, indices, space, otherwise))
+    if not present(op, 2):
+        value = op.attributes.get("value", 0.0)
+        assert isinstance(value, int | float)
+        build.emit(op.outputs[0], space, padded(build, source, indices, space, value))
+        return
+    filler = build.read(op.inputs[2], [Index()] * len(build.shape(op.inputs[2])))
+    if isinstance(filler.scalar, Literal):
+        build.emit(op.outputs[0], space, padded(build, source, indices, space, filler.scalar.value))
+        return
+    inside = [
+        compare("greater_equal", position(condition), 0)
+        for index, size in zip(indices, build.shape(source), strict=True)
+        for condition in (index, index * -1 + (size - 1))
+    ]
+    build.emit(op.outputs[0], space, select(both(*inside), padded(build, source, indices, space, 0), filler))
+
+
+def _pad_by_elements(build: Builder, source: str, target: str, axis: int, before: int, mode: str) -> None:
+    """Padding of one axis by its own elements: the nearest, the mirrored ones, or those of the other end."""
+    size, space = build.shape(source)[axis], box(build.shape(target))
+    place = space.written[axis] - before
+
+    def at(index: Index) -> list[Index]:
+        return [index if a == axis else other for a, other in enumerate(space.written)]
+
+    if mode == "wrap":
+        build.emit(target, space, build.read(source, at(place.mod(size, space.extents))), because=f"axis {axis}")
+        return
+    first, last = Index(), Index((), size - 1)
+    if mode == "reflect":
+        first, last = place * -1, place * -1 + 2 * (size - 1)
+    value = padded(build, source, at(place), space, 0)
+    low, high = place.bounds(space.extents)
+    if low < 0:
+        value = select(compare("less", position(place), 0), padded(build, source, at(first), space, 0), value)
+    if high >= size:
+        beyond = compare("greater", position(place), size - 1)
+        value = select(beyond, padded(build, source, at(last), space, 0), value)
+    build.emit(target, space, value, because=f"axis {axis}")
 
 
 def _pad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ from engine.errors import Unsupported
 from engine.graph.nodes import Operator
 from engine.tensor.build import Builder, box, lowest, over
 from engine.tensor.index import Element, Index, linear
-from engine.tensor.operators.attributes import axis_of, integer, parameter
+from engine.tensor.operators.attributes import axis_of, integer, parameter, present_output
 from engine.tensor.operators.layout import padded
 from engine.tensor.operators.normalization import softmax_axes
 from engine.tensor.operators.reductions import keepdims, reduced
@@ -70,11 +70,6 @@ def top_k(op: Operator, build: Builder) -> None:
         build.emit(op.outputs[0], space, chosen, reduction="max", because="the element of that rank")
     if present_output(op, 1):
         build.emit(op.outputs[1], space, select(here, position(at[axis]), -1), reduction="max", because="its place")
-
-
-def present_output(op: Operator, at: int) -> bool:
-    """Whether somebody asks for the optional output `at`."""
-    return len(op.outputs) > at and op.outputs[at] != ""
 
 
 @operator("onnx.Hardmax", meaning=standard)

@@ -1,0 +1,46 @@
+"""Normalisations by sums over a neighbourhood or a norm: LRN and LpNormalization."""
+
+from __future__ import annotations
+
+from engine.graph.nodes import Operator
+from engine.tensor.build import Builder, box, over
+from engine.tensor.operators.attributes import axis_of, integer, real
+from engine.tensor.operators.layout import padded
+from engine.tensor.operators.reductions import keepdims
+from engine.tensor.operators.registry import operator
+from engine.tensor.operators.standard import standard
+from engine.tensor.terms import absolute, apply, compare, select, sqrt, wide
+
+
+@operator("onnx.LRN", meaning=standard)
+def local_response(op: Operator, build: Builder) -> None:
+    """x / (bias + alpha / size * sum of squares of `size` channels around it) ^ beta."""
+    source, target, size = op.inputs[0], op.outputs[0], integer(op, "size", 1)
+    shape = build.shape(source)
+    space = box(shape, (size,))
+    channel = space.written[1] + space.point[-1] - (size - 1) // 2
+    near = wide(padded(build, source, (space.written[0], channel, *space.written[2:]), space, 0))
+    squares = build.temporary(target, "squares", shape, near.dtype)
+    build.emit(squares, space, near * near, reduction="sum", because="sum of squares of the channels around")
+    cells = box(shape)
+    scale = build.read(squares, cells.written) * (real(op, "alpha", 1e-4) / size) + real(op, "bias", 1.0)
+    value = wide(build.read(source, cells.written))
+    build.emit(target, cells, value / apply("pow", scale, real(op, "beta", 0.75)))
+
+
+@operator("onnx.LpNormalization", meaning=standard)
+def norm(op: Operator, build: Builder) -> None:
+    """Each row over its sum of magnitudes (p = 1) or its Euclidean length (p = 2); rows of zeros stay."""
+    source, target = op.inputs[0], op.outputs[0]
+    shape = build.shape(source)
+    axis = axis_of(op, integer(op, "axis", -1), len(shape))
+    rows = over(shape, (axis,))
+    value = wide(build.read(source, rows.point))
+    squared = integer(op, "p", 2) == 2
+    length = build.temporary(target, "norm", keepdims(shape, (axis,)), value.dtype)
+    build.emit(length, rows, value * value if squared else absolute(value), reduction="sum", because="norm of the row")
+    space = box(shape)
+    size = build.broadcast(length, space.written, shape)
+    size = sqrt(size) if squared else size
+    value = wide(build.read(source, space.written)) / size
+    build.emit(target, space, select(compare("equal", size, 0), 0, value))

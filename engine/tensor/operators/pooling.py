@@ -1,0 +1,182 @@
+"""Pooling: one number for each window, and its inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import mul
+
+import numpy as np
+
+from engine.graph.nodes import Operator
+from engine.tensor.build import Box, Builder, accumulator, box, lowest, over
+from engine.tensor.index import Extents, Index, linear
+from engine.tensor.operators.attributes import integer, integers, present_output, real, text
+from engine.tensor.operators.convolution import Window, declared_sizes, window, windows
+from engine.tensor.operators.layout import padded
+from engine.tensor.operators.registry import operator
+from engine.tensor.operators.standard import standard
+from engine.tensor.terms import (
+    Term,
+    absolute,
+    apply,
+    both,
+    cast,
+    compare,
+    maximum,
+    minimum,
+    number,
+    position,
+    select,
+    wide,
+)
+
+
+def _max_pool_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    over, result = declared_sizes(op, x[0].shape[2:], integers(op, "kernel_shape") or ())
+    outside = -np.inf if x[0].dtype.kind == "f" else np.iinfo(x[0].dtype).min
+    parts = windows(x[0], over, result, outside)
+    return [parts.max(axis=tuple(range(2 + len(result), parts.ndim)))]
+
+
+@operator("onnx.MaxPool", meaning=_max_pool_meaning)
+def max_pool(op: Operator, build: Builder) -> None:
+    """The largest element of each window, and where it stands; positions in the frame never win."""
+    source, target = op.inputs[0], op.outputs[0]
+    sizes, shape, kernel = build.shape(source), build.shape(target), integers(op, "kernel_shape") or ()
+    over = window(op, sizes[2:], kernel, shape[2:])
+    space = box(shape, kernel)
+    n, c, *rest = space.point
+    at = (n, c, *over.places(rest[: len(kernel)], rest[len(kernel) :]))
+    value = padded(build, source, at, space, lowest(build.dtype(source)))
+    build.emit(target, space, value, reduction="max", because="maximum")
+    if present_output(op, 1):
+        columns_first = [(s, p) for s, p in zip(sizes[2:], at[2:], strict=True)]
+        columns_first = columns_first[::-1] if integer(op, "storage_order", 0) else columns_first
+        place = linear((n, c, *(p for _, p in columns_first)), (*sizes[:2], *(s for s, _ in columns_first)))
+        here = compare("equal", value, build.read(target, space.written))
+        first = select(here, position(place), number(np.iinfo(np.int64).max, "int64"))
+        build.emit(op.outputs[1], space, first, reduction="min", because="the first place that holds it")
+
+
+@operator("onnx.MaxUnpool", meaning=standard)
+def max_unpool(op: Operator, build: Builder) -> None:
+    """Every element goes to the place noted for it in the image that was pooled; the rest is 0."""
+    source, places, target = op.inputs[0], op.inputs[1], op.outputs[0]
+    sizes, shape, kernel = build.shape(source), build.shape(target), integers(op, "kernel_shape") or ()
+    stride = integers(op, "strides") or (1,) * len(kernel)
+    pads = integers(op, "pads") or (0,) * (2 * len(kernel))
+    steps = zip(sizes[2:], stride, kernel, pads[: len(kernel)], pads[len(kernel) :], strict=True)
+    image = (*sizes[:2], *((n - 1) * s + k - a - b for n, s, k, a, b in steps))
+    space = box(shape, sizes[2:])
+    point, inside = space.point[: len(shape)], space.point[len(shape) :]
+    at = (*point[:2], *inside)
+    here = compare("equal", cast(build.read(places, at), "int64"), position(linear(point, image)))
+    axes = zip(point, image, shape, strict=True)
+    inner = [compare("less", position(p), size) for p, size, most in axes if size < most]
+    value = build.read(source, at)
+    chosen = select(both(here, *inner), value, number(0, value.dtype))
+    build.emit(target, space, chosen, reduction="sum", because="the element that belongs here")
+
+
+def _power(x: Term, exponent: float) -> Term:
+    """|x| to a power; small whole ones by multiplication."""
+    size = absolute(x)
+    if exponent in (1.0, 2.0, 3.0, 4.0):
+        return reduce(mul, [size] * int(exponent))
+    return apply("pow", size, exponent)
+
+
+@operator("onnx.LpPool", meaning=standard)
+def lp_pool(op: Operator, build: Builder) -> None:
+    """The p-norm of each window; padding counts as 0."""
+    source, target = op.inputs[0], op.outputs[0]
+    shape, kernel, p = build.shape(target), integers(op, "kernel_shape") or (), real(op, "p", 2.0)
+    over = window(op, build.shape(source)[2:], kernel, shape[2:])
+    space = box(shape, kernel)
+    n, c, *rest = space.point
+    at = (n, c, *over.places(rest[: len(kernel)], rest[len(kernel) :]))
+    value = _power(wide(padded(build, source, at, space, 0)), p)
+    total = build.temporary(target, "sum", shape, value.dtype)
+    build.emit(total, space, value, reduction="sum", because="sum of powers")
+    _root(build, total, target, p)
+
+
+@operator("onnx.GlobalLpPool", meaning=standard)
+def global_lp_pool(op: Operator, build: Builder) -> None:
+    """The p-norm over all spatial axes."""
+    source, target = op.inputs[0], op.outputs[0]
+    shape, p = build.shape(source), real(op, "p", 2.0)
+    space = over(shape, range(2, len(shape)))
+    value = _power(wide(build.read(source, space.point)), p)
+    total = build.temporary(target, "sum", build.shape(target), value.dtype)
+    build.emit(total, space, value, reduction="sum", because="sum of powers")
+    _root(build, total, target, p)
+
+
+def _root(build: Builder, total: str, target: str, p: float) -> None:
+    cells = box(build.shape(target))
+    build.emit(target, cells, apply("pow", build.read(total, cells.written), 1 / p), because="root")
+
+
+def _average_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    over, result = declared_sizes(op, x[0].shape[2:], integers(op, "kernel_shape") or ())
+    parts = windows(x[0], over, result, 0)
+    axes = tuple(range(2 + len(result), parts.ndim))
+    counted = windows(np.ones((1, 1, *x[0].shape[2:]), x[0].dtype), over, result, 0)
+    everywhere = integer(op, "count_include_pad", 0)
+    return [parts.sum(axis=axes) / (np.prod(over.kernel) if everywhere else counted.sum(axis=axes))]
+
+
+@operator("onnx.AveragePool", meaning=_average_meaning)
+def average_pool(op: Operator, build: Builder) -> None:
+    """The sum of each window over the number of its points inside the image (or, on request, of all its points)."""
+    source, target = op.inputs[0], op.outputs[0]
+    shape, kernel, image = build.shape(target), integers(op, "kernel_shape") or (), build.shape(source)[2:]
+    over = window(op, image, kernel, shape[2:])
+    kind = accumulator("sum", build.dtype(source))
+    total = build.temporary(target, "sum", shape, kind)
+    space = box(shape, kernel)
+    n, c, *rest = space.point
+    places = over.places(rest[: len(kernel)], rest[len(kernel) :])
+    value = padded(build, source, (n, c, *places), space, 0)
+    build.emit(total, space, value, reduction="sum", accumulate=kind, because="window sum")
+    cells = box(shape)
+    value = build.read(total, cells.written)
+    build.emit(target, cells, value / _count(op, build, over, places, space, cells, kind), because="mean")
+
+
+def _count(
+    op: Operator, build: Builder, over: Window, places: Sequence[Index], space: Box, cells: Box, kind: str
+) -> Term | float:
+    """The points of a window that count: those inside the image, or inside the padded image."""
+    image = build.shape(op.inputs[0])[2:]
+    frame = (0,) * (2 * len(image))
+    if integer(op, "count_include_pad", 0):
+        frame = integers(op, "pads") or _same_frame(op, over, image, build.shape(op.outputs[0])[2:])
+    front, behind = frame[: len(image)], frame[len(image) :]
+    sizes = [size + a + b for size, a, b in zip(image, front, behind, strict=True)]
+    moved = [place + a for place, a in zip(places, front, strict=True)]
+    bounds = [place.bounds(space.extents) for place in moved]
+    if all(low >= 0 and high < size for (low, high), size in zip(bounds, sizes, strict=True)):
+        return float(np.prod(over.kernel))
+    corner = over.places(cells.written[2:], [Index()] * len(image))
+    first = [place + a for place, a in zip(corner, front, strict=True)]
+    axes = zip(first, over.kernel, over.dilation, sizes, strict=True)
+    return cast(reduce(mul, (_covered(*axis, cells.extents) for axis in axes)), kind)
+
+
+def _same_frame(op: Operator, over: Window, image: Sequence[int], result: Sequence[int]) -> tuple[int, ...]:
+    """The padding that `auto_pad` SAME makes on both sides."""
+    if not text(op, "auto_pad", "NOTSET").startswith("SAME"):
+        return (0,) * (2 * len(image))
+    reach = zip(result, over.stride, over.kernel, over.dilation, image, over.before, strict=True)
+    behind = (max(0, (r - 1) * s + (k - 1) * d + 1 - size - before) for r, s, k, d, size, before in reach)
+    return (*over.before, *behind)
+
+
+def _covered(first: Index, kernel: int, dilation: int, size: int, extents: Extents) -> Term:
+    """How many of `kernel` points `first`, `first + dilation`, ... lie inside an axis: those from 0 on, before size."""
+    skipped = (first * -1 + (dilation - 1)).floordiv(dilation, extents)
+    reached = (first * -1 + (size + dilation - 1)).floordiv(dilation, extents)
+    return minimum(position(reached), kernel) - maximum(position(skipped), 0)
