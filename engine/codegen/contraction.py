@@ -32,6 +32,14 @@ from engine.tensor.rewrite import plain_iterator, rewrite_scalar
 
 MAX_STAGES = 3
 MAX_THREADS = 1024
+REFUSED = {
+    "split": "a contraction splits its loops by block, thread and tile: ask for those",
+    "unroll": "loops inside a tile are always written out, the loop over tiles never",
+    "vector": "copies and fragments are as wide as alignment and the tile allow",
+    "lane": "the threads of a block share a tile, not a row",
+    "warp": "the threads of a block share a tile, not a column",
+}
+"""Marks that a contraction has no use for, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,7 @@ class _Contraction:
         self.loop, self.statement = self._heart()
         without_loops(nest, [s for s in nest.statements if s is not self.statement])
         self.batch, *self.free = self._sides()
+        marks.refuse(REFUSED)
         self.tiles = self._tiles(marks)
         self.size = tuple(math.prod(m.extent for m in members) for members in self.free)
         self.depth = math.prod(m.extent for m in self.loop.members)
@@ -265,10 +274,10 @@ class _Contraction:
     def _vector_limit(self, after: list[Statement]) -> int:
         """Neighbouring results that the epilogue can read and write at once."""
         along = self.free[1][-1].rows
-        iterators = {s.name: name for s in (self.statement, *after) if (name := plain_iterator(along[s.name]))}
+        runs = {s.name: (name,) for s in (self.statement, *after) if (name := plain_iterator(along[s.name]))}
         outside = {a: self.program.arrays[a] for a in (*self.program.inputs, *self.program.outputs)}
         heart = _result_of(self.statement, Literal(0.0, "float32"))
-        return vector_limit([heart, *after], outside, iterators)
+        return vector_limit([heart, *after], outside, runs)
 
     def _finish(
         self, after: list[Statement], variables: dict[str, Index], r: Index, s: Index, vector: int, inside: str | None

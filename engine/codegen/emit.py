@@ -29,7 +29,7 @@ from engine.codegen.tile import (
 )
 from engine.fuse.nodes import FusionGroup
 from engine.tensor.index import Element, Index, Quotient, Remainder, linear
-from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, Statement, TensorProgram
+from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement, TensorProgram
 
 LANE_OF_VECTOR = "v"
 """The loop over the elements of one vector."""
@@ -89,8 +89,7 @@ class Emitter:
         self.depth[name] = len(self.bodies)
         self._open()
         yield Index.of(name)
-        body = self._close()
-        self.add(For(name, extent, tuple(body), unroll, at))
+        self.add(For(name, extent, tuple(self._close()), unroll, at))
 
     @contextmanager
     def when(self, mask: str | None, at: Line = NOWHERE) -> Iterator[None]:
@@ -102,8 +101,7 @@ class Emitter:
         self._open()
         yield
         self.branches.pop()
-        body = self._close()
-        self.add(When(mask, tuple(body), at))
+        self.add(When(mask, tuple(self._close()), at))
 
     def _open(self) -> None:
         self.bodies.append([])
@@ -216,8 +214,7 @@ class Emitter:
         used = {n for i in (*access.indices, *(g.index for g in access.guards)) for n in i.iterators()}
         if not used & self.masked:
             mask = None
-        guards = [self._index(g.index, where, at, mask) for g in access.guards]
-        mask = self.mask("inside", guards, at, (mask, guard))
+        mask = self.mask("inside", self._conditions(access.guards, where, at, mask), at, (mask, guard))
         position = self.position(access, where, at, mask)
         varies = LANE_OF_VECTOR in position.iterators()
         width = self.vector if varies else 1
@@ -261,6 +258,11 @@ class Emitter:
         """Row-major position of an access in its array, in kernel variables.  mask: where it is a position at all."""
         indices = [self._index(i, where, at, mask) for i in access.indices]
         return linear(indices, self.program.arrays[access.array].shape)
+
+    def _conditions(self, guards: Sequence[Guard], where: Where, at: Line, mask: str | None) -> list[Index]:
+        """Guards in kernel variables, at the first lane of a vector: widths are such that none changes inside one."""
+        first = {LANE_OF_VECTOR: Index()}
+        return [self._index(g.index, where, at, mask).substitute(first, self.extents) for g in guards]
 
     def _index(self, index: Index, where: Where, at: Line, mask: str | None) -> Index:
         """An index in kernel variables; what it looks up is loaded first, where `mask` holds."""
@@ -328,18 +330,17 @@ class Emitter:
     def store(self, statement: Statement, where: Where, value: Access, mask: str | None, at: Line) -> None:
         """Write a statement's element (or vector) to its global array, and note the footprint."""
         position = self.position(statement.write, where, at)
-        guards = [self._index(g.index, where, at, mask) for g in statement.guards]
-        mask = self.mask("inside", guards, at, (mask,))
+        mask = self.mask("inside", self._conditions(statement.guards, where, at, mask), at, (mask,))
         self._footprint(statement.write.array, position, self.masks[mask] if mask else ())
         lanes = value.indices[:-1] if LANE_OF_VECTOR in [str(i) for i in value.indices] else value.indices
         varies = LANE_OF_VECTOR in position.iterators()
         start = position.substitute({LANE_OF_VECTOR: Index()}, self.extents)
+        one = Store(statement.write.array, position, Slot(value.array, value.indices), 1, mask, at)
         if not varies:
-            self.add(Store(statement.write.array, position, Slot(value.array, value.indices), 1, mask, at))
+            self.add(one)
         elif self.contiguous(position, self.vector):
             self.add(Store(statement.write.array, start, Slot(value.array, lanes), self.vector, mask, at))
         else:
-            one = Store(statement.write.array, position, Slot(value.array, value.indices), 1, mask, at)
             self.add(For(LANE_OF_VECTOR, self.vector, (one,), True, at))
 
     def _footprint(self, array: str, position: Index, conditions: Sequence[Index]) -> None:

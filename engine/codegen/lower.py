@@ -11,7 +11,7 @@ from engine.codegen.nest import Nest, loop_nest
 from engine.codegen.printer import shared_map
 from engine.codegen.reduction import lower_reduction
 from engine.codegen.tile import TileProgram
-from engine.codegen.transpose import lower_transpose, transposed_read
+from engine.codegen.transpose import lower_transpose, turned_reads
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.schedule.nodes import ScheduleTree
@@ -47,6 +47,6 @@ def _kernel(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
         wish = marks.first("lane", "warp")
         by_row = wish == "lane" if wish else group.kind != "column reduction"
         return lower_reduction(group, nest, marks, by_row)
-    if marks.first("tile") and transposed_read(group.program, nest) is not None:
+    if marks.first("tile") and turned_reads(group.program, nest) is not None:
         return lower_transpose(group, nest, marks)
     return lower_elementwise(group, nest, marks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from engine.codegen.nest import Nest
 from engine.recipe import AUTHORS
@@ -24,6 +24,21 @@ class Marks:
     def first(self, *names: str) -> str | None:
         """Which of these marks the first author gives, or None."""
         return next((mark.name for _, mark in self._marks if mark.name in names), None)
+
+    def member(self, name: str) -> Member | None:
+        """The dimension on which the first author puts a mark, or None."""
+        return next((member for member, mark in self._marks if mark.name == name), None)
+
+    def refuse(self, because: Mapping[str, str], members: Collection[Member] | None = None) -> None:
+        """Note why this kernel takes none of the marks with these names (on `members`)."""
+        for name, reason in because.items():
+            self.notes |= {mark.path: reason for _, mark in self._named(name, members)}
+
+    def unrolled(self, steps: int, default: bool, members: Collection[Member]) -> bool:
+        """Whether a loop of `steps` over `members` is written out: what `unroll` marks on them say, or the default."""
+        needs = f"{steps} or 1: the whole loop is written out, or none of it" if steps > 1 else "1: no loop is left"
+        given = self.number("unroll", steps if default else 1, lambda n: steps if n >= steps else 1, needs, members)
+        return given == steps
 
     def number(
         self, name: str, default: int, fit: Fit, needs: str, members: Collection[Member] | None = None,
@@ -68,6 +83,11 @@ class Marks:
 def up_to(limit: int) -> Fit:
     """The number itself up to a limit."""
     return lambda asked: min(asked, limit)
+
+
+def divisor_of(extent: int) -> Fit:
+    """The largest divisor of an extent that is not above the number."""
+    return lambda asked: next(n for n in range(min(asked, extent), 0, -1) if extent % n == 0)
 
 
 def power_up_to(limit: int) -> Fit:

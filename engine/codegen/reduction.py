@@ -8,73 +8,32 @@ Columns: neighbouring threads own neighbouring columns, the warps of a block wal
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from engine.codegen.block import Keep, evaluate_block
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
-from engine.codegen.marks import Marks, power_up_to
+from engine.codegen.layout import WARP, read_layout
+from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest, Phase
 from engine.codegen.nodes import Line
 from engine.codegen.tile import Barrier, Buffer, Load, Slot, Store, TileProgram, WarpReduce
-from engine.codegen.width import vector_width
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
-WARP = 32
 HELD_ELEMENTS = 64
 """Elements of a row that one thread keeps in registers; longer rows are read again."""
-MAX_THREADS = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Threads of a block over the reduced and the kept elements."""
-
-    by_row: bool
-    rows: int
-    columns: int
-    rows_per_block: int
-    lanes: int
-    """Threads that share the reduction of one row (by column: warps that share it)."""
-    vector: int
-
-    @property
-    def threads(self) -> int:
-        return self.lanes * (self.rows_per_block if self.by_row else WARP)
-
-    @property
-    def chunks(self) -> int:
-        step = self.lanes * (self.vector if self.by_row else 1)
-        return -(-self.columns // step)
-
-    @property
-    def blocks(self) -> int:
-        return -(-self.rows // (self.rows_per_block if self.by_row else WARP * self.vector))
-
-
-def _layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) -> _Layout:
-    """What the marks ask for, as far as the kernel can take it."""
-    inner = next((p.members for p in nest.phases if p.members), ())
-    rows = math.prod(m.extent for m in nest.outer)
-    columns = math.prod(m.extent for m in inner)
-    vector = vector_width(program, nest, marks, along_rows=by_row)
-    if not by_row:
-        most = MAX_THREADS // WARP
-        warps = marks.number("warp", 8, power_up_to(most), f"a power of two up to {most}")
-        return _Layout(False, rows, columns, 1, warps, vector)
-    lanes = marks.number("lane", WARP, power_up_to(MAX_THREADS), f"a power of two up to {MAX_THREADS}")
-    most = MAX_THREADS // lanes if lanes <= WARP else 1
-    whole = max(1, WARP // lanes)
-    per_block = marks.number(
-        "block", 8, lambda asked: -(-min(asked, most) // whole) * whole, f"whole warps, up to {most} rows"
-    )
-    return _Layout(True, rows, columns, per_block, lanes, vector)
+_ROWS, _COLUMNS = "threads share whole rows: ask for lanes", "neighbouring threads own neighbouring columns"
+REFUSED = {
+    "tile": "a reduction keeps what it uses again in registers, not in a tile",
+    "stages": "a reduction has no tiles to copy ahead",
+    "thread": "threads of a reduction are asked for as lanes of a row or warps of a column",
+}
+"""Marks that no reduction has a use for, and why."""
 
 
 def lower_reduction(group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> TileProgram:
@@ -85,7 +44,7 @@ def lower_reduction(group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) 
 class _Reduction:
     def __init__(self, group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> None:
         self.group, self.nest, self.program = group, nest, group.program
-        self.layout = _layout(self.program, nest, marks, by_row)
+        self.layout = read_layout(self.program, nest, marks, by_row)
         self.emitter = Emitter(self.program, self.layout.blocks, self.layout.threads)
         self.emitter.vector = self.layout.vector
         self.emitter.extents[LANE_OF_VECTOR] = self.layout.vector
@@ -97,6 +56,10 @@ class _Reduction:
         """Arrays that are read and overwritten: no other thread may read an element that a thread writes."""
         self.columns = self._columns()
         self.keep = self._kept_arrays()
+        if self.keep:
+            because = "later loops use its values again, from registers that only a loop written out can reach"
+            marks.changed("unroll", self.layout.strip, because, [m for p in nest.phases for m in p.members])
+        marks.refuse(REFUSED | ({"warp": _ROWS} if by_row else {"lane": _COLUMNS}))
 
     def _columns(self) -> tuple[str, ...]:
         """The iterators of the reduced elements, in the one order that all loops share."""
@@ -215,7 +178,7 @@ class _Reduction:
         accumulators = {s.name: self._accumulator(s) for s in phase.statements if s.reduction is not None}
         link = Line(tuple(s.name for s in phase.statements), names)
         again = _needed(phase.statements, recomputed)
-        with emitter.loop("chunk", layout.chunks, link) as chunk:
+        with self._chunks(link) as chunk:
             step = chunk * layout.lanes + self.lane
             column = emitter.bind("column", step * layout.vector if layout.by_row else step, link)
             limit = layout.columns - (layout.vector if layout.by_row else 1)
@@ -252,6 +215,19 @@ class _Reduction:
         for statement in phase.statements:
             if statement.reduction is not None:
                 self._combine(statement, accumulators[statement.name], row_mask, names)
+
+    @contextmanager
+    def _chunks(self, link: Line) -> Iterator[Index]:
+        """The loop over the chunks of a row, in two where it is split into strips.
+
+        What is kept stands in registers by chunk, so that nothing but loops written out can reach it.
+        """
+        layout, emitter = self.layout, self.emitter
+        with emitter.loop("strip", layout.strips, link, unroll=bool(self.keep)) as strip:
+            name = "chunk" if layout.strips == 1 else "chunk_of_strip"
+            is_unrolled = layout.is_unrolled or bool(self.keep)
+            with emitter.loop(name, layout.strip, link, unroll=is_unrolled) as chunk:
+                yield emitter.bind("chunk", strip * layout.strip + chunk, link)
 
     def _accumulator(self, statement: Statement) -> Access:
         assert statement.reduction is not None

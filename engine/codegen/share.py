@@ -1,4 +1,4 @@
-"""How the flattened elements of an element-wise kernel are shared out to blocks, threads and vectors.
+"""How the elements of an element-wise kernel are shared out to blocks and threads.
 
     block 1 @ i of [i < 4096, j < 768]    ->    a block takes the 768 elements of one row
     block 4096 @ j                        ->    a block takes 4096 neighbouring elements, over the ends of rows
@@ -20,7 +20,7 @@ MAX_THREADS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one block does: `steps` times `threads` vectors, for `elements` neighbouring elements."""
+    """What one block does: `steps` times `threads` times the elements that a thread owns, `elements` in all."""
 
     elements: int
     threads: int
@@ -28,23 +28,24 @@ class Share:
     blocks: int
 
 
-def share_elements(members: Sequence[Member], marks: Marks, vector: int) -> Share:
-    """The launch that `thread` and `block` marks ask for; without them 256 threads of one vector each.
+def share_elements(members: Sequence[Member], marks: Marks, each: int) -> Share:
+    """The launch that `thread` and `block` marks ask for; without them 256 threads with one portion each.
 
-    members: the dimensions whose points are the elements, outermost first.  vector: elements of one access.
+    members: the dimensions whose points are the elements, outermost first.  each: elements that a thread owns at
+    a time.
     """
     total = math.prod(m.extent for m in members)
     threads = marks.number("thread", THREADS, up_to(MAX_THREADS), f"at most {MAX_THREADS}")
-    together = threads * vector
+    together = threads * each
     most = -(-total // together) * together
 
     def inside(member: Member) -> int:
         position = next(k for k, m in enumerate(members) if m is member)
         return math.prod(m.extent for m in members[position + 1 :])
 
-    def whole_vectors(asked: int) -> int:
-        return -(-min(asked, most) // vector) * vector
+    def whole_portions(asked: int) -> int:
+        return -(-min(asked, most) // each) * each
 
-    needs = f"whole vectors of {vector}, at most {most} elements"
-    elements = marks.number("block", together, whole_vectors, needs, elements=inside)
+    needs = f"whole portions of {each}, at most {most} elements"
+    elements = marks.number("block", together, whole_portions, needs, elements=inside)
     return Share(elements, threads, -(-elements // together), -(-total // elements))

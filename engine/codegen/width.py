@@ -1,4 +1,4 @@
-"""The vector width a nest can really use."""
+"""The vector width that a reduction can really use."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
 
-def vector_width(program: TensorProgram, nest: Nest, marks: Marks, along_rows: bool = False) -> int:
+def vector_width(program: TensorProgram, nest: Nest, marks: Marks, along_rows: bool) -> int:
     """The width asked for by the `vector` mark, halved until the accesses allow it.
 
     along_rows: vectors run along the innermost loop of each phase; else along the last outer dimension.
     """
-    iterators: dict[str, str] = {}
+    runs: dict[str, tuple[str, ...]] = {}
     for phase in nest.phases:
         members = phase.members if along_rows else nest.outer
         for statement in phase.statements:
             name = _iterator(statement, members)
             if name is not None:
-                iterators[statement.name] = name
+                runs[statement.name] = (name,)
     outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
-    limit = vector_limit(nest.statements, outside, iterators)
+    limit = vector_limit(nest.statements, outside, runs)
     if not along_rows:
         # A lane of the vector is an accumulator of its own, and they are handed over together.
         held = [DTYPES[s.reduction.accumulate] for s in nest.statements if s.reduction]
@@ -36,7 +36,8 @@ def vector_width(program: TensorProgram, nest: Nest, marks: Marks, along_rows: b
             width *= 2
         return width
 
-    return marks.number("vector", 1, fit, f"at most {limit} here: extent, alignment and element type allow no more")
+    needs = f"at most {limit} here: extent, alignment, guards and element type allow no more"
+    return marks.number("vector", 1, fit, needs)
 
 
 def _iterator(statement: Statement, members: tuple[Member, ...]) -> str | None:

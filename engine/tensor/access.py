@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.graph.nodes import DTYPES
-from engine.tensor.index import Index, linear
+from engine.tensor.index import Extents, Index, linear
 from engine.tensor.nodes import Access, Array, Statement
 
 VECTOR_BYTES = 16
 """The widest load or store of one thread."""
+_VECTOR, _LANE = "vector number", "vector lane"
 
 
 def position(access: Access, arrays: Mapping[str, Array]) -> Index:
@@ -17,21 +19,54 @@ def position(access: Access, arrays: Mapping[str, Array]) -> Index:
     return linear(access.indices, arrays[access.array].shape)
 
 
-def contiguous_along(where: Index, iterator: str, width: int, extents: Mapping[str, int]) -> bool:
-    """Whether `width` neighbouring values of `iterator`, from a multiple of `width` on, are an aligned vector.
+def contiguous_along(where: Index, run: Sequence[str], width: int, extents: Mapping[str, int]) -> bool:
+    """Whether `width` neighbouring points of a run, from a multiple of `width` on, are an aligned vector.
 
-    where: a row-major position over iterators with `extents`.
+    where: a row-major position over iterators with `extents`.  run: iterators walked as one, outermost first; the last
+    one moves fastest.
     """
     if width == 1:
         return True
-    if extents[iterator] % width:
+    split = _in_lanes(where, run, width, extents)
+    if split is None or split.coefficient(_LANE) != 1 or split.constant % width:
         return False
-    lane = "vector lane"
-    inner = {**extents, iterator: extents[iterator] // width, lane: width}
-    split = where.substitute({iterator: Index.of(iterator) * width + Index.of(lane)}, inner)
-    if split.coefficient(lane) != 1 or split.constant % width:
+    return all(a == _LANE or (c % width == 0 and _LANE not in Index.of(a).iterators()) for a, c in split.terms)
+
+
+def uniform_along(condition: Index, run: Sequence[str], width: int, extents: Mapping[str, int]) -> bool:
+    """Whether `condition >= 0` holds for all of an aligned vector or for none of it: a limit between two vectors.
+
+        j - 8 >= 0 and 63 - j >= 0   do for vectors of 4 along j;   j - 3 >= 0   does not
+    """
+    split = _in_lanes(condition, run, width, extents)
+    if split is None:
         return False
-    return all(a == lane or (c % width == 0 and lane not in Index.of(a).iterators()) for a, c in split.terms)
+    slope = split.coefficient(_LANE)
+    rest = split + Index.of(_LANE) * -slope
+    if _LANE in rest.iterators() or slope not in (-1, 0, 1):
+        return False
+    return slope == 0 or (
+        all(c % width == 0 for _, c in rest.terms) and (rest.constant + (slope == -1)) % width == 0
+    )
+
+
+def _in_lanes(where: Index, run: Sequence[str], width: int, extents: Mapping[str, int]) -> Index | None:
+    """An index with the run's points counted as `width` lanes of vectors; None where vectors do not fill the run."""
+    sizes = [extents[name] for name in run]
+    if math.prod(sizes) % width:
+        return None
+    inner = {**extents, _VECTOR: math.prod(sizes) // width, _LANE: width}
+    point = Index.of(_VECTOR) * width + Index.of(_LANE)
+    return where.substitute(dict(zip(run, unrolled(point, sizes, inner), strict=True)), inner)
+
+
+def unrolled(point: Index, sizes: Sequence[int], extents: Extents) -> tuple[Index, ...]:
+    """The indices of a row-major point, each division inside the next, so that `linear` joins any of them again."""
+    found: list[Index] = []
+    for size in reversed(sizes[1:]):
+        found.append(point.mod(size, extents))
+        point = point.floordiv(size, extents)
+    return (point, *reversed(found)) if sizes else ()
 
 
 def stride(where: Index, iterator: str) -> int | None:
@@ -41,48 +76,55 @@ def stride(where: Index, iterator: str) -> int | None:
     return where.coefficient(iterator)
 
 
-def vector_limit(statements: Iterable[Statement], arrays: Mapping[str, Array], iterators: Mapping[str, str]) -> int:
+def vector_limit(
+    statements: Iterable[Statement], arrays: Mapping[str, Array], runs: Mapping[str, Sequence[str]]
+) -> int:
     """The largest power of two that the accesses of `statements` allow as vector width, 1 when none is contiguous.
 
-    iterators: statement -> its iterator that the vector runs along.  Accesses that do not move with it do not count.
-    A width is allowed when it divides the extent, no read is indirect or guarded along it, the widest element type
-    stays within `VECTOR_BYTES`, and at least one access is an aligned vector.
+    runs: statement -> its iterators that the vector runs along, outermost first; more than one where vectors go over
+    the ends of rows.  Accesses that do not move with them do not count.  A width is allowed when it divides the run,
+    no read is indirect along it, no guard changes inside a vector, the widest element type stays within
+    `VECTOR_BYTES`, and at least one access is an aligned vector.
     """
-    moving: list[tuple[Access, Statement, str]] = []
+    moving: list[tuple[Access, Statement, Sequence[str]]] = []
     for statement in statements:
-        name = iterators.get(statement.name)
-        if name is None:
-            continue
+        run = runs.get(statement.name, ())
         for access in (*statement.reads(), statement.write):
-            if access.array in arrays and _moves(access, name):
-                if _irregular(access, name):
+            if access.array in arrays and _moves(access, run):
+                if _is_indirect(access, run):
                     return 1
-                moving.append((access, statement, name))
+                moving.append((access, statement, run))
     if not moving:
         return 1
     width = VECTOR_BYTES // max(DTYPES[arrays[a.array].dtype] for a, _, _ in moving)
-    extents = [s.extents[n] for _, s, n in moving]
-    while width > 1 and any(extent % width for extent in extents):
-        width //= 2
-    while width > 1 and not any(
-        contiguous_along(position(a, arrays), n, width, s.extents) for a, s, n in moving
-    ):
+    while width > 1 and not _allowed(width, moving, arrays):
         width //= 2
     return width
 
 
-def _moves(access: Access, iterator: str) -> bool:
-    return any(iterator in i.iterators() for i in (*access.indices, *(g.index for g in access.guards)))
+def _allowed(
+    width: int, moving: Iterable[tuple[Access, Statement, Sequence[str]]], arrays: Mapping[str, Array]
+) -> bool:
+    """Whether vectors of a width fill the runs, no guard changes inside one, and some access is one."""
+    wide = False
+    for access, statement, run in moving:
+        extents = statement.extents
+        if math.prod(extents[name] for name in run) % width:
+            return False
+        if not all(uniform_along(g.index, run, width, extents) for g in (*access.guards, *statement.guards)):
+            return False
+        wide = wide or contiguous_along(position(access, arrays), run, width, extents)
+    return wide
 
 
-def _irregular(access: Access, iterator: str) -> bool:
-    inner = [index for i in access.indices for element in i.elements() for index in element.indices]
-    indirect = any(iterator in index.iterators() for index in inner)
-    return indirect or any(iterator in g.index.iterators() for g in access.guards)
+def _moves(access: Access, run: Sequence[str]) -> bool:
+    moved = {n for i in (*access.indices, *(g.index for g in access.guards)) for n in i.iterators()}
+    return not moved.isdisjoint(run)
 
 
-def contiguous_iterator(access: Access, arrays: Mapping[str, Array], among: Sequence[str]) -> str | None:
-    """The iterator of `among` whose neighbours are neighbours in memory, or None."""
-    where = position(access, arrays)
-    return next((n for n in among if stride(where, n) == 1), None)
-
+def _is_indirect(access: Access, run: Sequence[str]) -> bool:
+    """Whether what an access looks up moves along a run."""
+    return any(
+        not set(index.iterators()).isdisjoint(run)
+        for i in access.indices for element in i.elements() for index in element.indices
+    )  # fmt: skip

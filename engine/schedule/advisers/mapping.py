@@ -89,7 +89,7 @@ def row_vector(program: TensorProgram, reduction: Statement) -> int:
     """Neighbouring elements of a row that one thread can load at once."""
     outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
     along = reduction.reduced[-1].name
-    return vector_limit(program.statements, outside, {s.name: along for s in program.statements if along in s.extents})
+    return vector_limit(program.statements, outside, {s.name: (along,) for s in program.statements if along in s.extents})
 
 
 def _columns(reductions: list[Statement]) -> list[Entry]:

@@ -24,12 +24,12 @@ def _entries(group: FusionGroup) -> list[Entry]:
     outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
     reductions = [s for s in program.statements if s.reduction is not None]
     target = reductions[0] if reductions else program.statements[-1]
-    along = {s.name: s.iterators[-1].name for s in program.statements if s.iterators}
+    along = {s.name: (s.iterators[-1].name,) for s in program.statements if s.iterators}
     if reductions:
         columns = target.reduced[-1].name
-        along = {s.name: columns for s in program.statements if columns in s.extents}
+        along = {s.name: (columns,) for s in program.statements if columns in s.extents}
     width = vector_limit(program.statements, outside, along)
     if width == 1:
         return []
-    reason = f"neighbours along {along[target.name]} are contiguous: one access moves {width} elements"
+    reason = f"neighbours along {along[target.name][0]} are contiguous: one access moves {width} elements"
     return [mark((target.name,), "innermost", "vector", width, reason)]
