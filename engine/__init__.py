@@ -34,6 +34,7 @@ from engine.api import (
     write_published,
     write_recipe,
 )
+from engine.comparison import compare
 from engine.compile import Kernel
 from engine.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
 from engine.fuse.nodes import FusionGroup, FusionPlan
@@ -49,8 +50,8 @@ from engine.sources import write_sources
 __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Check", "Compiled", "Conflict", "EngineError", "Entry", "Failure",
     "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget", "Prediction",
-    "Recipe", "Timing", "Unsupported", "advised", "check", "check_doc", "check_model", "compile", "compiled_doc",
-    "completed", "default_recipe", "edited", "entry", "explain", "fuse", "kernel_doc", "load", "measure", "model_doc",
-    "nvrtc", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "time_doc",
+    "Recipe", "Timing", "Unsupported", "advised", "check", "check_doc", "check_model", "compare", "compile",
+    "compiled_doc", "completed", "default_recipe", "edited", "entry", "explain", "fuse", "kernel_doc", "load", "measure",
+    "model_doc", "nvrtc", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "time_doc",
     "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip

@@ -222,7 +222,7 @@ class DiffDoc:
     b: str
     """Advice as text."""
     entries: tuple[str, ...]
-    """Readable lines, as `engine.recipe.diff` writes them."""
+    """ "- AUTHOR: ENTRY" and "+ AUTHOR: ENTRY", readable lines."""
     schedule: tuple[DiffLine, ...]
     cuda: tuple[DiffLine, ...]
     figures: tuple[FigureDoc, ...]

@@ -63,6 +63,8 @@ class Service:
                 return self._compile(arguments, send)
             case "measure":
                 return self._measure(arguments, send)
+            case "diff":
+                return self._diff(arguments, send)
             case "machine":
                 return to_json(machine())
             case _:
@@ -109,6 +111,12 @@ class Service:
         if isinstance(timing, engine.Failure):
             raise EngineError("measure", name, f"{timing.kind}: {timing.message}")
         return to_json(engine.time_doc(timing))
+
+    def _diff(self, arguments: Arguments, send: Send) -> Any:
+        """Two advice texts of one group, "a" and "b", with their kernels."""
+        sides = ({**arguments, "recipe": _argument(arguments, side)} for side in ("a", "b"))
+        a, b = (self._kernel(side, send) for side in sides)
+        return to_json(engine.compare(a, b))
 
     def _kernel_or_refusal(self, arguments: Arguments, send: Send) -> KernelDoc:
         """The compiled group, or the verdicts of required entries that cannot hold together."""
