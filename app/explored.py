@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from PySide6.QtCore import QObject
 
-from app.exploring import Exploring, Question
+from app.exploring import Answer, Exploring, Question
 from app.workspace import Workspace
 from engine.documents import Problem
-from engine.exploration import MovesDoc, OrderDoc, SpaceDoc
+from engine.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from views.moves.view import MovesView
-from views.panel import Panel
-from views.schedule.view import SPACE, ScheduleView
+from views.schedule.view import ADDRESSES, DECISIONS, SPACE, ScheduleView
 from views.space.trial import Trial
+
+
+class Page(Protocol):
+    """What shows an answer."""
+
+    def show_loading(self, loading: bool) -> None:
+        """Whether something newer is on its way."""
 
 
 class Explored(QObject):
@@ -24,6 +32,8 @@ class Explored(QObject):
         self.exploring = Exploring(workspace.client)
         self._axes: dict[str, tuple[str, ...]] = {}
         """Group -> the dimensions that a person chose to draw."""
+        self._counted: set[Question] = set()
+        """Addresses that a person asked for."""
         self._trial: tuple[Trial, Question] | None = None
         """What is held over the iteration space."""
         self._dropped: Question | None = None
@@ -39,6 +49,8 @@ class Explored(QObject):
         moves.apply_requested.connect(self._apply)
         schedule.space.repair_requested.connect(self._apply)
         schedule.space.axes_requested.connect(self._choose_axes)
+        schedule.decisions.entry_requested.connect(lambda line: workspace.add_entry(self.group, line))
+        schedule.addresses.asked.connect(self._count)
         schedule.space.canvas.tried.connect(self._try)
         schedule.space.canvas.dropped.connect(self._drop)
 
@@ -48,30 +60,63 @@ class Explored(QObject):
         return self.workspace.bus.selection.group
 
     def question(
-        self, verb: str, axes: tuple[str, ...] = (), tiles: tuple[tuple[str, int], ...] = ()
+        self, verb: str, axes: tuple[str, ...] = (), tiles: tuple[tuple[str, int], ...] = (), legal: bool = False
     ) -> Question | None:
-        """The question about the selected group's advice; None until that is known."""
-        recipe = self.workspace.recipe(self.group)
+        """The question about the selected group's advice, or its last `legal` one; None until that is known."""
+        recipe = self._legal_recipe() if legal else self.workspace.recipe(self.group)
         return None if recipe is None else Question(verb, self.group, recipe, axes, tiles)
 
     def refresh(self) -> None:
         """Says what the visible panels want, and shows what is known."""
         space = self.question("space", self._axes.get(self.group, ()))
-        moves = self.question("moves")
-        wanted = []
-        if self.schedule.isVisible() and self.schedule.tab == SPACE:
-            wanted.append(space)
+        decisions, moves = self.question("decisions", legal=True), self.question("moves", legal=True)
+        addresses = self.question("addresses")
+        tab = self.schedule.tab if self.schedule.isVisible() else ""
+        wanted = {SPACE: [space], DECISIONS: [decisions], ADDRESSES: self._counting()}.get(tab, [])
         if self.moves.isVisible():
             wanted.append(moves)
         self.exploring.want(each for each in wanted if each is not None)
         self._show_moves(moves)
         self._show_space(space)
+        self._show_decisions(decisions)
+        self._show_addresses(addresses)
+
+    def _legal_recipe(self) -> str | None:
+        """What moves start from: the advice that was asked for, or the last legal one where that was refused."""
+        asked, history = self.workspace.recipe(self.group), self.workspace.histories.get(self.group)
+        return history.step.text if history and self._is_refused() else asked
+
+    def _is_refused(self) -> bool:
+        """Whether the advice that was asked for gave no legal kernel."""
+        kernel = self.workspace.kernel(self.group)
+        return self.workspace.refusal(self.group) is not None or (kernel is not None and not kernel.legal)
+
+    def _counting(self) -> list[Question | None]:
+        """The addresses to be counted: those of the present advice and those of the baseline to compare with."""
+        now, baseline = self.question("addresses"), self._baseline()
+        return [now, baseline] if now in self._counted else []
+
+    def _baseline(self) -> Question | None:
+        """The addresses of the baseline's advice; None where it is the present one."""
+        history = self.workspace.histories.get(self.group)
+        if history is None:
+            return None
+        question = Question("addresses", self.group, history.steps[history.baseline].text)
+        return question if question != self.question("addresses") else None
+
+    def _count(self) -> None:
+        question = self.question("addresses")
+        if question is not None:
+            self._counted.add(question)
+            self.exploring.retry(question)
+            self.refresh()
 
     def _apply(self, text: str) -> None:
         self.workspace.edit(self.group, text)
 
     def _forget(self) -> None:
         self._axes.clear()
+        self._counted.clear()
         self._trial = self._dropped = None
         self.exploring.forget()
 
@@ -111,7 +156,7 @@ class Explored(QObject):
         return known is not None
 
     def _on_answered(self, question: Question) -> None:
-        if question.group != self.group or question.recipe != self.workspace.recipe(self.group):
+        if question.group != self.group:
             return
         if question == self._dropped:
             self._apply_dropped()
@@ -130,20 +175,18 @@ class Explored(QObject):
                 self.schedule.space.canvas.show_answer(trial, known)
 
     def _show_moves(self, question: Question | None) -> None:
-        known = self.exploring.answer(question) if question else None
-        self._show_loading(self.moves, question)
+        known = self._known(self.moves, question)
         if question is None:
             self.moves.show_nothing()
         elif isinstance(known, MovesDoc):
             legal = self.workspace.legal_kernel(self.group)
-            self.moves.show_moves(known, legal.time if legal else None)
+            self.moves.show_moves(known, legal.time if legal else None, self._is_refused())
         elif isinstance(known, Problem):
             self.moves.show_problem(known)
 
     def _show_space(self, question: Question | None) -> None:
         page = self.schedule.space
-        known = self.exploring.answer(question) if question else None
-        page.show_loading(question is not None and self.exploring.is_open(question))
+        known = self._known(page, question)
         if question is None:
             page.show_nothing()
         elif isinstance(known, SpaceDoc):
@@ -151,5 +194,28 @@ class Explored(QObject):
         elif isinstance(known, Problem):
             page.show_problem(known)
 
-    def _show_loading(self, panel: Panel, question: Question | None) -> None:
-        panel.show_loading(question is not None and self.exploring.is_open(question))
+    def _show_decisions(self, question: Question | None) -> None:
+        page = self.schedule.decisions
+        known = self._known(page, question)
+        if question is None:
+            page.show_nothing()
+        elif isinstance(known, DecisionsDoc):
+            page.show_decisions(known)
+        elif isinstance(known, Problem):
+            page.show_problem(known)
+
+    def _show_addresses(self, question: Question | None) -> None:
+        page, baseline = self.schedule.addresses, self._baseline()
+        known = self._known(page, question)
+        before = self.exploring.answer(baseline) if baseline else None
+        if isinstance(known, WarpDoc):
+            page.show_addresses(known, before if isinstance(before, WarpDoc) else None)
+        elif isinstance(known, Problem):
+            page.show_problem(known)
+        else:
+            page.show_nothing()
+
+    def _known(self, page: Page, question: Question | None) -> Answer | None:
+        """What is known about a question; its page tells whether more is on its way."""
+        page.show_loading(question is not None and self.exploring.is_open(question))
+        return self.exploring.answer(question) if question else None

@@ -108,11 +108,15 @@ class Exploring(QObject):
 
     def ask(self, question: Question) -> None:
         """Asks ahead of everything wanted, without a pause; an older question of the same verb gives way."""
+        self.retry(question)
+        self._urgent = (question, *(each for each in self._urgent if each.verb != question.verb))
+        self._send_next()
+
+    def retry(self, question: Question) -> None:
+        """A question that was refused or stopped may be asked again."""
         self._attempts.pop(question, None)
         if isinstance(self._answers.get(question), Problem):
             del self._answers[question]
-        self._urgent = (question, *(each for each in self._urgent if each.verb != question.verb))
-        self._send_next()
 
     def forget(self) -> None:
         """Another file was opened: nothing known is of use."""

@@ -164,3 +164,23 @@ def paint_gain(painter: QPainter, box: QRectF, text: str, theme: Theme) -> None:
     token = {"▼": "better", "▲": "worse"}.get(text[:1], "text-3")
     painter.setPen(theme.colour(token))
     painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
+
+
+def paint_decision(painter: QPainter, centre: QPointF, state: str, theme: Theme) -> None:
+    """What an iterator could be: two bars parallel, an arrow in order, a cross impossible, a dash used."""
+    quiet = state in ("impossible", "used")
+    pen = QPen(theme.colour("text-3" if quiet else "text-2"), 1.5)
+    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+    painter.setPen(pen)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    x, y = centre.x(), centre.y()
+    if state == "parallel":
+        strokes = [((x - 2.2, y - 4.5), (x - 2.2, y + 4.5)), ((x + 2.2, y - 4.5), (x + 2.2, y + 4.5))]
+    elif state == "legal":
+        strokes = [((x - 5, y), (x + 5, y)), ((x + 2, y - 3), (x + 5, y)), ((x + 2, y + 3), (x + 5, y))]
+    elif state == "impossible":
+        strokes = [((x - 3.6, y - 3.6), (x + 3.6, y + 3.6)), ((x - 3.6, y + 3.6), (x + 3.6, y - 3.6))]
+    else:
+        strokes = [((x - 4, y), (x + 4, y))]
+    for start, end in strokes:
+        painter.drawLine(QPointF(*start), QPointF(*end))

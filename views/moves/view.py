@@ -16,7 +16,7 @@ from views.theme import Theme, code_face
 
 EMPTY = "Select a group to see what can be done next"
 NOTHING = "Nothing else is possible here"
-PREVIEW_LINES = 3
+PREVIEW_LINES = 2
 HINT = "Return applies, Ctrl+C copies"
 
 
@@ -58,17 +58,17 @@ class MovesView(Panel):
         """What is shown."""
         return self._moves
 
-    def show_moves(self, moves: MovesDoc, now: Time | None) -> None:
-        """Replaces the table; `now` is the predicted time of the schedule in use."""
+    def show_moves(self, moves: MovesDoc, now: Time | None, stale: bool = False) -> None:
+        """Replaces the table; `now` is the predicted time of the schedule in use, `stale` where an edit was refused."""
         self._now = now
         chosen = self._current_title()
         if moves != self._moves:
             self._moves = moves
             self.table.show_rows(move_rows(moves), lambda row: row.key != WHY_NOT or self._why_opened)
             self._choose_again(chosen)
-        count = f"{len(moves.possible)} legal"
-        self.subtitle.setText(count if moves.complete else f"{count} so far, not all tried")
-        self._show_preview(self._current())
+        count = f"{len(moves.possible)} legal" + (" from the last legal advice" if stale else "")
+        self.subtitle.setText(count if moves.complete else f"{count}, not all tried yet")
+        self._show_preview(self._current() or self._first())
         if moves.possible or moves.impossible:
             self.show_body()
         else:
@@ -92,7 +92,7 @@ class MovesView(Panel):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """When the pointer leaves the table, the preview returns to the chosen row."""
         if event.type() == QEvent.Type.Leave:
-            self._show_preview(self._current())
+            self._show_preview(self._current() or self._first())
         return super().eventFilter(watched, event)
 
     def _clear(self) -> None:
@@ -104,6 +104,10 @@ class MovesView(Panel):
         index = self.table.currentIndex()
         value = self.table.rows.row_at(index).value if index.isValid() else None
         return value if isinstance(value, MoveDoc) else None
+
+    def _first(self) -> MoveDoc | None:
+        """The best one, which is previewed until another is chosen."""
+        return next(iter(self._moves.possible), None) if self._moves else None
 
     def _current_title(self) -> str:
         current = self._current()
@@ -126,7 +130,7 @@ class MovesView(Panel):
 
     def _hover(self, index: QModelIndex) -> None:
         value = self.table.rows.row_at(index).value
-        self._show_preview(value if isinstance(value, MoveDoc) else self._current())
+        self._show_preview(value if isinstance(value, MoveDoc) else self._current() or self._first())
 
     def _apply(self, row: Row) -> None:
         if isinstance(row.value, MoveDoc) and row.value.recipe:
@@ -167,15 +171,18 @@ class Preview(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("role", "header")
-        self.setFixedHeight(76)
+        self.setFixedHeight(86)
+        self.title = label("", "second")
         self.lines = label("", "")
         self.lines.setFont(code_face())
+        self.lines.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.figures = label("", "small-hint")
-        for each in (self.lines, self.figures):
+        for each in (self.title, self.lines, self.figures):
             each.setMinimumWidth(10)
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 6, 12, 6)
         column.setSpacing(2)
+        column.addWidget(self.title)
         column.addWidget(self.lines, 1)
         column.addWidget(self.figures)
         self.show_move(None, None)
@@ -183,10 +190,12 @@ class Preview(QFrame):
     def show_move(self, move: MoveDoc | None, now: Time | None) -> None:
         """The lines that a step adds; at most `PREVIEW_LINES` of them, the rest in the tool tip."""
         if move is None:
+            self.title.setText("")
             self.lines.setText("")
             self.figures.setText(f"Choose a step to see what it says. {HINT}")
             self.setToolTip("")
             return
+        self.title.setText(move.title)
         text = move.entries if move.time else tuple(part for part in (move.why_not, move.witness) if part)
         shown = list(text[:PREVIEW_LINES])
         if len(text) > PREVIEW_LINES:
@@ -196,8 +205,8 @@ class Preview(QFrame):
         if move.time is None:
             self.figures.setText("not possible under this advice")
         else:
-            instead = f", now ○ {duration(now.microseconds)}" if now else ""
-            self.figures.setText(f"○ {duration(move.time.microseconds)} {move.time.origin}{instead}. {HINT}")
+            instead = f" instead of {duration(now.microseconds)}" if now else ""
+            self.figures.setText(f"○ {duration(move.time.microseconds)}{instead}, {move.time.origin}. {HINT}")
 
 
 def _heads() -> QWidget:

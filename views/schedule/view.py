@@ -10,12 +10,13 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 from engine.documents import KernelDoc
 from views.format import compact_shape, plural
 from views.panel import Panel, bar, label, rule
+from views.schedule.addresses import AddressesPage
+from views.schedule.decisions import DecisionsPage
 from views.schedule.tree import Placements, ScheduleTree
 from views.space.view import SpacePage
 from views.theme import Theme
 
-TREE, SPACE = "Tree", "Iteration space"
-TABS = (TREE, SPACE)
+TREE, SPACE, DECISIONS, ADDRESSES = TABS = ("Tree", "Iteration space", "Decisions", "Addresses")
 
 
 class ScheduleView(Panel):
@@ -26,10 +27,12 @@ class ScheduleView(Panel):
     def __init__(self) -> None:
         super().__init__("Schedule", TABS)
         self.space = SpacePage()
+        self.decisions = DecisionsPage()
+        self.addresses = AddressesPage()
         self.pages = QStackedWidget()
-        for page in (self._make_tree(), self.space):
+        for page in (self._make_tree(), self.space, self.decisions, self.addresses):
             self.pages.addWidget(page)
-        for part in (self.tree, self.placements, self.space):
+        for part in (self.tree, self.placements, self.space, self.decisions):
             part.statements_selected.connect(self.statements_selected)
         self.tab_selected.connect(lambda name: self.pages.setCurrentIndex(TABS.index(name)))
         self.body_layout.addWidget(self.pages)
@@ -56,11 +59,12 @@ class ScheduleView(Panel):
         self.tree.show_selection(wanted, dimension)
         self.placements.mark(wanted)
         self.space.show_selection(wanted)
+        self.decisions.show_selection(wanted)
 
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         super().set_theme(theme)
-        for part in (self.tree, self.placements, self.space):
+        for part in (self.tree, self.placements, self.space, self.decisions, self.addresses):
             part.set_theme(theme)
 
     def _make_tree(self) -> QWidget:

@@ -1,0 +1,295 @@
+"""Which 32-byte sectors the 32 lanes of one warp touch at each access, before and after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPen
+from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
+
+from engine.documents import Problem
+from engine.exploration import LanesDoc, WarpDoc
+from views.format import plural
+from views.panel import bar, label, loading_bar
+from views.rows import Row, RowState, RowView, draw_text
+from views.theme import Theme, code_face, face, semibold
+
+SECTOR = 32
+"""Bytes that one request to global memory moves at least."""
+BANKS, WORD = 32, 4
+"""Banks of shared memory and bytes of one of them."""
+HEIGHT = 58
+SIDE = 168
+"""Pixels of the column that names an access."""
+WIDEST_BOX = 26.0
+EMPTY = "Runs one block on the CPU and records what the first warp touches, access by access"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access under the baseline's advice and under the present one; None where it has no counterpart."""
+
+    before: LanesDoc | None
+    after: LanesDoc | None
+    compared: bool
+    """Whether there is a baseline to compare with at all."""
+
+    @property
+    def lanes(self) -> LanesDoc:
+        """The one that names the row."""
+        lanes = self.after or self.before
+        assert lanes is not None
+        return lanes
+
+
+def address_rows(after: WarpDoc, before: WarpDoc | None) -> tuple[Row, ...]:
+    """The accesses of both, paired by kind and array in the order in which they come."""
+    waiting = list(before.lanes) if before else []
+    pairs: list[Access] = []
+    for lanes in after.lanes:
+        old = next((each for each in waiting if (each.kind, each.array) == (lanes.kind, lanes.array)), None)
+        if old is not None:
+            waiting.remove(old)
+        pairs.append(Access(old, lanes, before is not None))
+    pairs += [Access(old, None, True) for old in waiting]
+    return tuple(Row(f"{number}", describe(pair), pair, (), HEIGHT) for number, pair in enumerate(pairs))
+
+
+def describe(access: Access) -> str:
+    """An access in words, for screen readers and tool tips."""
+    lanes = access.lanes
+    parts = [f"Line {lanes.line}: {lanes.kind} of {lanes.array}, {plural(lanes.width, 'byte')} a lane"]
+    for name, each in (("before", access.before), ("now", access.after)):
+        if each is not None:
+            parts.append(f"{name} {count(each)}, ideal {each.ideal}")
+    return "; ".join(parts)
+
+
+def count(lanes: LanesDoc) -> str:
+    """ "16 sectors", or "2 passes" over shared memory's banks."""
+    return f"{lanes.sectors} pass{'' if lanes.sectors == 1 else 'es'}" if is_shared(lanes) else sectors(lanes.sectors)
+
+
+def sectors(number: int) -> str:
+    """ "1 sector", "16 sectors"."""
+    return plural(number, "sector")
+
+
+def is_shared(lanes: LanesDoc) -> bool:
+    """Whether an access goes to shared memory."""
+    return lanes.kind.startswith("shared")
+
+
+class AddressesPage(QWidget):
+    """Asked for by a button, because the emulator has to run; `line_selected` carries the line of a clicked row."""
+
+    asked = Signal()
+    line_selected = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        strip, layout = bar("subheader", 36)
+        self.button = QPushButton("Run one block")
+        self.button.setProperty("role", "small")
+        self.button.setToolTip(EMPTY)
+        self.button.clicked.connect(self.asked)
+        self.note = label("", "small-hint")
+        self.note.setMinimumWidth(10)
+        layout.addWidget(self.button)
+        layout.addWidget(self.note, 1)
+        self.heads = _Heads()
+        self.table = RowView("Addresses of one warp", _paint, 0)
+        self.table.chevrons = False
+        self.table.row_selected.connect(self._select)
+        self.message = label(EMPTY, "hint", wrap=True)
+        self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.message.setContentsMargins(32, 0, 32, 0)
+        self.progress = loading_bar()
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self.message)
+        self._pages.addWidget(self.table)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.progress, strip, self.heads):
+            column.addWidget(widget)
+        column.addWidget(self._pages, 1)
+        self._shown: tuple[WarpDoc, WarpDoc | None] | None = None
+
+    def show_addresses(self, after: WarpDoc, before: WarpDoc | None) -> None:
+        """Shows a warp under the present advice, beside the same under the baseline's where that is known."""
+        self._pages.setCurrentWidget(self.table)
+        self.heads.show_columns(before is not None)
+        self.note.setText(f"first warp of block {after.block}, counted by the emulator")
+        if (after, before) != self._shown:
+            self._shown = (after, before)
+            self.table.show_rows(address_rows(after, before))
+
+    def show_problem(self, problem: Problem) -> None:
+        """Says why nothing could be counted."""
+        self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
+
+    def show_nothing(self, sentence: str = EMPTY) -> None:
+        """Nothing has been counted under this advice."""
+        self._shown = None
+        self.note.setText("")
+        self.heads.hide()
+        self.message.setText(sentence)
+        self._pages.setCurrentWidget(self.message)
+
+    def show_loading(self, loading: bool) -> None:
+        """A block is running."""
+        self.progress.setVisible(loading)
+        self.button.setEnabled(not loading)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.table.set_theme(theme)
+        self.heads.set_theme(theme)
+
+    def _select(self, row: Row) -> None:
+        self.table.mark((row.key,))
+        if isinstance(row.value, Access) and row.value.after is not None:
+            self.line_selected.emit(row.value.after.line)
+
+
+class _Heads(QWidget):
+    """Names of the columns, and the scale of the lanes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedHeight(26)
+        self.theme: Theme | None = None
+        self._compared = False
+        self.hide()
+
+    def show_columns(self, compared: bool) -> None:
+        """One column of strips, or two."""
+        self._compared = compared
+        self.show()
+        self.update()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        self.update()
+
+    def paintEvent(self, event: object) -> None:
+        """Heads at the left of their columns; the scale from lane 0 to lane 31 at the right."""
+        if self.theme is None:
+            return
+        painter = QPainter(self)
+        painter.setFont(face(11))
+        painter.setPen(self.theme.colour("text-3"))
+        box = QRectF(0, 0, self.width(), self.height())
+        draw_text(painter, QRectF(12, 0, SIDE, self.height()), "Access")
+        heads = ("Baseline", "Now") if self._compared else ("Now",)
+        for head, column in zip(heads, _columns(box, self._compared), strict=True):
+            draw_text(painter, QRectF(column.x(), 0, 60, self.height()), head)
+        right = box.right() - 12
+        draw_text(painter, QRectF(right - 42, 0, 42, self.height()), "lane 31", right=True)
+        draw_text(painter, QRectF(right - 154, 0, 40, self.height()), "lane 0", right=True)
+        for lane in range(32):
+            painter.fillRect(QRectF(right - 110 + lane * 2, 9, 2, 8), self.theme.cost_colour(lane / 31))
+        painter.setPen(self.theme.colour("line"))
+        painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)
+
+
+def _columns(box: QRectF, compared: bool) -> list[QRectF]:
+    left, right = box.x() + SIDE, box.right() - 12
+    if not compared:
+        return [QRectF(left, box.y(), right - left, box.height())]
+    width = (right - left - 16) / 2
+    return [QRectF(left + k * (width + 16), box.y(), width, box.height()) for k in range(2)]
+
+
+def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+    access, box = row.value, state.box
+    assert isinstance(access, Access)
+    lanes = access.lanes
+    painter.setFont(code_face())
+    painter.setPen(theme.colour("text"))
+    draw_text(painter, QRectF(12, box.y() + 8, SIDE - 24, 18), lanes.array)
+    painter.setFont(face(11))
+    painter.setPen(theme.colour("text-3"))
+    name = f"line {lanes.line}, {lanes.kind}"
+    draw_text(painter, QRectF(12, box.y() + 26, SIDE - 20, 18), name)
+    sides = (access.before, access.after) if access.compared else (access.after,)
+    for side, column in zip(sides, _columns(box, access.compared), strict=True):
+        if side is None:
+            painter.setFont(face(11))
+            painter.setPen(theme.colour("text-3"))
+            draw_text(painter, column, "no such access")
+        else:
+            _paint_count(painter, QRectF(column.x(), box.y() + 4, column.width(), 18), side, theme)
+            strip = QRectF(column.x(), box.y() + 26, column.width(), 22)
+            (_paint_banks if is_shared(side) else _paint_sectors)(painter, strip, side, theme)
+    painter.setPen(theme.colour("line"))
+    painter.drawLine(box.bottomLeft(), box.bottomRight())
+
+
+def _paint_count(painter: QPainter, box: QRectF, lanes: LanesDoc, theme: Theme) -> None:
+    """What is touched against the least; more than that is amber with its factor."""
+    painter.setFont(semibold(11))
+    painter.setPen(theme.colour("text"))
+    text = count(lanes)
+    draw_text(painter, box, text)
+    left = box.x() + painter.fontMetrics().horizontalAdvance(text) + 8
+    more = lanes.ideal > 0 and lanes.sectors > lanes.ideal
+    painter.setFont(face(11))
+    painter.setPen(theme.colour("worse" if more else "text-3"))
+    rest = f"▲ {lanes.sectors / lanes.ideal:.3g} × ideal {lanes.ideal}" if more else f"ideal {lanes.ideal}"
+    rest += f", {lanes.width} B a lane"
+    draw_text(painter, QRectF(left, box.y(), max(box.right() - left, 0.0), box.height()), rest)
+
+
+def _paint_sectors(painter: QPainter, strip: QRectF, lanes: LanesDoc, theme: Theme) -> None:
+    """A box for each sector in the order of addresses, a gap where some lie between, a tick for each lane."""
+    touched = sorted({address // SECTOR for address in lanes.addresses if address >= 0})
+    gaps = sum(b - a > 1 for a, b in pairwise(touched))
+    if not touched:
+        return
+    room = strip.width() - gaps * 3
+    width = min(room / len(touched), WIDEST_BOX)
+    left, place = strip.x(), {}
+    for number, sector in enumerate(touched):
+        left += 3 if number and sector - touched[number - 1] > 1 else 0
+        place[sector] = left
+        painter.setPen(QPen(theme.colour("edge"), 0.8))
+        painter.setBrush(theme.colour("raised"))
+        painter.drawRect(QRectF(left, strip.y(), width, strip.height()))
+        left += width
+    tick = max(width * lanes.width / SECTOR - 0.6, 1.0)
+    for lane, address in enumerate(lanes.addresses):
+        if address >= 0:
+            x = place[address // SECTOR] + width * (address % SECTOR) / SECTOR
+            inside = QRectF(x + 0.3, strip.y() + 3, min(tick, width), strip.height() - 6)
+            painter.fillRect(inside, theme.cost_colour(lane / 31))
+
+
+def _paint_banks(painter: QPainter, strip: QRectF, lanes: LanesDoc, theme: Theme) -> None:
+    """The 32 banks of shared memory; lanes that need different words of one bank stand above each other."""
+    width = min(strip.width() / BANKS, WIDEST_BOX)
+    painter.setPen(QPen(theme.colour("edge"), 0.8))
+    painter.setBrush(theme.colour("raised"))
+    for bank in range(BANKS):
+        painter.drawRect(QRectF(strip.x() + bank * width, strip.y(), width, strip.height()))
+    words = _words_by_bank(lanes)
+    deepest = max((len(each) for each in words.values()), default=1)
+    height = (strip.height() - 4) / max(deepest, 1)
+    for bank, wanted in words.items():
+        for level, lane in enumerate(wanted.values()):
+            top = strip.bottom() - 2 - (level + 1) * height
+            inside = QRectF(strip.x() + bank * width + 1, top + 0.3, max(width - 2, 1.0), max(height - 0.6, 0.6))
+            painter.fillRect(inside, theme.cost_colour(lane / 31))
+
+
+def _words_by_bank(lanes: LanesDoc) -> dict[int, dict[int, int]]:
+    """Bank -> word -> the first lane that needs it."""
+    found: dict[int, dict[int, int]] = {}
+    for lane, address in enumerate(lanes.addresses):
+        for word in range(address // WORD, -(-(address + lanes.width) // WORD)) if address >= 0 else ():
+            found.setdefault(word % BANKS, {}).setdefault(word, lane)
+    return found

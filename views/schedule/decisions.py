@@ -1,0 +1,316 @@
+"""The solver's table: what every iterator of every statement could be as every dimension of the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter, QPen
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QStackedWidget,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.documents import Problem
+from engine.exploration import CellDoc, DecisionRow, DecisionsDoc
+from views.panel import bar, label, loading_bar
+from views.rows import draw_text
+from views.shapes import paint_decision
+from views.theme import Theme, code_face, face, semibold
+
+Index = QModelIndex | QPersistentModelIndex
+NOWHERE = QModelIndex()
+EMPTY = "Select a group to see what its solver could decide"
+WORDS = {"parallel": "parallel", "legal": "in order", "impossible": "impossible", "used": "used outside"}
+"""State -> what a cell says."""
+MEANINGS = {
+    "parallel": "all its values may run at the same time",
+    "legal": "it runs in order",
+    "impossible": "the dependences forbid it, with the outer dimensions as they are",
+    "used": "a dimension further out runs along it already",
+}
+LEAST_COLUMN, ROW = 104, 26
+
+
+class DecisionModel(QAbstractTableModel):
+    """Iterators of statements against dimensions; replaced as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: tuple[DecisionRow, ...] = ()
+        self._dimensions: tuple[str, ...] = ()
+
+    def show_decisions(self, decisions: DecisionsDoc | None) -> None:
+        """Replaces everything."""
+        self.beginResetModel()
+        self._rows = decisions.rows if decisions else ()
+        self._dimensions = decisions.dimensions if decisions else ()
+        self.endResetModel()
+
+    def row_of(self, index: Index) -> DecisionRow:
+        """The iterator of a valid index."""
+        return self._rows[index.row()]
+
+    def cell_of(self, index: Index) -> CellDoc:
+        """The cell of a valid index."""
+        return self._rows[index.row()].cells[index.column()]
+
+    def begins(self, row: int) -> bool:
+        """Whether a row is the first of its statement."""
+        return row == 0 or self._rows[row - 1].statement != self._rows[row].statement
+
+    def rowCount(self, parent: Index = NOWHERE) -> int:
+        """Item-model interface."""
+        return 0 if parent.isValid() else len(self._rows)
+
+    def columnCount(self, parent: Index = NOWHERE) -> int:
+        """Item-model interface."""
+        return 0 if parent.isValid() else len(self._dimensions)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """Words for screen readers and tool tips; the rest is painted."""
+        if index.isValid() and role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
+            return self.sentence(index)
+        if index.isValid() and role == Qt.ItemDataRole.ToolTipRole:
+            return "\n".join(self.explanation(index))
+        return None
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> object:
+        """Dimensions above, statements and iterators at the left."""
+        if role != Qt.ItemDataRole.DisplayRole:
+            return None
+        if orientation == Qt.Orientation.Horizontal:
+            return f"{section + 1}  {self._dimensions[section]}"
+        row = self._rows[section]
+        name = row.statement if self.begins(section) else " " * len(row.statement)
+        return f"{name}  {row.iterator}  {row.extent:,}"
+
+    def sentence(self, index: Index) -> str:
+        """ "S0 j as dimension 1: impossible"."""
+        row, cell = self.row_of(index), self.cell_of(index)
+        chosen = "chosen, " if cell.chosen else ""
+        return f"{row.statement} {row.iterator} as dimension {index.column() + 1}: {chosen}{WORDS[cell.state]}"
+
+    def explanation(self, index: Index) -> list[str]:
+        """What a cell means, why, the instances that show it, and what Return does."""
+        cell = self.cell_of(index)
+        lines = [f"{self.sentence(index)}: {cell.because or MEANINGS[cell.state]}"]
+        lines += [cell.witness] if cell.witness else []
+        return [*lines, f"Click or Return asks for: {cell.entry}"] if cell.entry else lines
+
+
+class DecisionsPage(QWidget):
+    """The table; `entry_requested` carries the line of the text form that asks for a cell."""
+
+    entry_requested = Signal(str)
+    statements_selected = Signal(tuple)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = DecisionModel()
+        self.table = _Table(self.model)
+        self.table.chosen.connect(self._ask)
+        self.table.selectionModel().currentChanged.connect(self._explain)
+        self.table.entered.connect(self._explain)
+        self.message = label(EMPTY, "hint", wrap=True)
+        self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.progress = loading_bar()
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self.message)
+        self._pages.addWidget(self.table)
+        self.legend = Legend()
+        foot, layout = bar("header", 64)
+        self.reason = label("", "second", wrap=True)
+        layout.addWidget(self.reason, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.progress, self.legend):
+            column.addWidget(widget)
+        column.addWidget(self._pages, 1)
+        column.addWidget(foot)
+        self._doc: DecisionsDoc | None = None
+
+    def show_decisions(self, decisions: DecisionsDoc) -> None:
+        """Replaces the table; the keyboard stays where it was."""
+        self._pages.setCurrentWidget(self.table)
+        if decisions == self._doc:
+            return
+        self._doc = decisions
+        at = self.table.currentIndex()
+        row, column = at.row(), at.column()
+        self.model.show_decisions(decisions)
+        if row >= 0:
+            self.table.setCurrentIndex(self.model.index(row, column))
+        else:
+            self.reason.setText("Point at a cell to see why it is so; click or Return asks for it.")
+
+    def show_problem(self, problem: Problem) -> None:
+        """Says why there is no table."""
+        self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
+
+    def show_nothing(self, sentence: str = EMPTY) -> None:
+        """No table."""
+        self._doc = None
+        self.model.show_decisions(None)
+        self.reason.setText("")
+        self.message.setText(sentence)
+        self._pages.setCurrentWidget(self.message)
+
+    def show_loading(self, loading: bool) -> None:
+        """The old table stays while a newer one is on its way."""
+        self.progress.setVisible(loading)
+
+    def show_selection(self, statements: Iterable[str]) -> None:
+        """Marks the rows of statements."""
+        self.table.show_selection(frozenset(statements))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.table.set_theme(theme)
+        self.legend.set_theme(theme)
+
+    def _ask(self, index: QModelIndex) -> None:
+        self.statements_selected.emit((self.model.row_of(index).statement,))
+        cell = self.model.cell_of(index)
+        if cell.entry:
+            self.entry_requested.emit(cell.entry)
+
+    def _explain(self, index: QModelIndex) -> None:
+        if index.isValid():
+            self.reason.setText("\n".join(self.model.explanation(index)))
+
+
+class Legend(QWidget):
+    """What the marks of the cells mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedHeight(32)
+        self.theme: Theme | None = None
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        self.update()
+
+    def paintEvent(self, event: object) -> None:
+        """Marks with their words, as many as fit."""
+        if self.theme is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        left, middle = 12.0, self.height() / 2
+        for state, word in (*WORDS.items(), ("chosen", "framed: chosen")):
+            painter.setFont(face(11))
+            width = painter.fontMetrics().horizontalAdvance(word)
+            if left + 34 + width > self.width():
+                return
+            if state == "chosen":
+                painter.setPen(QPen(self.theme.colour("accent"), 1.6))
+                painter.setBrush(self.theme.colour("accent-bg"))
+                painter.drawRoundedRect(QRectF(left, middle - 6, 16, 12), 3, 3)
+            else:
+                paint_decision(painter, QPointF(left + 8, middle), state, self.theme)
+            painter.setPen(self.theme.colour("text-2"))
+            painter.drawText(QRectF(left + 22, 0, width + 2, self.height()), Qt.AlignmentFlag.AlignVCenter, word)
+            left += 22 + width + 18
+
+
+class _Table(QTableView):
+    """Click and Return choose a cell."""
+
+    chosen = Signal(QModelIndex)
+
+    def __init__(self, model: DecisionModel) -> None:
+        super().__init__()
+        self.theme: Theme | None = None
+        self.statements: frozenset[str] = frozenset()
+        self.setModel(model)
+        self.setItemDelegate(_Delegate(self, model))
+        self.setAccessibleName("Decisions: iterators against dimensions")
+        self.setMouseTracking(True)
+        self.setShowGrid(False)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
+        self.setCornerButtonEnabled(False)
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        self.horizontalHeader().setMinimumSectionSize(LEAST_COLUMN)
+        self.horizontalHeader().setHighlightSections(False)
+        self.verticalHeader().setDefaultSectionSize(ROW)
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.verticalHeader().setHighlightSections(False)
+        self.verticalHeader().setStyleSheet("QHeaderView::section { border: none; padding: 0 12px; }")
+        self.verticalHeader().setFont(code_face())
+        self.verticalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        self.clicked.connect(self.chosen)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        self.viewport().update()
+
+    def show_selection(self, statements: frozenset[str]) -> None:
+        """Tints the rows of statements."""
+        self.statements = statements
+        self.viewport().update()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Return asks for the current cell."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
+            self.chosen.emit(self.currentIndex())
+        else:
+            super().keyPressEvent(event)
+
+
+class _Delegate(QStyledItemDelegate):
+    """Paints a cell: mark and word, a frame around what is chosen, a ring around the keyboard."""
+
+    def __init__(self, table: _Table, model: DecisionModel) -> None:
+        super().__init__(table)
+        self._table, self._model = table, model
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        """All cells are equal."""
+        return QSize(LEAST_COLUMN, ROW)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paints one cell."""
+        theme = self._table.theme
+        if theme is None:
+            return
+        cell, box = self._model.cell_of(index), QRectF(option.rect)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if self._model.row_of(index).statement in self._table.statements:
+            painter.fillRect(box, theme.colour("accent-bg"))
+        elif option.state & QStyle.StateFlag.State_MouseOver and cell.entry:
+            painter.fillRect(box, theme.colour("raised"))
+        if self._model.begins(index.row()):
+            painter.setPen(theme.colour("line"))
+            painter.drawLine(box.topLeft(), box.topRight())
+        frame = box.adjusted(4.5, 3.5, -4.5, -3.5)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        if cell.chosen:
+            painter.setPen(QPen(theme.colour("accent"), 1.6))
+            painter.setBrush(theme.colour("accent-bg"))
+            painter.drawRoundedRect(frame, 4, 4)
+        if index == self._table.currentIndex() and self._table.hasFocus():
+            painter.setPen(QPen(theme.colour("text-2"), 1, Qt.PenStyle.DotLine))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(box.adjusted(2, 1.5, -2, -1.5), 4, 4)
+        paint_decision(painter, QPointF(box.x() + 18, box.center().y()), cell.state, theme)
+        quiet = cell.state in ("impossible", "used")
+        painter.setFont(semibold(11) if cell.chosen else face(11))
+        painter.setPen(theme.colour("text-3" if quiet else "text"))
+        draw_text(painter, QRectF(box.x() + 31, box.y(), box.width() - 38, box.height()), WORDS[cell.state])
+        painter.restore()
