@@ -175,18 +175,18 @@ class Builder:
         """
         offered = self._choices(component, rows, inside)
         choice = next(iter(offered), None)
-        if choice is None or any(rule.field == "cut" or rule.demand for rule in self.rules):
+        if choice is None or self._is_steered():
             return ()
         left = {s: self._loops_left(s, rows[s]) for s in component}
         leader = max(component, key=lambda s: (left[s], -s))
         first = offered.preferences[leader][0]
         if choice[leader] == first:
             return ()
-        thin: list[int] = []
+        thin: dict[int, None] = {}
+        among = frozenset(component)
         for s in component:
-            sources = [a for a, b in self.problem.edges if b == s and a in component]
-            if left[s] < left[leader] and not self.problem.reduced[s] and all(a in thin for a in sources):
-                thin.append(s)
+            if left[s] < left[leader] and not self.problem.reduced[s] and self._sources(s, among) <= thin.keys():
+                thin[s] = None
         rest = tuple(s for s in component if s not in thin)
         better = next(iter(self._choices(rest, rows, inside)), None)
         return tuple(thin) if better is not None and better[leader] == first else ()
@@ -212,11 +212,40 @@ class Builder:
             return None
         alone: list[Group] = [(s,) for part in parts for s in part]
         if len(parts) > 1:
+            parts = [piece for part in parts for piece in self._without_early(part, component, rows, inside)]
             node = self._sequence(parts, rows, inside, "no parallel loop is common to all")
             if node is not None or len(alone) == len(parts):
                 return node
         order = partition(self.problem, component, cut_order(self.rules, component), lambda group: False)
         return None if order is None else self._sequence(order, rows, inside, "nothing can be shared here")
+
+    def _without_early(self, part: Group, component: Group, rows: Mapping[int, Rows], inside: bool) -> Iterator[Group]:
+        """A part in two where some of it need not wait for the rest of the component, and would lose a parallel loop.
+
+        A part with a reduction that waits for the part before it has a loop in order; statements of it that need
+        no other value of the component get a parallel loop of their own instead, before it.
+        """
+        choice = next(iter(self._choices(part, rows, inside)), None)
+        among = frozenset(component)
+        waits = any(not self._sources(s, among) <= set(part) for s in part)
+        if choice is None or not waits or self._is_steered() or self._carries_nothing(choice, rows):
+            yield part
+            return
+        early: dict[int, None] = {}
+        for s in part:
+            if not self.problem.reduced[s] and self._sources(s, among) <= early.keys():
+                early[s] = None
+        if early:
+            yield tuple(early)
+        yield tuple(s for s in part if s not in early)
+
+    def _sources(self, statement: int, among: frozenset[int]) -> set[int]:
+        """The statements of `among` whose values or reads this one must wait for."""
+        return {other for other, _ in self.problem.links[statement] if other < statement and other in among}
+
+    def _is_steered(self) -> bool:
+        """Whether entries part statements or ask for coefficients, which may speak of any company they are in."""
+        return any(rule.field == "cut" or rule.demand for rule in self.rules)
 
     def _compatible(self, group: Group, rows: Mapping[int, Rows], inside: bool) -> bool:
         full = sum(len(rows[s]) == self.problem.rank(s) for s in group)

@@ -72,6 +72,12 @@ def test_a_statement_that_isl_leaves_more_loops_is_named() -> None:
     assert found.loops("ours", outer_loops) == 3 and found.loops(SYMBOLIC, outer_loops) is None
 
 
+@pytest.mark.parametrize("length", [30, 100])
+def test_chains_keep_every_parallel_loop_that_isl_keeps(length: int) -> None:
+    with IslProcess(60) as isl:
+        assert compare(layernorm_gradients(length), "chain", isl, 1).fewer(outer_loops) == {}
+
+
 def test_rows_that_repeat_or_stand_still_count_once() -> None:
     assert outer_loops([(True, [1, 0]), (True, [1, 0]), (True, [0, 0]), None, (True, [0, 1]), (False, [1, 1])]) == 2
     assert outermost_band([None, (True, [1, 0]), None, (True, [0, 1])]) == 1

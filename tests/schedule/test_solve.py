@@ -133,6 +133,48 @@ DEFAULTS = {
 }
 
 
+def centred_sum(rows: int = 8, columns: int = 32) -> TensorProgram:
+    """m = row sum of x; d = a b; c = d (x - m); s = row sum of c: nothing in d waits for m."""
+    box, ij = [("i", rows), ("j", columns)], ("i", "j")
+    at, apply = programs.at, programs.apply
+    square = (rows, columns)
+    return programs.program(
+        "centred_sum",
+        {"x": square, "a": square, "b": square, "m": (rows,), "d": square, "c": square, "s": (rows,)},
+        [
+            programs.statement("S0", box, at("m", "i"), at("x", *ij), ("sum", "j")),
+            programs.statement("S1", box, at("d", *ij), apply("mul", at("a", *ij), at("b", *ij))),
+            programs.statement(
+                "S2", box, at("c", *ij), apply("mul", at("d", *ij), apply("sub", at("x", *ij), at("m", "i")))
+            ),
+            programs.statement("S3", box, at("s", "i"), at("c", *ij), ("sum", "j")),
+        ],
+        "s",
+    )
+
+
+def test_a_statement_that_waits_for_nothing_keeps_its_parallel_loop() -> None:
+    """S1 could join the loop of the second sum, which carries its terms; S2 must wait, so it joins."""
+    program = centred_sum()
+    expected = """\
+  band i = 0 … 7  parallel
+    sequence S0 → S1 → S2 S3
+      band j = 0 … 31
+        S0
+      band j = 0 … 31  parallel
+        S1
+      band j = 0 … 31
+        S2
+        S3"""
+    assert outline(solved(program), program) == expected
+
+
+def test_a_statement_stays_with_its_reduction_where_nothing_is_to_wait_for() -> None:
+    program = centred_sum()
+    program = replace(program, statements=program.statements[1:], inputs=(*program.inputs, "m"))
+    assert "band j = 0 … 31\n      S1\n      S2\n      S3" in outline(solved(program), program)
+
+
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_default_schedules(name: str) -> None:
     program, expected = DEFAULTS[name]
