@@ -273,6 +273,28 @@ def explain(
     verbs.explain(_job(file, target, dim, group, recipe))
 
 
+@app.command(epilog="Exit codes: 0 done, 1 slower than allowed or a required entry cannot hold, 2 bad input.")
+@verb
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A recipe, as `loomscope recipe` writes it.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="FILE", help="Compare schedules, code and figures of its kernels.")
+    ] = None,
+    group: Group = None,
+    max_slowdown: Annotated[
+        float | None,
+        typer.Option("--max-slowdown", metavar="P", min=0.0, help="Fail where a kernel is predicted P % slower in B."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What one recipe says in place of another; with a model, what becomes of its kernels."""
+    from app.compare import compare as run
+
+    if not run(a, b, model, group, max_slowdown, json):
+        raise typer.Exit(1)
+
+
 @app.command(epilog="Exit code: 0, whatever is missing.")
 @verb
 def doctor(json: Json = False) -> None:

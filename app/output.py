@@ -94,6 +94,11 @@ def failure(error: EngineError, repairs: Sequence[str] = ()) -> None:
         stderr.print(f"  hint: {error.hint}", markup=False)
 
 
+def warn(text: str) -> None:
+    """A line beside the result: why the exit code is not 0."""
+    stderr.print(text, markup=False, style="red" if stderr.is_terminal else None)
+
+
 def _plain(cell: str) -> str:
     """Square brackets are shapes here, not rich's markup."""
     return cell.replace("[", r"\[")

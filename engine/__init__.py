@@ -51,7 +51,7 @@ __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Check", "Compiled", "Conflict", "EngineError", "Entry", "Failure",
     "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget", "Prediction",
     "Recipe", "Timing", "Unsupported", "advised", "check", "check_doc", "check_model", "compare", "compile",
-    "compiled_doc", "completed", "default_recipe", "edited", "entry", "explain", "fuse", "kernel_doc", "load", "measure",
-    "model_doc", "nvrtc", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "time_doc",
-    "write_published", "write_recipe", "write_sources",
+    "compiled_doc", "completed", "default_recipe", "edited", "entry", "explain", "fuse", "kernel_doc", "load",
+    "measure", "model_doc", "nvrtc", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe",
+    "refused_doc", "time_doc", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip
