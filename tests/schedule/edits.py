@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from engine.schedule.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence
+from engine.schedule.attach import rebuilt
+from engine.schedule.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence, walk
 from engine.tensor.index import Index
 from engine.tensor.nodes import TensorProgram
 
@@ -19,6 +20,15 @@ def plain(node: Node) -> Node:
             return Sequence(tuple(map(plain, children)))
         case Band(members, _, child):
             return Band(tuple(replace(m, parallel=False) for m in members), False, plain(child))
+
+
+def claiming(tree: ScheduleTree, draw: random.Random) -> ScheduleTree:
+    """The tree with a claim, true or false, that one of its dimensions is parallel."""
+    bands = [node for node in walk(tree.root) if isinstance(node, Band)]
+    if not bands:
+        return tree
+    member = draw.choice(draw.choice(bands).members)
+    return ScheduleTree(rebuilt(tree.root, {id(member): replace(member, parallel=True)}))
 
 
 def edited(program: TensorProgram, tree: ScheduleTree, draw: random.Random) -> ScheduleTree:

@@ -18,7 +18,7 @@ from tests import irregular_programs as irregular
 from tests import programs
 from tests.random_programs import random_program
 from tests.schedule import isl_oracle
-from tests.schedule.edits import edited
+from tests.schedule.edits import claiming, edited
 
 PROGRAMS = [
     programs.softmax(6, 7),
@@ -46,14 +46,31 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=lambda n: f"{n}-{PROGRAMS[n].name}")
 def test_same_verdict_as_isl_on_random_edits(number: int) -> None:
-    program = PROGRAMS[number]
+    _compare_edits(PROGRAMS[number], random.Random(number), 16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(PROGRAMS) + 20))
+def test_same_verdict_as_isl_on_five_thousand_edits(number: int) -> None:
+    """5,200 edits over 40 programs, 20 of them random with 2 to 9 statements; half a minute:
+
+    python -m pytest -m slow tests/schedule/test_legality.py
+    """
+    seed = 100 + number
+    program = PROGRAMS[number] if number < len(PROGRAMS) else random_program(seed, 2 + number % 8)
+    _compare_edits(program, random.Random(seed), 130)
+
+
+def _compare_edits(program: TensorProgram, draw: random.Random, count: int) -> None:
     needed = dependences(program)
     tree = schedule(program, needed, ConstraintTree()).tree
-    draw = random.Random(number)
-    for _ in range(16):
+    for _ in range(count):
         changed = edited(program, tree, draw)
+        if draw.random() < 0.25:
+            changed = claiming(changed, draw)
         found = check_schedule(program, needed, changed)
-        assert (not found) == isl_oracle.legal(program, changed), (changed, found)
+        expected = isl_oracle.legal(program, changed) and isl_oracle.claims_hold(program, changed)
+        assert (not found) == expected, (changed, found)
         for violation in found:
             _assert_in_boxes(program, violation.witness)
 

@@ -228,6 +228,20 @@ def test_schedules_pass_isl_on_memory_accesses(program: TensorProgram) -> None:
     assert isl_oracle.claims_hold(program, tree)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1500, 50))
+def test_schedules_of_five_hundred_programs_pass_isl(seed: int) -> None:
+    """500 random programs of 3 to 12 statements; half a minute:
+
+    python -m pytest -m slow tests/schedule/test_solve.py
+    """
+    for number in range(seed, seed + 50):
+        program = random_program(number, 3 + number % 10)
+        tree = solved(program).tree
+        assert isl_oracle.legal(program, tree), program
+        assert isl_oracle.claims_hold(program, tree), program
+
+
 def test_a_program_without_any_order_is_illegal() -> None:
     """p[i] = p[n - 1 - i] in place reads values that are already gone, in every order."""
     from engine.tensor.index import Index
