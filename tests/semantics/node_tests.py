@@ -79,7 +79,9 @@ def cases() -> dict[str, Case]:
     """Tests with compiled types only, static shapes, no empty tensor and no subgraph, by name."""
     with np.errstate(all="ignore"):
         tests = load_model_tests(kind="node")
-    kinds = {test.name: test.model.graph.node[0].op_type for test in tests if len(test.model.graph.node) == 1}
+    single = {test.name: test.model.graph.node[0] for test in tests if len(test.model.graph.node) == 1}
+    kinds = {name: node.op_type for name, node in single.items()}
+    parameters = {name: _parameters(node.op_type, list(node.input)) for name, node in single.items()}
     found = {}
     for test in tests:
         base = test.name.partition("_expanded")[0]
@@ -88,7 +90,7 @@ def cases() -> dict[str, Case]:
         operands, results = ([_array(value) for value in values] for values in test.data_sets[0])
         if all(v.dtype.name in COMPILED_DTYPES and v.size for v in (*operands, *results)):
             feeds = dict(zip([i.name for i in test.model.graph.input], operands, strict=True))
-            fixed = _parameters(kinds.get(base, ""), list(feeds))
+            fixed = [name for name in parameters.get(base, ()) if name in feeds]
             found[test.name] = Case(
                 name=test.name,
                 model=_with_initializers(test.model, {name: feeds.pop(name) for name in fixed}),
@@ -117,7 +119,7 @@ def _is_plain(model: onnx.ModelProto) -> bool:
 
 def _parameters(kind: str, inputs: list[str]) -> list[str]:
     places = PARAMETERS.get(kind, (1,) if kind.startswith("Reduce") else ())
-    return [inputs[at] for at in places if at < len(inputs)]
+    return [name for at in places if at < len(inputs) and (name := inputs[at])]
 
 
 def _with_initializers(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:

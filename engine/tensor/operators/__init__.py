@@ -6,19 +6,21 @@ from engine.tensor.operators import (
     contractions,
     convolution,
     elementwise,
+    fourier,
     gather,
     layout,
     local,
     normalization,
     pooling,
     reductions,
+    resize,
     scan,
+    scatter,
 )
 from engine.tensor.operators.registry import RULES, Rule, rule_of
 
 __all__ = [
     "RULES", "Rule", "rule_of",
-    "activations", "bits", "contractions", "convolution", "elementwise", "gather", "layout", "local", "normalization",
-    "pooling",
-    "reductions", "scan",
+    "activations", "bits", "contractions", "convolution", "elementwise", "fourier", "gather", "layout", "local",
+    "normalization", "pooling", "reductions", "resize", "scan", "scatter",
 ]  # fmt: skip
