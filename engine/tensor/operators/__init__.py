@@ -14,6 +14,7 @@ from engine.tensor.operators import (
     pooling,
     reductions,
     resize,
+    sample,
     scan,
     scatter,
 )
@@ -22,5 +23,5 @@ from engine.tensor.operators.registry import RULES, Rule, rule_of
 __all__ = [
     "RULES", "Rule", "rule_of",
     "activations", "bits", "contractions", "convolution", "elementwise", "fourier", "gather", "layout", "local",
-    "normalization", "pooling", "reductions", "resize", "scan", "scatter",
+    "normalization", "pooling", "reductions", "resize", "sample", "scan", "scatter",
 ]  # fmt: skip

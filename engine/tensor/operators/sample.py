@@ -1,0 +1,262 @@
+"""Reads at coordinates that are computed when the kernel runs: GridSample, AffineGrid, RoiAlign, DeformConv.
+
+A coordinate becomes an array of the places of its neighbours and one of how far it is past the first of them; results
+are weighted sums of elements read through these arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from operator import add, mul
+
+from engine.errors import Unsupported
+from engine.graph.nodes import Operator
+from engine.tensor.build import Box, Builder, accumulator, box
+from engine.tensor.index import Element, Index, linear
+from engine.tensor.operators.attributes import integer, present, real, text
+from engine.tensor.operators.convolution import add_bias, window
+from engine.tensor.operators.layout import padded
+from engine.tensor.operators.registry import operator
+from engine.tensor.operators.resize import cubic_kernel
+from engine.tensor.operators.standard import standard
+from engine.tensor.terms import Term, apply, both, cast, compare, maximum, minimum, position, select, wide
+
+FAR = 4
+"""Steps outside an axis past which a coordinate is as good as any other: no tap reaches back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """The neighbours of coordinates on one axis."""
+
+    places: str
+    """Array [..., tap] of int64 places; outside the axis is -1 or `size`."""
+    part: str
+    """Array [...] of how far the coordinate is past its floor; "" where only the nearest element counts."""
+    offsets: tuple[int, ...]
+    """Of the taps, from the floor."""
+    size: int
+
+    def place(self, at: Sequence[Index], tap: int) -> Index:
+        """Where a tap stands, for the coordinate at `at`."""
+        return Index.of(Element(self.places, (*at, Index((), tap)), -1, self.size))
+
+    def weight(self, build: Builder, at: Sequence[Index], tap: int) -> Term | None:
+        """The weight of a tap; None for 1."""
+        if not self.part:
+            return None
+        part = build.read(self.part, at)
+        if len(self.offsets) == 2:
+            return part if tap else 1 - part
+        return cubic_kernel(-0.75)(self.offsets[tap] - part)
+
+
+Mapped = Callable[[Term, int], Term]
+"""(place, axis size) -> the place that is read instead."""
+
+
+def neighbours(
+    build: Builder, owner: str, shape: Sequence[int], coordinate: Callable[[Box], Term], offsets: Sequence[int],
+    size: int, mapped: Mapped,
+) -> Taps:  # fmt: skip
+    """Append the arrays of `Taps`.  shape: of the coordinates; one offset means the nearest element."""
+    space = box(shape)
+    value = coordinate(space)
+    place = build.temporary(owner, "coordinate", shape, value.dtype)
+    build.emit(place, space, value, because="coordinates")
+    here = build.read(place, space.written)
+    part = ""
+    if len(offsets) > 1:
+        part = build.temporary(owner, "part", shape, value.dtype)
+        build.emit(part, space, here - apply("floor", here), because="how far past the first neighbour")
+    places = build.temporary(owner, "places", (*shape, len(offsets)), "int64")
+    space = box((*shape, len(offsets)))
+    here = build.read(place, space.written[:-1])
+    whole = apply("round" if len(offsets) == 1 else "floor", here)
+    near = cast(minimum(maximum(whole, -FAR), size + FAR), "int64")
+    tap = position(space.written[-1] + offsets[0])
+    build.emit(places, space, mapped(near + tap, size), because="places of the neighbours")
+    return Taps(places, part, tuple(offsets), size)
+
+
+def weighted(
+    build: Builder, source: str, space: Box, head: Sequence[Index], axes: Sequence[Taps], at: Sequence[Sequence[Index]]
+) -> Term:
+    """The sum over all combinations of taps.  head: indices of the source before its sampled axes."""
+    terms = []
+    for taps in product(*(range(len(axis.offsets)) for axis in axes)):
+        chosen = list(zip(axes, at, taps, strict=True))
+        places = [axis.place(where, tap) for axis, where, tap in chosen]
+        value = wide(padded(build, source, (*head, *places), space, 0))
+        weights = [w for axis, where, tap in chosen if (w := axis.weight(build, where, tap)) is not None]
+        terms.append(reduce(mul, weights, value))
+    return reduce(add, terms)
+
+
+def _or_outside(place: Term, size: int) -> Term:
+    return minimum(maximum(place, -1), size)
+
+
+_OFFSETS = {"nearest": (0,), "linear": (0, 1), "bilinear": (0, 1), "cubic": (-1, 0, 1, 2), "bicubic": (-1, 0, 1, 2)}
+
+
+@operator("onnx.GridSample", meaning=standard)
+def grid_sample(op: Operator, build: Builder) -> None:
+    """The image at coordinates between -1 and 1, given last axis first."""
+    source, grid, target = op.inputs[0], op.inputs[1], op.outputs[0]
+    sizes, shape = build.shape(source)[2:], build.shape(grid)[:-1]
+    corners, how = bool(integer(op, "align_corners", 0)), text(op, "padding_mode", "zeros")
+    offsets = _OFFSETS[text(op, "mode", "linear")]
+    axes = []
+    for axis, size in enumerate(sizes):
+
+        def coordinate(space: Box, axis: int = axis, size: int = size) -> Term:
+            given = wide(build.read(grid, (*space.written, Index((), len(sizes) - 1 - axis))))
+            value = (given + 1) * (0.5 * (size - 1)) if corners else ((given + 1) * size - 1) * 0.5
+            value = apply("round", value) if len(offsets) == 1 else value
+            return _within(value, size, corners, how)
+
+        def mapped(place: Term, size: int) -> Term:
+            return _mapped(place, size, corners, how)
+
+        axes.append(neighbours(build, target, shape, coordinate, offsets, size, mapped))
+    space = box(build.shape(target))
+    n, c, *at = space.written
+    value = weighted(build, source, space, (n, c), axes, [(n, *at)] * len(sizes))
+    build.emit(target, space, value, because="weighted sum of the neighbours")
+
+
+def _within(value: Term, size: int, corners: bool, how: str) -> Term:
+    """A coordinate moved into the image: to its border, or mirrored there as often as needed."""
+    if how == "border":
+        return minimum(maximum(value, 0), size - 1)
+    low, span = (0.0, size - 1.0) if corners else (-0.5, float(size))
+    if how == "reflection" and span > 0:
+        turned = apply("mod", value - low, 2 * span)
+        return minimum(turned, 2 * span - turned) + low
+    return value
+
+
+def _mapped(place: Term, size: int, corners: bool, how: str) -> Term:
+    """The place read for a tap, which may stand a few steps outside even where the coordinate does not."""
+    if how == "border":
+        return minimum(maximum(place, 0), size - 1)
+    if how == "reflection" and size > 1:
+        period = 2 * size - 2 if corners else 2 * size
+        turned = apply("mod", place, period)
+        return minimum(turned, (period if corners else period - 1) - turned)
+    return _or_outside(place, size) if how == "zeros" else place * 0
+
+
+@operator("onnx.AffineGrid", meaning=standard)
+def affine_grid(op: Operator, build: Builder) -> None:
+    """theta times every point of a regular grid; points and results have their last axis first."""
+    theta, target = op.inputs[0], op.outputs[0]
+    shape = build.shape(target)
+    space, rank = box(shape), shape[-1]
+    n, *at, row = space.written
+    terms = []
+    for column in range(rank):
+        axis = rank - 1 - column
+        size, place = shape[1 + axis], cast(position(at[axis]), build.dtype(theta))
+        if integer(op, "align_corners", 0):
+            point = place * (2 / max(size - 1, 1)) - 1
+        else:
+            point = (place * 2 + 1) / size - 1
+        terms.append(build.read(theta, (n, row, Index((), column))) * point)
+    build.emit(target, space, reduce(add, terms) + build.read(theta, (n, row, Index((), rank))))
+
+
+@operator("onnx.RoiAlign", meaning=standard)
+def roi_align(op: Operator, build: Builder) -> None:
+    """Each cell of a region is the mean (or the largest) of bilinear samples inside it."""
+    source, batches, target = op.inputs[0], op.inputs[2], op.outputs[0]
+    samples = integer(op, "sampling_ratio", 0)
+    if samples < 1:
+        reason = "takes as many samples as its regions are large"
+        raise Unsupported("tensor", f"operator {op.name}", reason, "a sampling_ratio is compiled")
+    count, channels, *cells = build.shape(target)
+    axes = [_region_axis(op, build, axis, (count, cells[axis], samples)) for axis in (0, 1)]
+    images = build.shape(source)[0]
+    largest = text(op, "mode", "avg") == "max"
+    space = box((count, channels, *cells), (samples, samples, 2, 2))
+    roi, channel, y, x, sy, sx, ty, tx = space.point
+    image = Index.of(Element(batches, (roi,), 0, images - 1))
+    places, weights = [], []
+    for axis, cell, sample, tap in ((0, y, sy, ty), (1, x, sx, tx)):
+        place, weight = axes[axis]
+        at = (roi, cell, sample, tap)
+        places.append(Index.of(Element(place, at, 0, build.shape(source)[2 + axis] - 1)))
+        weights.append(build.read(weight, at))
+    value = wide(build.read(source, (image, channel, *places))) * weights[0] * weights[1]
+    if not largest:
+        value = value / samples**2
+    build.emit(target, space, value, reduction="max" if largest else "sum", because="samples of each cell")
+
+
+def _region_axis(op: Operator, build: Builder, axis: int, shape: tuple[int, int, int]) -> tuple[str, str]:
+    """Arrays [region, cell, sample, tap] of the places and weights along one axis; samples outside weigh nothing."""
+    rois, target, size = op.inputs[1], op.outputs[0], build.shape(op.inputs[0])[2 + axis]
+    kind = accumulator("sum", build.dtype(rois))
+    half = text(op, "coordinate_transformation_mode", "half_pixel") == "half_pixel" and op.opset >= 16
+    scale, shift = real(op, "spatial_scale", 1.0), 0.5 if half else 0.0
+    space = box((*shape, 2))
+    roi, cell, sample, tap = space.written
+    start, end = (wide(build.read(rois, (roi, Index((), at)))) * scale - shift for at in (1 - axis, 3 - axis))
+    length = end - start if half else maximum(end - start, 1)
+    step = length / shape[1]
+    inside = (cast(position(sample), kind) + 0.5) / shape[2]
+    value = start + (cast(position(cell), kind) + inside) * step
+    within = both(compare("greater_equal", value, -1), compare("less_equal", value, size))
+    value = minimum(maximum(value, 0), size - 1)
+    floor = minimum(apply("floor", value), max(size - 2, 0))
+    part, second = value - floor, compare("equal", position(tap), 1)
+    weight = select(within, select(second, part, 1 - part), 0)
+    names = [build.temporary(target, name, (*shape, 2), dtype) for name, dtype in (("places", "int64"), ("part", kind))]
+    build.emit(names[0], space, minimum(cast(floor, "int64") + position(tap), size - 1), because="places of the taps")
+    build.emit(names[1], space, weight, because="weights of the taps")
+    return names[0], names[1]
+
+
+@operator("onnx.DeformConv", meaning=standard)
+def deformable_convolution(op: Operator, build: Builder) -> None:
+    """The image sampled where each element of the window is moved to, then an ordinary sum of products."""
+    source, weight, moves, target = (*op.inputs[:3], op.outputs[0])
+    sizes, shape, filters = build.shape(source), build.shape(target), build.shape(weight)
+    rank, kernel, groups = len(shape) - 2, filters[2:], integer(op, "offset_group", 1)
+    over = window(op, sizes[2:], kernel, shape[2:])
+    points = (sizes[0], groups, *kernel, *shape[2:])
+    axes = []
+    for axis in range(rank):
+
+        def coordinate(space: Box, axis: int = axis) -> Term:
+            n, group, *rest = space.written
+            inside, at = rest[:rank], rest[rank:]
+            channel = linear((group, *inside, Index((), axis)), (groups, *kernel, rank))
+            move = wide(build.read(moves, (n, channel, *at)))
+            return cast(position(over.places(at, inside)[axis]), move.dtype) + move
+
+        axes.append(neighbours(build, target, points, coordinate, (0, 1), sizes[2 + axis], _or_outside))
+    kind = accumulator("sum", build.dtype(source))
+    sampled = build.temporary(target, "sampled", (*sizes[:2], *kernel, *shape[2:]), kind)
+    space = box(build.shape(sampled))
+    n, c, *rest = space.written
+    group = c.floordiv(sizes[1] // groups, space.extents)
+    value = weighted(build, source, space, (n, c), axes, [(n, group, *rest)] * rank)
+    if present(op, 4):
+        channel = linear((group, *rest[:rank]), (groups, *kernel))
+        value = value * wide(build.read(op.inputs[4], (n, channel, *rest[rank:])))
+    build.emit(sampled, space, value, because="the image where the window looks")
+    product_ = build.temporary(target, "product", shape, kind) if present(op, 3) else target
+    space = box(shape, filters[1:])
+    n, m, *rest = space.point
+    at, channel, inside = rest[:rank], rest[rank], rest[rank + 1 :]
+    channel = m.floordiv(shape[1] // integer(op, "group", 1), space.extents) * filters[1] + channel
+    left = build.read(sampled, (n, channel, *inside, *at))
+    value = left * cast(build.read(weight, (m, rest[rank], *inside)), kind)
+    build.emit(product_, space, value, reduction="sum", accumulate=kind, because="convolution")
+    if present(op, 3):
+        add_bias(build, product_, op.inputs[3], target)
