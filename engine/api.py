@@ -18,6 +18,7 @@ import numpy as np
 from engine.compile import Kernel, Observer, compile_group
 from engine.compile import default_recipe as _default_recipe
 from engine.errors import BadInput, EngineError
+from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, SpaceDoc
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.fuse.plan import POLICIES, plan
 from engine.graph.load import load as _load
@@ -240,6 +241,41 @@ def explain(kernel: Kernel) -> str:
     from engine.explanation import explain_kernel
 
     return explain_kernel(kernel, predict(kernel))
+
+
+def moves(
+    group: FusionGroup,
+    recipe: Recipe | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    known: dict[str, MoveDoc | None] | None = None,
+) -> MovesDoc:
+    """Next steps from a recipe (by default the advisers'), each tried: its predicted effect, or why it cannot be.
+
+    should_stop: asked before each trial; once it says so, what was found is the answer.  known: findings of an earlier
+    call for the same group and recipe, to go on from.  Raises what `compile` raises where the recipe makes no kernel.
+    """
+    from engine.explore.moves import moves as tried
+
+    return tried(group, recipe or _default_recipe(group), should_stop or (lambda: False), known)
+
+
+def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:
+    """What each iterator of each statement could be in each dimension of the schedule.  Raises Illegal."""
+    from engine.explore.decisions import decisions as table
+    from engine.explore.situation import situation
+
+    return table(situation(group, recipe or _default_recipe(group)))
+
+
+def space(group: FusionGroup, recipe: Recipe | None = None, axes: Sequence[str] = ()) -> SpaceDoc:
+    """The iteration space along one to three dimensions of the schedule: across, down, into the page.
+
+    Raises BadInput for a name that is no dimension, Illegal where the recipe has no schedule.
+    """
+    from engine.explore.situation import situation
+    from engine.explore.space import space as drawn
+
+    return drawn(situation(group, recipe or _default_recipe(group)), axes)
 
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -7,6 +7,9 @@
              {"id": 7, "event": "error", "value": PROBLEM}                           these two
 
 Requests are served in order.  The window cancels by ending this process: nothing here needs saving.
+
+One verb gives way to others: `moves` tries many kernels, and answers with what it has (`complete` false) as soon as
+another request waits.  A thread reads ahead for that.  What was tried is kept: asked again, it goes on from there.
 """
 
 from __future__ import annotations
@@ -14,14 +17,17 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TextIO, TypeVar
+from queue import Queue
+from typing import Any, NoReturn, TextIO, TypeVar
 
 import engine
 from engine.documents import KernelDoc, Problem
 from engine.errors import BadInput, EngineError
+from engine.exploration import MoveDoc
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.run.machine import machine
@@ -32,6 +38,8 @@ Result = TypeVar("Result")
 Arguments = Mapping[str, Any]
 Send = Callable[[str, Any], None]
 """Sends one event with its value."""
+_KEPT = 64
+"""Groups under some advice whose tried moves are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +52,16 @@ class Opened:
 
 
 class Service:
-    """Answers requests about one open file; compiled kernels are kept by group and recipe."""
+    """Answers requests about one open file; compiled kernels and tried moves are kept by group and recipe.
 
-    def __init__(self) -> None:
+    is_awaited: whether another request waits; asked while answering what can be broken off.
+    """
+
+    def __init__(self, is_awaited: Callable[[], bool] = lambda: False) -> None:
+        self._is_awaited = is_awaited
         self._opened: Opened | None = None
         self._kernels: dict[tuple[str, str | None], engine.Kernel] = {}
+        self._moves: dict[tuple[str, str | None], dict[str, MoveDoc | None]] = {}
 
     def answer(self, verb: str, arguments: Arguments, send: Send) -> Any:
         """The result of one request as plain data; EngineError where there is none."""
@@ -65,13 +78,19 @@ class Service:
                 return self._measure(arguments, send)
             case "diff":
                 return self._diff(arguments, send)
+            case "moves":
+                return self._tried_moves(arguments)
+            case "decisions":
+                return to_json(engine.decisions(*self._advised(arguments)))
+            case "space":
+                return to_json(engine.space(*self._advised(arguments), _names(arguments, "axes")))
             case "machine":
                 return to_json(machine())
             case _:
                 raise BadInput("service", f"verb {verb}", "there is no such verb")
 
     def _open(self, arguments: Arguments, send: Send) -> Any:
-        target = arguments.get("target") or "h200"
+        target = _text_or_none(arguments, "target") or "h200"
         spent: list[tuple[str, float]] = []
 
         def timed(stage: str, text: str, run: Callable[[], Result]) -> Result:
@@ -81,12 +100,13 @@ class Service:
             spent.append((stage, time.perf_counter() - started))
             return result
 
-        path, sizes = _argument(arguments, "path"), arguments.get("dimensions") or None
+        path, sizes = _text(arguments, "path"), _sizes(arguments, "dimensions") or None
         graph = timed("load", "reading the file", lambda: engine.load(path, dims=sizes))
         plan = timed("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target))
         document = timed("predict", "predicting their times", lambda: engine.model_doc(graph, plan, target=target))
         self._opened = Opened(graph, plan, target)
         self._kernels.clear()
+        self._moves.clear()
         return to_json(replace(document, seconds=tuple(spent)))
 
     def _check(self, arguments: Arguments, send: Send) -> Any:
@@ -114,7 +134,7 @@ class Service:
 
     def _diff(self, arguments: Arguments, send: Send) -> Any:
         """Two advice texts of one group, "a" and "b", with their kernels."""
-        sides = ({**arguments, "recipe": _argument(arguments, side)} for side in ("a", "b"))
+        sides = ({**arguments, "recipe": _text(arguments, side)} for side in ("a", "b"))
         a, b = (self._kernel(side, send) for side in sides)
         return to_json(engine.compare(a, b))
 
@@ -123,22 +143,30 @@ class Service:
         try:
             return engine.kernel_doc(self._kernel(arguments, send))
         except Conflict as conflict:
-            group = _group(self._file().plan, _argument(arguments, "group"))
-            return engine.refused_doc(group, self._recipe(group, arguments.get("recipe")), conflict)
+            return engine.refused_doc(*self._advised(arguments), conflict)
 
     def _kernel(self, arguments: Arguments, send: Send) -> engine.Kernel:
         """The compiled group of a request, from the last time where nothing changed."""
-        group, text = _group(self._file().plan, _argument(arguments, "group")), arguments.get("recipe")
-        key = (group.name, text)
+        key = (_text(arguments, "group"), _text_or_none(arguments, "recipe"))
         if key not in self._kernels:
+            group, recipe = self._advised(arguments)
             send("progress", {"text": f"scheduling {group.name}", "done": 0, "total": 1})
-            self._kernels[key] = engine.compile(group, self._recipe(group, text))
+            self._kernels[key] = engine.compile(group, recipe)
         return self._kernels[key]
 
-    def _recipe(self, group: FusionGroup, text: str | None) -> engine.Recipe:
-        """The advisers' recipe of a group, or what `text` says in its place."""
+    def _tried_moves(self, arguments: Arguments) -> Any:
+        """Next steps, as many as could be tried before another request came."""
+        key = (_text(arguments, "group"), _text_or_none(arguments, "recipe"))
+        while len(self._moves) >= _KEPT:
+            del self._moves[next(iter(self._moves))]
+        known = self._moves.setdefault(key, {})
+        return to_json(engine.moves(*self._advised(arguments), should_stop=self._is_awaited, known=known))
+
+    def _advised(self, arguments: Arguments) -> tuple[FusionGroup, engine.Recipe]:
+        """The group of a request with the advisers' recipe, or with what the request's text says in its place."""
+        group, text = _group(self._file().plan, _text(arguments, "group")), _text_or_none(arguments, "recipe")
         recipe = engine.default_recipe(group, target=self._file().target)
-        return recipe if text is None else engine.edited(recipe, group, text)
+        return group, recipe if text is None else engine.edited(recipe, group, text)
 
     def _file(self) -> Opened:
         if self._opened is None:
@@ -146,11 +174,37 @@ class Service:
         return self._opened
 
 
-def _argument(arguments: Arguments, name: str) -> str:
-    """An argument that the verb cannot do without."""
+def _text(arguments: Arguments, name: str) -> str:
+    """A text that the verb cannot do without."""
     if name not in arguments:
         raise BadInput("service", f"argument {name}", "it is missing from the request")
-    return str(arguments[name])
+    value = arguments[name]
+    return value if isinstance(value, str) else _refuse(arguments, name, "a text")
+
+
+def _text_or_none(arguments: Arguments, name: str) -> str | None:
+    value = arguments.get(name)
+    return value if value is None or isinstance(value, str) else _refuse(arguments, name, "a text")
+
+
+def _names(arguments: Arguments, name: str) -> tuple[str, ...]:
+    """A list of texts; empty where it is left out."""
+    value = arguments.get(name) or ()
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        return _refuse(arguments, name, "a list of texts")
+    return tuple(value)
+
+
+def _sizes(arguments: Arguments, name: str) -> dict[str, int]:
+    """A whole number for each name; empty where it is left out."""
+    value = arguments.get(name) or {}
+    if not isinstance(value, dict) or not all(type(size) is int for size in value.values()):
+        return _refuse(arguments, name, "an object of whole numbers")
+    return dict(value)
+
+
+def _refuse(arguments: Arguments, name: str, wanted: str) -> NoReturn:
+    raise BadInput("service", f"argument {name}", f"must be {wanted}, not {json.dumps(arguments[name])[:80]}")
 
 
 def _group(plan: FusionPlan, name: str) -> FusionGroup:
@@ -160,22 +214,46 @@ def _group(plan: FusionPlan, name: str) -> FusionGroup:
         raise BadInput("service", f"group {name}", "the open file has no such group") from error
 
 
-def serve(requests: Iterable[str], replies: TextIO) -> None:
+class Requests:
+    """Request lines in order, read ahead by a thread, so that one can be seen to wait before it is taken."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines: Queue[str | None] = Queue()
+        threading.Thread(target=self._read, args=(lines,), daemon=True).start()
+
+    def _read(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines.get, None)
+
+    def is_one_waiting(self) -> bool:
+        """Whether a request has arrived that was not taken yet; the end of the stream is none."""
+        waiting = self._lines.queue
+        return bool(waiting) and waiting[0] is not None
+
+
+def serve(lines: Iterable[str], replies: TextIO) -> None:
     """Answer every request line until there are no more."""
-    service = Service()
+    requests = Requests(lines)
+    service = Service(requests.is_one_waiting)
     for line in requests:
         try:
             request = json.loads(line)
             number, verb, arguments = request["id"], request["verb"], request.get("arguments") or {}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             print(f"not a request: {line.strip()[:200]} ({error})", file=sys.stderr, flush=True)
             continue
 
-        def send(event: str, value: Any, number: int = number) -> None:
+        def send(event: str, value: Any, number: Any = number) -> None:
             replies.write(json.dumps({"id": number, "event": event, "value": value}) + "\n")
             replies.flush()
 
         try:
+            if not isinstance(arguments, dict):
+                raise BadInput("service", f"arguments of {verb}", "must be an object")
             send("result", service.answer(verb, arguments, send))
         except EngineError as error:
             send("error", to_json(Problem(error.stage, error.subject, error.reason, error.hint)))

@@ -1,0 +1,200 @@
+"""Which next steps there are to try from a kernel: other numbers, other orders, other cuts, other parallel loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from engine.compile import Kernel
+from engine.explore.apart import why_apart
+from engine.explore.interchange import names_of, neighbours, pins
+from engine.explore.trial import Change, Path, entries_of, entry_at
+from engine.recipe import AUTHORS, Entry
+from engine.schedule.address import places
+from engine.schedule.nodes import Leaf, Mark, Member, Sequence, statements_of, walk
+from engine.schedule.rules import cut_parts
+from engine.schedule.text import entry_text
+
+_WHAT = {
+    ("row reduction", "block"): "Rows per block",
+    ("row reduction", "lane"): "Threads per row",
+    ("column reduction", "warp"): "Warps per block",
+    ("element-wise", "block"): "Elements per block",
+    ("layout", "block"): "Elements per block",
+    ("element-wise", "thread"): "Threads per block",
+    ("layout", "thread"): "Threads per block",
+}
+_WORDS = {
+    "block": "Block along {}",
+    "thread": "Elements of {} per thread",
+    "tile": "Tile along {}",
+    "stages": "Stages of {}",
+    "vector": "Vector width",
+    "lane": "Threads along {}",
+    "warp": "Warps along {}",
+}
+_MENU = {
+    "row reduction": ("vector", "warp"),
+    "column reduction": ("vector", "lane"),
+    "element-wise": ("vector", "block"),
+    "layout": ("vector", "block", "tile"),
+}
+"""Marks that a kind of kernel may take although nobody has given them yet."""
+_FIRST = {"vector": (2, 4), "warp": (8,), "lane": (32,), "tile": (32,)}
+"""What to try first of a mark that nobody has given."""
+_CUTS = 8
+SPLIT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A step to try; one with `why_not` is known to be impossible."""
+
+    kind: str
+    title: str
+    statements: tuple[str, ...]
+    change: Change
+    lines: tuple[str, ...] = ()
+    """What it says, where that is not what it adds."""
+    why_not: str = ""
+    witness: str = ""
+
+
+def candidates(now: Kernel) -> list[Candidate]:
+    """Every step worth trying, the most promising kinds first."""
+    every = (_numbers(now), _absent(now), _orders(now), _cuts(now), _joins(now), _parallel(now), _splits(now))
+    return list(chain.from_iterable(every))
+
+
+def _numbers(now: Kernel) -> Iterator[Candidate]:
+    """Marks that have a number, one step up and one step down."""
+    for member, mark in strongest(now):
+        assert isinstance(mark.value, int)
+        old = entry_at(now.advice, mark.path)
+        gone: tuple[Path, ...] = (mark.path,) if mark.author == "user" else ()
+        for value in _steps(mark.name, mark.value):
+            new = replace(old, value=(mark.name, value), required=False, because="")
+            title = f"{_what(now, mark.name, member)} {mark.value} → {value}"
+            yield Candidate(mark.name, title, old.statements, Change((new,), gone))
+
+
+def strongest(now: Kernel) -> list[tuple[Member, Mark]]:
+    """The marks with a number that the kernel goes by: the first author's, for a contraction of every dimension."""
+    marks = [(member, mark) for member in members(now) for mark in member.marks if isinstance(mark.value, int)]
+    found: dict[tuple[str, str], tuple[Member, Mark]] = {}
+    for member, mark in sorted(marks, key=lambda pair: AUTHORS.index(pair[1].author)):
+        where = member.name if now.group.kind == "contraction" else ""
+        found.setdefault((mark.name, where), (member, mark))
+    return [pair for pair in found.values() if pair[1].name in _WORDS]
+
+
+def members(now: Kernel) -> tuple[Member, ...]:
+    """Every dimension of a schedule, in the order of the tree."""
+    where = places(now.schedule.root).values()
+    return tuple({id(m): m for place in where for m in place.members}.values())
+
+
+def _steps(name: str, value: int) -> tuple[int, ...]:
+    step = (value + 1, value - 1) if name == "stages" else (value * 2, value // 2)
+    return tuple(v for v in step if v >= 1)
+
+
+def _what(now: Kernel, name: str, member: Member) -> str:
+    return _WHAT.get((now.group.kind, name)) or _WORDS[name].format(member.name)
+
+
+def _absent(now: Kernel) -> Iterator[Candidate]:
+    """Marks that the kernel could take and nobody has given."""
+    given = {mark.name for _, mark in strongest(now)}
+    statements = now.group.program.statements
+    heart = next((s for s in statements if s.reduction), statements[-1])
+    where = places(now.schedule.root)[heart.name].members
+    for name in _MENU.get(now.group.kind, ()):
+        if name in given or not where:
+            continue
+        for value in _FIRST.get(name) or _blocks(now):
+            entry = Entry((heart.name,), "innermost", "mark", (name, value))
+            title = f"{_what(now, name, where[-1])} {value}"
+            yield Candidate(name, title, (heart.name,), Change((entry,)))
+
+
+def _blocks(now: Kernel) -> tuple[int, int]:
+    """Twice and half of what a block does now."""
+    points = max(math.prod(s.extents.values()) for s in now.group.program.statements)
+    each = 1 << (-(-points // now.facts.blocks) - 1).bit_length()
+    return each * 2, max(1, each // 2)
+
+
+def _orders(now: Kernel) -> Iterator[Candidate]:
+    """Interchanges of two dimensions, one directly inside the other."""
+    where = places(now.schedule.root)
+    for outer, inner in neighbours(where):
+        entries = pins(where, (inner, outer))
+        if entries:
+            statements = tuple(dict.fromkeys(s for entry in entries for s in entry.statements))
+            gone = _pins_of_user(now, statements)
+            yield Candidate("order", f"Interchange {outer} and {inner}", statements, Change(entries, gone))
+
+
+def _pins_of_user(now: Kernel, statements: tuple[str, ...]) -> tuple[Path, ...]:
+    """Where the user has pinned some of these statements already: the new order takes the place of the old one."""
+    return tuple(
+        path
+        for path, author, entry in entries_of(now.advice)
+        if author == "user" and entry.field == "pin" and (not entry.statements or {*entry.statements} & {*statements})
+    )
+
+
+def _cuts(now: Kernel) -> Iterator[Candidate]:
+    """Distributions of a loop between two of its statements."""
+    leaves = [node.statements for node in walk(now.schedule.root) if isinstance(node, Leaf)]
+    between = [(leaf[:k], leaf[k:]) for leaf in leaves for k in range(1, len(leaf))]
+    for before, after in between[:_CUTS]:
+        entry = Entry((), "innermost", "cut", (before, after))
+        yield Candidate("cut", f"Cut between {before[-1]} and {after[0]}", (*before, *after), Change((entry,)))
+
+
+def _joins(now: Kernel) -> Iterator[Candidate]:
+    """Cuts that an entry asks for and that can be left out, then neighbours that a dependence keeps apart."""
+    for path, _, entry in entries_of(now.advice):
+        if entry.field == "cut":
+            text = str(entry).partition(": cut ")[2]
+            off = entry_text(replace(entry, enabled=False))
+            named = tuple(name for part in cut_parts(entry.value) for name in part)
+            yield Candidate("join", f"Join {text}", named, Change((), (path,)), (off,))
+    for node in walk(now.schedule.root):
+        for a, b in zip(node.children, node.children[1:], strict=False) if isinstance(node, Sequence) else ():
+            found = why_apart(now.group.program, now.dependences, now.schedule, a, b)
+            if found is not None:
+                names = (*statements_of(a), *statements_of(b))
+                title = f"Join {' '.join(statements_of(a))} with {' '.join(statements_of(b))}"
+                broken = f"breaks the {found.dependence}"
+                yield Candidate("join", title, names, Change(()), why_not=broken, witness=found.text)
+
+
+def _parallel(now: Kernel) -> Iterator[Candidate]:
+    """Each dimension in parallel where it runs in order, and in order where it runs in parallel."""
+    where = places(now.schedule.root)
+    for name in names_of(where):
+        own = {id(m): m for place in where.values() for m in place.members if m.name == name}
+        for flag in (True, False):
+            chosen = [m for m in own.values() if m.parallel is not flag]
+            names = tuple(dict.fromkeys(s for m in chosen for s in m.rows))
+            if not names or (not flag and len(chosen) < len(own)):
+                continue
+            entry = Entry(names, name, "parallel", flag)
+            title = f"Run {name} in parallel" if flag else f"Run {name} in order"
+            yield Candidate("parallel", title, names, Change((entry,)))
+
+
+def _splits(now: Kernel) -> Iterator[Candidate]:
+    """Innermost dimensions in two loops."""
+    where = places(now.schedule.root)
+    inner = {place.members[-1].name: s for s, place in reversed(where.items()) if place.members}
+    split = {mark.name for m in members(now) for mark in m.marks}
+    for name, statement in reversed(inner.items()):
+        if "split" not in split:
+            change = Change((Entry((statement,), "innermost", "split", SPLIT),))
+            yield Candidate("split", f"Split {name} by {SPLIT}", (statement,), change)

@@ -1,0 +1,161 @@
+"""The solver's tables of a group: what each iterator could be in each dimension, the outer ones as they are.
+
+A cell asks the search the question that a pin asks it: is there an iterator for every other statement of the dimension
+such that all may share the loop at distance zero?  If not, the statement comes out of the shared loop, which is legal
+in the order of the text; only a statement's dependences on itself make an iterator impossible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.exploration import CellDoc, DecisionRow, DecisionsDoc
+from engine.explore.interchange import names_of
+from engine.explore.situation import Situation
+from engine.poly.nodes import Dependence
+from engine.recipe import Entry
+from engine.schedule.address import Place
+from engine.schedule.legality import violation
+from engine.schedule.nodes import Member
+from engine.schedule.problem import Edge, Problem, Row, Rows, prepare
+from engine.schedule.search import Budget, Choice, choices
+from engine.schedule.text import entry_text, to_text
+from engine.schedule.timeline import Step
+
+_ATTEMPTS = 2_000
+"""Choices that the search may try for one cell; past them it counts as one that nobody can share."""
+_USED = CellDoc("used", False, "", "", "")
+
+
+def decisions(now: Situation) -> DecisionsDoc:
+    """The table of a scheduled group."""
+    table = _Table(now, prepare(now.program, now.dependences), now.places)
+    names = names_of(now.places)
+    rows = tuple(
+        DecisionRow(s.name, i.name, i.extent, tuple(table.cell(s.name, k, name) for name in names))
+        for s in now.program.statements
+        for k, i in enumerate(s.iterators)
+    )
+    return DecisionsDoc(now.group.name, to_text(now.advice), names, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    now: Situation
+    problem: Problem
+    where: Mapping[str, Place]
+
+    def cell(self, statement: str, iterator: int, dimension: str) -> CellDoc:
+        """What becomes of one iterator in one dimension."""
+        members = self.where[statement].members
+        position = next((k for k, m in enumerate(members) if m.name == dimension), None)
+        if position is None:
+            return _USED
+        number, member = self.problem.number[statement], members[position]
+        above = self._rows(statement, position)
+        chosen = self.problem.row(number, member.rows[statement]) == iterator
+        if iterator not in self.problem.unused(number, above):
+            return _USED
+        broken = self._broken(number, above, iterator)
+        if broken is not None:
+            dependence, witness = broken
+            return CellDoc("impossible", False, f"breaks the {dependence}", witness, "")
+        state, because = self._present(member, position) if chosen else self._other(member, position, number, iterator)
+        entry = "" if chosen else self._entry(number, above, iterator)
+        return CellDoc(state, chosen, because, "", entry)
+
+    def _rows(self, statement: str, depth: int) -> Rows:
+        number = self.problem.number[statement]
+        members = self.where[statement].members[:depth]
+        rows = (self.problem.row(number, m.rows[statement]) for m in members)
+        return tuple(row for row in rows if not self._is_constant(row))
+
+    def _is_constant(self, row: Row) -> bool:
+        return not isinstance(row, int) and not any(row.coefficients)
+
+    def _broken(self, number: int, above: Rows, iterator: int) -> tuple[Dependence, str] | None:
+        """A dependence of a statement on itself that the iterator runs backwards, and two instances of it."""
+        if self.problem.distance(number, above, iterator) >= 0:
+            return None
+        steps = tuple(_step(self.problem, number, row) for row in (*above, iterator))
+        for dependence in self.problem.own[number]:
+            found = violation(self.now.program, dependence, steps, steps)
+            if found is not None:
+                return dependence, found.witness.text
+        return None
+
+    def _present(self, member: Member, position: int) -> tuple[str, str]:
+        """The state of a dimension as it is."""
+        if member.parallel:
+            return "parallel", ""
+        rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
+        choice = {self.problem.number[s]: self.problem.row(self.problem.number[s], r) for s, r in member.rows.items()}
+        return "legal", self._carried(rows, choice)
+
+    def _other(self, member: Member, position: int, number: int, iterator: int) -> tuple[str, str]:
+        """The state of a dimension that a statement's other iterator would make."""
+        rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
+        choice = self._together(rows, number, iterator)
+        if choice is not None:
+            because = self._carried(rows, choice)
+            return ("legal", because) if because else ("parallel", "")
+        alone = self._carried({number: rows[number]}, {number: iterator})
+        return "legal", self._apart(member, rows, number, iterator) + (f"; {alone}" if alone else "")
+
+    def _together(self, rows: Mapping[int, Rows], number: int, iterator: int) -> Choice | None:
+        """An iterator for every statement of a dimension if one of them uses this one; None where they cannot share."""
+        allowed = {
+            s: [k for k in self.problem.unused(s, above) if self.problem.distance(s, above, k) >= 0]
+            for s, above in rows.items()
+        }
+        return next(choices(self.problem, {**allowed, number: [iterator]}, number, Budget(_ATTEMPTS)), None)
+
+    def _carried(self, rows: Mapping[int, Rows], choice: Mapping[int, Row]) -> str:
+        """Why a dimension is not parallel; "" where it is."""
+        problem = self.problem
+        for s, row in choice.items():
+            statement = problem.statements[s]
+            if isinstance(row, int) and problem.reduced[s] >> row & 1 and statement.reduction:
+                over, name = statement.iterators[row].name, statement.reduction.operation
+                return f"{statement.name} takes the {name} over {over}"
+            for dependence in problem.own[s]:
+                if problem.distance(s, rows[s], row) > 0:
+                    return f"carries the {dependence}"
+        for edge in self._edges(choice):
+            if problem.between(edge, rows[edge.source], rows[edge.sink], choice[edge.source], choice[edge.sink]):
+                return f"carries the {edge.dependences[0]}"
+        return ""
+
+    def _apart(self, member: Member, rows: Mapping[int, Rows], number: int, iterator: int) -> str:
+        """What takes a statement out of the loop that it shares."""
+        problem = self.problem
+        names = {problem.number[s]: problem.row(problem.number[s], row) for s, row in member.rows.items()}
+        extent = problem.extents[number][iterator]
+        for edge in self._edges(names):
+            if number not in (edge.source, edge.sink):
+                continue
+            row, other = (iterator if s == number else names[s] for s in (edge.source, edge.sink))
+            if problem.between(edge, rows[edge.source], rows[edge.sink], row, other):
+                far = problem.statements[edge.source + edge.sink - number].name
+                return f"in a loop apart from {far}, because of the {edge.dependences[0]}"
+        others = [s for s in member.rows if problem.number[s] != number]
+        if others and extent != member.extent:
+            return f"in a loop apart from {', '.join(others)}: it has {extent} steps, theirs {member.extent}"
+        return f"in a loop apart from {', '.join(others)}" if others else ""
+
+    def _edges(self, statements: Mapping[int, Row]) -> list[Edge]:
+        return [e for e in self.problem.edges.values() if e.source in statements and e.sink in statements]
+
+    def _entry(self, number: int, above: Rows, iterator: int) -> str:
+        """The line that asks for an iterator after the rows above."""
+        names = self.problem.names[number]
+        address = f"after {names[self.problem.leading(number, above)]}" if above else "outermost"
+        return entry_text(Entry((self.problem.statements[number].name,), address, "pin", (names[iterator],)))
+
+
+def _step(problem: Problem, number: int, row: Row) -> Step:
+    """A row as one step of a timeline."""
+    index = problem.index(number, row)
+    terms: Sequence[tuple[int, int]] = [(problem.names[number].index(str(name)), c) for name, c in index.terms]
+    return Step(str(index), index, tuple(terms))

@@ -1,0 +1,78 @@
+"""The menu of next steps of a group, each tried before it is shown: its predicted effect, or why it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.compile import Kernel, compile_group
+from engine.exploration import MoveDoc, MovesDoc
+from engine.explore.candidates import Candidate, candidates
+from engine.explore.trial import Trial, applied, attempt, predicted
+from engine.fuse.nodes import FusionGroup
+from engine.recipe import Recipe
+from engine.schedule.text import entry_text, to_text
+
+MOST = 40
+"""Steps that are tried at most."""
+
+Known = dict[str, MoveDoc | None]
+"""What trials of one group under one recipe found, by the text of the advice after the step; None: nothing changes."""
+
+
+def _never() -> bool:
+    return False
+
+
+def moves(
+    group: FusionGroup, recipe: Recipe, should_stop: Callable[[], bool] = _never, known: Known | None = None
+) -> MovesDoc:
+    """Possible next steps by predicted gain, and impossible ones with the reason.
+
+    should_stop: asked before each trial; once it says so, what has been found is the answer, with `complete` False.
+    known: what earlier calls for the same group and recipe found; new findings are added to it.
+    Raises what `compile_group` raises where the recipe itself makes no kernel.
+    """
+    known = {} if known is None else known
+    now = compile_group(group, recipe)
+    found: list[MoveDoc] = []
+    complete = True
+    for candidate in candidates(now)[:MOST]:
+        key = f"{candidate.kind} {candidate.title} {'; '.join(map(str, candidate.change.entries))}"
+        if key not in known:
+            if should_stop():
+                complete = False
+                break
+            known[key] = _tried(now, candidate)
+        move = known[key]
+        if move is not None:
+            found.append(move)
+    possible = sorted((m for m in found if not m.why_not), key=lambda move: -move.gain)
+    impossible = tuple(m for m in found if m.why_not)
+    return MovesDoc(group.name, to_text(now.advice), tuple(possible), impossible, complete)
+
+
+def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:
+    """The document of one step; None for one that changes nothing."""
+    if candidate.why_not:
+        advice, _ = applied(now.advice, candidate.change)
+        trial = Trial(advice, None, candidate.why_not, candidate.witness)
+    else:
+        trial = attempt(now.group, now.recipe, candidate.change)
+    kernel = trial.kernel
+    if kernel is not None and kernel.source.text == now.source.text:
+        return None
+    before, after = predicted(now), predicted(kernel) if kernel else None
+    why_not = trial.why_not
+    if kernel is not None and after is None:
+        why_not = f"not one block of it fits an SM of {kernel.target.name}"
+    return MoveDoc(
+        kind=candidate.kind,
+        title=candidate.title,
+        statements=candidate.statements,
+        entries=candidate.lines or tuple(map(entry_text, candidate.change.entries)),
+        recipe="" if why_not else to_text(trial.advice),
+        time=after,
+        gain=1 - after.microseconds / before.microseconds if before and after else 0.0,
+        why_not=why_not,
+        witness=trial.witness,
+    )

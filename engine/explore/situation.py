@@ -1,0 +1,43 @@
+"""A group scheduled under its advice, before any kernel is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.fuse.nodes import FusionGroup
+from engine.poly.dependences import dependences
+from engine.poly.nodes import Dependence
+from engine.recipe import Advice, Recipe
+from engine.schedule.address import Place, places
+from engine.schedule.compose import compose
+from engine.schedule.nodes import ScheduleTree
+from engine.schedule.solve import schedule
+from engine.tensor.nodes import TensorProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What questions about orders start from; a schedule without a kernel is enough for them."""
+
+    group: FusionGroup
+    advice: tuple[Advice, ...]
+    dependences: tuple[Dependence, ...]
+    tree: ScheduleTree
+
+    @property
+    def program(self) -> TensorProgram:
+        return self.group.program
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """Where each statement stands, in the order of the text."""
+        where = places(self.tree.root)
+        return {s.name: where[s.name] for s in self.program.statements}
+
+
+def situation(group: FusionGroup, recipe: Recipe) -> Situation:
+    """The schedule of a group under a recipe.  Raises Conflict when required entries cannot hold."""
+    advice = recipe.groups.get(group.name, ())
+    needed = dependences(group.program)
+    solved = schedule(group.program, needed, compose(advice, group.program))
+    return Situation(group, advice, needed, solved.tree)

@@ -1,0 +1,120 @@
+"""A change of a group's advice, tried: the kernel that it makes, or why it makes none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.compile import Kernel, compile_group
+from engine.documents import Time
+from engine.errors import EngineError
+from engine.fuse.nodes import FusionGroup
+from engine.predict.model import predict
+from engine.recipe import Advice, Entry, Recipe, Scenario
+from engine.schedule.nodes import HONOURED, INFEASIBLE, Conflict, Verdict
+
+Path = tuple[int, ...]
+"""Place of an entry in the advice of a group, as in `schedule.nodes.Placed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Entries that the user adds, and entries that give way to them."""
+
+    entries: tuple[Entry, ...]
+    gone: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What became of a change."""
+
+    advice: tuple[Advice, ...]
+    """The whole advice of the group after it."""
+    kernel: Kernel | None
+    """None where the change cannot be."""
+    why_not: str = ""
+    witness: str = ""
+
+
+def attempt(group: FusionGroup, recipe: Recipe, change: Change) -> Trial:
+    """Compile a group under a changed recipe; the change counts only if all that it adds is honoured."""
+    advice, added = applied(recipe.groups.get(group.name, ()), change)
+    try:
+        kernel = compile_group(group, recipe.with_group(group.name, advice))
+    except Conflict as conflict:
+        return Trial(advice, None, f"{conflict.subject}: {conflict.reason}", _witness(conflict.verdicts))
+    except EngineError as error:
+        return Trial(advice, None, f"{error.subject}: {error.reason}")
+    for verdict in kernel.verdicts:
+        if verdict.placed.path in added and verdict.outcome != HONOURED:
+            return Trial(advice, None, verdict.because, _witness((verdict,)))
+    return Trial(advice, kernel)
+
+
+def predicted(kernel: Kernel) -> Time | None:
+    """The modelled time of a kernel; None where it does not fit the target."""
+    try:
+        return predict(kernel.facts, kernel.target).time()
+    except EngineError:
+        return None
+
+
+def _witness(verdicts: Sequence[Verdict]) -> str:
+    """The two instances that show why an entry cannot hold; "" where no verdict has any."""
+    return next((v.witness.text for v in verdicts if v.outcome == INFEASIBLE and v.witness), "")
+
+
+def applied(advice: Sequence[Advice], change: Change) -> tuple[tuple[Advice, ...], frozenset[Path]]:
+    """The advice after a change, and the paths of what it added.
+
+    An entry that gives way is taken out where the user wrote it, and switched off where it is somebody else's or stands
+    in an alternative, so that the text still shows it.
+    """
+    result = list(advice)
+    for path in sorted(change.gone, reverse=True):  # from behind, so that the places before stay what they are
+        number, *place = path
+        own = result[number].author == "user" and len(place) == 1
+        result[number] = replace(result[number], scenario=_without(result[number].scenario, place, own))
+    if not change.entries:
+        return tuple(result), frozenset()
+    number = next((k for k, one in enumerate(result) if one.author == "user"), len(result))
+    if number == len(result):
+        result.append(Advice("user", Scenario()))
+    scenario = result[number].scenario
+    first = len(scenario.entries)
+    result[number] = replace(result[number], scenario=replace(scenario, entries=scenario.entries + change.entries))
+    return tuple(result), frozenset((number, first + k) for k in range(len(change.entries)))
+
+
+def _without(scenario: Scenario, place: Sequence[int], taken_out: bool) -> Scenario:
+    """The scenario without the entry at (alternative numbers ..., entry number)."""
+    number, *below = place
+    if below:
+        inner = list(scenario.alternatives)
+        inner[number] = _without(inner[number], below, taken_out)
+        return replace(scenario, alternatives=tuple(inner))
+    before, entry, after = scenario.entries[:number], scenario.entries[number], scenario.entries[number + 1 :]
+    kept = () if taken_out else (replace(entry, enabled=False),)
+    return replace(scenario, entries=(*before, *kept, *after))
+
+
+def entry_at(advice: Sequence[Advice], path: Path) -> Entry:
+    """The entry at a path."""
+    number, *place = path
+    scenario = advice[number].scenario
+    for alternative in place[:-1]:
+        scenario = scenario.alternatives[alternative]
+    return scenario.entries[place[-1]]
+
+
+def entries_of(advice: Sequence[Advice]) -> list[tuple[Path, str, Entry]]:
+    """(path, author, entry) of everything that is switched on."""
+
+    def below(scenario: Scenario, path: Path, author: str) -> list[tuple[Path, str, Entry]]:
+        found = [((*path, k), author, entry) for k, entry in enumerate(scenario.entries) if entry.enabled]
+        for k, alternative in enumerate(scenario.alternatives):
+            found += below(alternative, (*path, k), author)
+        return found
+
+    return [found for n, one in enumerate(advice) for found in below(one.scenario, (n,), one.author)]
