@@ -41,11 +41,16 @@ class Shape:
 
 
 def is_contraction(statement: Statement) -> bool:
-    """A sum of products of two arrays, each with a parallel iterator of its own: what a matrix product's tiles need."""
+    """A sum of products of two arrays, each with a parallel iterator of its own: what a matrix product's tiles need.
+
+    A factor that is computed from several arrays cannot be copied to a tile as it stands.
+    """
     if statement.reduction is None or statement.reduction.operation != "sum":
         return False
     factors = product_operands(statement.expression)
     if factors is None:
+        return False
+    if any(len(_arrays(factor)) > 1 for factor in factors):
         return False
     reduced = set(statement.reduction.iterators)
     used = [{n for a in _arrays(f) for i in a.indices for n in i.iterators()} for f in factors]

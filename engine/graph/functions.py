@@ -48,9 +48,7 @@ def _with_bodies(model: onnx.ModelProto) -> onnx.ModelProto:
     model.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
     for number, node in enumerate(filter(_is_written_out, model.graph.node)):
         schema = defs.get_schema(node.op_type, opset)
-        given = {attribute.name for attribute in node.attribute}
-        defaults = [a.default_value for a in schema.attributes.values() if a.default_value.name not in ("", *given)]
-        node.attribute.extend(defaults)
+        node.attribute.extend(absent_attributes(schema, node))
         body = _body(schema, opset, node, [types.get(name, onnx.TypeProto()) for name in node.input])
         body.domain, body.name = _DOMAIN, f"{node.op_type}_{number}"
         del body.opset_import[:]
@@ -58,6 +56,12 @@ def _with_bodies(model: onnx.ModelProto) -> onnx.ModelProto:
         model.functions.append(body)
         node.domain, node.op_type = body.domain, body.name
     return model
+
+
+def absent_attributes(schema: defs.OpSchema, node: onnx.NodeProto) -> list[onnx.AttributeProto]:
+    """The attributes that a node leaves to their defaults."""
+    given = {attribute.name for attribute in node.attribute}
+    return [a.default_value for a in schema.attributes.values() if a.default_value.name not in ("", *given)]
 
 
 def _body(

@@ -14,13 +14,15 @@ from onnx import defs, helper, shape_inference
 from engine.errors import BadInput
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
 from engine.graph.fold import MAX_INPUT, Folder
-from engine.graph.functions import write_out
+from engine.graph.functions import absent_attributes, write_out
 from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape, read_limited
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor
 from engine.graph.scope import scope_of
 from engine.graph.weights import dtype_name, light_fills, tensor_value
 
 _STANDARD = ("", "ai.onnx")
+_READS_DEFAULTS = ("STFT",)
+"""Operators whose inference takes another default for an absent attribute than their definition says."""
 
 
 def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
@@ -268,6 +270,8 @@ class _Import:
 
     def _inferred(self, op: Operator, node: onnx.NodeProto) -> Mapping[str, onnx.TypeProto]:
         schema = defs.get_schema(node.op_type, self._opsets.get(node.domain, 1), node.domain)
+        if node.op_type in _READS_DEFAULTS:
+            node.attribute.extend(absent_attributes(schema, node))
         types = {name: self._types[name] for name in node.input if name}
         small = {name: self._proto(name) for name in types if name in self._values and self._is_small(name)}
         try:

@@ -12,6 +12,7 @@ from engine.tensor.operators import (
     local,
     normalization,
     pooling,
+    recurrent,
     reductions,
     resize,
     sample,
@@ -23,5 +24,5 @@ from engine.tensor.operators.registry import RULES, Rule, rule_of
 __all__ = [
     "RULES", "Rule", "rule_of",
     "activations", "bits", "contractions", "convolution", "elementwise", "fourier", "gather", "layout", "local",
-    "normalization", "pooling", "reductions", "resize", "sample", "scan", "scatter",
+    "normalization", "pooling", "recurrent", "reductions", "resize", "sample", "scan", "scatter",
 ]  # fmt: skip

@@ -5,14 +5,16 @@ Temporaries of half-precision operators are kept in float32 and the result is ro
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from engine.errors import Unsupported
 from engine.graph.nodes import Operator
 from engine.tensor.build import Builder, box, over
-from engine.tensor.operators.attributes import axis_of, integer, present, real
+from engine.tensor.operators.attributes import axis_of, integer, present, present_output, real
 from engine.tensor.operators.reductions import keepdims, reduced
 from engine.tensor.operators.registry import operator
+from engine.tensor.operators.standard import standard
 from engine.tensor.terms import NARROW, apply, exp, log, wide
 
 
@@ -148,21 +150,49 @@ def rms_normalization(op: Operator, build: Builder) -> None:
 
 
 def _batch_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    if integer(op, "training_mode", 0):
+        return list(standard(op, x))
     scale, bias, mean, variance = (v.reshape(-1, *[1] * (x[0].ndim - 2)) for v in x[1:5])
     return [(x[0] - mean) / np.sqrt(variance + real(op, "epsilon", 1e-5)) * scale + bias]
 
 
 @operator("onnx.BatchNormalization", meaning=_batch_norm)
 def batch_normalization(op: Operator, build: Builder) -> None:
-    """The inference form: statistics are operands, one for each channel."""
+    """Statistics are operands, one for each channel; in training those of the batch, which the running ones follow."""
+    source, target = op.inputs[0], op.outputs[0]
+    shape = build.shape(target)
+    statistics = op.inputs[3:5]
     if integer(op, "training_mode", 0):
-        raise Unsupported("tensor", f"operator {op.name}", "learns its statistics", "export the model for inference")
-    target = op.outputs[0]
-    space = box(build.shape(target))
+        statistics = _batch_statistics(op, build)
+    space = box(shape)
     channel = [space.written[1]]
-    scale, bias, mean, variance = (wide(build.read(name, channel)) for name in op.inputs[1:5])
+    scale, bias = (wide(build.read(name, channel)) for name in op.inputs[1:3])
+    mean, variance = (wide(build.read(name, channel)) for name in statistics)
     factor = apply("rsqrt", variance + real(op, "epsilon", 1e-5)) * scale
-    build.emit(target, space, (wide(build.read(op.inputs[0], space.written)) - mean) * factor + bias)
+    build.emit(target, space, (wide(build.read(source, space.written)) - mean) * factor + bias)
+
+
+def _batch_statistics(op: Operator, build: Builder) -> tuple[str, str]:
+    """Append mean and variance of each channel over the batch, and the running statistics that are asked for."""
+    source, target = op.inputs[0], op.outputs[0]
+    shape, kind = build.shape(source), _wide_type(build.dtype(source))
+    axes = tuple(axis for axis in range(len(shape)) if axis != 1)
+    count, channels = math.prod(shape[axis] for axis in axes), (shape[1],)
+    mean, variance = (build.temporary(target, name, channels, kind) for name in ("mean", "variance"))
+    space = over(shape, axes)
+    at = [space.written[1]]
+    value = wide(build.read(source, space.point))
+    build.emit(mean, space, value / count, at=at, reduction="sum", because="mean of each channel")
+    centred = value - build.read(mean, at)
+    build.emit(variance, space, centred * centred / count, at=at, reduction="sum", because="variance of each channel")
+    momentum = real(op, "momentum", 0.9)
+    for number, (new, old) in enumerate(zip((mean, variance), op.inputs[3:5], strict=True), start=1):
+        if present_output(op, number):
+            cells = box(channels)
+            before = wide(build.read(old, cells.written)) * momentum
+            value = before + build.read(new, cells.written) * (1 - momentum)
+            build.emit(op.outputs[number], cells, value, because="running statistics")
+    return mean, variance
 
 
 def _instance_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:

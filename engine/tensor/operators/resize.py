@@ -197,9 +197,7 @@ def _edge(build: Builder, source: str, space: Box, axis: Axis, place: Index) -> 
     return value
 
 
-def _interpolated(
-    op: Operator, build: Builder, source: str, space: Box, axis: Axis, where: Coordinate
-) -> Term:
+def _interpolated(op: Operator, build: Builder, source: str, space: Box, axis: Axis, where: Coordinate) -> Term:
     """The weighted sum of the taps around a coordinate."""
     at = space.written[axis.number]
     shrinking = bool(integer(op, "antialias", 0)) and axis.scale < 1
