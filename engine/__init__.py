@@ -29,6 +29,7 @@ from engine.api import (
     measure,
     moves,
     nvrtc,
+    order,
     predict,
     published_advice,
     read_advice,
@@ -55,7 +56,7 @@ __all__ = [
     "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget",
     "Prediction", "Recipe", "Timing", "Unsupported", "advised", "check", "check_doc", "check_model", "compare",
     "compile", "compiled_doc", "completed", "decisions", "default_recipe", "edited", "entry", "explain", "fuse",
-    "kernel_doc", "load", "measure", "model_doc", "moves", "nvrtc", "plan_bytes", "predict", "published_advice",
-    "read_advice", "read_recipe", "refused_doc", "space", "time_doc", "write_published", "write_recipe",
-    "write_sources",
+    "kernel_doc", "load", "measure", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict",
+    "published_advice", "read_advice", "read_recipe", "refused_doc", "space", "time_doc", "write_published",
+    "write_recipe", "write_sources",
 ]  # fmt: skip

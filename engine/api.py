@@ -18,7 +18,7 @@ import numpy as np
 from engine.compile import Kernel, Observer, compile_group
 from engine.compile import default_recipe as _default_recipe
 from engine.errors import BadInput, EngineError
-from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, SpaceDoc
+from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, SpaceDoc
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.fuse.plan import POLICIES, plan
 from engine.graph.load import load as _load
@@ -267,15 +267,29 @@ def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:
     return table(situation(group, recipe or _default_recipe(group)))
 
 
-def space(group: FusionGroup, recipe: Recipe | None = None, axes: Sequence[str] = ()) -> SpaceDoc:
+def space(
+    group: FusionGroup, recipe: Recipe | None = None, axes: Sequence[str] = (), order: Sequence[str] = ()
+) -> SpaceDoc:
     """The iteration space along one to three dimensions of the schedule: across, down, into the page.
 
-    Raises BadInput for a name that is no dimension, Illegal where the recipe has no schedule.
+    order: dimensions, outermost first, to be shown in this order whether it can hold or not; so are required entries
+    that cannot hold together.  Raises BadInput for a name that is no dimension.
     """
-    from engine.explore.situation import situation
     from engine.explore.space import space as drawn
 
-    return drawn(situation(group, recipe or _default_recipe(group)), axes)
+    return drawn(group, recipe or _default_recipe(group), axes, order)
+
+
+def order(
+    group: FusionGroup, recipe: Recipe | None = None, order: Sequence[str] = (), tiles: Mapping[str, int] | None = None
+) -> OrderDoc:
+    """What asking for dimensions in another order, outermost first, or for tiles of some would say, and if it may be.
+
+    tiles: dimension -> values of one tile, 1 for none.  Raises BadInput for a name that is no dimension.
+    """
+    from engine.explore.order import order as asked
+
+    return asked(group, recipe or _default_recipe(group), order, tiles or {})
 
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

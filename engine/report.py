@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from engine.alternatives import scenario_docs
 from engine.compile import Kernel, compile_group, default_recipe
 from engine.documents import (
     CheckDoc,
@@ -199,6 +200,7 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
         compiled=tuple(compiled_doc(c) for c in compiled),
         milliseconds=kernel.milliseconds,
         explain=explain_kernel(kernel, prediction),
+        scenarios=scenario_docs(kernel.advice, kernel.verdicts),
     )
 
 
@@ -230,8 +232,14 @@ def refused_doc(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> Kerne
         milliseconds=0.0,
         explain=str(conflict),
         conflicting=tuple(placed.path for placed in conflict.conflicting),
-        repairs=tuple(_repair_doc(repair, advice) for repair in conflict.repairs),
+        repairs=repair_docs(conflict, advice),
+        scenarios=scenario_docs(advice, conflict.verdicts),
     )
+
+
+def repair_docs(conflict: Conflict, advice: Sequence[Advice]) -> tuple[RepairDoc, ...]:
+    """The changes that resolve a conflict of `advice`, ready to show."""
+    return tuple(_repair_doc(repair, advice) for repair in conflict.repairs)
 
 
 def _repair_doc(repair: Repair, advice: Sequence[Advice]) -> RepairDoc:

@@ -83,7 +83,11 @@ class Service:
             case "decisions":
                 return to_json(engine.decisions(*self._advised(arguments)))
             case "space":
-                return to_json(engine.space(*self._advised(arguments), _names(arguments, "axes")))
+                drawn = _names(arguments, "axes"), _names(arguments, "order")
+                return to_json(engine.space(*self._advised(arguments), *drawn))
+            case "order":
+                asked = _names(arguments, "order"), _sizes(arguments, "tiles")
+                return to_json(engine.order(*self._advised(arguments), *asked))
             case "machine":
                 return to_json(machine())
             case _:

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from engine.errors import BadInput
 from engine.exploration import AxisDoc
-from engine.explore.interchange import names_of
-from engine.explore.situation import Situation
+from engine.explore.situation import Situation, dimension_names
 from engine.recipe import AUTHORS
 from engine.schedule.address import Place
 from engine.schedule.nodes import Mark, Member
 
 SHOWN = (12, 6, 4)
 """Values drawn across, down and into the page, where no tile asks for more."""
-_MOST = 12
+_WHOLE = 8
+"""The largest tile that is drawn whole, with half of the next."""
 _TILES = ("block", "thread", "vector", "tile", "split")
 """Marks that say how many values of a dimension belong together."""
 
@@ -25,7 +25,7 @@ def axes_of(now: Situation, names: Sequence[str]) -> tuple[AxisDoc, ...]:
     BadInput for a name that is no dimension, one said twice, or more than three.
     """
     places = now.places
-    known = names_of(places)
+    known = dimension_names(places)
     unknown = [name for name in names if name not in known]
     if unknown:
         there = f"the schedule has {', '.join(known) or 'no dimension'}"
@@ -46,24 +46,19 @@ def _default(places: Mapping[str, Place], known: Sequence[str]) -> tuple[str, ..
 def _axis(name: str, limit: int, places: Mapping[str, Place]) -> AxisDoc:
     own = [m for place in places.values() for m in place.members if m.name == name]
     extent = max(member.extent for member in own)
-    tile, because = tile_of(own, limit)
-    seen = tile + max(1, tile // 2) if tile <= _MOST // 2 + 2 else 0
-    return AxisDoc(name, extent, min(extent, max(limit, min(_MOST, seen))), tile, because)
+    mark = tile_mark(own)
+    tile = mark.value if mark and isinstance(mark.value, int) else 1
+    seen = tile + tile // 2 if tile <= _WHOLE else 0
+    because = f"{mark.name} {mark.value}" if mark else ""
+    return AxisDoc(name, extent, min(extent, max(limit, seen)), tile, because)
 
 
-def tile_of(members: Sequence[Member], limit: int) -> tuple[int, str]:
-    """(values, "block 4") of the largest tile of which two can be seen, else of the smallest; (1, "") without one."""
-    tiles: dict[str, int] = {}
-    for mark in sorted((m for member in members for m in member.marks), key=_rank):
+def tile_mark(members: Sequence[Member]) -> Mark | None:
+    """The mark that tiles a dimension: the largest tile of which more than one can be drawn, else the smallest."""
+    tiles: dict[str, Mark] = {}
+    for mark in sorted((m for member in members for m in member.marks), key=lambda m: AUTHORS.index(m.author)):
         if mark.name in _TILES and isinstance(mark.value, int):
-            tiles.setdefault(mark.name, mark.value)
-    wide = {name: size for name, size in tiles.items() if size > 1}
-    if not wide:
-        return 1, ""
-    seen = {name: size for name, size in wide.items() if size < max(limit, _MOST)}
-    name = max(seen, key=seen.__getitem__) if seen else min(wide, key=wide.__getitem__)
-    return wide[name], f"{name} {wide[name]}"
-
-
-def _rank(mark: Mark) -> int:
-    return AUTHORS.index(mark.author)
+            tiles.setdefault(mark.name, mark)
+    wide = sorted((int(mark.value), mark.name) for mark in tiles.values() if mark.value != 1)
+    drawn = [name for size, name in wide if size <= _WHOLE]
+    return tiles[(drawn or [name for _, name in wide[:1]])[-1]] if wide else None

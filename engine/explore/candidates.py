@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from engine.compile import Kernel
 from engine.explore.apart import why_apart
-from engine.explore.interchange import names_of, neighbours, pins
+from engine.explore.interchange import neighbours, pins
+from engine.explore.situation import dimension_names
 from engine.explore.trial import Change, Path, entries_of, entry_at
-from engine.recipe import AUTHORS, Entry
+from engine.recipe import AUTHORS, Advice, Entry
 from engine.schedule.address import places
-from engine.schedule.nodes import Leaf, Mark, Member, Sequence, statements_of, walk
+from engine.schedule.nodes import Leaf, Mark, Member, statements_of, walk
+from engine.schedule.nodes import Sequence as Sequenced
 from engine.schedule.rules import cut_parts
 from engine.schedule.text import entry_text
 
@@ -56,6 +58,8 @@ class Candidate:
     title: str
     statements: tuple[str, ...]
     change: Change
+    order: tuple[str, ...] = ()
+    """The dimensions of an interchange as they would be."""
     lines: tuple[str, ...] = ()
     """What it says, where that is not what it adds."""
     why_not: str = ""
@@ -134,16 +138,17 @@ def _orders(now: Kernel) -> Iterator[Candidate]:
         entries = pins(where, (inner, outer))
         if entries:
             statements = tuple(dict.fromkeys(s for entry in entries for s in entry.statements))
-            gone = _pins_of_user(now, statements)
-            yield Candidate("order", f"Interchange {outer} and {inner}", statements, Change(entries, gone))
+            gone = pins_of_user(now.advice, statements)
+            title = f"Interchange {outer} and {inner}"
+            yield Candidate("order", title, statements, Change(entries, gone), (inner, outer))
 
 
-def _pins_of_user(now: Kernel, statements: tuple[str, ...]) -> tuple[Path, ...]:
-    """Where the user has pinned some of these statements already: the new order takes the place of the old one."""
+def pins_of_user(advice: Sequence[Advice], statements: Collection[str]) -> tuple[Path, ...]:
+    """Where the user has pinned some of these statements already: a new order takes the place of the old one."""
     return tuple(
         path
-        for path, author, entry in entries_of(now.advice)
-        if author == "user" and entry.field == "pin" and (not entry.statements or {*entry.statements} & {*statements})
+        for path, author, entry in entries_of(advice)
+        if author == "user" and entry.field == "pin" and (not entry.statements or set(entry.statements) & {*statements})
     )
 
 
@@ -163,9 +168,9 @@ def _joins(now: Kernel) -> Iterator[Candidate]:
             text = str(entry).partition(": cut ")[2]
             off = entry_text(replace(entry, enabled=False))
             named = tuple(name for part in cut_parts(entry.value) for name in part)
-            yield Candidate("join", f"Join {text}", named, Change((), (path,)), (off,))
+            yield Candidate("join", f"Join {text}", named, Change((), (path,)), lines=(off,))
     for node in walk(now.schedule.root):
-        for a, b in zip(node.children, node.children[1:], strict=False) if isinstance(node, Sequence) else ():
+        for a, b in zip(node.children, node.children[1:], strict=False) if isinstance(node, Sequenced) else ():
             found = why_apart(now.group.program, now.dependences, now.schedule, a, b)
             if found is not None:
                 names = (*statements_of(a), *statements_of(b))
@@ -177,7 +182,7 @@ def _joins(now: Kernel) -> Iterator[Candidate]:
 def _parallel(now: Kernel) -> Iterator[Candidate]:
     """Each dimension in parallel where it runs in order, and in order where it runs in parallel."""
     where = places(now.schedule.root)
-    for name in names_of(where):
+    for name in dimension_names(where):
         own = {id(m): m for place in where.values() for m in place.members if m.name == name}
         for flag in (True, False):
             chosen = [m for m in own.values() if m.parallel is not flag]

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.exploration import CellDoc, DecisionRow, DecisionsDoc
-from engine.explore.interchange import names_of
-from engine.explore.situation import Situation
+from engine.explore.situation import Situation, dimension_names
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry
 from engine.schedule.address import Place
@@ -31,7 +30,7 @@ _USED = CellDoc("used", False, "", "", "")
 def decisions(now: Situation) -> DecisionsDoc:
     """The table of a scheduled group."""
     table = _Table(now, prepare(now.program, now.dependences), now.places)
-    names = names_of(now.places)
+    names = dimension_names(now.places)
     rows = tuple(
         DecisionRow(s.name, i.name, i.extent, tuple(table.cell(s.name, k, name) for name in names))
         for s in now.program.statements

@@ -10,20 +10,6 @@ from engine.schedule.nodes import Member
 from engine.tensor.rewrite import plain_iterator
 
 
-def names_of(places: dict[str, Place]) -> tuple[str, ...]:
-    """Every dimension of a schedule, outer ones before inner ones."""
-    found: list[str] = []
-    for place in places.values():
-        position = 0
-        for member in place.members:
-            if member.name in found:
-                position = found.index(member.name) + 1
-            else:
-                found.insert(position, member.name)
-                position += 1
-    return tuple(found)
-
-
 def neighbours(places: dict[str, Place]) -> Iterator[tuple[str, str]]:
     """(outer, inner) of dimensions one directly inside the other, each pair once."""
     pairs = (

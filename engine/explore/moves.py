@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from engine.compile import Kernel, compile_group
 from engine.exploration import MoveDoc, MovesDoc
 from engine.explore.candidates import Candidate, candidates
 from engine.explore.trial import Trial, applied, attempt, predicted
+from engine.explore.wanted import interchanged
 from engine.fuse.nodes import FusionGroup
 from engine.recipe import Recipe
+from engine.schedule.legality import check_schedule
 from engine.schedule.text import entry_text, to_text
 
 MOST = 40
@@ -59,6 +62,8 @@ def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:
     else:
         trial = attempt(now.group, now.recipe, candidate.change)
     kernel = trial.kernel
+    if kernel is None and candidate.order:
+        trial = _with_dependence(now, candidate, trial)
     if kernel is not None and kernel.source.text == now.source.text:
         return None
     before, after = predicted(now), predicted(kernel) if kernel else None
@@ -76,3 +81,13 @@ def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:
         why_not=why_not,
         witness=trial.witness,
     )
+
+
+def _with_dependence(now: Kernel, candidate: Candidate, trial: Trial) -> Trial:
+    """An interchange that makes no kernel, with the dependence that keeps the loops from being shared in that order."""
+    tree = interchanged(now.schedule, candidate.order)
+    broken = check_schedule(now.group.program, now.dependences, tree)
+    if not broken:
+        return trial
+    witness = broken[0].witness
+    return replace(trial, why_not=f"breaks the {witness.dependence}", witness=witness.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.fuse.nodes import FusionGroup
@@ -10,7 +11,8 @@ from engine.poly.nodes import Dependence
 from engine.recipe import Advice, Recipe
 from engine.schedule.address import Place, places
 from engine.schedule.compose import compose
-from engine.schedule.nodes import ScheduleTree
+from engine.schedule.legality import check_schedule
+from engine.schedule.nodes import ScheduleTree, Witness
 from engine.schedule.solve import schedule
 from engine.tensor.nodes import TensorProgram
 
@@ -34,6 +36,11 @@ class Situation:
         where = places(self.tree.root)
         return {s.name: where[s.name] for s in self.program.statements}
 
+    def broken_by(self, tree: ScheduleTree) -> tuple[Witness, ...]:
+        """One witness for each dependence that a tree of the same statements breaks, by exact legality."""
+        found = {id(v.witness.dependence): v.witness for v in check_schedule(self.program, self.dependences, tree)}
+        return tuple(found.values())
+
 
 def situation(group: FusionGroup, recipe: Recipe) -> Situation:
     """The schedule of a group under a recipe.  Raises Conflict when required entries cannot hold."""
@@ -41,3 +48,17 @@ def situation(group: FusionGroup, recipe: Recipe) -> Situation:
     needed = dependences(group.program)
     solved = schedule(group.program, needed, compose(advice, group.program))
     return Situation(group, advice, needed, solved.tree)
+
+
+def dimension_names(where: Mapping[str, Place]) -> tuple[str, ...]:
+    """Every dimension of a schedule, outer ones before inner ones."""
+    found: list[str] = []
+    for place in where.values():
+        position = 0
+        for member in place.members:
+            if member.name in found:
+                position = found.index(member.name) + 1
+            else:
+                found.insert(position, member.name)
+                position += 1
+    return tuple(found)

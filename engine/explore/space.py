@@ -7,20 +7,27 @@ does not have one of the axes stands at 0 along it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.documents import RepairDoc
-from engine.exploration import ArrowDoc, AxisDoc, PointDoc, SpaceDoc
+from engine.errors import BadInput
+from engine.exploration import ArrowDoc, PointDoc, SpaceDoc
 from engine.explore.axes import axes_of
 from engine.explore.instances import Instance, Stamp, in_turn, instances, pairs, runs_before, stamp
-from engine.explore.interchange import names_of
-from engine.explore.situation import Situation
+from engine.explore.interchange import pins
+from engine.explore.situation import Situation, dimension_names, situation
+from engine.explore.trial import Change, applied, switched_off
+from engine.explore.wanted import claimed, demanded, interchanged, with_parallel
+from engine.fuse.nodes import FusionGroup
 from engine.poly.nodes import Dependence
-from engine.schedule.legality import check_schedule
-from engine.schedule.nodes import ScheduleTree
+from engine.recipe import Recipe
+from engine.report import repair_docs
+from engine.schedule.nodes import Conflict, ScheduleTree, Witness
 from engine.schedule.text import to_text
 from engine.schedule.timeline import Timeline, timelines
 
+_CONFLICTS = 8
+"""How many conflicts one after the other are switched off to find a schedule to start from."""
 ARROWS = 400
 """Arrows drawn at most, the nearest of each dependence first."""
 _WORDS = {
@@ -31,49 +38,125 @@ _WORDS = {
 }
 
 
-def space(now: Situation, axes: Sequence[str] = ()) -> SpaceDoc:
-    """The schedule in use along some of its dimensions.  axes: across, down, into the page; none: chosen here.
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """What is drawn: a tree of the situation's statements, in use or asked for, with what it breaks."""
 
-    Raises BadInput for axes that are no dimensions.
+    now: Situation
+    tree: ScheduleTree
+    broken: tuple[Witness, ...] = ()
+    repairs: tuple[RepairDoc, ...] = ()
+
+
+def space(group: FusionGroup, recipe: Recipe, axes: Sequence[str] = (), order: Sequence[str] = ()) -> SpaceDoc:
+    """A group along some dimensions of its schedule.  axes: across, down, into the page; none: chosen here.
+
+    order: dimensions in an order that is asked for, outermost first; the picture shows it whether it can hold or not.
+    Where required entries of the recipe cannot hold together, it shows what they ask for.
+    Raises BadInput for names that are no dimensions, Unsupported for a group without any schedule.
     """
-    drawn = axes_of(now, axes)
-    return _document(now, drawn, now.tree, tuple(a.name for a in drawn), ())
+    try:
+        now = situation(group, recipe)
+    except Conflict as conflict:
+        return _document(_refused(group, recipe, conflict), axes)
+    if not order:
+        return _document(_Picture(now, now.tree), axes)
+    return _document(_asked(now, recipe, order), axes)
 
 
-def _document(
-    now: Situation, axes: tuple[AxisDoc, ...], tree: ScheduleTree, order: Sequence[str], repairs: tuple[RepairDoc, ...]
-) -> SpaceDoc:
-    """The picture of `tree`, which may be one that cannot hold."""
+def _asked(now: Situation, recipe: Recipe, order: Sequence[str]) -> _Picture:
+    """The picture of an order of dimensions."""
+    check_order(now, order)
+    tree = with_parallel(now.program, now.dependences, interchanged(now.tree, order))
+    broken = now.broken_by(tree)
+    if not broken:
+        return _Picture(now, tree)
+    change = Change(pins(now.places, order, required=True))
+    advice, _ = applied(now.advice, change)
+    try:
+        situation(now.group, recipe.with_group(now.group.name, advice))
+    except Conflict as conflict:
+        return _Picture(now, tree, broken, repair_docs(conflict, advice))
+    return _Picture(now, tree, broken)
+
+
+def _refused(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> _Picture:
+    """The picture of required entries that cannot hold together: the schedule without them, changed as they ask."""
+    advice = recipe.groups.get(group.name, ())
+    now = _without(group, recipe, conflict)
+    entries = [placed.entry for placed in conflict.conflicting]
+    tree = with_parallel(now.program, now.dependences, demanded(now.tree, entries))
+    tree = claimed(tree, entries)
+    return _Picture(replace(now, advice=advice), tree, now.broken_by(tree), repair_docs(conflict, advice))
+
+
+def _without(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> Situation:
+    """The schedule of a group once the conflicting entries are switched off, and those that conflict then."""
+    for _ in range(_CONFLICTS):
+        paths = (placed.path for placed in conflict.conflicting)
+        advice = switched_off(recipe.groups.get(group.name, ()), paths)
+        recipe = recipe.with_group(group.name, advice)
+        try:
+            return situation(group, recipe)
+        except Conflict as another:
+            conflict = another
+    raise conflict
+
+
+def check_order(now: Situation, order: Sequence[str]) -> None:
+    """BadInput for names that are no dimensions of the schedule, or twice the same."""
+    known = dimension_names(now.places)
+    unknown = [name for name in order if name not in known]
+    if unknown:
+        raise BadInput("order", unknown[0], "is no dimension of the schedule", f"it has {', '.join(known)}")
+    if len(set(order)) < len(order):
+        raise BadInput("order", ", ".join(order), "names a dimension twice")
+
+
+def _document(picture: _Picture, names: Sequence[str]) -> SpaceDoc:
+    now, tree = picture.now, picture.tree
     program, places = now.program, now.places
-    dimensions = names_of(places)
+    axes = axes_of(now, names)
     found: list[Instance] = []
     for statement in program.statements:
         own = {m.name: m.rows[statement.name] for m in places[statement.name].members}
         found += instances(statement, [own.get(a.name) for a in axes], [a.shown for a in axes])
     times = timelines(tree, program)
     stamps = [stamp(point, times[point.statement.name]) for point in found]
-    arrows = _arrows(now, found, stamps, times)
-    broken = {id(v.witness.dependence): v for v in check_schedule(program, now.dependences, tree)}
-    count = len(now.dependences)
-    verdict = f"legal, {count} of {count} dependences"
-    if broken:
-        first = next(iter(broken.values())).witness.text
-        verdict = f"breaks {len(broken)} of {count} dependences: {first}"
     return SpaceDoc(
         group=now.group.name,
         recipe=to_text(now.advice),
-        dimensions=dimensions,
+        dimensions=dimension_names(places),
         axes=axes,
-        order=tuple(sorted(order, key=dimensions.index)) if tree is now.tree else tuple(order),
-        requested=bool(broken),
+        order=_order(now, times, [a.name for a in axes]),
+        requested=bool(picture.broken or picture.repairs),
         statements=tuple(s.name for s in program.statements),
         points=_points(found, stamps, times),
-        arrows=arrows,
-        dependences=count,
-        violated=len(broken),
-        verdict=verdict,
-        repairs=repairs,
+        arrows=_arrows(now, found, stamps, times),
+        dependences=len(now.dependences),
+        violated=len(picture.broken),
+        verdict=verdict(now, picture.broken),
+        repairs=picture.repairs,
     )
+
+
+def verdict(now: Situation, broken: Sequence[Witness]) -> str:
+    """Whether an order is legal, in one sentence."""
+    count = len(now.dependences)
+    if not broken:
+        return f"legal, {count} of {count} dependences"
+    return f"breaks {len(broken)} of {count} dependences: {broken[0].text}"
+
+
+def _order(now: Situation, times: Mapping[str, Timeline], axes: Sequence[str]) -> tuple[str, ...]:
+    """The axes as a tree runs them, outermost first: as the statement with the most of them says."""
+    found: list[str] = []
+    for statement, place in now.places.items():
+        rows = [step.row for step in times[statement] if step.member is not None]
+        own = {m.name: m.rows[statement] for m in place.members if m.name in axes and m.rows[statement] in rows}
+        if len(own) > len(found):
+            found = sorted(own, key=lambda name: rows.index(own[name]))
+    return tuple(found)
 
 
 def _points(found: Sequence[Instance], stamps: Sequence[Stamp], times: Mapping[str, Timeline]) -> tuple[PointDoc, ...]:

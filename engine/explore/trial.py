@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.compile import Kernel, compile_group
@@ -35,6 +35,8 @@ class Trial:
     """None where the change cannot be."""
     why_not: str = ""
     witness: str = ""
+    is_illegal: bool = False
+    """Whether a dependence or another entry forbids it, and not a limit of the kernels."""
 
 
 def attempt(group: FusionGroup, recipe: Recipe, change: Change) -> Trial:
@@ -43,12 +45,12 @@ def attempt(group: FusionGroup, recipe: Recipe, change: Change) -> Trial:
     try:
         kernel = compile_group(group, recipe.with_group(group.name, advice))
     except Conflict as conflict:
-        return Trial(advice, None, f"{conflict.subject}: {conflict.reason}", _witness(conflict.verdicts))
+        return Trial(advice, None, f"{conflict.subject}: {conflict.reason}", _witness(conflict.verdicts), True)
     except EngineError as error:
         return Trial(advice, None, f"{error.subject}: {error.reason}")
     for verdict in kernel.verdicts:
         if verdict.placed.path in added and verdict.outcome != HONOURED:
-            return Trial(advice, None, verdict.because, _witness((verdict,)))
+            return Trial(advice, None, verdict.because, _witness((verdict,)), verdict.outcome == INFEASIBLE)
     return Trial(advice, kernel)
 
 
@@ -85,6 +87,14 @@ def applied(advice: Sequence[Advice], change: Change) -> tuple[tuple[Advice, ...
     first = len(scenario.entries)
     result[number] = replace(result[number], scenario=replace(scenario, entries=scenario.entries + change.entries))
     return tuple(result), frozenset((number, first + k) for k in range(len(change.entries)))
+
+
+def switched_off(advice: Sequence[Advice], paths: Iterable[Path]) -> tuple[Advice, ...]:
+    """The advice with some entries switched off, whoever wrote them."""
+    result = list(advice)
+    for number, *place in paths:
+        result[number] = replace(result[number], scenario=_without(result[number].scenario, place, taken_out=False))
+    return tuple(result)
 
 
 def _without(scenario: Scenario, place: Sequence[int], taken_out: bool) -> Scenario:

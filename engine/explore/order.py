@@ -1,0 +1,73 @@
+"""What a dragged interchange or a dragged tile would say: lines of advice, and whether the order may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from engine.errors import BadInput
+from engine.exploration import OrderDoc
+from engine.explore.axes import tile_mark
+from engine.explore.candidates import pins_of_user
+from engine.explore.interchange import pins
+from engine.explore.situation import Situation, situation
+from engine.explore.space import check_order, verdict
+from engine.explore.trial import Change, Path, applied, attempt, entry_at
+from engine.explore.wanted import interchanged
+from engine.fuse.nodes import FusionGroup
+from engine.recipe import Entry, Recipe
+from engine.schedule.text import entry_text, to_text
+
+
+def order(group: FusionGroup, recipe: Recipe, order: Sequence[str], tiles: Mapping[str, int]) -> OrderDoc:
+    """The entries for an order of dimensions, outermost first, and for tiles of some; one edit for all statements.
+
+    An order is legal if every dependence holds while the statements go on to share the loops that they share now.
+    The pins are required, so that an illegal order that is applied is refused and not quietly dropped.
+    Raises BadInput for names that are no dimensions, Conflict where the recipe has no schedule to start from.
+    """
+    now = situation(group, recipe)
+    check_order(now, (*order, *tiles))
+    moved = pins(now.places, order, required=True)
+    statements = {s for entry in moved for s in entry.statements}
+    gone = pins_of_user(now.advice, statements)
+    asked = [_tile(now, name, size) for name, size in tiles.items()]
+    entries = (*moved, *(entry for entry, _ in asked))
+    change = Change(entries, (*gone, *(path for _, paths in asked for path in paths)))
+    advice, _ = applied(now.advice, change)
+    legal, because = _judged(now, recipe, order if moved else (), change)
+    return OrderDoc(tuple(map(entry_text, entries)), to_text(advice), legal, because)
+
+
+def _tile(now: Situation, dimension: str, size: int) -> tuple[Entry, tuple[Path, ...]]:
+    """The entry for a tile of a dimension, and what gives way to it: the number of the mark that tiles it now.
+
+    Without one, blocks take tiles of the dimensions that are parallel for all statements, vectors those of others.
+    """
+    if size < 1:
+        raise BadInput("order", f"tile {size} of {dimension}", "must be at least 1")
+    found = {id(m): (s, m) for s, place in now.places.items() for m in place.members if m.name == dimension}
+    mark = tile_mark([member for _, member in found.values()])
+    if mark is None:
+        statement, member = next(iter(found.values()))
+        name = "block" if member.parallel and len(found) == 1 else "vector"
+        return Entry((statement,), dimension, "mark", (name, size)), ()
+    old = entry_at(now.advice, mark.path)
+    value = size if old.field == "split" else (mark.name, size)
+    gone: tuple[Path, ...] = (mark.path,) if mark.author == "user" else ()
+    return replace(old, value=value, required=False, because=""), gone
+
+
+def _judged(now: Situation, recipe: Recipe, order: Sequence[str], change: Change) -> tuple[bool, str]:
+    """Whether a change breaks no dependence, with the reason, or with what a kernel makes of it."""
+    if not change.entries:
+        return True, "that is the order in use"
+    broken = now.broken_by(interchanged(now.tree, order))
+    if broken:
+        return False, verdict(now, broken)
+    trial = attempt(now.group, recipe, change)
+    count = len(now.dependences)
+    hold = f"{count} of {count} dependences hold"
+    if trial.kernel is None and not trial.is_illegal:
+        return True, f"{hold}, but {trial.why_not}"
+    return not trial.is_illegal, trial.why_not or hold
