@@ -225,10 +225,10 @@ class Builder:
         A part with a reduction that waits for the part before it has a loop in order; statements of it that need
         no other value of the component get a parallel loop of their own instead, before it.
         """
-        choice = next(iter(self._choices(part, rows, inside)), None)
         among = frozenset(component)
-        waits = any(not self._sources(s, among) <= set(part) for s in part)
-        if choice is None or not waits or self._is_steered() or self._carries_nothing(choice, rows):
+        waits = len(part) > 1 and any(not self._sources(s, among) <= set(part) for s in part)
+        choice = next(iter(self._choices(part, rows, inside)), None) if waits and not self._is_steered() else None
+        if choice is None or self._carries_nothing(choice, rows):
             yield part
             return
         early: dict[int, None] = {}

@@ -24,6 +24,8 @@ class Rule:
     statements: frozenset[int]
     allowed: frozenset[str] = frozenset()
     """Iterator names of a pin."""
+    wanted: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Statement -> the iterators that a pin allows."""
     parts: Mapping[int, int] = field(default_factory=dict)
     """Statement -> number of its part in a cut."""
     demand: Demand | None = None
@@ -66,8 +68,9 @@ def rules_of(problem: Problem, placed: Placed) -> Rule | None:
         return Rule(placed, address, frozenset(parts), parts=parts)
     if entry.field == "pin":
         allowed = frozenset(pinned(entry.value))
-        owners = frozenset(s for s in named if allowed & set(problem.names[s]))
-        return Rule(placed, address, owners, allowed) if owners else None
+        wanted = {s: frozenset(k for k, name in enumerate(problem.names[s]) if name in allowed) for s in named}
+        owners = frozenset(s for s, iterators in wanted.items() if iterators)
+        return Rule(placed, address, owners, allowed, wanted) if owners else None
     if entry.field == "parallel" and entry.value is True and named:
         return Rule(placed, address, frozenset(named))
     if entry.field in COEFFICIENT_FIELDS:
@@ -155,12 +158,12 @@ def _restrict(
             continue
         here = rule.reaches(problem, statement, rows)
         if rule.field == "pin":
-            wanted = {k for k, name in enumerate(names) if name in rule.allowed}
+            wanted = rule.wanted[statement]
             if here:
                 allowed &= wanted
                 chosen = True
             elif rule.address.kind == "innermost":
-                left = wanted & set(problem.unused(statement, rows))
+                left = wanted & problem.distances(statement, rows).keys()
                 allowed -= left if len(left) == 1 else set()
             elif rule.address.kind == "name" and rule.address.name not in rule.allowed:
                 allowed -= {k for k, name in enumerate(names) if name == rule.address.name}

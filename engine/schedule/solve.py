@@ -97,6 +97,8 @@ class _Solve:
     problem: Problem
     options: Options
     deadline: Deadline
+    trial: bool = False
+    """Only whether all required entries hold is asked for, not why others do not."""
     found: dict[tuple[int, ...], Verdict] = field(default_factory=dict)
     """Verdicts by the path of the entry."""
     log: list[str] = field(default_factory=list)
@@ -125,9 +127,10 @@ class _Solve:
     def still_conflicting(self, program: TensorProgram, tree: ConstraintTree) -> tuple[Placed, ...]:
         """The entries that conflict after a change of the tree or of the program; none when that repairs it."""
         if program is self.program:
-            again = _Solve(program, self.problem, self.options, self.deadline, _built=self._built)
+            again = _Solve(program, self.problem, self.options, self.deadline, trial=True, _built=self._built)
         else:
-            again = _Solve(program, prepare(program, dependences_of(program)), self.options, self.deadline)
+            problem = prepare(program, dependences_of(program))
+            again = _Solve(program, problem, self.options, self.deadline, trial=True)
             again.open_up()
         try:
             again.run(tree)
@@ -165,7 +168,8 @@ class _Solve:
 
         strict: every entry must hold.  Otherwise only required ones must; None when they do not.
         """
-        here = self._all(node.entries, above) if strict else self._as_many(node.entries, above)
+        below = any(placed.entry.required for child in node.children for placed in _entries(child))
+        here = self._all(node.entries, above) if strict else self._as_many(node.entries, above, below)
         if here is None or not node.children:
             return here
         for number, child in enumerate(node.children):
@@ -198,8 +202,11 @@ class _Solve:
             kept = (*kept, rule)
         return None
 
-    def _as_many(self, entries: Iterable[Placed], above: _Settled) -> _Settled | None:
-        """Required entries first; a soft one that cannot hold is dropped, or kept for the statements that can obey."""
+    def _as_many(self, entries: Iterable[Placed], above: _Settled, below: bool) -> _Settled | None:
+        """Required entries first; a soft one that cannot hold is dropped, or kept for the statements that can obey.
+
+        below: whether required entries follow, which what is kept may exclude.
+        """
         rules, kept = above.rules, above.entries
         for placed in sorted(entries, key=lambda p: not p.entry.required):
             rule = self._rule(placed)
@@ -212,7 +219,7 @@ class _Solve:
             if placed.entry.required:
                 self.clash = self.clash or self._clash(rule, rules)
                 return None
-            part = self._part(rule, rules)
+            part = None if self.trial and not below else self._part(rule, rules)
             if part is not None:
                 rules += (part,)
                 names = ", ".join(self.problem.statements[s].name for s in sorted(part.statements))
@@ -242,12 +249,17 @@ class _Solve:
 
     def _part(self, rule: Rule, rules: tuple[Rule, ...]) -> Rule | None:
         """A rule for as many of its statements as can keep it; None when that is none."""
-        held: frozenset[int] = frozenset()
         if rule.field not in ("pin", "terms", "equal") or len(rule.statements) == 1:
             return None
-        for statement in sorted(rule.statements):
-            if self._exists((*rules, partly(rule, held | {statement}))):
-                held |= {statement}
+        held: frozenset[int] = frozenset()
+        waiting = [tuple(sorted(rule.statements))]
+        while waiting:  # halves of what fails together: few statements are usually to blame
+            some = waiting.pop()
+            half = len(some) // 2
+            if some != tuple(sorted(rule.statements)) and self._exists((*rules, partly(rule, held.union(some)))):
+                held |= frozenset(some)
+            elif half:
+                waiting += [some[half:], some[:half]]
         return partly(rule, held) if held else None
 
     def _rule(self, placed: Placed) -> Rule | None:
@@ -263,6 +275,8 @@ class _Solve:
             return False
 
     def _blame(self, rule: Rule, kept: Sequence[Rule]) -> Verdict:
+        if self.trial:
+            return Verdict(rule.placed, INFEASIBLE, "it cannot hold")
         return Blame(self.problem, self._node_or_none).verdict(rule, kept)
 
     def _node_or_none(self, rules: Sequence[Rule]) -> Node | None:
