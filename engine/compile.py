@@ -23,6 +23,7 @@ from engine.predict.nodes import KernelFacts
 from engine.recipe import Advice, Recipe
 from engine.schedule.advisers.mapping import map_group
 from engine.schedule.advisers.pipeline import pipeline_group
+from engine.schedule.advisers.plans import plans
 from engine.schedule.advisers.vectorize import vectorize_group
 from engine.schedule.compose import compose
 from engine.schedule.nodes import HONOURED, RELAXED, ScheduleTree, Verdict
@@ -76,7 +77,9 @@ def default_recipe(what: FusionGroup | FusionPlan, target_name: str = "h200") ->
 
 def advise(group: FusionGroup, machine: Target) -> tuple[Advice, ...]:
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
-    proposals = (vectorize_group(group), map_group(group, int(machine.sms.value)), pipeline_group(group))
+    sms = int(machine.sms.value)
+    ranked = plans(group.program, sms * int(machine.threads_per_sm.value))
+    proposals = (vectorize_group(group, ranked), map_group(group, sms, ranked), pipeline_group(group))
     return tuple(a for a in proposals if a.scenario.entries or a.scenario.alternatives)
 
 

@@ -4,11 +4,11 @@
 #include "loom.cuh"
 
 constexpr int ELEMENTS = 60;
-constexpr int BLOCK_ELEMENTS = 1024;
+constexpr int BLOCK_ELEMENTS = 256;
 constexpr int STEPS = 1;
 constexpr int VECTOR = 4;
 constexpr int BLOCKS = 1;
-constexpr int THREADS = 256;
+constexpr int THREADS = 64;
 static_assert(BLOCKS * BLOCK_ELEMENTS >= ELEMENTS, "every element has a block");
 static_assert(STEPS * THREADS * VECTOR >= BLOCK_ELEMENTS, "every element of a block has a thread");
 
@@ -21,7 +21,7 @@ add_0(const float* __restrict__ x_, const float* __restrict__ b_2_, float* __res
   const int block = blockIdx.x;
   const int thread = threadIdx.x;
 
-  const int element = block * 1024 + thread * 4;
+  const int element = block * 256 + thread * 4;
   const bool inside = element < 60;
   if (inside) {
     const int i = element / 12;

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction, product_operands
 from engine.recipe import Advice, Entry, Scenario
-from engine.tensor.access import position, stride, vector_limit
+from engine.schedule.advisers.access import row_vector
+from engine.schedule.advisers.plans import Plan, widest
 from engine.tensor.nodes import Statement, TensorProgram, accesses
 
 WARP = 32
 THREADS = 256
-HALF_TILE = 16
-"""Shorter dimensions would leave most of a 32 x 32 transposing tile empty."""
+FEWEST_THREADS = 64
+"""Smaller blocks could not fill an SM: it holds 32 of them."""
 ROW_ELEMENTS = 32
 """Elements of a row that one thread may hold before more threads share the row."""
 TILES = ((128, (8, 8)), (64, (4, 4)), (32, (2, 4)))
 """(rows and columns of a block, rows and columns of a thread) of a contraction, largest reuse first."""
 
 
-def map_group(group: FusionGroup, sms: int) -> Advice:
-    """Blocks and threads for a group.  sms: streaming multiprocessors of the target, which want a block each."""
+def map_group(group: FusionGroup, sms: int, ranked: Sequence[Plan]) -> Advice:
+    """Blocks and threads for a group.
+
+    sms: streaming multiprocessors of the target, which want a block each.  ranked: the group's `plans`, best first.
+    """
     program = group.program
     reductions = [s for s in program.statements if s.reduction is not None]
     heart = next((s for s in reductions if is_contraction(s)), None)
@@ -32,7 +37,7 @@ def map_group(group: FusionGroup, sms: int) -> Advice:
     elif reductions:
         entries = _rows(reductions, program)
     else:
-        entries = _elementwise(program)
+        entries = _elementwise(program, sms, ranked[0]) if ranked else []
     return Advice("map", Scenario(tuple(entries)))
 
 
@@ -41,35 +46,27 @@ def mark(statements: tuple[str, ...], dimension: str, name: str, value: int, bec
     return Entry(statements, dimension, "mark", (name, value), because=because)
 
 
-def _elementwise(program: TensorProgram) -> list[Entry]:
-    last = program.statements[-1]
-    crossing = next((s for s in program.statements if reads_across(s, program)), None)
-    if crossing is not None:
+def _elementwise(program: TensorProgram, sms: int, plan: Plan) -> list[Entry]:
+    statement = (widest(program).name,)
+    if plan.is_tiled:
         reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
-        return [mark((crossing.name,), "innermost", "tile", WARP, reason)]
+        return [mark(statement, "innermost", "tile", WARP, reason)]
+    vectors = -(-math.prod(extent for _, extent in plan.walk.order) // plan.walk.width)
+    threads = THREADS
+    while threads > FEWEST_THREADS and -(-vectors // threads) < sms:
+        threads //= 2
+    blocks = -(-vectors // threads)
     reason = "elements are independent"
-    return [mark((last.name,), "innermost", "thread", THREADS, reason)] if last.iterators else []
-
-
-def reads_across(statement: Statement, program: TensorProgram) -> bool:
-    """Whether a read is contiguous along another iterator than the last one, and both are long enough for a tile."""
-    if len(statement.iterators) < 2 or statement.iterators[-1].extent < HALF_TILE:
-        return False
-    last = statement.iterators[-1].name
-    for access in statement.reads():
-        if access.array not in program.inputs or access.guards or any(i.elements() for i in access.indices):
-            continue
-        where = position(access, program.arrays)
-        if stride(where, last) not in (0, 1, None):
-            return any(stride(where, i.name) == 1 and i.extent >= HALF_TILE for i in statement.iterators[:-1])
-    return False
+    if threads < THREADS:
+        reason += f"; {blocks} block{'s' if blocks > 1 else ''} of {threads} threads, for {sms} SMs"
+    return [mark(statement, "innermost", "thread", threads, reason)]
 
 
 def _rows(reductions: list[Statement], program: TensorProgram) -> list[Entry]:
     first = reductions[0]
     columns = math.prod(i.extent for i in first.reduced)
     rows = math.prod(i.extent for i in first.parallel)
-    vector = row_vector(program, first)
+    vector = row_vector(program, first.reduced[-1].name)
     lanes = WARP
     while lanes < 1024 and columns > lanes * ROW_ELEMENTS:
         lanes *= 2
@@ -83,13 +80,6 @@ def _rows(reductions: list[Statement], program: TensorProgram) -> list[Entry]:
         everyone = tuple(s.name for s in program.statements)
         entries.append(mark(everyone, "outermost", "block", per_block, f"rows are independent, {per_block} a block"))
     return entries
-
-
-def row_vector(program: TensorProgram, reduction: Statement) -> int:
-    """Neighbouring elements of a row that one thread can load at once."""
-    outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
-    along = reduction.reduced[-1].name
-    return vector_limit(program.statements, outside, {s.name: (along,) for s in program.statements if along in s.extents})
 
 
 def _columns(reductions: list[Statement]) -> list[Entry]:
