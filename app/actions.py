@@ -24,6 +24,8 @@ class ActionInfo:
 
 ACTIONS = (
     ActionInfo("open", "&Open…", "Open an ONNX or AKG file", (Keys.Open,), "open"),
+    ActionInfo("save", "&Save", "Save the workspace: model, advice, history, what is in sight", (Keys.Save,), "save"),
+    ActionInfo("save-as", "Save &As…", "Save the workspace in another file", (Keys.SaveAs, "Ctrl+Shift+S")),
     ActionInfo("example", "Open &Example", "Open the built-in example model"),
     ActionInfo("quit", "&Quit", "Close the window", (Keys.Quit, "Ctrl+Q")),
     ActionInfo("undo", "&Undo", "Take the last edit back", (Keys.Undo,), "undo"),
@@ -50,7 +52,7 @@ ACTIONS = (
 )
 
 MENUS = (
-    ("&File", ("open", "recent", "example", "", "quit")),
+    ("&File", ("open", "recent", "example", "", "save", "save-as", "", "quit")),
     ("&Edit", ("undo", "redo", "", "pin", "compare", "note", "", "find")),
     ("&View", ("explore", "schedule", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "", "panels", "reset")),
     ("&Run", ("apply", "check", "time", "", "cancel")),

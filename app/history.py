@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from engine.documents import CheckDoc, Time
 
@@ -166,15 +167,15 @@ class History:
             number = len(self.steps)
             self.steps.append(Step(text, title, self.current))
             self._children.setdefault(self.current, []).append(number)
-        self.go(number)
+        self._visited[self.current] = number
+        self._stand(number)
         return number
 
     def go(self, number: int) -> None:
         """Stands at a step; the way to it becomes the way of redo."""
-        for parent, child in zip(path := self.path(number), path[1:], strict=False):
+        for parent, child in pairwise(self.path(number)):
             self._visited[parent] = child
-        self.current = number
-        self.draft, self.draft_shown = "", False
+        self._stand(number)
 
     def refuse(self, text: str) -> None:
         """Keeps what was asked for and cannot be."""
@@ -185,15 +186,20 @@ class History:
         if self.draft_shown:
             self.draft_shown = False
         elif self.step.parent != NO_STEP:
-            self.go(self.step.parent)
+            self._stand(self.step.parent)
 
     def redo(self) -> str:
         """Goes to the child visited last; where a draft was taken back instead, the text to ask for again."""
         if self.draft:
             return self.draft
         if self.next_step != NO_STEP:
-            self.go(self.next_step)
+            self._visited[self.current] = self.next_step
+            self._stand(self.next_step)
         return ""
+
+    def _stand(self, number: int) -> None:
+        self.current = number
+        self.draft, self.draft_shown = "", False
 
     def note(self, number: int, note: str) -> None:
         """Writes a remark to a step."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QTimer
 from PySide6.QtWidgets import QApplication
@@ -40,10 +41,11 @@ def make_window(
     dimensions: Mapping[str, int] | None = None,
     theme: str | None = None,
     command: Sequence[str] = COMMAND,
+    journals: Path | None = None,
 ) -> Window:
-    """A window with its own worker; nothing is open yet."""
+    """A window with its own worker; nothing is open yet.  `journals`: where unsaved edits are kept."""
     workspace = Workspace(Client(command), target, dimensions)
-    return Window(workspace, theme)
+    return Window(workspace, theme, journals)
 
 
 def run(path: str | None, target: str = "h200", dimensions: Mapping[str, int] | None = None) -> int:
@@ -53,6 +55,7 @@ def run(path: str | None, target: str = "h200", dimensions: Mapping[str, int] | 
     window.restore_layout()
     window.show()
     window.workspace.start()
+    window.document.look_for_orphans()
     if path:
         window.open_file(path)
     signal.signal(signal.SIGINT, lambda *_: QCoreApplication.quit())
@@ -61,5 +64,5 @@ def run(path: str | None, target: str = "h200", dimensions: Mapping[str, int] | 
     poll.timeout.connect(lambda: None)
     poll.start(SIGNAL_POLL_MS)
     code = program.exec()
-    window.workspace.client.close()
+    window.close()
     return code

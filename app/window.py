@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QSettings, QSize, Qt
@@ -9,7 +10,6 @@ from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
-    QFileDialog,
     QMainWindow,
     QMenu,
     QMessageBox,
@@ -20,14 +20,18 @@ from PySide6.QtWidgets import (
 
 from app.actions import ACTIONS, MENUS, make_actions
 from app.chrome import MenuBar, SearchBox, Segments, StatusBar
+from app.document import Document
 from app.example import EXAMPLE
+from app.files import Files
 from app.layout import PERSPECTIVES, Dock, arrange, proportion_bottom
+from app.recovery import journal_folder
 from app.selection import Selection
 from app.stepping import Stepping
 from app.wiring import Panels, Wiring, make_panels
 from app.workspace import Workspace
 from views.format import duration
 from views.icons import icon
+from views.notice import Notice
 from views.style import style_sheet
 from views.theme import THEMES, load_theme, palette
 
@@ -36,7 +40,6 @@ COLOURS = {"Predicted time": "time", "Traffic": "traffic", "Bound": "bound"}
 
 SMALLEST = (1024, 640)
 """Pixels of the window in which every panel is still of use."""
-RECENT = 8
 LAYOUT_VERSION = 1
 STATEMENT = "statement:"
 """Marks search targets that are statements of the selected group."""
@@ -45,10 +48,13 @@ STATEMENT = "statement:"
 class Window(QMainWindow):
     """Everything seen; the workspace holds everything known."""
 
-    def __init__(self, workspace: Workspace, theme: str | None = None) -> None:
+    def __init__(self, workspace: Workspace, theme: str | None = None, journals: Path | None = None) -> None:
         super().__init__()
         self.workspace = workspace
         self.settings = QSettings()
+        self.document = Document(workspace, journals or journal_folder())
+        self.notice = Notice()
+        self.files = Files(self, self.document, self.settings, self.notice)
         self.theme = load_theme(theme or str(self.settings.value("theme", "dark")))
         self.panels: Panels = make_panels(self.theme)
         self.wiring = Wiring(self.panels, workspace)
@@ -75,8 +81,8 @@ class Window(QMainWindow):
         return self.actions_by_name[name]
 
     def open_file(self, path: str) -> None:
-        """Opens a file in the worker."""
-        self.workspace.open(path)
+        """Opens a model or a workspace file."""
+        self.document.open(path)
 
     def set_theme(self, name: str) -> None:
         """ "dark" or "light"; every panel repaints."""
@@ -90,6 +96,7 @@ class Window(QMainWindow):
         for panel in self.panels.named().values():
             panel.set_theme(self.theme)
         self.search.set_theme(self.theme)
+        self.notice.set_theme(self.theme)
         self.status.set_theme(self.theme)
         for info in ACTIONS:
             if info.icon:
@@ -108,6 +115,7 @@ class Window(QMainWindow):
                 arrange(self, self.docks, name)
         self.perspectives.choose(name)
         self.action(name.lower()).setChecked(True)
+        self.document.view["perspective"] = name
 
     def reset_layout(self) -> None:
         """Puts every panel back in its place."""
@@ -126,12 +134,14 @@ class Window(QMainWindow):
             self.restoreGeometry(geometry)
         if state is not None:
             self.restoreState(state, LAYOUT_VERSION)
+        self.notice_bar.show()
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remembers the layout and ends the worker."""
         self.settings.setValue("geometry", self.saveGeometry())
         self.settings.setValue("layout", self.saveState(LAYOUT_VERSION))
         self.settings.setValue("perspective", self.perspective)
+        self.document.close()
         self.workspace.client.close()
         super().closeEvent(event)
 
@@ -152,7 +162,7 @@ class Window(QMainWindow):
         self._submenus: dict[str, QMenu] = {}
         for title, names in MENUS:
             self._fill_menu(self.menu.addMenu(title), names)
-        self._show_recent()
+        self.files.fill_recent(self._submenus["recent"])
         self.perspectives = Segments(tuple(PERSPECTIVES), "Perspective")
         self.perspectives.choose(self.perspective)
         self.perspectives.chosen.connect(self.set_perspective)
@@ -160,14 +170,15 @@ class Window(QMainWindow):
         self.colour_by.addItems([f"Colour  {name}" for name in COLOURS])
         self.colour_by.setAccessibleName("Colour the graph by")
         self.colour_by.setToolTip("What the bars of the graph show")
-        self.colour_by.currentIndexChanged.connect(
-            lambda index: self.panels.graph.set_colour_by(list(COLOURS.values())[index])
-        )
+        self.colour_by.currentIndexChanged.connect(self._colour_by)
         self.search = SearchBox()
         self.search.chosen.connect(self._go_to)
         self.search.textEdited.connect(self._show_found)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
         self.addToolBar(self._make_tool_bar())
+        self.addToolBarBreak()
+        self.notice_bar = self._make_notice_bar()
+        self.addToolBar(self.notice_bar)
         self.status = StatusBar()
         self.setStatusBar(self.status)
 
@@ -189,7 +200,7 @@ class Window(QMainWindow):
         bar.setFixedHeight(40)
         bar.setIconSize(QSize(16, 16))
         self.tool_buttons: dict[str, QToolButton] = {}
-        for name in ("open", "", "undo", "redo", ""):
+        for name in ("open", "save", "", "undo", "redo", ""):
             bar.addWidget(self._tool_button(name, "icon")) if name else bar.addSeparator()
         bar.addWidget(self.perspectives)
         bar.addSeparator()
@@ -199,6 +210,15 @@ class Window(QMainWindow):
         bar.addWidget(_spring())
         for name in ("apply", "check", "time"):
             bar.addWidget(self._tool_button(name, "text"))
+        return bar
+
+    def _make_notice_bar(self) -> QToolBar:
+        """Takes no room while there is no news."""
+        bar = QToolBar("Notices")
+        bar.setObjectName("notices")
+        bar.setMovable(False)
+        bar.setProperty("role", "notices")
+        bar.addWidget(self.notice)
         return bar
 
     def _tool_button(self, name: str, role: str) -> QToolButton:
@@ -213,7 +233,9 @@ class Window(QMainWindow):
     def _connect_actions(self) -> None:
         workspace = self.workspace
         reactions = {
-            "open": self._ask_file,
+            "open": self.files.ask_open,
+            "save": self.files.save,
+            "save-as": self.files.ask_save,
             "example": lambda: self.open_file(EXAMPLE),
             "quit": self.close,
             "undo": lambda: workspace.undo(self.wiring.group),
@@ -243,13 +265,13 @@ class Window(QMainWindow):
         workspace.problems_changed.connect(self._show_counts)
         workspace.client.jobs_changed.connect(self._show_counts)
         workspace.machine_changed.connect(lambda: self.menu.show_device(workspace.gpu))
-        workspace.saved_path.connect(self._remember)
+        self.files.title_changed.connect(self._show_title)
         workspace.bus.changed.connect(self._show_selection)
         workspace.kernel_changed.connect(lambda _: self._show_names())
         workspace.kernel_changed.connect(lambda _: self._show_undo())
         workspace.history_changed.connect(lambda _: self._show_undo())
         panels.constraints.draft_changed.connect(self._show_draft)
-        panels.outline.open_requested.connect(self._ask_file)
+        panels.outline.open_requested.connect(self.files.ask_open)
         panels.outline.example_requested.connect(lambda: self.open_file(EXAMPLE))
         self.status.problems_requested.connect(lambda: self._toggle("problems"))
         self.status.jobs_requested.connect(lambda: self._toggle("jobs"))
@@ -257,11 +279,30 @@ class Window(QMainWindow):
     def _show_model(self) -> None:
         model = self.workspace.model
         assert model is not None
-        self.setWindowTitle(f"{model.name} — Loomscope")
-        self.menu.show_document(Path(model.path).name or model.name)
+        self._show_title()
+        self._show_view(self.workspace.opened.view)
         seconds = sum(seconds for _, seconds in model.seconds)
         self.status.opened.setText(f"Opened in {duration(seconds * 1e6)}" if seconds else "")
         self._show_names()
+
+    def _show_title(self) -> None:
+        title = self.files.title
+        self.setWindowTitle(f"{title} — Loomscope" if title else "Loomscope")
+        self.menu.show_document(title)
+        for name in ("save", "save-as"):
+            self.action(name).setEnabled(bool(title))
+
+    def _show_view(self, view: Mapping[str, str]) -> None:
+        """What was in sight when the workspace was saved."""
+        if view.get("perspective") in PERSPECTIVES:
+            self.set_perspective(view["perspective"])
+        if view.get("colour") in COLOURS.values():
+            self.colour_by.setCurrentIndex(list(COLOURS.values()).index(view["colour"]))
+
+    def _colour_by(self, index: int) -> None:
+        chosen = list(COLOURS.values())[index]
+        self.panels.graph.set_colour_by(chosen)
+        self.document.view["colour"] = chosen
 
     def _show_names(self) -> None:
         model, kernel = self.workspace.model, self.workspace.legal_kernel(self.wiring.group)
@@ -330,30 +371,6 @@ class Window(QMainWindow):
     def _fill_panels_menu(self) -> None:
         for dock in self.docks.values():
             self._submenus["panels"].addAction(dock.toggleViewAction())
-
-    def _ask_file(self) -> None:
-        dialog = QFileDialog(self, "Open a model")
-        dialog.setNameFilters(["Models (*.onnx *.json)", "All files (*)"])
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(self.open_file)
-        dialog.open()
-
-    def _remember(self, path: str) -> None:
-        known = [each for each in self._recent() if each != path]
-        self.settings.setValue("recent", [path, *known][:RECENT])
-        self._show_recent()
-
-    def _recent(self) -> list[str]:
-        stored = self.settings.value("recent", [])
-        return [stored] if isinstance(stored, str) else list(stored or [])  # type: ignore[call-overload]
-
-    def _show_recent(self) -> None:
-        menu = self._submenus["recent"]
-        menu.clear()
-        for path in self._recent():
-            menu.addAction(Path(path).name).triggered.connect(lambda _=False, each=path: self.open_file(each))
-        menu.setEnabled(bool(self._recent()))
 
     def _show_about(self) -> None:
         box = QMessageBox(self)

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from app import advice
 from app.client import Client, Pending
-from app.example import EXAMPLE, path_of
+from app.example import EXAMPLE
 from app.history import Checked, History, Trail
+from app.opening import Opening
 from app.selection import Selection, SelectionBus
 from app.titles import FIRST_TITLE, title_of
 from engine.documents import CheckDoc, CompiledDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
 from engine.text import from_json
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """What to open, for which machine, and what was known of it before."""
-
-    path: str
-    target: str
-    dimensions: Mapping[str, int] = field(default_factory=dict)
-    trails: Mapping[str, Trail] = field(default_factory=dict)
-    selection: Selection = field(default_factory=Selection)
 
 
 class Workspace(QObject):
@@ -68,7 +58,7 @@ class Workspace(QObject):
         self._asked: set[tuple[str, str | None]] = set()
         self.bus.changed.connect(self._on_selected)
         client.respawned.connect(self._reopen)
-        client.failed.connect(lambda problem: self._add_problem("", problem))
+        client.failed.connect(lambda problem: self.add_problem("", problem))
 
     @property
     def path(self) -> str:
@@ -92,7 +82,7 @@ class Workspace(QObject):
             path = str(Path(path).absolute())  # the worker has a working directory of its own
         asked = replace(opening or Opening(path, self.opened.target, self.opened.dimensions), path=path)
         pending = Pending(ModelDoc, lambda model: self._on_opened(asked, model), self._on_not_opened)
-        self.client.request("open", _open_arguments(asked), f"Opening {name}", pending)
+        self.client.request("open", asked.arguments(), f"Opening {name}", pending)
 
     def recipe(self, group: str) -> str | None:
         """The advice of a group that was asked for last, refused or not; None until its first kernel is known."""
@@ -257,7 +247,7 @@ class Workspace(QObject):
         self, verb: str, group: str, title: str, kind: type | None, on_result: object, on_sample: object = None
     ) -> None:
         arguments = {"group": group, "recipe": self.recipe(group)}
-        pending = Pending(kind, on_result, lambda problem: self._add_problem(group, problem), on_sample)  # type: ignore[arg-type]
+        pending = Pending(kind, on_result, lambda problem: self.add_problem(group, problem), on_sample)  # type: ignore[arg-type]
         self.client.request(verb, arguments, title, pending)
 
     def _ask_kernel(self, group: str, text: str | None) -> None:
@@ -318,21 +308,21 @@ class Workspace(QObject):
         for entry in kernel.entries if kernel else ():
             if entry.outcome == "infeasible":
                 reason = entry.verdict if entry.witness in entry.verdict else f"{entry.verdict} {entry.witness}"
-                self._add_problem(
+                self.add_problem(
                     group,
                     Problem(
                         "schedule", entry.text.partition("#")[0].strip(), reason, "the schedule in use is unchanged"
                     ),
                 )
         if refusal:
-            self._add_problem(group, refusal)
+            self.add_problem(group, refusal)
             self.edit_refused.emit(group, refusal)
         self.kernel_changed.emit(group)
         self.history_changed.emit(group)
 
     def _on_opened(self, opening: Opening, model: ModelDoc, again: bool = False) -> None:
         same = self.path == opening.path and self.model == model and (again or not opening.trails)
-        self.opened, self.model = replace(opening, trails={}, selection=Selection()), model
+        self.opened, self.model = replace(opening, trails={}, selection=Selection(), warnings=()), model
         self.opening_changed.emit(False)
         if same:
             return
@@ -341,17 +331,24 @@ class Workspace(QObject):
         self.histories = {group: History.of(trail) for group, trail in opening.trails.items()}
         self._asked.clear()
         self.problems = [("", Problem("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
+        self.problems += [("", problem) for problem in (*opening.warnings, *self._strangers())]
         self.bus.select(Selection())
         self.model_changed.emit()
         self.problems_changed.emit()
         self.bus.select(opening.selection)
-        if opening.path != EXAMPLE:
-            self.saved_path.emit(opening.path)
+        if opening.loom or opening.path != EXAMPLE:
+            self.saved_path.emit(opening.loom or opening.path)
+
+    def _strangers(self) -> Iterator[Problem]:
+        """Histories of groups that the model does not have: they are kept, and saved again."""
+        for name in self.histories:
+            if self.group(name) is None:
+                yield Problem("workspace", name, "the model has no such group", "its history is kept", "warning")
 
     def _on_not_opened(self, problem: Problem) -> None:
         """A file that cannot be read changes nothing: the worker keeps the old one open, too."""
         self.opening_changed.emit(False)
-        self._add_problem("", problem)
+        self.add_problem("", problem)
 
     def _reopen(self) -> None:
         """A fresh worker knows nothing: it gets the open file again.  Edits under way become drafts."""
@@ -366,7 +363,7 @@ class Workspace(QObject):
         if self.path:
             again = replace(self.opened, trails=self.trails(), selection=self.bus.selection)
             pending = Pending(ModelDoc, lambda model: self._on_opened(again, model, True), self._on_not_opened)
-            self.client.request("open", _open_arguments(again), f"Opening {Path(again.path).name} again", pending)
+            self.client.request("open", again.arguments(), f"Opening {Path(again.path).name} again", pending)
         self._on_selected(self.bus.selection)
 
     def _on_machine(self, answer: dict[str, str]) -> None:
@@ -379,15 +376,12 @@ class Workspace(QObject):
 
     def _note_check(self, group: str, check: CheckDoc) -> None:
         for line, kind, message in check.findings:
-            self._add_problem(group, Problem("check", f"{group} line {line}", message, kind))
+            self.add_problem(group, Problem("check", f"{group} line {line}", message, kind))
         if check.status != "pass" and not check.findings:
-            self._add_problem(group, Problem("check", group, check.message or check.status, ""))
+            self.add_problem(group, Problem("check", group, check.message or check.status, ""))
 
-    def _add_problem(self, group: str, problem: Problem) -> None:
+    def add_problem(self, group: str, problem: Problem) -> None:
+        """Adds a row to the problems, once."""
         if (group, problem) not in self.problems:
             self.problems.append((group, problem))
             self.problems_changed.emit()
-
-
-def _open_arguments(opening: Opening) -> dict[str, object]:
-    return {"path": str(path_of(opening.path)), "target": opening.target, "dimensions": dict(opening.dimensions)}

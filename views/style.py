@@ -86,6 +86,7 @@ QCheckBox { spacing: 6px; }
 
 QWidget[role="header"] { background: $chrome; border-bottom: 1px solid $line; }
 QWidget[role="subheader"] { background: $panel; border-bottom: 1px solid $line; }
+QWidget[role="notice"] { background: $accent_bg; border-bottom: 1px solid $line; }
 QWidget[role="body"] { background: $panel; }
 QLabel { background: transparent; }
 QLabel[role="title"] { font-weight: 600; }

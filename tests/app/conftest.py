@@ -19,8 +19,9 @@ from tests.app.driving import COMMAND, MODEL, settle
 
 
 @pytest.fixture(autouse=True)
-def settings(tmp_path: Path) -> None:
-    """Settings of a test end with it."""
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings and journals of a test end with it."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     QSettings.setDefaultFormat(QSettings.Format.IniFormat)
     for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
         QSettings.setPath(QSettings.Format.IniFormat, scope, str(tmp_path))

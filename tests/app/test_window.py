@@ -30,7 +30,7 @@ def test_an_empty_window_says_what_to_do(make: Callable[..., Window]) -> None:
 
 
 def test_a_file_is_opened_and_remembered(window: Window) -> None:
-    assert window.windowTitle() == "bert_base_b8_s512 — Loomscope"
+    assert window.windowTitle() == "bert_base_b8_s512.onnx — Loomscope"
     path = str(Path(MODEL).absolute())
     assert window.settings.value("recent") in (path, [path])
     assert window.menu.device.text().endswith("no GPU")

@@ -1,0 +1,33 @@
+"""What is asked to be opened: a model, for which machine, and what was known of it before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from app.example import path_of
+from app.history import Trail
+from app.selection import Selection
+from engine.documents import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A model and its machine; with a workspace file also the histories to go on with and what was in sight."""
+
+    path: str
+    target: str
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    trails: Mapping[str, Trail] = field(default_factory=dict)
+    selection: Selection = field(default_factory=Selection)
+    view: Mapping[str, str] = field(default_factory=dict)
+    """What was in sight: "perspective", "colour"."""
+    loom: str = ""
+    """The workspace file that this is saved in, or ""."""
+    warnings: tuple[Problem, ...] = ()
+    unsaved: bool = False
+    """Whether the histories are newer than the workspace file."""
+
+    def arguments(self) -> dict[str, object]:
+        """As the worker takes them."""
+        return {"path": str(path_of(self.path)), "target": self.target, "dimensions": dict(self.dimensions)}
