@@ -15,6 +15,7 @@ The command line and the window stand on these verbs.
 from __future__ import annotations
 
 from engine.api import (
+    addresses,
     advised,
     check,
     check_model,
@@ -54,9 +55,9 @@ from engine.sources import write_sources
 __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Check", "Compiled", "Conflict", "EngineError", "Entry", "Failure",
     "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget",
-    "Prediction", "Recipe", "Timing", "Unsupported", "advised", "check", "check_doc", "check_model", "compare",
-    "compile", "compiled_doc", "completed", "decisions", "default_recipe", "edited", "entry", "explain", "fuse",
-    "kernel_doc", "load", "measure", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict",
+    "Prediction", "Recipe", "Timing", "Unsupported", "addresses", "advised", "check", "check_doc", "check_model",
+    "compare", "compile", "compiled_doc", "completed", "decisions", "default_recipe", "edited", "entry", "explain",
+    "fuse", "kernel_doc", "load", "measure", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict",
     "published_advice", "read_advice", "read_recipe", "refused_doc", "space", "time_doc", "write_published",
     "write_recipe", "write_sources",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ import numpy as np
 from engine.compile import Kernel, Observer, compile_group
 from engine.compile import default_recipe as _default_recipe
 from engine.errors import BadInput, EngineError
-from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, SpaceDoc
+from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.fuse.plan import POLICIES, plan
 from engine.graph.load import load as _load
@@ -290,6 +290,21 @@ def order(
     from engine.explore.order import order as asked
 
     return asked(group, recipe or _default_recipe(group), order, tiles or {})
+
+
+def addresses(kernel: Kernel, seed: int = 0) -> WarpDoc:
+    """The addresses of one warp at each access of the CUDA text, as the emulator saw them.
+
+    A kernel whose addresses depend on what its inputs hold gets the reference's values.  Raises MissingCapability
+    without a C++ compiler, BadInput for such a kernel of a group that comes from no graph.
+    """
+    from engine.explore.addresses import addresses as traced
+    from engine.explore.addresses import needs_values
+
+    if not needs_values(kernel):
+        return traced(kernel)
+    expected, before = group_values(kernel.group, seed)
+    return traced(kernel, {**expected, **before})
 
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -85,6 +85,8 @@ class Service:
             case "space":
                 drawn = _names(arguments, "axes"), _names(arguments, "order")
                 return to_json(engine.space(*self._advised(arguments), *drawn))
+            case "addresses":
+                return self._addresses(arguments, send)
             case "order":
                 asked = _names(arguments, "order"), _sizes(arguments, "tiles")
                 return to_json(engine.order(*self._advised(arguments), *asked))
@@ -117,6 +119,11 @@ class Service:
         kernel = self._kernel(arguments, send)
         send("progress", {"text": f"running {kernel.group.name} on the CPU", "done": 1, "total": 2})
         return to_json(engine.check_doc(engine.check(kernel)))
+
+    def _addresses(self, arguments: Arguments, send: Send) -> Any:
+        kernel = self._kernel(arguments, send)
+        send("progress", {"text": f"running a block of {kernel.group.name} on the CPU", "done": 1, "total": 2})
+        return to_json(engine.addresses(kernel))
 
     def _compile(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)

@@ -41,6 +41,23 @@ class SiteCount:
 
 
 @dataclass(frozen=True, slots=True)
+class WarpAccess:
+    """The addresses of one warp at one access, the first time that it came there."""
+
+    line: int
+    kind: str
+    """As in `SiteCount`."""
+    width: int
+    """Bytes of one thread."""
+    parameter: str
+    """The buffer's identifier in the CUDA text; "" for shared memory."""
+    touched: int
+    """32-byte sectors of global memory, or passes over the banks of shared memory."""
+    offsets: tuple[int, ...]
+    """Of each of the 32 lanes: bytes from the start of the buffer, or of the block's shared memory; -1: took no part."""
+
+
+@dataclass(frozen=True, slots=True)
 class Emulation:
     """One run of the emulator over some blocks in one thread and copy order."""
 
@@ -50,6 +67,8 @@ class Emulation:
     blocks_total: int
     findings: tuple[Finding, ...]
     counts: tuple[SiteCount, ...]
+    accesses: tuple[WarpAccess, ...] = ()
+    """Of the traced warp, in the order in which it came to them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import numpy as np
 from engine.codegen.nodes import Buffer, CudaSource
 from engine.errors import BadInput
 from engine.run.emulate.build import executable
-from engine.run.nodes import Emulation, Finding, SiteCount
+from engine.run.nodes import Emulation, Finding, SiteCount, WarpAccess
 
 ORDERS = ("late", "early")
 """Threads forward and copies landing at their wait; threads, warps and blocks backward and copies landing at issue."""
@@ -38,10 +38,12 @@ def emulate(
     order: str = "late",
     checked: bool = True,
     timeout: float = 120,
+    trace: tuple[int, int] | None = None,
 ) -> tuple[Emulation, Arrays, Arrays]:
     """Run some blocks (None: all; by linear number, x fastest) of a kernel.
 
-    arrays: a value for every buffer that is read, with the buffer's dtype and number of elements.
+    arrays: a value for every buffer that is read, with the buffer's dtype and number of elements.  trace: a block and
+    one of its warps whose addresses are told; only a checked run sees them.
     Returns the emulation; every written array, in the shape given for it or flat, with 0xff bytes where nothing was
     stored; and, if `checked`, which elements were stored (same shapes, bool; without checks the mapping is empty).
     A crash or a run past `timeout` seconds is a finding, as are the faults that checks look for.
@@ -56,14 +58,14 @@ def emulate(
         for file in files:
             file.fill(arrays)
         job = Path(folder) / "job"
-        job.write_text(_job(source, files, blocks, order))
+        job.write_text(_job(source, files, blocks, order, trace))
         ending = _run(program, Path(folder), timeout)
-        findings, counts, blocks_run = _report(Path(folder) / "result")
+        findings, counts, accesses, blocks_run = _report(Path(folder) / "result")
         if ending:
             findings = (*findings, ending)
         outputs = {f.buffer.array: f.output(arrays) for f in files if f.buffer.written}
         masks = {f.buffer.array: f.written(arrays) for f in files if f.buffer.written} if checked else {}
-    return Emulation(order, blocks_run, total, findings, counts), outputs, masks
+    return Emulation(order, blocks_run, total, findings, counts, accesses), outputs, masks
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,13 @@ def _roomy_folder(source: CudaSource) -> Path | None:
     return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 * needed else None
 
 
-def _job(source: CudaSource, files: Sequence[_Files], blocks: Sequence[int] | None, order: str) -> str:
+def _job(
+    source: CudaSource,
+    files: Sequence[_Files],
+    blocks: Sequence[int] | None,
+    order: str,
+    trace: tuple[int, int] | None,
+) -> str:
     """What runtime/main.cpp reads."""
     lines = [
         f"order {order}",
@@ -142,6 +150,8 @@ def _job(source: CudaSource, files: Sequence[_Files], blocks: Sequence[int] | No
         lines.append(
             f"buffer {b.parameter} {file.data} {file.mask} {b.elements * size} {size} {int(b.read)} {int(b.written)}"
         )
+    if trace is not None:
+        lines.append("trace {} {}".format(*trace))
     if blocks is not None:
         lines.append("blocks " + " ".join(map(str, blocks)))
     return "\n".join(lines) + "\n"
@@ -178,10 +188,13 @@ def _status(folder: Path) -> tuple[int, int, int]:
     return block, thread, line
 
 
-def _report(path: Path) -> tuple[tuple[Finding, ...], tuple[SiteCount, ...], int]:
-    """Findings, counts and the number of blocks run, from the child's result file."""
+def _report(
+    path: Path,
+) -> tuple[tuple[Finding, ...], tuple[SiteCount, ...], tuple[WarpAccess, ...], int]:
+    """Findings, counts, traced accesses and the number of blocks run, from the child's result file."""
     findings: list[Finding] = []
     counts: list[SiteCount] = []
+    accesses: list[WarpAccess] = []
     blocks_run = 0
     lines = path.read_text().splitlines() if path.exists() else []
     for line in lines:
@@ -190,6 +203,9 @@ def _report(path: Path) -> tuple[tuple[Finding, ...], tuple[SiteCount, ...], int
                 findings.append(Finding(kind, int(at), message, int(other)))
             case ["count", at, kind, *figures]:
                 counts.append(SiteCount(int(at), kind, *map(int, figures)))
+            case ["lanes", at, kind, width, buffer, touched, offsets]:
+                where = tuple(map(int, offsets.split()))
+                accesses.append(WarpAccess(int(at), kind, int(width), buffer, int(touched), where))
             case ["done", number]:
                 blocks_run = int(number)
-    return tuple(findings), tuple(counts), blocks_run
+    return tuple(findings), tuple(counts), tuple(accesses), blocks_run

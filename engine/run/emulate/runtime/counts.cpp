@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "machine_state.hpp"
+#include "memory.hpp"
 #include "report.hpp"
 
 namespace loom {
@@ -19,18 +20,21 @@ const char* const NAMES[] = {"global load", "global store", "shared load", "shar
 
 // All accesses of one kind and width at one line.
 struct Site {
+    int line;
     Kind kind;
     int width;
     long long requests = 0, sectors = 0, conflicts = 0;
     // Of the phase that runs: every lane's addresses, one lane after the other.
     std::vector<unsigned long long> addresses, seconds;
     int begin[WARP], count[WARP];
-    bool active = false;
+    bool active = false, traced = false;
 };
 
 std::map<std::tuple<int, Kind, int>, Site> sites;
 std::vector<Site*> active;
 int lane_now = 0;
+long long traced_block = -1;
+int traced_warp = -1;
 
 // Sites are found again by line, kind and width without searching the map.
 constexpr int KINDS = 5, WIDTHS = 5;
@@ -41,6 +45,7 @@ Site& site_at(Kind kind, int line, int width) {
     if (key >= by_key.size()) by_key.resize(key + 1);
     if (!by_key[key]) {
         Site& site = sites[{line, kind, width}];
+        site.line = line;
         site.kind = kind;
         site.width = width;
         by_key[key] = &site;
@@ -82,9 +87,46 @@ long long conflicts_of(const unsigned long long* addresses, int lanes, int width
     return extra;
 }
 
+bool is_shared(Kind kind) { return kind == Kind::SHARED_LOAD || kind == Kind::SHARED_STORE; }
+
+// Passes over shared memory that one request needs.
+long long passes_of(const unsigned long long* addresses, int lanes, int width) {
+    const int group = width <= BANK_BYTES ? WARP : BANKS * BANK_BYTES / width;
+    return (lanes + group - 1) / group + conflicts_of(addresses, lanes, width);
+}
+
+// The buffer that holds an address; null for none.
+const Buffer* owner_of(unsigned long long address) {
+    for (const Buffer* buffer = buffers; buffer != buffers + buffer_count; ++buffer) {
+        const auto first = reinterpret_cast<unsigned long long>(buffer->data);
+        if (address >= first && address < first + static_cast<unsigned long long>(buffer->bytes)) return buffer;
+    }
+    return nullptr;
+}
+
+// Tells each lane's offset in the buffer (in the arena for shared memory) at the first request of the traced warp.
+void trace(Site& site) {
+    site.traced = true;
+    unsigned long long taken[WARP];
+    long long offsets[WARP];
+    int lanes = 0;
+    const Buffer* owner = nullptr;
+    for (int lane = 0; lane < WARP; ++lane) {
+        offsets[lane] = -1;
+        if (site.count[lane] == 0) continue;
+        const unsigned long long address = site.addresses[static_cast<std::size_t>(site.begin[lane])];
+        if (address == NO_ADDRESS) continue;
+        if (!is_shared(site.kind) && !owner) owner = owner_of(address);
+        offsets[lane] = static_cast<long long>(address - (owner ? reinterpret_cast<unsigned long long>(owner->data) : 0));
+        taken[lanes++] = address;
+    }
+    const long long touched = is_shared(site.kind) ? passes_of(taken, lanes, site.width) : sectors_of(taken, lanes);
+    report_lanes(site.line, NAMES[static_cast<int>(site.kind)], site.width, owner ? owner->name : "", touched, offsets);
+}
+
 void count_request(Site& site, const unsigned long long* addresses, const unsigned long long* seconds, int lanes) {
     ++site.requests;
-    const bool global = site.kind != Kind::SHARED_LOAD && site.kind != Kind::SHARED_STORE;
+    const bool global = !is_shared(site.kind);
     if (global) site.sectors += sectors_of(addresses, lanes);
     if (site.kind == Kind::ASYNC_COPY) site.conflicts += conflicts_of(seconds, lanes, site.width);
     if (!global) site.conflicts += conflicts_of(addresses, lanes, site.width);
@@ -93,6 +135,11 @@ void count_request(Site& site, const unsigned long long* addresses, const unsign
 }  // namespace
 
 void begin_lane(int lane) { lane_now = lane; }
+
+void trace_warp(long long block, int warp) {
+    traced_block = block;
+    traced_warp = warp;
+}
 
 void count_access(Kind kind, int line, int width, unsigned long long address, unsigned long long second) {
     Site& site = site_at(kind, line, width);
@@ -107,7 +154,9 @@ void count_access(Kind kind, int line, int width, unsigned long long address, un
 }
 
 void end_phase() {
+    const bool is_traced = machine.block == traced_block && machine.current / WARP == traced_warp;
     for (Site* site : active) {
+        if (is_traced && !site->traced) trace(*site);
         const int most = *std::max_element(site->count, site->count + WARP);
         for (int n = 0; n < most; ++n) {
             unsigned long long addresses[WARP], seconds[WARP] = {};

@@ -13,6 +13,9 @@ void count_access(Kind kind, int line, int width, unsigned long long address, un
 
 void begin_lane(int lane);
 
+// Of one warp of one block, the lanes' addresses are told as well: at each site those of its first request.
+void trace_warp(long long block, int warp);
+
 // All lanes of one warp have run as far as they can: their accesses become warp-wide requests.
 void end_phase();
 

@@ -73,6 +73,12 @@ Job read_job(const char* path) {
     machine.late = std::strcmp(order, "late") == 0;
     while (std::fscanf(file, "%31s", word) == 1 && std::strcmp(word, "buffer") == 0) read_buffer(file);
     long long number = 0;
+    if (std::strcmp(word, "trace") == 0) {
+        int warp = 0;
+        if (std::fscanf(file, "%lld %d %31s", &number, &warp, word) < 2) std::exit(93);
+        trace_warp(number, warp);
+        number = 0;
+    }
     if (std::strcmp(word, "blocks") == 0) {
         while (std::fscanf(file, "%lld", &number) == 1) job.blocks.push_back(number);
     } else {

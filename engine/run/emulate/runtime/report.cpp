@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "machine_state.hpp"
+
 namespace loom {
 
 namespace {
@@ -44,6 +46,12 @@ void report(const char* kind, int line, int other_line, const char* format, ...)
     va_end(values);
     std::fputc('\n', results);
     std::fflush(results);
+}
+
+void report_lanes(int line, const char* kind, int width, const char* buffer, long long touched, const long long* offsets) {
+    std::fprintf(results, "lanes\t%d\t%s\t%d\t%s\t%lld\t", line, kind, width, buffer, touched);
+    for (int lane = 0; lane < WARP; ++lane) std::fprintf(results, "%lld ", offsets[lane]);
+    std::fputc('\n', results);
 }
 
 void report_count(int line, const char* kind, int width, long long requests, long long sectors, long long conflicts) {

@@ -17,6 +17,9 @@ void close_report(long long blocks_run);
 // Notes a finding once per kind and line; the message may be formatted only for the first.
 __attribute__((format(printf, 4, 5))) void report(const char* kind, int line, int other_line, const char* format, ...);
 
+// Byte offsets of a warp's lanes at one access, -1 for a lane that takes no part; `touched` sectors or passes.
+void report_lanes(int line, const char* kind, int width, const char* buffer, long long touched, const long long* offsets);
+
 void report_count(int line, const char* kind, int width, long long requests, long long sectors, long long conflicts);
 
 }  // namespace loom
