@@ -10,6 +10,7 @@ from app.exploring import Answer, Exploring, Question
 from app.workspace import Workspace
 from engine.documents import Problem
 from engine.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
+from views.constraints.view import ConstraintsView
 from views.moves.view import MovesView
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE, ScheduleView
 from views.space.trial import Trial
@@ -25,9 +26,11 @@ class Page(Protocol):
 class Explored(QObject):
     """Keeps moves, iteration space, decisions and addresses in step with the selected group's advice."""
 
-    def __init__(self, schedule: ScheduleView, moves: MovesView, workspace: Workspace) -> None:
+    def __init__(
+        self, schedule: ScheduleView, constraints: ConstraintsView, moves: MovesView, workspace: Workspace
+    ) -> None:
         super().__init__()
-        self.schedule, self.moves = schedule, moves
+        self.schedule, self.constraints, self.moves = schedule, constraints, moves
         self.workspace = workspace
         self.exploring = Exploring(workspace.client)
         self._axes: dict[str, tuple[str, ...]] = {}
@@ -43,9 +46,10 @@ class Explored(QObject):
         workspace.model_changed.connect(self._forget)
         workspace.kernel_changed.connect(lambda _: self.refresh())
         workspace.bus.changed.connect(lambda _: self.refresh())
-        for panel in (schedule, moves):
+        for panel in (schedule, constraints, moves):
             panel.shown.connect(self.refresh)
         schedule.tab_selected.connect(lambda _: self.refresh())
+        constraints.instances_requested.connect(lambda _: schedule.select_tab(SPACE))
         moves.apply_requested.connect(self._apply)
         schedule.space.repair_requested.connect(self._apply)
         schedule.space.axes_requested.connect(self._choose_axes)
@@ -75,11 +79,14 @@ class Explored(QObject):
         wanted = {SPACE: [space], DECISIONS: [decisions], ADDRESSES: self._counting()}.get(tab, [])
         if self.moves.isVisible():
             wanted.append(moves)
+        if self.constraints.isVisible():
+            wanted += [decisions, moves]
         self.exploring.want(each for each in wanted if each is not None)
         self._show_moves(moves)
         self._show_space(space)
         self._show_decisions(decisions)
         self._show_addresses(addresses)
+        self._show_possible(moves, decisions)
 
     def _legal_recipe(self) -> str | None:
         """What moves start from: the advice that was asked for, or the last legal one where that was refused."""
@@ -193,6 +200,14 @@ class Explored(QObject):
             page.show_space(known)
         elif isinstance(known, Problem):
             page.show_problem(known)
+
+    def _show_possible(self, moves: Question | None, decisions: Question | None) -> None:
+        """What the menu of entries offers."""
+        tried = self.exploring.answer(moves) if moves else None
+        table = self.exploring.answer(decisions) if decisions else None
+        self.constraints.show_possible(
+            tried if isinstance(tried, MovesDoc) else None, table if isinstance(table, DecisionsDoc) else None
+        )
 
     def _show_decisions(self, question: Question | None) -> None:
         page = self.schedule.decisions

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from app.advice import with_moved, with_pasted, with_required, without_entry
 from app.explored import Explored
 from app.selection import Selection
 from app.workspace import Workspace
@@ -67,7 +69,7 @@ class Wiring:
     def __init__(self, panels: Panels, workspace: Workspace) -> None:
         self.panels = panels
         self.workspace = workspace
-        self.explored = Explored(panels.schedule, panels.moves, workspace)
+        self.explored = Explored(panels.schedule, panels.constraints, panels.moves, workspace)
         self._connect_selection()
         self._connect_edits()
         workspace.model_changed.connect(self._show_model)
@@ -100,11 +102,21 @@ class Wiring:
         constraints.entry_requested.connect(lambda line: workspace.add_entry(self.group, line))
         constraints.enabled_requested.connect(self._switch)
         constraints.stages_requested.connect(self._set_stages)
+        constraints.required_requested.connect(lambda entry, on: self._edit(with_required, entry, on))
+        constraints.removal_requested.connect(lambda entry: self._edit(without_entry, entry))
+        constraints.scenario_moved.connect(lambda path, place: self._edit(with_moved, path, place))
+        constraints.pasted.connect(lambda text: self._edit(with_pasted, text))
         for panel in self.panels.named().values():
             panel.cancel_requested.connect(workspace.client.cancel)
 
     def _switch(self, entry: EntryDoc, enabled: bool) -> None:
         self.workspace.switch_entry(self.group, entry, enabled)
+
+    def _edit(self, change: Callable[..., str], *arguments: object) -> None:
+        """Applies a change of the advice's text."""
+        text = self.workspace.recipe(self.group)
+        if text is not None:
+            self.workspace.edit(self.group, change(text, *arguments))
 
     def _set_stages(self, entry: EntryDoc, stages: int) -> None:
         self.workspace.set_stages(self.group, entry, stages)

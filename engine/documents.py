@@ -147,6 +147,18 @@ class EntryDoc:
 
 
 @dataclass(frozen=True, slots=True)
+class ScenarioDoc:
+    """One alternative of an author's advice (`either` and `or` of the text form)."""
+
+    path: tuple[int, ...]
+    """The advice's number, then the alternative's at each level; its entries' paths go on from here."""
+    author: str
+    label: str
+    outcome: str
+    """"taken", "infeasible" (tried, something required in it cannot hold) or "not reached"."""
+
+
+@dataclass(frozen=True, slots=True)
 class StatementDoc:
     """One statement of a group."""
 
@@ -231,6 +243,8 @@ class KernelDoc:
     """Paths of the required entries that cannot hold together, where it is not legal."""
     repairs: tuple[RepairDoc, ...] = ()
     """Single changes that resolve the conflict, the smallest loss first."""
+    scenarios: tuple[ScenarioDoc, ...] = ()
+    """Alternatives, each before those nested in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,8 @@ class RowState:
     opened: bool
     current: bool
     """Whether the keyboard is there."""
+    part: int = 0
+    """Which of several parts of the current row has the keyboard."""
 
 
 class RowView(QTreeView):
@@ -138,6 +140,8 @@ class RowView(QTreeView):
         self.chevrons = True
         self.marked: frozenset[str] = frozenset()
         self._silent = False
+        self._toggled: dict[str, bool] = {}
+        """Rows that were opened or closed by hand stay so when the rows are replaced."""
         self.setModel(self.rows)
         self.setItemDelegate(_Delegate(self))
         self.setAccessibleName(name)
@@ -150,6 +154,8 @@ class RowView(QTreeView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.selectionModel().currentChanged.connect(self._announce)
+        self.expanded.connect(lambda index: self._remember(index, True))
+        self.collapsed.connect(lambda index: self._remember(index, False))
         self.doubleClicked.connect(lambda index: self.row_activated.emit(self.rows.row_at(index)))
 
     def show_rows(self, rows: Iterable[Row], opened: Callable[[Row], bool] = lambda row: True) -> None:
@@ -158,7 +164,7 @@ class RowView(QTreeView):
         self.rows.show_rows(rows)
         for key in self.rows:
             index = self.rows.index_of(key)
-            if opened(self.rows.row_at(index)):
+            if self._toggled.get(key, opened(self.rows.row_at(index))):
                 self.expand(index)
         self._silent = False
 
@@ -209,6 +215,10 @@ class RowView(QTreeView):
         left = 8 + depth * self.indent + (CHEVRON if self.chevrons else 0)
         marked = self.rows.row_at(index).key in self.marked
         return RowState(box, depth, box.x() + left, marked, self.isExpanded(index), index == self.currentIndex())
+
+    def _remember(self, index: QModelIndex, opened: bool) -> None:
+        if not self._silent:
+            self._toggled[self.rows.row_at(index).key] = opened
 
     def _announce(self, index: QModelIndex) -> None:
         if index.isValid() and not self._silent:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from app.outline import outline
 from engine.documents import (
     CheckDoc,
     CompiledDoc,
@@ -19,6 +20,7 @@ from engine.documents import (
     NodeDoc,
     OperatorDoc,
     RepairDoc,
+    ScenarioDoc,
     ScheduleDoc,
     StatementDoc,
     Term,
@@ -238,7 +240,7 @@ def kernel(group: str, recipe: str | None = None) -> KernelDoc:
         (6144, 1, 1), (256, 1, 1), 0, stages, Time(time - 0.4 * (stages - 2), "predicted", "uncalibrated"), terms,
         (CompiledDoc("sm_80", 38, 0), CompiledDoc("sm_90a", 40, 0)), 8.2,
         "Row max, exponent, row sum and divide share the row i.",
-        tuple(entry.path for entry in entries if entry.outcome == "infeasible"), _repairs(text, entries),
+        tuple(entry.path for entry in entries if entry.outcome == "infeasible"), _repairs(text, entries), _scenarios(text),
     )  # fmt: skip
 
 
@@ -258,18 +260,28 @@ def _repairs(text: str, entries: tuple[EntryDoc, ...]) -> tuple[RepairDoc, ...]:
 
 
 def _entries(text: str) -> list[EntryDoc]:
-    found: list[EntryDoc] = []
-    author = "user"
-    for raw in text.splitlines():
-        line = raw.strip()
-        if line.startswith("advice "):
-            author = line.removeprefix("advice ")
-        elif line and not line.startswith("#"):
-            found.append(_entry(line, author, len(found)))
-    return found
+    """Entries with the paths of the real documents; of alternatives only the first is reached."""
+    read = outline(text)
+    return [
+        _entry(read.lines[line].strip(), read.author(path), path)
+        for path, line in sorted(read.entries.items(), key=lambda item: item[1])
+    ]
 
 
-def _entry(line: str, author: str, index: int) -> EntryDoc:
+def _scenarios(text: str) -> tuple[ScenarioDoc, ...]:
+    read = outline(text)
+    return tuple(
+        ScenarioDoc(path, read.author(path), _label(read.lines[line]), "not reached" if any(path[1:]) else "taken")
+        for path, line in sorted(read.heads.items(), key=lambda item: item[1])
+        if len(path) > 1
+    )
+
+
+def _label(line: str) -> str:
+    return line.strip().partition(" ")[2].strip('"')
+
+
+def _entry(line: str, author: str, path: tuple[int, ...]) -> EntryDoc:
     wish, _, because = line.partition("# because ")
     wish = wish.strip()
     enabled, required = "off " not in f"{wish} ", "required " in wish
@@ -279,6 +291,8 @@ def _entry(line: str, author: str, index: int) -> EntryDoc:
     outcome, verdict, witness = "honoured", "the schedule does so", ""
     if not enabled:
         outcome, verdict = "disabled", "switched off"
+    elif any(path[1:-1]):
+        outcome, verdict = "not reached", "an alternative before it holds"
     elif dimension == "k":
         outcome, verdict = "matches nothing", "no dimension k in this group"
     elif "S2" in statements and "parallel true" in wish and not required:
@@ -286,9 +300,7 @@ def _entry(line: str, author: str, index: int) -> EntryDoc:
     elif "S2" in statements and "parallel true" in wish:
         outcome, verdict = "infeasible", "Required, cannot hold: collides with the flow of s"
         witness = "S2(i=2, j=3) → S2(i=2, j=4)"
-    return EntryDoc(
-        (index,), author, statements, dimension, wish, because, required, enabled, outcome, verdict, witness
-    )
+    return EntryDoc(path, author, statements, dimension, wish, because, required, enabled, outcome, verdict, witness)
 
 
 def check(group: str) -> CheckDoc:

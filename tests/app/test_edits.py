@@ -7,6 +7,8 @@ from PySide6.QtCore import QPoint, Qt
 
 from app.window import Window
 from tests.app.driving import select, settle
+from views.constraints.painting import link_boxes
+from views.constraints.rows import Links
 from views.rows import Row
 
 ILLEGAL = "  required S2 @ j: parallel true"
@@ -107,9 +109,26 @@ def click(window: Window, qtbot: object, part: str) -> None:
     settle(window, qtbot)
 
 
+def links_row(window: Window) -> Row:
+    tree = window.panels.constraints.tree
+    rows = (tree.rows.row_at(tree.rows.index_of(key)) for key in tree.rows)
+    return next(row for row in rows if isinstance(row.value, Links))
+
+
+def click_link(window: Window, qtbot: object, name: str) -> None:
+    """Clicks one of the links in the box of what cannot hold."""
+    tree, row = window.panels.constraints.tree, links_row(window)
+    index, links = tree.rows.index_of(row.key), row.value
+    assert isinstance(links, Links)
+    tree.scrollTo(index)
+    left, right = link_boxes(links)[[each for each, _ in links.repairs].index(name)]
+    at = QPoint(round((left + right) / 2), tree.visualRect(index).center().y())
+    qtbot.mouseClick(tree.viewport(), Qt.MouseButton.LeftButton, pos=at)  # type: ignore[attr-defined]
+    settle(window, qtbot)
+
+
 @pytest.mark.parametrize(
-    ("title", "line"),
-    [("Relax this entry", "S2 @ j: parallel true"), ("Switch this entry off", "off required S2 @ j: parallel true")],
+    ("title", "line"), [("Relax", "S2 @ j: parallel true"), ("Disable", "off required S2 @ j: parallel true")]
 )
 def test_a_repair_is_one_click_and_one_step_of_undo(window: Window, qtbot: object, title: str, line: str) -> None:
     before = select(window, qtbot)
@@ -117,7 +136,7 @@ def test_a_repair_is_one_click_and_one_step_of_undo(window: Window, qtbot: objec
     illegal = advice(window) + "advice user\n" + ILLEGAL + "\n"
     apply(window, qtbot, illegal)
     steps = len(window.workspace.histories["softmax_0"].steps)
-    click(window, qtbot, title)
+    click_link(window, qtbot, title)
     assert advice(window) == illegal.replace(ILLEGAL, f"  {line}")
     kernel = window.workspace.kernel("softmax_0")
     assert kernel is not None and kernel.legal and not window.workspace.problems
@@ -131,8 +150,8 @@ def test_a_repair_is_one_click_and_one_step_of_undo(window: Window, qtbot: objec
 def test_a_repair_says_the_change_in_full(window: Window, qtbot: object) -> None:
     select(window, qtbot)
     apply(window, qtbot, advice(window) + "advice user\n" + ILLEGAL + "\n")
-    assert entry_row(window, "Relax this entry").tip.startswith("make “S2 @ j")
-    assert entry_row(window, "Switch this entry off").tip.startswith("switch off “required S2")
+    relax, disable = links_row(window).tip.splitlines()
+    assert relax.startswith("Relax: make “S2 @ j") and disable.startswith("Disable: switch off “required S2")
 
 
 def test_what_was_refused_is_taken_back_and_asked_for_again(window: Window, qtbot: object) -> None:
@@ -226,15 +245,30 @@ def test_undo_is_that_of_the_selected_group(window: Window, qtbot: object) -> No
     assert window.action("undo").isEnabled()
 
 
-def test_return_applies_the_repair_under_the_keyboard(window: Window, qtbot: object) -> None:
+def test_return_follows_the_link_under_the_keyboard(window: Window, qtbot: object) -> None:
     select(window, qtbot)
-    apply(window, qtbot, advice(window) + "advice user\n" + ILLEGAL + "\n")
+    refused = advice(window) + "advice user\n" + ILLEGAL + "\n"
+    apply(window, qtbot, refused)
     tree = window.panels.constraints.tree
-    tree.setCurrentIndex(tree.rows.index_of(entry_row(window, "Relax this entry").key))
+    tree.setCurrentIndex(tree.rows.index_of(links_row(window).key))
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Left):
+        qtbot.keyClick(tree, key)  # type: ignore[attr-defined]
     qtbot.keyClick(tree, Qt.Key.Key_Return)  # type: ignore[attr-defined]
     settle(window, qtbot)
+    assert advice(window) == refused.replace(ILLEGAL, ILLEGAL.replace("required ", "")), "the second link relaxes"
     kernel = window.workspace.kernel("softmax_0")
     assert kernel is not None and kernel.legal
+
+
+def test_instances_of_a_conflict_are_shown(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    window.set_perspective("Schedule")
+    apply(window, qtbot, advice(window) + "advice user\n" + ILLEGAL + "\n")
+    click_link(window, qtbot, "Show instances")
+    schedule = window.panels.schedule
+    qtbot.waitUntil(lambda: schedule.space.canvas.plan is not None)  # type: ignore[attr-defined]
+    assert schedule.tab == "Iteration space" and schedule.space.verdict.isVisible()
+    assert schedule.space.verdict.title.text() == "1 of 9 dependences violated"
 
 
 def test_what_no_advice_can_say_is_told_and_cannot_be_clicked(window: Window, qtbot: object) -> None:

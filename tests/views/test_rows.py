@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 from PySide6.QtTest import QAbstractItemModelTester
 
 from engine.documents import RepairDoc
 from tests.app.fake_documents import ADVICE, kernel, model
 from views.code.highlighter import spans
-from views.constraints.rows import offered, repair_title, rows_of, summary, wish
+from views.constraints.rows import Links, as_text, offered, rows_of, summary, wish
+from views.constraints.tree import is_opened
 from views.format import amount, compact_shape, duration, figure, percent
 from views.outline.rows import OutlineItem, filtered, outline, rows_of_group
 from views.rows import Row, RowModel
@@ -121,23 +124,58 @@ def test_repairs_close_the_box_of_what_cannot_hold() -> None:
     refused = kernel("softmax_0", ADVICE + "advice user\n  required S2 @ j: parallel true\n")
     rows = rows_of(refused.entries, refused.repairs)
     (wrong,) = (row for heading in rows for row in heading.children if "infeasible" in row.title)
-    witness, *offers = wrong.children
-    assert [row.title for row in offers] == [
-        "Let S2 add the terms of s in any order",
-        "Relax this entry",
-        "Switch this entry off",
-    ]
-    assert [row.value.last for row in (witness, *offers)] == [False, False, False, True]  # type: ignore[attr-defined]
+    _, links, *offers = wrong.children
+    assert isinstance(links.value, Links)
+    assert [name for name, _ in links.value.repairs] == ["Show instances", "Relax", "Disable"]
+    assert [repair.kind if repair else "" for _, repair in links.value.repairs] == ["", "relax", "switch off"]
+    assert [row.title for row in offers] == ["Let S2 add the terms of s in any order"]
+    assert [row.value.last for row in (links, *offers)] == [False, True]  # type: ignore[attr-defined]
     (alone,) = (row for heading in rows_of(refused.entries) for row in heading.children if "infeasible" in row.title)
-    assert [row.value.last for row in alone.children] == [True]  # type: ignore[attr-defined]
+    assert [type(row.value).__name__ for row in alone.children] == ["Refusal", "Links"]
+    assert alone.children[1].value.last  # type: ignore[attr-defined]
 
 
-def test_a_repair_of_another_entry_names_it_and_an_incomplete_one_says_so() -> None:
-    entry = kernel("softmax_0").entries[0]
+def test_repairs_of_other_entries_and_incomplete_ones_are_told_in_full() -> None:
+    refused = kernel("softmax_0", ADVICE + "advice user\n  required S2 @ j: parallel true\n")
+    (entry,) = (each for each in refused.entries if each.outcome == "infeasible")
     other = RepairDoc("relax", (9, 9), "make “S0 @ i: pin i” soft", "advice user\n", True)
     partial = RepairDoc("relax", entry.path, "make it soft (then “b” still cannot hold)", "advice user\n", False)
-    assert repair_title(other, entry) == "Make “S0 @ i: pin i” soft"
-    assert "still cannot hold" in repair_title(partial, entry)
+    rows = rows_of(refused.entries, (other, partial))
+    (wrong,) = (row for heading in rows for row in heading.children if "infeasible" in row.title)
+    titles = [row.title for row in wrong.children[2:]]
+    assert titles == ["Make “S0 @ i: pin i” soft", "Make it soft (then “b” still cannot hold)"]
+
+
+ALTERNATIVES = """\
+advice user
+  all @ i: mark block 4
+  either "long rows"
+    S0 @ j: split 4  # because rows are long
+    either
+      S1 @ j: split 4
+    or
+      S1 @ j: split 8
+  or
+    S0 @ j: split 8
+"""
+
+
+def test_alternatives_are_a_tree_of_their_own() -> None:
+    told = kernel("softmax_0", ALTERNATIVES)
+    common, first, second = rows_of(told.entries, (), told.scenarios)
+    assert [row.title for row in common.children] == ["i: mark block 4, user, honoured"]
+    assert (first.title, second.title) == ("Scenario 1, long rows", "Scenario 2")
+    inside = [row.title.partition(",")[0] for row in first.children]
+    assert inside == ["S0 @ j: split 4", "Scenario 1.1", "Scenario 1.2"]
+    assert [row.value.outcome for row in (first, second)] == ["taken", "not reached"]  # type: ignore[attr-defined]
+    assert is_opened(first) and not is_opened(second)
+
+
+def test_an_alternative_is_copied_as_it_is_written() -> None:
+    told = kernel("softmax_0", ALTERNATIVES)
+    inside = ALTERNATIVES.partition('"long rows"\n')[2].partition("  or\n    S0")[0]
+    assert as_text(told.scenarios[0], told.entries, told.scenarios) == dedent(inside).rstrip("\n")
+    assert as_text((), told.entries, told.scenarios) == "all @ i: mark block 4"
 
 
 def test_of_many_replacements_the_first_are_offered() -> None:

@@ -35,6 +35,9 @@ class EntryForm(QWidget):
         self.add = QPushButton("Add")
         self.add.setProperty("role", "small")
         self.add.clicked.connect(self._add)
+        self.close_button = QPushButton("Close")
+        self.close_button.setProperty("role", "small")
+        self.close_button.clicked.connect(self.hide)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(12, 4, 8, 4)
         layout.setSpacing(6)
@@ -44,6 +47,7 @@ class EntryForm(QWidget):
             (self.field, 2),
             (self.value, 3),
             (self.add, 0),
+            (self.close_button, 0),
         ):
             layout.addWidget(widget, stretch)
         self._show_hint(self.field.currentText())

@@ -1,193 +1,286 @@
-"""The painted constraint tree: a box to switch an entry, its author, its verdict."""
+"""The constraint tree under pointer and keyboard: switch entries, follow repairs, drag alternatives, copy and paste."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPen
-from PySide6.QtWidgets import QMenu
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from engine.documents import EntryDoc, RepairDoc
-from views.constraints.rows import LINE, MARGIN, Offer, Refusal, reason, wish
-from views.rows import Row, RowState, RowView, draw_text
-from views.shapes import paint_author, paint_verdict
-from views.theme import Theme, code_face, face, semibold
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QFontMetricsF,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+)
+from PySide6.QtWidgets import QApplication, QMenu
 
-VERDICT, AUTHOR = 104, 84
-BOX_LEFT, BOX_ROOM = 31, 20
-"""Where the box that switches an entry stands, right of the chevron, and the room that it takes."""
-REFUSAL_LEFT, PADDING = 46, 10
-"""Where the box around a witness and its repairs begins, and how far in their text stands."""
+from engine.documents import EntryDoc, RepairDoc, ScenarioDoc
+from views.constraints.painting import BOX_ROOM, PADDING, REFUSAL_LEFT, box_left, link_boxes, paint_constraint
+from views.constraints.rows import DISABLE, RELAX, SHOW, Links, Offer, scenario_key
+from views.rows import Index, Row, RowState, RowView
+from views.theme import face
+
 STAGES = (1, 2, 3)
+Keys = Qt.Key
+GO = (Keys.Key_Return, Keys.Key_Enter, Keys.Key_Space)
+
+
+def is_opened(row: Row) -> bool:
+    """Alternatives that were not reached start closed."""
+    return not (isinstance(row.value, ScenarioDoc) and row.value.outcome == "not reached")
 
 
 class ConstraintTree(RowView):
-    """Entries with their verdicts; a click on the box asks to switch an entry, one on a repair to apply it."""
+    """Entries with their verdicts; what is wished leaves as a signal and comes back as new rows."""
 
     enabled_requested = Signal(object, bool)
+    required_requested = Signal(object, bool)
+    removal_requested = Signal(object)
     stages_requested = Signal(object, int)
     repair_requested = Signal(RepairDoc)
+    instances_requested = Signal(object)
+    scenario_moved = Signal(tuple, int)
+    """Path of an alternative, and its new place among its neighbours."""
+    copy_requested = Signal(object)
+    """The value of the row whose text is wanted."""
+    pasted = Signal(str)
+    menu_requested = Signal()
 
     def __init__(self) -> None:
-        super().__init__("Constraint tree", _paint, 6)
+        super().__init__("Constraint tree", paint_constraint, 6)
+        self.setToolTip("Space switches an entry, Delete removes it, Alt+Up and Alt+Down move an alternative")
+        self._link = 0
+        self._pressed: tuple[QPointF, ScenarioDoc] | None = None
+        self._place: int | None = None
+        """Where the alternative in hand would go."""
+        self._follow = ""
+        """Key of the row that takes the keyboard when the rows come back."""
+
+    def show_rows(self, rows: Iterable[Row], opened: Callable[[Row], bool] = is_opened) -> None:
+        """Replaces the rows; alternatives that were not reached start closed, the keyboard stays where it was."""
+        current = self._follow or self._current_key()
+        super().show_rows(rows, opened)
+        self._follow = ""
+        index = self.rows.index_of(current)
+        if index.isValid():
+            self._silent = True
+            self.setCurrentIndex(index)
+            self._silent = False
+
+    def state(self, index: Index, box: QRectF) -> RowState:
+        """Tells also which of several links has the keyboard."""
+        return replace(super().state(index, box), part=self._link)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Switches an entry at its box, selects it elsewhere."""
-        index = self.indexAt(event.position().toPoint())
-        row = self.rows.row_at(index) if index.isValid() else None
-        if row and _is_entry(row) and BOX_LEFT <= event.position().x() <= BOX_LEFT + BOX_ROOM:
+        """Switches an entry at its box, takes hold of an alternative, selects elsewhere."""
+        row = self._row_at(event.position())
+        if row and _is_entry(row) and self._on_box(event.position()):
             self._switch(row)
             return
+        if row and _is_scenario(row) and event.button() == Qt.MouseButton.LeftButton:
+            assert isinstance(row.value, ScenarioDoc)
+            self._pressed = (event.position(), row.value)
         super().mousePressEvent(event)
 
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Applies a repair when the button goes up on its text."""
-        super().mouseReleaseEvent(event)
-        row = self._link_at(event.position())
-        pressed = self.indexAt(event.position().toPoint()) == self.currentIndex()
-        if row is not None and pressed and event.button() == Qt.MouseButton.LeftButton:
-            self._repair(row)
-
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """A hand over what can be clicked."""
+        """Drags an alternative among its neighbours; a hand over what can be clicked."""
+        if self._pressed is not None and event.buttons() & Qt.MouseButton.LeftButton:
+            start, scenario = self._pressed
+            far = (event.position() - start).manhattanLength() > QApplication.startDragDistance()
+            if far or self._place is not None:
+                self._place = self._place_at(scenario, event.position())
+                self.viewport().setCursor(Qt.CursorShape.ClosedHandCursor)
+                self.viewport().update()
+            return
         super().mouseMoveEvent(event)
         over = self._link_at(event.position()) is not None
         self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if over else Qt.CursorShape.ArrowCursor)
 
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Lets an alternative go, or follows a link when the button goes up on its text."""
+        held, place = self._pressed, self._place
+        self._pressed = self._place = None
+        if held is not None and place is not None:
+            self.viewport().unsetCursor()
+            self._move(held[1], place)
+            return
+        super().mouseReleaseEvent(event)
+        found = self._link_at(event.position())
+        pressed = self.indexAt(event.position().toPoint()) == self.currentIndex()
+        if found is not None and pressed and event.button() == Qt.MouseButton.LeftButton:
+            self._go(*found)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """A line where the alternative in hand would go."""
+        super().paintEvent(event)
+        if self._pressed is None or self._place is None or self.theme is None:
+            return
+        boxes = self._boxes(self._pressed[1])
+        own = self._pressed[1].path[-1]
+        box = boxes[self._place]
+        top = box.bottom() + 1 if self._place > own else box.top()
+        painter = QPainter(self.viewport())
+        painter.setPen(QPen(self.theme.colour("accent"), 2))
+        painter.drawLine(12, top, self.viewport().width() - 12, top)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Space switches the current entry; Return or Space applies the current repair."""
+        """Space switches, Return follows a link, Delete removes, Alt+Up and Alt+Down move, Ctrl+C and Ctrl+V."""
         index = self.currentIndex()
         row = self.rows.row_at(index) if index.isValid() else None
-        if event.key() == Qt.Key.Key_Space and row and _is_entry(row):
+        key, alt = event.key(), event.modifiers() & Qt.KeyboardModifier.AltModifier
+        if event.matches(QKeySequence.StandardKey.Paste):
+            self.paste()
+        elif key == Keys.Key_Insert:
+            self.menu_requested.emit()
+        elif row is None:
+            super().keyPressEvent(event)
+        elif event.matches(QKeySequence.StandardKey.Copy):
+            self.copy_requested.emit(row.value)
+        elif alt and key in (Keys.Key_Up, Keys.Key_Down):
+            self._move_current(row, -1 if key == Keys.Key_Up else 1)
+        elif key == Keys.Key_Space and _is_entry(row):
             self._switch(row)
-        elif event.key() in (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter) and row and _is_link(row):
-            self._repair(row)
+        elif key == Keys.Key_Delete and _is_entry(row):
+            self.removal_requested.emit(row.value)
+        elif isinstance(row.value, Links) and key in (Keys.Key_Left, Keys.Key_Right):
+            self._link = (self._link + (1 if key == Keys.Key_Right else -1)) % len(row.value.repairs)
+            self.viewport().update()
+        elif key in GO and isinstance(row.value, Links | Offer):
+            self._go(row, self._link)
         else:
             super().keyPressEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Offers to switch the entry or to set the stages of its dimension."""
-        index = self.indexAt(event.pos())
+        """What can be done with the entry or the alternative."""
+        by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if by_key else self.indexAt(event.pos())
         row = self.rows.row_at(index) if index.isValid() else None
-        if row is None or not _is_entry(row):
-            return
-        entry = row.value
-        assert isinstance(entry, EntryDoc)
         menu = QMenu(self)
-        menu.addAction("Disable" if entry.enabled else "Enable").triggered.connect(lambda: self._switch(row))
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        if row is not None and isinstance(row.value, EntryDoc):
+            self._fill_entry_menu(menu, row, row.value)
+        elif row is not None and _is_scenario(row):
+            menu.addAction("Try Earlier\tAlt+Up").triggered.connect(lambda: self._move_current(row, -1))
+            menu.addAction("Try Later\tAlt+Down").triggered.connect(lambda: self._move_current(row, 1))
+            menu.addAction("Copy as Text\tCtrl+C").triggered.connect(lambda: self.copy_requested.emit(row.value))
+        menu.addAction("Paste Entries\tCtrl+V").triggered.connect(self.paste)
+        menu.popup(event.globalPos())
+
+    def paste(self) -> None:
+        """Adds what the clipboard holds as entries."""
+        text = QGuiApplication.clipboard().text()
+        if text.strip():
+            self.pasted.emit(text)
+
+    def _fill_entry_menu(self, menu: QMenu, row: Row, entry: EntryDoc) -> None:
+        menu.addAction("Disable\tSpace" if entry.enabled else "Enable\tSpace").triggered.connect(
+            lambda: self._switch(row)
+        )
+        menu.addAction("Make Soft" if entry.required else "Make Required").triggered.connect(
+            lambda: self.required_requested.emit(entry, not entry.required)
+        )
+        menu.addAction("Remove\tDel").triggered.connect(lambda: self.removal_requested.emit(entry))
         stages = menu.addMenu(f"Stages of {entry.dimension or 'its dimension'}")
         for count in STAGES:
             stages.addAction(str(count)).triggered.connect(
                 lambda _=False, n=count: self.stages_requested.emit(entry, n)
             )
-        menu.popup(event.globalPos())
+        menu.addSeparator()
+        menu.addAction("Copy as Text\tCtrl+C").triggered.connect(lambda: self.copy_requested.emit(entry))
+
+    def _current_key(self) -> str:
+        index = self.currentIndex()
+        return self.rows.row_at(index).key if index.isValid() else ""
+
+    def _row_at(self, position: QPointF) -> Row | None:
+        index = self.indexAt(position.toPoint())
+        return self.rows.row_at(index) if index.isValid() else None
+
+    def _on_box(self, position: QPointF) -> bool:
+        left = box_left(self.rows.depth_at(self.indexAt(position.toPoint())))
+        return left <= position.x() <= left + BOX_ROOM
 
     def _switch(self, row: Row) -> None:
         entry = row.value
         assert isinstance(entry, EntryDoc)
         self.enabled_requested.emit(entry, not entry.enabled)
 
-    def _repair(self, row: Row) -> None:
-        assert isinstance(row.value, Offer)
-        self.repair_requested.emit(row.value.repair)
+    def _go(self, row: Row, link: int) -> None:
+        """Does what a link or a repair says."""
+        value = row.value
+        if isinstance(value, Offer) and value.repair.recipe:
+            self.repair_requested.emit(value.repair)
+        if not isinstance(value, Links):
+            return
+        name, repair = value.repairs[min(link, len(value.repairs) - 1)]
+        if name == SHOW:
+            self.instances_requested.emit(value.entry)
+        elif repair is not None:
+            self.repair_requested.emit(repair)
+        elif name == RELAX:
+            self.required_requested.emit(value.entry, False)
+        elif name == DISABLE:
+            self.enabled_requested.emit(value.entry, False)
 
-    def _link_at(self, position: QPointF) -> Row | None:
-        """The repair whose text is there."""
-        index = self.indexAt(position.toPoint())
-        row = self.rows.row_at(index) if index.isValid() else None
-        if row is None or not _is_link(row):
+    def _link_at(self, position: QPointF) -> tuple[Row, int] | None:
+        """The link or repair whose text is there."""
+        row = self._row_at(position)
+        if row is not None and isinstance(row.value, Links):
+            boxes = enumerate(link_boxes(row.value))
+            return next(((row, k) for k, (left, right) in boxes if left <= position.x() <= right), None)
+        if row is None or not isinstance(row.value, Offer) or not row.value.repair.recipe:
             return None
         width = QFontMetricsF(face(11)).horizontalAdvance(row.title)
-        return row if 0 <= position.x() - REFUSAL_LEFT - PADDING <= width else None
+        return (row, 0) if 0 <= position.x() - REFUSAL_LEFT - PADDING <= width else None
+
+    def _neighbours(self, scenario: ScenarioDoc) -> list[str]:
+        """Keys of the alternatives of the same level, in their order."""
+        found: list[str] = []
+        while self.rows.index_of(scenario_key((*scenario.path[:-1], len(found)))).isValid():
+            found.append(scenario_key((*scenario.path[:-1], len(found))))
+        return found
+
+    def _boxes(self, scenario: ScenarioDoc) -> list[QRect]:
+        """Where each alternative of the level stands, with everything below it."""
+        boxes = []
+        for key in self._neighbours(scenario):
+            index = last = self.rows.index_of(key)
+            while self.isExpanded(last) and self.rows.rowCount(last):
+                last = self.rows.index(self.rows.rowCount(last) - 1, 0, last)
+            boxes.append(self.visualRect(index).united(self.visualRect(last)))
+        return boxes
+
+    def _place_at(self, scenario: ScenarioDoc, position: QPointF) -> int:
+        """Among how many neighbours above itself an alternative would be dropped."""
+        boxes = self._boxes(scenario)
+        others = [box for k, box in enumerate(boxes) if k != scenario.path[-1]]
+        return sum(position.y() > box.center().y() for box in others)
+
+    def _move_current(self, row: Row, step: int) -> None:
+        """Moves the row's alternative, or the one that the row's entry lies in."""
+        index = self.rows.index_of(row.key)
+        while index.isValid() and not _is_scenario(self.rows.row_at(index)):
+            index = index.parent()
+        if index.isValid():
+            scenario = self.rows.row_at(index).value
+            assert isinstance(scenario, ScenarioDoc)
+            self._move(scenario, scenario.path[-1] + step)
+
+    def _move(self, scenario: ScenarioDoc, place: int) -> None:
+        self.viewport().update()
+        if place != scenario.path[-1] and 0 <= place < len(self._neighbours(scenario)):
+            self._follow = scenario_key((*scenario.path[:-1], place))
+            self.scenario_moved.emit(scenario.path, place)
 
 
 def _is_entry(row: Row) -> bool:
     return isinstance(row.value, EntryDoc)
 
 
-def _is_link(row: Row) -> bool:
-    """Whether a row is a repair that advice can say."""
-    return isinstance(row.value, Offer) and bool(row.value.repair.recipe)
-
-
-def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
-    if isinstance(row.value, Refusal):
-        _paint_witness(painter, row.value, state.box, theme)
-    elif isinstance(row.value, Offer):
-        _paint_offer(painter, row, state, theme)
-    elif not isinstance(row.value, EntryDoc):
-        painter.setFont(semibold())
-        painter.setPen(theme.colour("text"))
-        draw_text(painter, state.box.adjusted(state.left, 0, -12, 0), row.title)
-    else:
-        _paint_entry(painter, row.value, state, theme)
-
-
-def _paint_entry(painter: QPainter, entry: EntryDoc, state: RowState, theme: Theme) -> None:
-    line = QRectF(state.box.x(), state.box.y(), state.box.width(), 24)
-    middle, right = line.center().y(), line.right() - 12
-    _paint_box(painter, QRectF(BOX_LEFT + 3, middle - 6, 12, 12), entry.enabled, theme)
-    quiet = not entry.enabled or entry.outcome in ("not reached", "matches nothing")
-    painter.setFont(code_face())
-    painter.setPen(theme.colour("text-3" if quiet else "text"))
-    left = float(BOX_LEFT + BOX_ROOM + 2)
-    edge = right - VERDICT - AUTHOR
-    required = "! " if entry.required else ""
-    draw_text(painter, QRectF(left, line.y(), edge - left - 8, line.height()), required + wish(entry))
-    paint_author(painter, QPointF(edge + 6, middle), entry.author, theme, 4.2)
-    painter.setFont(face(11))
-    painter.setPen(theme.colour("text-2"))
-    draw_text(painter, QRectF(edge + 17, line.y(), AUTHOR - 20, line.height()), entry.author)
-    paint_verdict(painter, QPointF(right - VERDICT + 8, middle), entry.outcome, theme, 4.5)
-    wrong = entry.outcome == "infeasible"
-    painter.setFont(semibold(11) if wrong else face(11))
-    painter.setPen(theme.colour("wrong" if wrong else "text-2"))
-    draw_text(painter, QRectF(right - VERDICT + 20, line.y(), VERDICT - 18, line.height()), entry.outcome)
-    if state.box.height() > 30:
-        painter.setFont(face(11))
-        painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(left + 8, line.bottom() - 2, right - left - 8, 16), entry.verdict)
-
-
-def _paint_witness(painter: QPainter, refusal: Refusal, row: QRectF, theme: Theme) -> None:
-    line = _paint_refusal(painter, row, True, refusal.last, theme)
-    painter.setFont(semibold(11))
-    painter.setPen(theme.colour("wrong"))
-    draw_text(painter, line, reason(refusal.entry))
-    painter.setFont(code_face())
-    painter.setPen(theme.colour("text"))
-    draw_text(painter, line.translated(0, LINE), refusal.entry.witness)
-
-
-def _paint_offer(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
-    """A repair as a link, underlined where the keyboard is; plain text where no advice can say it."""
-    assert isinstance(row.value, Offer)
-    line = _paint_refusal(painter, state.box, False, row.value.last, theme)
-    font = face(11)
-    font.setUnderline(state.current and _is_link(row))
-    painter.setFont(font)
-    painter.setPen(theme.colour("accent" if _is_link(row) else "text-2"))
-    draw_text(painter, line, row.title)
-
-
-def _paint_refusal(painter: QPainter, row: QRectF, first: bool, last: bool, theme: Theme) -> QRectF:
-    """One row's part of the box around a witness and its repairs; where the row's first line of text is."""
-    painter.setClipRect(row)
-    beyond = 8.0  # the rounded ends of a part that goes on lie outside its row
-    box = row.adjusted(REFUSAL_LEFT, 2 if first else -beyond, -8, -4 if last else beyond)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(theme.colour("wrong-bg"))
-    painter.drawRoundedRect(box, 4, 4)
-    top = row.y() + (MARGIN - 1 if first else 0)
-    return QRectF(box.x() + PADDING, top, box.width() - 2 * PADDING, LINE)
-
-
-def _paint_box(painter: QPainter, box: QRectF, checked: bool, theme: Theme) -> None:
-    painter.setPen(QPen(theme.colour("edge"), 1.2))
-    painter.setBrush(theme.colour("panel"))
-    painter.drawRoundedRect(box, 2.5, 2.5)
-    if checked:
-        painter.setPen(
-            QPen(theme.colour("text-2"), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin)
-        )
-        x, y = box.center().x(), box.center().y()
-        painter.drawPolyline([QPointF(x - 3.2, y + 0.2), QPointF(x - 0.9, y + 2.6), QPointF(x + 3.2, y - 2.4)])
+def _is_scenario(row: Row) -> bool:
+    return isinstance(row.value, ScenarioDoc)

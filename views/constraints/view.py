@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QButtonGroup, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QPoint, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QButtonGroup, QMenu, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from engine.documents import EntryDoc, KernelDoc, Problem
+from engine.documents import EntryDoc, KernelDoc, Problem, ScenarioDoc
+from engine.exploration import DecisionsDoc, MovesDoc
 from views.constraints.form import EntryForm
-from views.constraints.rows import Offer, Refusal, key_of, rows_of, summary
+from views.constraints.menu import fill
+from views.constraints.rows import Links, Offer, Refusal, as_text, key_of, rows_of
+from views.constraints.summary import Summary
 from views.constraints.text import AdviceText
 from views.constraints.tree import STAGES, ConstraintTree
-from views.format import figure
 from views.panel import Panel, bar, label
 from views.rows import Row
 from views.theme import Theme
@@ -28,21 +31,35 @@ class ConstraintsView(Panel):
     enabled_requested = Signal(object, bool)
     stages_requested = Signal(object, int)
     entry_requested = Signal(str)
+    required_requested = Signal(object, bool)
+    removal_requested = Signal(object)
+    scenario_moved = Signal(tuple, int)
+    pasted = Signal(str)
+    instances_requested = Signal(object)
     draft_changed = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__("Constraints", (TREE, TEXT))
         self._entries: tuple[EntryDoc, ...] = ()
-        self.add_button = self.add_header_icon("plus", "Add an entry")
-        self.add_button.setCheckable(True)
-        strip, self._summary = bar("subheader", 32)
-        self._summary.setContentsMargins(12, 0, 12, 0)
-        self._summary.setSpacing(12)
+        self._scenarios: tuple[ScenarioDoc, ...] = ()
+        self._moves: MovesDoc | None = None
+        self._decisions: DecisionsDoc | None = None
+        self.add_button = self.add_header_icon("plus", "Add an entry: what is possible here (Insert)")
+        self.summary = Summary()
         self.form = EntryForm()
         self.form.hide()
         self.form.entry_requested.connect(self.entry_requested)
-        self.add_button.toggled.connect(self._show_form)
+        self.menu = QMenu(self)
+        self.menu.aboutToShow.connect(self._fill_menu)
+        self.add_button.clicked.connect(self.open_menu)
         self.tree = ConstraintTree()
+        self.tree.menu_requested.connect(self.open_menu)
+        self.tree.required_requested.connect(self.required_requested)
+        self.tree.removal_requested.connect(self.removal_requested)
+        self.tree.scenario_moved.connect(self.scenario_moved)
+        self.tree.pasted.connect(self.pasted)
+        self.tree.instances_requested.connect(self.instances_requested)
+        self.tree.copy_requested.connect(self._copy)
         self.tree.row_selected.connect(self._select)
         self.tree.enabled_requested.connect(self.enabled_requested)
         self.tree.stages_requested.connect(self.stages_requested)
@@ -63,19 +80,28 @@ class ConstraintsView(Panel):
         self.pages.addWidget(page)
         self.pages.addWidget(self.text)
         self.tab_selected.connect(lambda name: self.pages.setCurrentIndex(1 if name == TEXT else 0))
-        self.body_layout.addWidget(strip)
+        self.body_layout.addWidget(self.summary)
         self.body_layout.addWidget(self.pages, 1)
         self.show_empty("Select a group to see what was asked for, by whom, and what came of it")
 
     def show_kernel(self, kernel: KernelDoc) -> None:
         """Shows the advice of a kernel, legal or not, with its verdicts."""
-        self._entries = kernel.entries
-        self.tree.show_rows(rows_of(kernel.entries, kernel.repairs))
+        self._entries, self._scenarios = kernel.entries, kernel.scenarios
+        self.tree.show_rows(rows_of(kernel.entries, kernel.repairs, kernel.scenarios))
         self.text.show_text(kernel.group, kernel.recipe)
         self.stages.show_stages(_stages_entry(kernel.entries), kernel.stages)
         self.form.show_choices([each.name for each in kernel.statements], _dimensions(kernel))
-        self._show_summary(kernel)
+        self.summary.show_entries(kernel.entries, kernel.milliseconds)
         self.show_body()
+
+    def show_possible(self, moves: MovesDoc | None, decisions: DecisionsDoc | None) -> None:
+        """What the menu of entries offers; None while it is being tried."""
+        self._moves, self._decisions = moves, decisions
+
+    def open_menu(self) -> None:
+        """Opens the menu of entries under its button."""
+        self.select_tab(TREE)
+        self.menu.popup(self.add_button.mapToGlobal(QPoint(0, self.add_button.height())))
 
     def show_problem(self, problem: Problem | None) -> None:
         """Says why the last text was refused; the draft stays."""
@@ -93,36 +119,42 @@ class ConstraintsView(Panel):
         """Repaints with the tokens of `theme`."""
         super().set_theme(theme)
         self.tree.set_theme(theme)
+        self.summary.set_theme(theme)
         self.text.set_theme(theme)
 
     def _select(self, row: Row) -> None:
         value = row.value
-        if isinstance(value, Refusal):
+        if isinstance(value, Refusal | Links):
             value = value.entry
-        if not isinstance(value, Offer):
-            self.statements_selected.emit(value.statements if isinstance(value, EntryDoc) else value)
+        if isinstance(value, EntryDoc):
+            self.statements_selected.emit(value.statements)
+        elif isinstance(value, ScenarioDoc):
+            self.tree.mark((row.key,))
+        elif not isinstance(value, Offer):
+            self.statements_selected.emit(value)
 
-    def _show_form(self, shown: bool) -> None:
-        self.form.setVisible(shown)
-        if shown:
-            self.select_tab(TREE)
-            self.form.value.setFocus()
+    def _fill_menu(self) -> None:
+        self.menu.clear()
+        fill(self.menu, self._moves, self._decisions, self.apply_requested.emit, self.entry_requested.emit)
+        self.menu.addSeparator()
+        self.menu.addAction("Write an Entry…").triggered.connect(self._show_form)
+        paste = self.menu.addAction("Paste Entries\tCtrl+V")
+        paste.setEnabled(bool(QGuiApplication.clipboard().text().strip()))
+        paste.triggered.connect(self.tree.paste)
+
+    def _show_form(self) -> None:
+        self.form.show()
+        self.form.value.setFocus()
+
+    def _copy(self, value: object) -> None:
+        text = as_text(value, self._entries, self._scenarios)
+        if text:
+            QGuiApplication.clipboard().setText(text)
 
     def _request_stages(self, stages: int) -> None:
         entry = _stages_entry(self._entries)
         if entry:
             self.stages_requested.emit(entry, stages)
-
-    def _show_summary(self, kernel: KernelDoc) -> None:
-        while self._summary.count():
-            old = self._summary.takeAt(0).widget()
-            if old is not None:
-                old.deleteLater()
-        for outcome, count in summary(kernel.entries):
-            mark = "✓ " if outcome == "honoured" else ""
-            self._summary.addWidget(label(f"{mark}{count} {outcome}", "wrong" if outcome == "infeasible" else ""))
-        self._summary.addStretch(1)
-        self._summary.addWidget(label(f"{figure(kernel.milliseconds)} ms", "small-hint"))
 
 
 class StagesBar(QWidget):

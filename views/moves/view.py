@@ -30,14 +30,11 @@ class MovesView(Panel):
         super().__init__("Moves")
         self._now: Time | None = None
         self._moves: MovesDoc | None = None
-        self._why_opened = False
         self.table = RowView("Next legal steps", paint_move, 0)
         self.table.setToolTip("Return or a double click applies a step; Ctrl+C copies it as text")
         self.table.row_selected.connect(self._choose)
         self.table.row_activated.connect(self._apply)
         self.table.entered.connect(self._hover)
-        self.table.collapsed.connect(lambda index: self._remember(index, False))
-        self.table.expanded.connect(lambda index: self._remember(index, True))
         self.table.viewport().installEventFilter(self)
         copying = QAction("Copy as Text", self.table)
         copying.setShortcut(QKeySequence.StandardKey.Copy)
@@ -64,7 +61,7 @@ class MovesView(Panel):
         chosen = self._current_title()
         if moves != self._moves:
             self._moves = moves
-            self.table.show_rows(move_rows(moves), lambda row: row.key != WHY_NOT or self._why_opened)
+            self.table.show_rows(move_rows(moves), lambda row: row.key != WHY_NOT)
             self._choose_again(chosen)
         count = f"{len(moves.possible)} legal" + (" from the last legal advice" if stale else "")
         self.subtitle.setText(count if moves.complete else f"{count}, not all tried yet")
@@ -156,10 +153,6 @@ class MovesView(Panel):
         apply.triggered.connect(lambda: self._apply(row))
         menu.addAction(self._copying)
         menu.popup(self.table.viewport().mapToGlobal(position))
-
-    def _remember(self, index: QModelIndex, opened: bool) -> None:
-        if self.table.rows.row_at(index).key == WHY_NOT:
-            self._why_opened = opened
 
     def _show_preview(self, move: MoveDoc | None) -> None:
         self.preview.show_move(move, self._now)

@@ -1,0 +1,74 @@
+"""One line above the constraint tree: how many entries came to which outcome, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QPainter, QPaintEvent
+
+from engine.documents import EntryDoc
+from views.constraints.rows import summary
+from views.format import figure
+from views.panel import Strip
+from views.rows import draw_text
+from views.shapes import paint_verdict
+from views.theme import Theme, face, semibold
+
+GAP = 12
+QUIET = ("not reached", "disabled", "matches nothing")
+
+
+class Summary(Strip):
+    """Counts in the order of their weight; those that find no room stand in the tool tip only."""
+
+    def __init__(self) -> None:
+        super().__init__("subheader", 32)
+        self.theme: Theme | None = None
+        self._counts: tuple[tuple[str, int], ...] = ()
+        self._time = ""
+        self.setAccessibleName("Verdicts")
+
+    def show_entries(self, entries: Sequence[EntryDoc], milliseconds: float) -> None:
+        """Counts the verdicts of entries; a time of 0 is not known."""
+        self._counts = summary(entries)
+        self._time = f"solved in {figure(milliseconds)} ms" if milliseconds else ""
+        self.setAccessibleDescription(self.text)
+        self.setToolTip(self.text)
+        self.update()
+
+    @property
+    def text(self) -> str:
+        """Everything in words."""
+        parts = [f"{count} {outcome}" for outcome, count in self._counts]
+        return ", ".join([*parts, self._time] if self._time else parts)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """The time at the right if it fits, then counts from the left as long as they fit."""
+        super().paintEvent(event)
+        if self.theme is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        left, right, height = 12.0, self.width() - 12.0, float(self.height() - 1)
+        for outcome, count in self._counts:
+            text, wrong = f"{count} {outcome}", outcome == "infeasible"
+            painter.setFont(semibold(11) if wrong else face(11))
+            mark = 18.0 if outcome == "honoured" else 0.0
+            width = painter.fontMetrics().horizontalAdvance(text) + 1.0
+            if left + mark + width > right:
+                return
+            if mark:
+                paint_verdict(painter, QPointF(left + 6, height / 2), outcome, self.theme, 4.5)
+            painter.setPen(self.theme.colour("wrong" if wrong else "text-3" if outcome in QUIET else "text"))
+            draw_text(painter, QRectF(left + mark, 0, width, height), text)
+            left += mark + width + GAP
+        painter.setFont(face(11))
+        painter.setPen(self.theme.colour("text-3"))
+        if left + painter.fontMetrics().horizontalAdvance(self._time) <= right:
+            draw_text(painter, QRectF(left, 0, right - left, height), self._time, right=True)
