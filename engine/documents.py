@@ -203,7 +203,7 @@ class RepairDoc:
     """One change after which required entries no longer conflict; it was tried before it is offered."""
 
     kind: str
-    """"relax", "switch off", "replace" or "associative"."""
+    """"relax", "switch off", "replace", "cut" or "associative"."""
     path: tuple[int, ...]
     """The entry that changes; () for "associative"."""
     text: str

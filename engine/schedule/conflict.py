@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from engine.errors import OverBudget
 from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.nodes import (
     ASSOCIATIVE,
+    CUT,
     RELAX,
     REPLACE,
     SWITCH_OFF,
@@ -107,7 +109,7 @@ def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, ret
 
 def _proposals(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
     for placed in conflicting:
-        yield from _in_order(placed, program)
+        yield from _split_here(placed, program)
     yield from _associative(conflicting, program)
     for placed in conflicting:
         yield from _narrower(placed, program)
@@ -131,16 +133,19 @@ def _associative(conflicting: Sequence[Placed], program: TensorProgram) -> Itera
             yield Repair(ASSOCIATIVE, text, statement=statement.name)
 
 
-def _in_order(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
-    """Split here, but with the parts of a cut in the order of the text."""
+def _split_here(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
+    """Other parts for a cut: the same ones in the order of the text; else cut wherever the text changes part."""
     if placed.entry.field != "cut":
         return
     position = {s.name: k for k, s in enumerate(program.statements)}
     parts = [tuple(n for n in part if n in position) for part in cut_parts(placed.entry.value)]
-    value = tuple(sorted((part for part in parts if part), key=lambda part: min(map(position.__getitem__, part))))
-    if len(value) > 1 and value != placed.entry.value:
-        other = replace(placed.entry, value=value)
-        yield Repair(REPLACE, f"split in the order of the dependences: “{entry_text(other)}”", placed, other)
+    in_order = tuple(sorted(filter(None, parts), key=lambda part: min(map(position.__getitem__, part))))
+    part_of = {name: number for number, part in enumerate(parts) for name in part}
+    runs = tuple(tuple(run) for _, run in groupby(sorted(part_of, key=position.__getitem__), key=part_of.__getitem__))
+    for value in dict.fromkeys((in_order, runs)):
+        if len(value) > 1 and value != placed.entry.value:
+            other = replace(placed.entry, value=value)
+            yield Repair(CUT, f"split in the order of the dependences: “{entry_text(other)}”", placed, other)
 
 
 def _narrower(placed: Placed, program: TensorProgram) -> Iterator[Repair]:

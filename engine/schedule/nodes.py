@@ -186,7 +186,7 @@ class Scheduled:
     """Decisions in order, for `explain`: fusion tests, cuts, alternatives given up and why."""
 
 
-RELAX, SWITCH_OFF, REPLACE, ASSOCIATIVE = "relax", "switch off", "replace", "associative"
+RELAX, SWITCH_OFF, REPLACE, CUT, ASSOCIATIVE = "relax", "switch off", "replace", "cut", "associative"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +194,9 @@ class Repair:
     """One change after which required entries no longer conflict; it was tried before it is offered."""
 
     kind: str
-    """RELAX: make the entry soft.  SWITCH_OFF: disable it.  REPLACE: write another in its place.  ASSOCIATIVE: let the
-    terms of a statement's reduction come in any order."""
+    """RELAX: make the entry soft.  SWITCH_OFF: disable it.  REPLACE: write another in its place.  CUT: split the
+    statements elsewhere, or into more parts.  ASSOCIATIVE: let the terms of a statement's reduction come in any
+    order."""
     text: str
     """For a person, one line."""
     placed: Placed | None = None

@@ -12,7 +12,7 @@ from engine.poly.dependences import dependences
 from engine.recipe import Advice, Entry, Scenario, entry
 from engine.schedule.compose import compose
 from engine.schedule.conflict import with_associative
-from engine.schedule.nodes import ASSOCIATIVE, HONOURED, RELAX, REPLACE, SWITCH_OFF, Conflict, Repair, Scheduled
+from engine.schedule.nodes import ASSOCIATIVE, CUT, HONOURED, RELAX, SWITCH_OFF, Conflict, Repair, Scheduled
 from engine.schedule.solve import schedule
 from engine.tensor.nodes import TensorProgram
 from tests import programs
@@ -92,8 +92,18 @@ def test_the_reason_names_all_other_entries() -> None:
 
 def test_a_reversed_cut_is_offered_in_order() -> None:
     found = conflict(programs.softmax(), must(cut=("S1", "S0"), at="outermost"))
-    (repair,) = [r for r in found.repairs if r.kind == REPLACE]
+    (repair,) = [r for r in found.repairs if r.kind == CUT]
     assert repair.text == "split in the order of the dependences: “required all @ outermost: cut S0 | S1”"
+
+
+def test_a_part_that_the_others_stand_between_is_split() -> None:
+    """S3 needs what S1 and S2 make: no order of these two parts will do, but three parts do."""
+    entries = (must(cut=(("S0", "S3"), ("S1", "S2")), at="outermost"),)
+    found = conflict(programs.softmax(), *entries)
+    (repair,) = [r for r in found.repairs if r.kind == CUT]
+    assert repair.entry is not None and repair.entry.value == (("S0",), ("S1", "S2"), ("S3",))
+    assert repaired(programs.softmax(), entries, repair).verdicts[0].outcome == HONOURED
+    assert repair.text in found.hint, "it loses nothing that was asked for"
 
 
 def test_an_ordered_reduction_is_offered_as_associative() -> None:
