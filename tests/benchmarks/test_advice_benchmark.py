@@ -12,8 +12,20 @@ import pytest
 import engine
 from engine.run.emulate.build import host_compiler
 from tests.benchmarks import advice
-from tests.benchmarks.advice import CORRECTED, NONE, OURS, PUBLISHED, Comparison, Counted, count, sample, shortfalls
-from tests.schedule.published_files import TWO_ITERATORS, adding, needs_advice
+from tests.benchmarks.advice import CORRECTED, NONE, OURS, PUBLISHED, QUICK, RULE, Comparison, pair
+from tests.benchmarks.counting import Counted, count, gains, sample, shortfalls
+from tests.benchmarks.published_rule import rule_advice
+from tests.schedule.published_files import (
+    LEGAL,
+    TRANSPOSE,
+    TWO_ITERATORS,
+    adding,
+    corrected,
+    group_of,
+    needs_advice,
+    operator,
+)
+from tests.semantics.single import write_model
 
 needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="the emulator needs a C++ compiler")
 
@@ -33,7 +45,7 @@ def test_the_quick_run_writes_its_document(tmp_path: Path, capsys: pytest.Captur
     assert document.keys() == {"name", "environment", "rows", "summary"}
     assert document["environment"]["origin"] == "counted"
     followed, refused = document["rows"]
-    assert [*followed["ways"]] == [NONE, PUBLISHED, OURS] and followed["compared_with"] == PUBLISHED
+    assert [*followed["ways"]] == [NONE, PUBLISHED, RULE, OURS] and followed["compared_with"] == PUBLISHED
     assert refused["operator"] == TWO_ITERATORS and refused["compared_with"] == CORRECTED
     assert "contradicts itself" in refused["ways"][PUBLISHED]["refused"]
     published = followed["ways"][PUBLISHED]
@@ -92,3 +104,59 @@ def test_ours_is_compared_with_what_was_published_before_anything_else() -> None
     assert Comparison("op", "g", {**ways, PUBLISHED: "refused"}).shortfalls == ("0.25 x the threads",)
     assert Comparison("op", "g", {**ways, PUBLISHED: "refused", CORRECTED: FULL}).rival == CORRECTED
     assert Comparison("op", "g", {**ways, OURS: "no kernel"}).shortfalls == ("not counted",)
+
+
+def test_gains_are_said_apart_and_equal_kernels_have_none() -> None:
+    assert gains(FULL, FULL) == ()
+    twice_as_wide = replace(FULL, loads=48, stores=24, widest=72)
+    assert gains(twice_as_wide, FULL) == ("0.50 x the requests",)
+    assert gains(replace(FULL, sectors=1152), FULL) == ("0.50 x the sectors",)
+    assert gains(FULL, replace(FULL, widest=36)) == ("100% of 16 bytes, not 25%",)
+
+
+@needs_advice
+@pytest.mark.parametrize("name", LEGAL)
+def test_the_rule_makes_of_an_operator_what_was_published_for_it(name: str) -> None:
+    group = group_of(operator(name))
+    made = rule_advice(group)
+    assert made is not None
+    kernel = engine.compile(group, engine.default_recipe(group).with_group(group.name, made))
+    vector = next(e.value[1] for e in made[0].scenario.entries if e.field == "mark" and e.value[0] == "vector")
+    assert (kernel.source.grid[0], kernel.source.block[0], vector) == LEGAL[name]
+    assert {v.outcome for v in kernel.verdicts} == {"honoured"}
+
+
+@needs_advice
+def test_the_rule_orders_the_loops_of_the_transpose_as_published() -> None:
+    group = group_of(operator(TRANSPOSE))
+    published = engine.advised(engine.default_recipe(group), group, corrected(TRANSPOSE)).groups[group.name]
+    made = rule_advice(group)
+    assert made is not None
+
+    def pins(advice: tuple[engine.Advice, ...]) -> list[str]:
+        return [str(e) for one in advice for e in one.scenario.entries if e.field == "pin"]
+
+    assert pins(made) == pins(published) and len(pins(made)) == 3
+
+
+def test_the_rule_skips_reductions(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "m.onnx", [("Softmax", ["x"], ["y"], {})], {"x": ("float32", (8, 64))}, ["y"], {})
+    (group,) = engine.fuse(engine.load(path)).groups
+    assert rule_advice(group) is None
+    assert rule_advice(adding(tmp_path, (8, 64))) is not None
+
+
+@needs_advice
+@needs_compiler
+@pytest.mark.parametrize("name", [next(iter(LEGAL)), TRANSPOSE, QUICK[0]])
+def test_ours_equals_or_beats_what_was_published(name: str) -> None:
+    """The half-precision ones are where an access of 16 bytes would launch half the threads."""
+    assert pair(name).shortfalls == ()
+
+
+@needs_advice
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*LEGAL, TRANSPOSE, TWO_ITERATORS])
+def test_ours_equals_or_beats_everything_that_was_published(name: str) -> None:
+    assert pair(name).shortfalls == ()
