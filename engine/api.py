@@ -34,7 +34,7 @@ from engine.schedule.published.translate import translate as _translate
 from engine.schedule.text import from_text
 from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
-from engine.tensor.lower import lower, unsupported_operators
+from engine.tensor.lower import lower, lower_supported
 
 if TYPE_CHECKING:
     from engine.verify.model import ModelCheck
@@ -50,7 +50,7 @@ def fuse(graph: OperatorGraph, target: str = "h200", policy: str = "first") -> F
     _target(target)
     if policy not in POLICIES:
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
-    return plan(graph, lower(graph), unsupported_operators(graph), policy)
+    return plan(graph, *lower_supported(graph), policy)
 
 
 def read_recipe(path: str | Path) -> Recipe:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -149,7 +149,23 @@ class _Import:
         if cycle:
             raise BadInput("graph", str(self._path), f"its operators form a cycle: {' -> '.join(cycle)}")
         node_of = {op.name: node for op, node in zip(operators, nodes, strict=True)}
-        return [(op, node_of[op.name]) for op in order]
+        wanted = {name for op in operators for name in op.inputs}.union(self._outputs)
+        return [(self._asked(op, wanted), node_of[op.name]) for op in order]
+
+    def _asked(self, op: Operator, wanted: Collection[str]) -> Operator:
+        """The operator without optional outputs that nobody reads: exporters name them all the same."""
+        if len(op.outputs) < 2 or not self._is_known(op.kind):
+            return op
+        declared = defs.get_schema(op.kind, self._opsets.get("", 1)).outputs
+        optional = [place.option == defs.OpSchema.FormalParameterOption.Optional for place in declared]
+        kept = (
+            "" if at < len(optional) and optional[at] and name not in wanted else name
+            for at, name in enumerate(op.outputs)
+        )
+        return replace(op, outputs=tuple(kept))
+
+    def _is_known(self, kind: str) -> bool:
+        return bool(defs.has(kind, self._opsets.get("", 1), ""))
 
     def _described(self, node: onnx.NodeProto) -> Operator:
         subject = node.name or node.op_type

@@ -17,11 +17,16 @@ EMPTY_OPERANDS = ("Concat",)
 
 
 def lower(graph: OperatorGraph) -> TensorProgram:
-    """Write every supported operator as statements S0, S1, ... in graph order.
+    """The statements of every supported operator: `lower_supported` for those who know what is not."""
+    return lower_supported(graph)[0]
+
+
+def lower_supported(graph: OperatorGraph) -> tuple[TensorProgram, dict[str, str]]:
+    """Write every supported operator as statements S0, S1, ... in graph order; the others come with the reason.
 
     Arrays have the names of the graph's tensors; what operators need in between is called "TENSOR.max" and so on.
-    Operators of `unsupported_operators` are skipped: what they read counts as an output of the program, what they
-    write as an input.  In-place updates come last, as writes to an array that is both input and output.
+    What is skipped leaves its tensors open: what it reads counts as an output of the program, what it
+    writes as an input.  In-place updates come last, as writes to an array that is both input and output.
     Raises BadInput where shapes contradict each other.
     """
     build, skipped = _lowered(graph)
@@ -47,7 +52,7 @@ def lower(graph: OperatorGraph) -> TensorProgram:
     )
     if graph.dialect == "akg":  # shapes are as declared there, while those of ONNX files were inferred
         _check_shapes(program)
-    return program
+    return program, skipped
 
 
 def _check_shapes(program: TensorProgram) -> None:
@@ -59,7 +64,7 @@ def _check_shapes(program: TensorProgram) -> None:
 
 def unsupported_operators(graph: OperatorGraph) -> dict[str, str]:
     """The operators that no kernel can be generated for, with the reason in words."""
-    return _lowered(graph)[1]
+    return lower_supported(graph)[1]
 
 
 def _lowered(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:

@@ -162,6 +162,8 @@ class Statement:
     """Whether the statement writes every element of its array (False: a part, as concat and scatter do)."""
     because: str = ""
     """What the statement is for, when one operator needs several ("row maximum")."""
+    _reads: tuple[Access, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    """What `reads` found; every stage asks for it."""
 
     @property
     def extents(self) -> dict[str, int]:
@@ -180,7 +182,10 @@ class Statement:
 
     def reads(self) -> tuple[Access, ...]:
         """Every access of the expression, left to right, those inside indirect indices included."""
-        return tuple(accesses(self.expression))
+        if self._reads is None:
+            object.__setattr__(self, "_reads", tuple(accesses(self.expression)))
+        assert self._reads is not None
+        return self._reads
 
     def __str__(self) -> str:
         box = ", ".join(f"{i.name} < {i.extent}" for i in self.iterators)

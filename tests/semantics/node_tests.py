@@ -25,7 +25,7 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import engine
-from engine.errors import EngineError
+from engine.errors import EngineError, Fault
 from engine.graph.nodes import COMPILED_DTYPES, OperatorGraph
 from engine.run.emulate.emulate import emulate
 from engine.tensor.evaluate import evaluate
@@ -174,7 +174,7 @@ def _launched(
         arrays = {b.array: values[tensors[b.array]] for b in buffers}
         emulation, outputs, _ = emulate(kernel.source, arrays)
         for finding in emulation.findings:
-            raise engine.Fault("emulate", launch.group, f"{finding.kind}: {finding.message}")
+            raise Fault("emulate", launch.group, f"{finding.kind}: {finding.message}")
         values.update({tensors[name]: value for name, value in outputs.items()})
     return values
 

@@ -33,7 +33,7 @@ class Taps:
     """The neighbours of coordinates on one axis."""
 
     places: str
-    """Array [..., tap] of int64 places; outside the axis is -1 or `size`."""
+    """Array [..., tap] of int64 places counted from 1, so that 0 and size + 1 are outside."""
     part: str
     """Array [...] of how far the coordinate is past its floor; "" where only the nearest element counts."""
     offsets: tuple[int, ...]
@@ -42,7 +42,7 @@ class Taps:
 
     def place(self, at: Sequence[Index], tap: int) -> Index:
         """Where a tap stands, for the coordinate at `at`."""
-        return Index.of(Element(self.places, (*at, Index((), tap)), -1, self.size))
+        return Index.of(Element(self.places, (*at, Index((), tap)), 0, self.size + 1)) - 1
 
     def weight(self, build: Builder, at: Sequence[Index], tap: int) -> Term | None:
         """The weight of a tap; None for 1."""
@@ -78,7 +78,7 @@ def neighbours(
     whole = apply("round" if len(offsets) == 1 else "floor", here)
     near = cast(minimum(maximum(whole, -FAR), size + FAR), "int64")
     tap = position(space.written[-1] + offsets[0])
-    build.emit(places, space, mapped(near + tap, size), because="places of the neighbours")
+    build.emit(places, space, mapped(near + tap, size) + 1, because="places of the neighbours")
     return Taps(places, part, tuple(offsets), size)
 
 
