@@ -295,6 +295,19 @@ def compare(
         raise typer.Exit(1)
 
 
+@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
+@verb
+def moves(
+    file: File,
+    group: Annotated[str, typer.Option("--group", metavar="NAME", help="The group to look at.")],
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+) -> None:  # fmt: skip
+    """Next steps of a group, each tried: its predicted effect, or why it cannot be."""
+    from app import verbs
+
+    verbs.moves(_job(file, target, dim, group, recipe), json)
+
+
 @app.command(epilog="Exit code: 0, whatever is missing.")
 @verb
 def doctor(json: Json = False) -> None:

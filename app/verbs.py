@@ -292,6 +292,23 @@ def explain(job: Job) -> None:
         output.say(engine.explain(kernel))
 
 
+def moves(job: Job, json: bool) -> None:
+    """What can be done next with one group, and what cannot."""
+    for group in job.groups:
+        found = engine.moves(group, job.recipe)
+        if json:
+            output.document(**to_json(found))
+            return
+        possible = (
+            (move.title, duration(move.time.microseconds), f"{100 * move.gain:+.1f} %", "; ".join(move.entries))
+            for move in found.possible
+            if move.time
+        )
+        output.table(f"{group.name}  {group.title}", ("step", "predicted>", "saves>", "advice user"), possible)
+        impossible = ((move.title, ": ".join(filter(None, (move.why_not, move.witness)))) for move in found.impossible)
+        output.table("\nNot possible", ("step", "why not"), impossible)
+
+
 def doctor(json: bool) -> None:
     """What this machine has."""
     rows = examine()

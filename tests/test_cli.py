@@ -161,7 +161,7 @@ def test_the_version_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", "open render inspect fuse recipe schedule generate verify predict measure explain".split()
+    "verb", "open render inspect fuse recipe schedule generate verify predict measure explain moves".split()
 )
 def test_the_help_of_a_verb_names_its_exit_codes(verb: str) -> None:
     done = loomscope(verb, "--help")
@@ -178,6 +178,16 @@ def test_measure_without_a_gpu_says_what_to_install() -> None:
     done = loomscope("measure", SOFTMAX)
     assert done.returncode == 3
     assert "loomscope[gpu]" in done.stderr
+
+
+def test_moves_are_listed_with_their_effect_and_the_impossible_with_reasons() -> None:
+    done = loomscope("moves", SOFTMAX, "--group", "softmax_0")
+    assert done.returncode == 0
+    possible, impossible = done.stdout.split("Not possible")
+    assert "Rows per block 8 → 4" in possible and "mark block 4" in possible
+    assert "S0[i=0, j=511] writes y_max[0]" in impossible
+    document = json.loads(loomscope("moves", SOFTMAX, "--group", "softmax_0", "--json").stdout)
+    assert document["complete"] and {"possible", "impossible"} <= document.keys()
 
 
 def test_explain_tells_the_whole_story() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from engine.documents import CheckDoc, KernelDoc, ModelDoc, Problem
+from engine.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.run.measure import gpu_name
 from engine.service import serve
 from engine.text import from_json
@@ -117,6 +118,66 @@ def test_check_and_compile_answer_their_documents() -> None:
 
 
 @pytest.mark.parametrize(
+    ("verb", "more", "kind"),
+    [
+        ("moves", {}, MovesDoc),
+        ("decisions", {}, DecisionsDoc),
+        ("space", {"axes": ["i", "j"]}, SpaceDoc),
+        ("space", {"order": ["j", "i"]}, SpaceDoc),
+        ("order", {"order": ["j", "i"], "tiles": {"i": 4}}, OrderDoc),
+        ("addresses", {}, WarpDoc),
+    ],
+)
+def test_what_could_be_otherwise_is_answered_as_its_document(verb: str, more: dict[str, Any], kind: type) -> None:
+    for recipe in (None, ADVICE):
+        answer = last(OPEN, (verb, {"group": "softmax_0", "recipe": recipe, **more}))
+        assert answer["event"] == "result"
+        document = from_json(kind, answer["value"])
+        assert verb == "order" or document.group == "softmax_0"
+        assert recipe is None or "mark block 4" in document.recipe
+
+
+def test_moves_give_way_to_a_request_that_waits_and_go_on_when_asked_again() -> None:
+    moves = ("moves", {"group": "softmax_0", "recipe": None})
+    replies = ask(OPEN, moves, ("kernel", {"group": "softmax_0", "recipe": None}), moves)
+    answers = {r["id"]: r["value"] for r in replies if r["event"] == "result"}
+    assert [r["id"] for r in replies] == sorted(r["id"] for r in replies)
+    assert not answers[2]["complete"]
+    assert answers[4]["complete"], "the end of the requests is no request"
+
+
+@pytest.mark.parametrize("recipe", [BACKWARDS, CLASH])
+def test_a_refused_recipe_can_still_be_drawn(recipe: str) -> None:
+    answer = last(OPEN, ("space", {"group": "softmax_0", "recipe": recipe}))
+    space = from_json(SpaceDoc, answer["value"])
+    assert space.requested and space.repairs
+    assert last(OPEN, ("moves", {"group": "softmax_0", "recipe": recipe}))["event"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "word"),
+    [
+        ("open", {"path": 7}, "path"),
+        ("open", {"path": SOFTMAX, "target": 7}, "target"),
+        ("open", {"path": SOFTMAX, "dimensions": {"batch": "8"}}, "dimensions"),
+        ("open", {"path": SOFTMAX, "dimensions": [8]}, "dimensions"),
+        ("kernel", {"group": ["softmax_0"]}, "group"),
+        ("kernel", {"group": "softmax_0", "recipe": 7}, "recipe"),
+        ("diff", {"group": "softmax_0", "a": "", "b": {}}, "b"),
+        ("space", {"group": "softmax_0", "axes": "i"}, "axes"),
+        ("space", {"group": "softmax_0", "axes": [1]}, "axes"),
+        ("order", {"group": "softmax_0", "tiles": {"i": True}}, "tiles"),
+        ("kernel", "softmax_0", "arguments"),
+        (7, {}, "verb 7"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_named(verb: Any, arguments: Any, word: str) -> None:
+    answer = last(OPEN, (verb, arguments))
+    assert answer["event"] == "error"
+    assert word in answer["value"]["subject"]
+
+
+@pytest.mark.parametrize(
     ("requests", "words"),
     [
         ([("kernel", {"group": "softmax_0"})], "open"),
@@ -124,6 +185,8 @@ def test_check_and_compile_answer_their_documents() -> None:
         ([("open", {})], "path"),
         ([("open", {"path": "absent.onnx"})], "absent.onnx"),
         ([OPEN, ("kernel", {"group": "softmax_7"})], "softmax_7"),
+        ([OPEN, ("space", {"group": "softmax_0", "axes": ["z"]})], "z"),
+        ([OPEN, ("order", {"group": "softmax_0", "order": ["z"]})], "z"),
         ([OPEN, ("kernel", {"group": "softmax_0", "recipe": "advice user\n  all @ i\n"})], "line 2"),
         ([OPEN, ("kernel", {"group": "softmax_0", "recipe": "advice user\n  S9 @ i: parallel true\n"})], "S9"),
     ],

@@ -50,8 +50,14 @@ def moves(
         if move is not None:
             found.append(move)
     possible = sorted((m for m in found if not m.why_not), key=lambda move: -move.gain)
-    impossible = tuple(m for m in found if m.why_not)
+    impossible = tuple(_told_once([m for m in found if m.why_not]))
     return MovesDoc(group.name, to_text(now.advice), tuple(possible), impossible, complete)
+
+
+def _told_once(moves: list[MoveDoc]) -> list[MoveDoc]:
+    """Without cuts that fail as another cut fails: a long leaf would fill the list with one reason."""
+    first = {m.why_not: m for m in reversed(moves) if m.kind == "cut"}
+    return [m for m in moves if m.kind != "cut" or first[m.why_not] is m]
 
 
 def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:

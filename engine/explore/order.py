@@ -27,7 +27,8 @@ def order(group: FusionGroup, recipe: Recipe, order: Sequence[str], tiles: Mappi
     Raises BadInput for names that are no dimensions, Conflict where the recipe has no schedule to start from.
     """
     now = situation(group, recipe)
-    check_order(now, (*order, *tiles))
+    check_order(now, order)
+    check_order(now, tuple(tiles))
     moved = pins(now.places, order, required=True)
     statements = {s for entry in moved for s in entry.statements}
     gone = pins_of_user(now.advice, statements)

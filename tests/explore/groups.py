@@ -1,0 +1,37 @@
+"""Groups that the tests of this folder look at."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import engine
+from engine.fuse.nodes import FusionGroup, Instance
+from engine.tensor.nodes import TensorProgram
+
+MODELS = Path(__file__).parents[2] / "resources" / "models"
+FILES = (
+    "softmax_96x512",
+    "layernorm_64x768",
+    "matmul_bias_gelu_128x256x512",
+    "transpose_2x12x64x64",
+    "column_sum_1000x384",
+    "add_relu_odd_3x5x127",
+)
+
+
+@cache
+def group_of(file: str) -> FusionGroup:
+    """The first group of a built-in model."""
+    return engine.fuse(engine.load(MODELS / f"{file}.onnx")).groups[0]
+
+
+def made_of(program: TensorProgram, kind: str = "row reduction") -> FusionGroup:
+    """A group of one hand-written program."""
+    instance = Instance((), {}, {})
+    return FusionGroup(program.name, program.name, kind, program, (instance,), (), "written by hand")
+
+
+def advised(group: FusionGroup, text: str) -> engine.Recipe:
+    """The advisers' recipe with exactly this advice."""
+    return engine.edited(engine.default_recipe(group), group, text)

@@ -1,0 +1,69 @@
+"""Addresses of a warp against the formulas of the access, and sectors counted again from the addresses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import engine
+from engine.exploration import LanesDoc
+from engine.explore.addresses import needs_values
+from engine.run.emulate.build import host_compiler
+from tests import programs
+from tests.explore.groups import advised, group_of, made_of
+
+pytestmark = pytest.mark.skipif(host_compiler() is None, reason="this machine has no C++ compiler")
+
+SOFTMAX = "softmax_96x512"
+
+
+def lanes_of(kernel: engine.Kernel) -> tuple[LanesDoc, ...]:
+    return engine.addresses(kernel).lanes
+
+
+def sectors(lanes: LanesDoc) -> int:
+    """32-byte pieces that hold any byte of any lane."""
+    taken = [a for a in lanes.addresses if a >= 0]
+    return len({byte // 32 for a in taken for byte in range(a, a + lanes.width)})
+
+
+def test_a_row_is_read_in_whole_vectors_one_after_the_other() -> None:
+    load, store = lanes_of(engine.compile(group_of(SOFTMAX)))
+    for lanes, kind, array in ((load, "global load", "x"), (store, "global store", "y")):
+        assert (lanes.kind, lanes.array, lanes.width) == (kind, array, 16)
+        assert lanes.addresses == tuple(16 * lane for lane in range(32))
+        assert lanes.sectors == lanes.ideal == 16
+
+
+def test_sectors_are_those_of_the_addresses() -> None:
+    for file in (SOFTMAX, "matmul_bias_gelu_128x256x512", "transpose_2x12x64x64", "column_sum_1000x384"):
+        for lanes in lanes_of(engine.compile(group_of(file))):
+            assert len(lanes.addresses) == 32
+            if not lanes.kind.startswith("shared"):
+                assert lanes.sectors == sectors(lanes) >= lanes.ideal
+
+
+def test_a_turned_tile_walks_a_column_of_shared_memory_without_conflicts() -> None:
+    shared = [lanes for lanes in lanes_of(engine.compile(group_of("transpose_2x12x64x64"))) if "shared" in lanes.kind]
+    store, load = shared
+    assert np.diff(store.addresses).tolist() == [4] * 31
+    assert np.diff(load.addresses).tolist() == [4 * 33] * 31
+    assert (store.sectors, load.sectors) == (1, 1)
+
+
+def test_a_strided_read_touches_a_sector_for_each_lane() -> None:
+    group = made_of(programs.transpose_add(64, 64), "element-wise")
+    strided = [lanes for lanes in lanes_of(engine.compile(group, engine.Recipe("h200"))) if lanes.sectors == 32]
+    assert strided and all(lanes.ideal == 4 for lanes in strided)
+
+
+def test_lanes_past_the_end_take_no_part() -> None:
+    group = group_of("add_relu_odd_3x5x127")
+    narrow = advised(group, "advice user\n  all @ innermost: mark block 20\n  all @ innermost: mark thread 32\n")
+    first = lanes_of(engine.compile(group, narrow))[0]
+    assert [a for a in first.addresses if a >= 0] == [4 * lane for lane in range(20)]
+    assert first.addresses[20:] == (-1,) * 12
+
+
+def test_only_a_kernel_that_looks_elements_up_needs_values() -> None:
+    assert not needs_values(engine.compile(group_of(SOFTMAX)))
