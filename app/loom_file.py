@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,17 +59,15 @@ class LoomFile:
 def write_loom(content: LoomFile, path: Path) -> None:
     """Writes a workspace file, whole or not at all.  BadInput where it cannot be written."""
     text = json.dumps(as_plain(content), ensure_ascii=False, separators=(",", ":")).encode()
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            if len(text) < LARGE:
-                file.write(text)
-            else:
-                with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
-                    archive.writestr(MEMBER, text)
+        with beside.open("wb") as file:
+            file.write(text if len(text) < LARGE else _folded(text))
             file.flush()
             os.fsync(file.fileno())
-        os.replace(file.name, path)
+        beside.replace(path)
     except OSError as error:
+        beside.unlink(missing_ok=True)
         raise BadInput(STAGE, path.name, f"cannot be written: {error.strerror}", f"looked at {path.parent}") from error
 
 
@@ -150,6 +147,14 @@ def _digest(file: Path, size: int, changed: int) -> str:
         while chunk := content.read(CHUNK):
             found.update(chunk)
     return found.hexdigest()
+
+
+def _folded(text: bytes) -> bytes:
+    """The JSON as an archive."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
+        archive.writestr(MEMBER, text)
+    return packed.getvalue()
 
 
 def _unfolded(data: bytes, name: str) -> bytes:

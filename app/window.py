@@ -134,7 +134,7 @@ class Window(QMainWindow):
             self.restoreGeometry(geometry)
         if state is not None:
             self.restoreState(state, LAYOUT_VERSION)
-        self.notice_bar.show()
+        self.notice_bar.setVisible(self.notice.has_news)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remembers the layout and ends the worker."""
@@ -219,6 +219,8 @@ class Window(QMainWindow):
         bar.setMovable(False)
         bar.setProperty("role", "notices")
         bar.addWidget(self.notice)
+        bar.hide()
+        self.notice.news_changed.connect(bar.setVisible)
         return bar
 
     def _tool_button(self, name: str, role: str) -> QToolButton:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from views.icons import icon
 from views.panel import PADDING, icon_button, label
@@ -30,6 +30,9 @@ class News:
 class Notice(QWidget):
     """Shows the newest news; the ones before come back when it is answered."""
 
+    news_changed = Signal(bool)
+    """Whether there is any."""
+
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("role", "notice")
@@ -48,7 +51,12 @@ class Notice(QWidget):
         self._row.addWidget(self.title)
         self._row.addWidget(self.detail, 1)
         self._row.addWidget(self.close_button)
-        self.hide()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether anything waits for an answer."""
+        return bool(self._news)
 
     @property
     def buttons(self) -> dict[str, QPushButton]:
@@ -69,7 +77,7 @@ class Notice(QWidget):
             self._row.removeWidget(button)
             button.deleteLater()
         self._buttons = []
-        self.setVisible(bool(self._news))
+        self.news_changed.emit(self.has_news)
         if not self._news:
             return
         news = self._news[-1]

@@ -23,6 +23,7 @@ QMenu::item:disabled { color: $text_3; }
 QMenu::separator { height: 1px; background: $line; margin: 4px 8px; }
 
 QToolBar { background: $chrome; border: none; border-bottom: 1px solid $line; padding: 0 8px; spacing: 4px; }
+QToolBar[role="notices"] { padding: 0; border: none; spacing: 0; }
 QToolBar::separator { width: 1px; background: $line; margin: 10px 6px; }
 QStatusBar { background: $chrome; border-top: 1px solid $line; color: $text_2; }
 QStatusBar::item { border: none; }
