@@ -59,19 +59,21 @@ def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) 
     rows = math.prod(m.extent for m in nest.outer)
     columns = math.prod(m.extent for m in _reduced(nest))
     vector = vector_width(program, nest, marks, along_rows=by_row)
+    inner = [m for phase in nest.phases for m in phase.members]
     if by_row:
-        lanes = marks.number("lane", WARP, power_up_to(MAX_THREADS), f"a power of two up to {MAX_THREADS}")
+        needs = f"a power of two up to {MAX_THREADS}"
+        lanes = marks.number("lane", WARP, power_up_to(MAX_THREADS), needs, inner)
         most = MAX_THREADS // lanes if lanes <= WARP else 1
         whole = max(1, WARP // lanes)
+        needs = f"whole warps, up to {most} rows"
         per_block = marks.number(
-            "block", 8, lambda asked: -(-min(asked, most) // whole) * whole, f"whole warps, up to {most} rows"
+            "block", 8, lambda asked: -(-min(asked, most) // whole) * whole, needs, nest.outer
         )
     else:
         most, per_block = MAX_THREADS // WARP, 1
-        lanes = marks.number("warp", 8, power_up_to(most), f"a power of two up to {most}")
+        lanes = marks.number("warp", 8, power_up_to(most), f"a power of two up to {most}", inner)
     chunk = lanes * (vector if by_row else 1)
     strip = _strip(nest, marks, columns, chunk)
-    inner = [m for phase in nest.phases for m in phase.members]
     return Layout(by_row, rows, columns, per_block, lanes, vector, strip, marks.unrolled(strip, True, inner))
 
 

@@ -18,7 +18,7 @@ class Marks:
     def __init__(self, nest: Nest) -> None:
         marks = [(member, mark) for member in nest.members for mark in member.marks]
         self._marks = sorted(marks, key=lambda pair: AUTHORS.index(pair[1].author))
-        self._read: set[str] = set()
+        self._read: set[tuple[int, ...]] = set()
         self.notes: dict[tuple[int, ...], str] = {}
 
     def first(self, *names: str) -> str | None:
@@ -70,13 +70,17 @@ class Marks:
 
     def unread(self) -> dict[tuple[int, ...], str]:
         """`notes`, and one for every mark that the kernel never looked at."""
-        ignored = {m.path: f"this kernel has no use for {m.name}" for _, m in self._marks if m.name not in self._read}
+        ignored = {
+            mark.path: f"this kernel has no use for {mark.name} on {member.name}"
+            for member, mark in self._marks
+            if mark.path not in self._read
+        }
         return {**ignored, **self.notes}
 
     def _named(self, name: str, members: Collection[Member] | None) -> Iterator[tuple[Member, Mark]]:
-        self._read.add(name)
         for member, mark in self._marks:
             if mark.name == name and (members is None or any(member is m for m in members)):
+                self._read.add(mark.path)
                 yield member, mark
 
 

@@ -27,13 +27,18 @@ from engine.tensor.rewrite import plain_iterator
 
 HELD_ELEMENTS = 64
 """Elements of a row that one thread keeps in registers; longer rows are read again."""
-_ROWS, _COLUMNS = "threads share whole rows: ask for lanes", "neighbouring threads own neighbouring columns"
 REFUSED = {
     "tile": "a reduction keeps what it uses again in registers, not in a tile",
     "stages": "a reduction has no tiles to copy ahead",
     "thread": "threads of a reduction are asked for as lanes of a row or warps of a column",
 }
 """Marks that no reduction has a use for, and why."""
+BY_ROW = {"warp": "threads share whole rows: ask for lanes"}
+BY_COLUMN = {
+    "lane": "neighbouring threads own neighbouring columns: ask for warps",
+    "block": "a block owns the columns of one warp's threads",
+}
+"""Those that only one kind of reduction has none for."""
 
 
 def lower_reduction(group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> TileProgram:
@@ -56,10 +61,10 @@ class _Reduction:
         """Arrays that are read and overwritten: no other thread may read an element that a thread writes."""
         self.columns = self._columns()
         self.keep = self._kept_arrays()
-        if self.keep:
+        if self.keep and not self.layout.is_unrolled:
             because = "later loops use its values again, from registers that only a loop written out can reach"
             marks.changed("unroll", self.layout.strip, because, [m for p in nest.phases for m in p.members])
-        marks.refuse(REFUSED | ({"warp": _ROWS} if by_row else {"lane": _COLUMNS}))
+        marks.refuse(REFUSED | (BY_ROW if by_row else BY_COLUMN))
 
     def _columns(self) -> tuple[str, ...]:
         """The iterators of the reduced elements, in the one order that all loops share."""

@@ -92,7 +92,9 @@ def _vectors(
     needs = f"at most {max(limits)} here: extent, alignment, guards and element type allow no more"
     if along.name in owned:
         needs = f"a power of two that divides the strip of {strip}"
-    width = marks.number("vector", 1, fit, needs)
+    width = marks.number("vector", 1, fit, needs, (along,))
+    others = [m for m in nest.outer if m is not along]
+    marks.refuse({"vector": f"another entry asks for vectors along {along.name}"}, others)
     return next(run for run, limit in zip(runs, limits, strict=True) if limit >= width), width
 
 

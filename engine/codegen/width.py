@@ -37,7 +37,8 @@ def vector_width(program: TensorProgram, nest: Nest, marks: Marks, along_rows: b
         return width
 
     needs = f"at most {limit} here: extent, alignment, guards and element type allow no more"
-    return marks.number("vector", 1, fit, needs)
+    along = [m for phase in nest.phases for m in phase.members] if along_rows else nest.outer
+    return marks.number("vector", 1, fit, needs, along)
 
 
 def _iterator(statement: Statement, members: tuple[Member, ...]) -> str | None:
