@@ -100,7 +100,7 @@ def _added(text: str, author: str, block: list[str]) -> str:
     """Lines at the end of an author's entries; alternatives come last, as the text form wants it."""
     read = outline(text)
     path = next((head for head in read.heads if len(head) == 1 and read.author(head) == author), None)
-    indented = [f"  {line}" if line.strip() else line for line in block]
+    indented = textwrap.indent(textwrap.dedent("\n".join(block)), "  ").splitlines()
     if path is None:
         return _joined([*read.lines, f"advice {author}", *indented])
     alternatives = read.alternatives(path)

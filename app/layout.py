@@ -12,7 +12,7 @@ from views.panel import Panel
 
 PERSPECTIVES = {
     "Explore": ((("outline", 0.57), ("explain", 0.43)), (("graph", 1.0),), (("schedule", 0.54), ("timing", 0.46))),
-    "Schedule": ((("code", 1.0),), (("schedule", 1.0),), (("constraints", 0.6), ("moves", 0.4))),
+    "Schedule": ((("code", 1.0),), (("schedule", 1.0),), (("constraints", 0.62), ("moves", 0.38))),
 }
 """Perspective -> columns from left to right, each from top to bottom with its share of the height."""
 

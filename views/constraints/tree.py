@@ -71,6 +71,7 @@ class ConstraintTree(RowView):
             self._silent = True
             self.setCurrentIndex(index)
             self._silent = False
+        self._show_refusal()
 
     def state(self, index: Index, box: QRectF) -> RowState:
         """Tells also which of several links has the keyboard."""
@@ -192,6 +193,15 @@ class ConstraintTree(RowView):
             )
         menu.addSeparator()
         menu.addAction("Copy as Text\tCtrl+C").triggered.connect(lambda: self.copy_requested.emit(entry))
+
+    def _show_refusal(self) -> None:
+        """Brings the first entry that cannot hold into sight, with its whole box."""
+        for key in self.rows:
+            index = self.rows.index_of(key)
+            if isinstance(self.rows.row_at(index).value, Links):
+                self.scrollTo(self.rows.index(self.rows.rowCount(index.parent()) - 1, 0, index.parent()))
+                self.scrollTo(index.parent())
+                return
 
     def _current_key(self) -> str:
         index = self.currentIndex()

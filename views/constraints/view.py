@@ -124,13 +124,13 @@ class ConstraintsView(Panel):
 
     def _select(self, row: Row) -> None:
         value = row.value
-        if isinstance(value, Refusal | Links):
+        if isinstance(value, Refusal):
             value = value.entry
         if isinstance(value, EntryDoc):
             self.statements_selected.emit(value.statements)
         elif isinstance(value, ScenarioDoc):
             self.tree.mark((row.key,))
-        elif not isinstance(value, Offer):
+        elif not isinstance(value, Offer | Links):
             self.statements_selected.emit(value)
 
     def _fill_menu(self) -> None:

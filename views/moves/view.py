@@ -164,18 +164,16 @@ class Preview(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("role", "header")
-        self.setFixedHeight(86)
-        self.title = label("", "second")
+        self.setFixedHeight(62)
         self.lines = label("", "")
         self.lines.setFont(code_face())
         self.lines.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.figures = label("", "small-hint")
-        for each in (self.title, self.lines, self.figures):
+        for each in (self.lines, self.figures):
             each.setMinimumWidth(10)
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 6, 12, 6)
         column.setSpacing(2)
-        column.addWidget(self.title)
         column.addWidget(self.lines, 1)
         column.addWidget(self.figures)
         self.show_move(None, None)
@@ -183,12 +181,10 @@ class Preview(QFrame):
     def show_move(self, move: MoveDoc | None, now: Time | None) -> None:
         """The lines that a step adds; at most `PREVIEW_LINES` of them, the rest in the tool tip."""
         if move is None:
-            self.title.setText("")
             self.lines.setText("")
             self.figures.setText(f"Choose a step to see what it says. {HINT}")
             self.setToolTip("")
             return
-        self.title.setText(move.title)
         text = move.entries if move.time else tuple(part for part in (move.why_not, move.witness) if part)
         shown = list(text[:PREVIEW_LINES])
         if len(text) > PREVIEW_LINES:

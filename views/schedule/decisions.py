@@ -257,6 +257,7 @@ class _Table(QTableView):
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         self.theme = theme
+        self.setStyleSheet(f"QTableCornerButton::section {{ background: {theme.colours['panel']}; border: none; }}")
         self.viewport().update()
 
     def show_selection(self, statements: frozenset[str]) -> None:

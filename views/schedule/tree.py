@@ -28,9 +28,9 @@ class ScheduleTree(RowView):
         self.chevrons = False
         self.row_selected.connect(self._select)
 
-    def show_schedule(self, schedule: ScheduleDoc) -> None:
-        """Replaces the tree."""
-        self._trees = (_row(schedule, "0"),)
+    def show_schedule(self, *schedules: ScheduleDoc) -> None:
+        """Replaces the tree, or the trees that stand below each other."""
+        self._trees = tuple(_row(schedule, str(number)) for number, schedule in enumerate(schedules))
         self.show_rows(self._trees)
 
     def show_selection(self, statements: Iterable[str], dimension: str = "") -> None:

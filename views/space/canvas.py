@@ -31,6 +31,8 @@ class SpaceCanvas(QWidget):
     """Paints one iteration space; what is tried on it leaves as a `Trial`, and again when it is let go."""
 
     statement_selected = Signal(str)
+    laid_out = Signal(tuple)
+    """How many values of each axis are drawn."""
     tried = Signal(object)
     dropped = Signal(object)
 
@@ -219,6 +221,8 @@ class SpaceCanvas(QWidget):
 
     def _lay_out(self) -> None:
         self.plan = plan(self._doc, QSizeF(self.size())) if self._doc is not None else None
+        if self.plan is not None:
+            self.laid_out.emit(self.plan.shown)
         self.update()
 
     def _hold(self, trial: Trial) -> None:
@@ -257,7 +261,7 @@ class SpaceCanvas(QWidget):
     def _step(self, key: int) -> None:
         """The next or previous point in the order of execution; Up and Down stay with the statement."""
         points = self._shown.points
-        order = sorted(range(len(points)), key=lambda k: (points[k].rank, k))
+        order = sorted(self.plan.drawn if self.plan else (), key=lambda k: (points[k].rank, k))
         if key in (Keys.Key_Up, Keys.Key_Down) and self._point is not None:
             statement = points[self._point].statement
             order = [k for k in order if points[k].statement == statement]

@@ -13,6 +13,9 @@ from engine.exploration import AxisDoc, SpaceDoc
 LEFT, TOP, RIGHT, BOTTOM = 62.0, 38.0, 40.0, 34.0
 """Room for the axis that runs down, the caption, the end of the axis that runs across, and its numbers."""
 LARGEST_CELL, LARGEST_RADIUS = 76.0, 4.4
+LEAST_GAP = 18.0
+"""Pixels between marks of one cell; values for which there is no such room are left out at the end of an axis."""
+LEAST_SHOWN = 3
 DEPTH_STEP = QPointF(9, -7)
 """How far a value further into the page is moved."""
 REACH = 11.0
@@ -27,6 +30,8 @@ class Plan:
     """An iteration space laid out."""
 
     doc: SpaceDoc
+    shown: tuple[int, ...]
+    """How many values of each axis are drawn: those of the document, or as many as have room."""
     area: QRectF
     """All cells at the front."""
     cell: QSizeF
@@ -34,7 +39,9 @@ class Plan:
     """Statement -> where its mark stands in a cell."""
     radius: float
     centres: tuple[QPointF, ...]
-    """One for each point."""
+    """One for each point, drawn or not."""
+    drawn: frozenset[int]
+    """The points that have room."""
 
     def cells(self, across: int, down: int, columns: int = 1, rows: int = 1) -> QRectF:
         """The box around cells, the first of them given by its values."""
@@ -47,7 +54,7 @@ class Plan:
 
     def point_at(self, position: QPointF) -> int | None:
         """The point nearest to a position, within reach."""
-        distances = [(math.dist(centre.toTuple(), position.toTuple()), k) for k, centre in enumerate(self.centres)]
+        distances = [(math.dist(self.centres[k].toTuple(), position.toTuple()), k) for k in self.drawn]
         nearest = min(distances, default=(math.inf, 0))
         return nearest[1] if nearest[0] <= REACH else None
 
@@ -66,8 +73,7 @@ class Plan:
 
     def handle_box(self, number: int, tile: int) -> QRectF:
         """The handle at the end of the first tile of an axis; it lies on the edge of the cells."""
-        axis = self.doc.axes[number]
-        values = min(max(tile, 1), axis.shown)
+        values = min(max(tile, 1), self.shown[number])
         if number == ACROSS:
             return QRectF(self.area.left() + values * self.cell.width() - 3, self.area.bottom() + 1, 6, GRIP)
         return QRectF(self.area.left() - GRIP - 1, self.area.top() + values * self.cell.height() - 3, GRIP, 6)
@@ -83,25 +89,43 @@ class Plan:
         """How many values of an axis end at a position."""
         place = position - self.area.topLeft()
         values = place.x() / self.cell.width() if number == ACROSS else place.y() / self.cell.height()
-        return min(max(round(values), 1), self.doc.axes[number].shown)
+        return min(max(round(values), 1), self.shown[number])
 
 
 def plan(doc: SpaceDoc, size: QSizeF) -> Plan:
     """Lays a space out: cells as large as fit, the marks of a cell's statements as far apart as it allows."""
-    shown = [axis.shown for axis in doc.axes]
-    columns, rows = shown[ACROSS] if shown else 1, shown[DOWN] if len(shown) > DOWN else 1
-    layers = shown[INTO] if len(shown) > INTO else 1
+    layers = doc.axes[INTO].shown if len(doc.axes) > INTO else 1
     depth = DEPTH_STEP * float(layers - 1)
-    width = (size.width() - LEFT - RIGHT - depth.x()) / columns
-    height = (size.height() - TOP - BOTTOM + depth.y()) / rows
-    cell = QSizeF(_within(width), _within(height))
-    spare = max(size.width() - LEFT - RIGHT - depth.x() - columns * cell.width(), 0.0)
-    corner = QPointF(LEFT + spare / 2, TOP - depth.y())
-    area = QRectF(corner, QSizeF(columns * cell.width(), rows * cell.height()))
+    room = (size.width() - LEFT - RIGHT - depth.x(), size.height() - TOP - BOTTOM + depth.y())
+    shown = _shown(doc, room, layers)
+    columns, rows = (*shown, 1, 1)[:2]
+    cell = QSizeF(_within(room[0] / columns), _within(room[1] / rows))
+    spare = max(room[0] - columns * cell.width(), 0.0)
+    area = QRectF(
+        QPointF(LEFT + spare / 2, TOP - depth.y()), QSizeF(columns * cell.width(), rows * cell.height())
+    )
     slots, gap = _slots(doc.statements, cell, layers)
     radius = min(LARGEST_RADIUS, max(gap * 0.3, 1.6))
     centres = tuple(_centre(point.position, area, cell) + slots[point.statement] for point in doc.points)
-    return Plan(doc, area, cell, slots, radius, centres)
+    drawn = (
+        k for k, point in enumerate(doc.points) if all(a < b for a, b in zip(point.position, shown, strict=True))
+    )
+    return Plan(doc, shown, area, cell, slots, radius, centres, frozenset(drawn))
+
+
+def _shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tuple[int, ...]:
+    """Values of each axis that have room; never fewer than a violated dependence needs."""
+    shown = [axis.shown for axis in doc.axes]
+    ends = [doc.points[end].position for arrow in doc.arrows if arrow.violated for end in (arrow.source, arrow.sink)]
+    needed = [max((end[number] + 2 for end in ends), default=LEAST_SHOWN) for number in range(len(shown))]
+    for number in reversed(range(min(len(shown), INTO))):
+        while shown[number] > max(needed[number], LEAST_SHOWN):
+            columns, rows = (*shown, 1, 1)[:2]
+            cell = QSizeF(_within(room[0] / columns), _within(room[1] / rows))
+            if _slots(doc.statements, cell, layers)[1] >= LEAST_GAP:
+                break
+            shown[number] -= 1
+    return tuple(shown)
 
 
 def parallel_axes(doc: SpaceDoc) -> frozenset[int]:

@@ -75,8 +75,7 @@ def ends(doc: SpaceDoc, arrow: ArrowDoc) -> tuple[str, str]:
 def _paint_tiles(painter: QPainter, plan: Plan, theme: Theme) -> None:
     """One rectangle for each tile, cut off where the picture ends."""
     across, down = plan.axis(ACROSS), plan.axis(DOWN)
-    columns = across.shown if across else 1
-    rows = down.shown if down else 1
+    columns, rows = (*plan.shown, 1, 1)[:2]
     wide = _tile(across.tile if across else 1, columns)
     tall = _tile(down.tile if down else 1, rows)
     painter.setPen(QPen(theme.colour("line"), 1))
@@ -103,6 +102,8 @@ def _paint_hatch(painter: QPainter, plan: Plan, arrow: ArrowDoc, theme: Theme) -
 def _paint_arrows(painter: QPainter, plan: Plan, theme: Theme) -> None:
     """Dependences that hold; violated ones that are not the named one are drawn in red here, too."""
     for arrow in plan.doc.arrows:
+        if not {arrow.source, arrow.sink} <= plan.drawn:
+            continue
         colour = theme.colour("wrong" if arrow.violated else "edge")
         start, end = plan.centres[arrow.source], plan.centres[arrow.sink]
         _paint_arrow(painter, start, end, plan.radius + 1.5, colour, 1.0, plan.cell.width())
@@ -120,7 +121,7 @@ def _paint_arrow(
     bend = min(length * 0.16, 34.0) if length > 2 * cell else 0.0
     middle = (start + end) / 2 + across * (bend if along.x() >= 0 else -bend)
     into, out = _unit(end - middle), _unit(middle - start)
-    head = 3.6 + 2.4 * width
+    head = min(3.6 + 2.4 * width, max((length - 2 * gap) * 0.45, 3.0)) if width < 2 else 3.6 + 2.4 * width
     tip = end - into * gap
     path = QPainterPath(start + out * gap)
     path.quadTo(middle, tip - into * head * 0.8)
@@ -140,7 +141,8 @@ def _paint_arrow(
 def _paint_points(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
     numbers = {name: k for k, name in enumerate(plan.doc.statements)}
     plain, chosen = theme.colour("text-2"), theme.colour("accent")
-    for index, point in enumerate(plan.doc.points):
+    for index in sorted(plan.drawn):
+        point = plan.doc.points[index]
         colour = chosen if point.statement in look.selected else plain
         paint_statement(painter, plan.centres[index], numbers[point.statement], colour, theme, plan.radius)
     if look.point is not None and look.point < len(plan.centres):
@@ -184,10 +186,10 @@ def _paint_name(painter: QPainter, plan: Plan, anchor: QPointF, away: int, text:
 def _paint_axes(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
     painter.setFont(code_face(10.5))
     painter.setPen(theme.colour("text-3"))
-    for number, axis in enumerate(plan.doc.axes[:INTO]):
+    for number in range(min(len(plan.doc.axes), INTO)):
         room = plan.cell.width() if number == ACROSS else plan.cell.height()
         step = max(1, math.ceil((22 if number == ACROSS else 14) / room))
-        for value in range(0, axis.shown, step):
+        for value in range(0, plan.shown[number], step):
             if number == ACROSS:
                 cell = plan.cells(value, 0)
                 box = QRectF(cell.left() - 10, plan.area.bottom() + 6, cell.width() + 20, 18)

@@ -88,7 +88,7 @@ def paint_trial(painter: QPainter, plan: Plan, trial: Trial, answer: OrderDoc | 
 
 def _paint_tile_edges(painter: QPainter, plan: Plan, trial: Trial) -> None:
     """The ends of the tiles as they would be."""
-    shown = plan.doc.axes[trial.axis].shown
+    shown = plan.shown[trial.axis]
     for value in range(trial.tile, shown + 1, max(trial.tile, 1)):
         cell = plan.cells(value, 0) if trial.axis == ACROSS else plan.cells(0, value)
         if trial.axis == ACROSS:

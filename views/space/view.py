@@ -33,6 +33,7 @@ class SpacePage(QWidget):
         self._doc: SpaceDoc | None = None
         self.canvas = SpaceCanvas()
         self.canvas.statement_selected.connect(lambda name: self.statements_selected.emit((name,) if name else ()))
+        self.canvas.laid_out.connect(self._show_size)
         self.verdict = Verdict()
         self.verdict.repair_requested.connect(self.repair_requested)
         self.in_use = ScheduleTree("Schedule in use")
@@ -62,10 +63,6 @@ class SpacePage(QWidget):
         names = [axis.name for axis in doc.axes]
         for number, choice in enumerate(self.choices):
             _fill(choice, [*doc.dimensions, NONE] if number else list(doc.dimensions), names, number)
-        shown = " × ".join(str(axis.shown) for axis in doc.axes)
-        whole = " × ".join(f"{axis.extent:,}" for axis in doc.axes)
-        self.size.setText(f"{shown} of {whole}" if shown != whole else shown)
-        self.size.setToolTip("Values drawn along the axes, at a small size with the same dependences")
         self.chip.setText(_chip(doc))
         self.canvas.show_space(doc)
         self.verdict.show_space(doc)
@@ -92,7 +89,7 @@ class SpacePage(QWidget):
 
     def show_kernel(self, kernel: KernelDoc, stale: bool) -> None:
         """Shows the schedule in use under the picture."""
-        self.in_use.show_schedule(kernel.schedule)
+        self.in_use.show_schedule(*kernel.schedule.children)
         self._stale.setText("last legal one" if stale else "")
         self._legality.setText(f"✓  legal, {plural(kernel.dependences, 'dependence')}")
 
@@ -124,6 +121,7 @@ class SpacePage(QWidget):
             layout.addWidget(choice)
             self.choices.append(choice)
         self.size = label("", "small-hint")
+        self.size.setToolTip("Values drawn along the axes, at a small size with the same dependences")
         self.size.setMinimumWidth(10)
         self.chip = label("", "chip")
         layout.addSpacing(4)
@@ -141,6 +139,13 @@ class SpacePage(QWidget):
         layout.addStretch(1)
         layout.addWidget(self._legality)
         return strip
+
+    def _show_size(self, values: tuple[int, ...]) -> None:
+        """How much of the space is drawn."""
+        if self._doc is not None:
+            shown = " × ".join(map(str, values))
+            whole = " × ".join(f"{axis.extent:,}" for axis in self._doc.axes)
+            self.size.setText(f"{shown} of {whole}" if shown != whole else shown)
 
     def _choose(self) -> None:
         """A dimension chosen twice changes places with the one it takes the place of."""
