@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from app.actions import ACTIONS, MENUS, make_actions
 from app.chrome import MenuBar, SearchBox, Segments, StatusBar
+from app.comparing import Comparing
 from app.document import Document
 from app.example import EXAMPLE
 from app.files import Files
@@ -59,6 +60,8 @@ class Window(QMainWindow):
         self.panels: Panels = make_panels(self.theme)
         self.wiring = Wiring(self.panels, workspace)
         self.stepping = Stepping(self.panels.history, workspace)
+        self.comparing = Comparing(self, workspace)
+        self.stepping.compare_requested.connect(self.comparing.compare)
         self.actions_by_name = make_actions(self)
         self.perspective = "Explore"
         self._layouts: dict[str, object] = {}
@@ -95,6 +98,7 @@ class Window(QMainWindow):
         application.setStyleSheet(style_sheet(self.theme))
         for panel in self.panels.named().values():
             panel.set_theme(self.theme)
+        self.comparing.set_theme(self.theme)
         self.search.set_theme(self.theme)
         self.notice.set_theme(self.theme)
         self.status.set_theme(self.theme)

@@ -95,6 +95,10 @@ class Workspace(QObject):
         """The kernel of the applied advice, legal or not; None while unknown or refused."""
         return self._kernels.get((group, self.recipe(group) or ""))
 
+    def known_kernel(self, group: str, text: str) -> KernelDoc | None:
+        """The kernel of any advice that was asked for before."""
+        return self._kernels.get((group, text))
+
     def legal_kernel(self, group: str) -> KernelDoc | None:
         """The kernel of the step where the group's history stands, or the last one shown: for schedule and code."""
         history = self.histories.get(group)

@@ -75,6 +75,7 @@ QHeaderView::section { background: $panel; color: $text_3; border: none; border-
 QTableView { gridline-color: transparent; selection-background-color: $accent_bg; selection-color: $text; }
 QPlainTextEdit { font-family: "JetBrains Mono"; font-size: 11px; selection-background-color: $accent_bg; selection-color: $text; }
 
+QSplitter::handle { background: $line; }
 QScrollBar:vertical { background: transparent; width: 9px; margin: 0; }
 QScrollBar:horizontal { background: transparent; height: 9px; margin: 0; }
 QScrollBar::handle { background: $raised; border-radius: 3px; margin: 1px; min-height: 24px; min-width: 24px; }

@@ -1,0 +1,1 @@
+"""Two steps of a history side by side."""
