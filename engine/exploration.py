@@ -137,7 +137,7 @@ class SpaceDoc:
     order: tuple[str, ...]
     """The axes as the schedule runs them, outermost first."""
     requested: bool
-    """Whether the order is one that was asked for and cannot hold; else it is the schedule in use."""
+    """Whether the order is one that was asked for and cannot hold; else it is the schedule in use, or one that can."""
     statements: tuple[str, ...]
     points: tuple[PointDoc, ...]
     arrows: tuple[ArrowDoc, ...]
@@ -145,7 +145,7 @@ class SpaceDoc:
     violated: int
     """Dependences of the group (not arrows) that the order breaks."""
     verdict: str
-    """"legal, 9 of 9 dependences", or what is violated, in one sentence."""
+    """"legal, 9 of 9 dependences", or what is violated, in one sentence, with two instances at the real size."""
     repairs: tuple[RepairDoc, ...]
 
 
@@ -157,7 +157,9 @@ class OrderDoc:
     recipe: str
     """The group's whole advice with these entries, as text."""
     legal: bool
+    """Whether every dependence holds and no required entry is in the way."""
     because: str
+    """The dependence with two instances; for a legal one also what the kernel cannot take of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class LanesDoc:
     sectors: int
     """32-byte sectors touched; for shared memory passes over the banks."""
     ideal: int
-    """The least for as many bytes."""
+    """The least for the bytes that are read or written; for shared memory for lanes that each move their own."""
 
 
 @dataclass(frozen=True, slots=True)

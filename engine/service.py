@@ -233,9 +233,11 @@ class Requests:
         threading.Thread(target=self._read, args=(lines,), daemon=True).start()
 
     def _read(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self._lines.put(line)
-        self._lines.put(None)
+        try:
+            for line in lines:
+                self._lines.put(line)
+        finally:  # also where the stream breaks: the process ends, it does not wait for ever
+            self._lines.put(None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._lines.get, None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from engine.errors import BadInput
 from engine.exploration import AxisDoc
@@ -13,6 +15,9 @@ from engine.schedule.nodes import Mark, Member
 
 SHOWN = (12, 6, 4)
 """Values drawn across, down and into the page, where no tile asks for more."""
+POINTS = 1500
+"""Instances drawn at most, while every axis has `_FEWEST` values."""
+_FEWEST = 3
 _WHOLE = 8
 """The largest tile that is drawn whole, with half of the next."""
 _TILES = ("block", "thread", "vector", "tile", "split")
@@ -33,7 +38,18 @@ def axes_of(now: Situation, names: Sequence[str]) -> tuple[AxisDoc, ...]:
     if len(names) > len(SHOWN) or len(set(names)) < len(names):
         raise BadInput("space", f"axes {', '.join(names)}", "one to three different dimensions can be drawn")
     chosen = tuple(names) or _default(places, known)
-    return tuple(_axis(name, limit, places) for name, limit in zip(chosen, SHOWN, strict=False))
+    return _bounded([_axis(name, limit, places) for name, limit in zip(chosen, SHOWN, strict=False)], places)
+
+
+def _bounded(axes: list[AxisDoc], places: Mapping[str, Place]) -> tuple[AxisDoc, ...]:
+    """The axes with fewer values drawn, the longest first, until all statements together have few enough points."""
+    own = [{m.name for m in place.members} for place in places.values()]
+    while sum(math.prod(a.shown for a in axes if a.name in names) for names in own) > POINTS:
+        longest = max(range(len(axes)), key=lambda k: axes[k].shown)
+        if axes[longest].shown <= _FEWEST:
+            break
+        axes[longest] = replace(axes[longest], shown=axes[longest].shown - 1)
+    return tuple(axes)
 
 
 def _default(places: Mapping[str, Place], known: Sequence[str]) -> tuple[str, ...]:

@@ -22,7 +22,9 @@ from engine.schedule.text import entry_text
 _WHAT = {
     ("row reduction", "block"): "Rows per block",
     ("row reduction", "lane"): "Threads per row",
+    ("row reduction", "warp"): "Threads across rows, warps per block",
     ("column reduction", "warp"): "Warps per block",
+    ("column reduction", "lane"): "Threads per column",
     ("element-wise", "block"): "Elements per block",
     ("layout", "block"): "Elements per block",
     ("element-wise", "thread"): "Threads per block",
@@ -48,6 +50,7 @@ _FIRST = {"vector": (2, 4), "warp": (8,), "lane": (32,), "tile": (32,)}
 """What to try first of a mark that nobody has given."""
 _CUTS = 8
 SPLIT = 4
+"""Factor tried of a split where no threads share the dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +200,19 @@ def _parallel(now: Kernel) -> Iterator[Candidate]:
 def _splits(now: Kernel) -> Iterator[Candidate]:
     """Innermost dimensions in two loops."""
     where = places(now.schedule.root)
-    inner = {place.members[-1].name: s for s, place in reversed(where.items()) if place.members}
-    split = {mark.name for m in members(now) for mark in m.marks}
-    for name, statement in reversed(inner.items()):
-        if "split" not in split:
-            change = Change((Entry((statement,), "innermost", "split", SPLIT),))
-            yield Candidate("split", f"Split {name} by {SPLIT}", (statement,), change)
+    if any(mark.name == "split" for m in members(now) for mark in m.marks):
+        return
+    named = {p.members[-1].name: (p.members[-1], s) for s, p in reversed(where.items()) if p.members}
+    for name, (member, statement) in reversed(named.items()):
+        size = _half(now, member)
+        change = Change((Entry((statement,), "innermost", "split", size),))
+        yield Candidate("split", f"Split {name} by {size}", (statement,), change)
+
+
+def _half(now: Kernel, member: Member) -> int:
+    """Half of a dimension that threads share, in whole turns of theirs; `SPLIT` of one that no threads share."""
+    shares = {mark.name: mark.value for _, mark in strongest(now) if mark.name in ("lane", "warp", "vector")}
+    turn = math.prod(int(value) for value in shares.values())
+    if not shares.keys() & {"lane", "warp"} or turn >= member.extent:
+        return SPLIT
+    return max(1, member.extent // 2 // turn) * turn

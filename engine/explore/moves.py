@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from engine.compile import Kernel, compile_group
@@ -54,10 +54,13 @@ def moves(
     return MovesDoc(group.name, to_text(now.advice), tuple(possible), impossible, complete)
 
 
-def _told_once(moves: list[MoveDoc]) -> list[MoveDoc]:
-    """Without cuts that fail as another cut fails: a long leaf would fill the list with one reason."""
-    first = {m.why_not: m for m in reversed(moves) if m.kind == "cut"}
-    return [m for m in moves if m.kind != "cut" or first[m.why_not] is m]
+def _told_once(moves: list[MoveDoc]) -> Iterator[MoveDoc]:
+    """Steps of a kind that fail for one reason as one, which says how many they are."""
+    alike: dict[tuple[str, str, str], list[MoveDoc]] = {}
+    for move in moves:
+        alike.setdefault((move.kind, move.why_not, move.witness), []).append(move)
+    for first, *others in alike.values():
+        yield replace(first, title=f"{first.title}, and {len(others)} more") if others else first
 
 
 def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:

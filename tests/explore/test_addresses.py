@@ -9,6 +9,7 @@ import engine
 from engine.exploration import LanesDoc
 from engine.explore.addresses import needs_values
 from engine.run.emulate.build import host_compiler
+from engine.run.emulate.emulate import emulate
 from tests import programs
 from tests.explore.groups import advised, group_of, made_of
 
@@ -63,6 +64,16 @@ def test_lanes_past_the_end_take_no_part() -> None:
     first = lanes_of(engine.compile(group, narrow))[0]
     assert [a for a in first.addresses if a >= 0] == [4 * lane for lane in range(20)]
     assert first.addresses[20:] == (-1,) * 12
+
+
+def test_an_emulation_tells_addresses_only_where_it_is_asked_to() -> None:
+    source = engine.compile(group_of(SOFTMAX)).source
+    values = {"x": np.zeros((96, 512), np.float32)}
+    plain, traced = (emulate(source, values, blocks=(1,), trace=trace)[0] for trace in (None, (1, 3)))
+    assert plain.accesses == () and plain.counts == traced.counts
+    row = 8 + 3
+    assert [a.offsets[0] for a in traced.accesses] == [row * 512 * 4] * 2
+    assert emulate(source, values, blocks=(1,), trace=(0, 0))[0].accesses == ()
 
 
 def test_only_a_kernel_that_looks_elements_up_needs_values() -> None:

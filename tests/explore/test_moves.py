@@ -67,9 +67,11 @@ def test_a_limit_of_the_kernel_is_told() -> None:
     assert titled(menu.possible, "Vector width 4 → 2").time is not None
 
 
-def test_cuts_that_fail_for_one_reason_are_told_once() -> None:
-    cuts = [m for m in engine.moves(group_of("matmul_bias_gelu_128x256x512")).impossible if m.kind == "cut"]
-    assert len({m.why_not for m in cuts}) == len(cuts) == 1
+def test_steps_that_fail_for_one_reason_are_told_once() -> None:
+    impossible = engine.moves(group_of("matmul_bias_gelu_128x256x512")).impossible
+    reasons = [(m.kind, m.why_not, m.witness) for m in impossible]
+    assert len(set(reasons)) == len(reasons)
+    assert "Cut between S1 and S2, and 4 more" in {m.title for m in impossible}
 
 
 def test_the_users_own_number_gives_way_to_the_new_one() -> None:

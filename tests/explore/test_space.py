@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine.exploration import SpaceDoc
-from engine.tensor.nodes import TensorProgram
+from engine.tensor.nodes import Access, TensorProgram
 from tests import programs
 from tests.explore.groups import FILES, advised, group_of, made_of
 
@@ -36,7 +36,7 @@ def touched(program: TensorProgram, text: str) -> tuple[set[tuple[object, ...]],
     at = {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", text)}
     statement = program.statement(name)
 
-    def element(access: object) -> tuple[object, ...]:
+    def element(access: Access) -> tuple[object, ...]:
         return (access.array, *(i.constant + sum(c * at[str(a)] for a, c in i.terms) for i in access.indices))
 
     return {element(read) for read in statement.reads()}, element(statement.write)
@@ -105,6 +105,12 @@ def test_real_groups_are_drawn_within_bounds(file: str) -> None:
     assert {p.rank for p in doc.points} == set(range(max(p.rank for p in doc.points) + 1))
     pairs = [(arrow.source, arrow.sink) for arrow in doc.arrows]
     assert len(set(pairs)) == len(pairs)
+
+
+def test_a_group_of_many_statements_is_drawn_smaller() -> None:
+    doc = drawn(programs.elementwise_chain(60, (64, 64)))
+    assert len(doc.points) <= 1500
+    assert all(axis.shown >= 3 for axis in doc.axes)
 
 
 def test_tiles_come_from_the_marks() -> None:
