@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.fuse.nodes import Instance
+from engine.fuse.pattern import Patterns
 from engine.fuse.shape import Shape
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Scalar, Statement, TensorProgram
@@ -24,49 +25,76 @@ class Built:
     program: TensorProgram
     instance: Instance
     kind: str
-
-    @property
-    def structure(self) -> str:
-        """Equal for groups that compile to the same kernel: the program with arrays numbered instead of named."""
-        names = {name: f"a{n}" for n, name in enumerate(self.program.arrays)}
-        program = rename_arrays(self.program, names)
-        statements = tuple(replace(s, operator="", because="") for s in program.statements)
-        return repr((self.kind, program.arrays, statements, program.inputs, program.outputs, program.constants))
+    structure: str
+    """Equal for groups that compile to the same kernel: the program with arrays numbered instead of named."""
 
 
-def build(
-    program: TensorProgram,
-    statements: Sequence[Statement],
-    shape: Shape,
-    outputs: frozenset[str],
-    absorbed: Mapping[str, tuple[str, ...]],
-) -> Built:
-    """The program of one group.  outputs: arrays it makes that are read outside."""
-    inlined = inline([s for s in statements if s.name in shape.inlined], statements)
-    named = [_canonical(s, shape, f"S{n}") for n, s in enumerate(inlined)]
-    used = dict.fromkeys(a.array for s in named for a in (*s.reads(), s.write))
-    made = {s.write.array for s in named}
-    reads = {a.array for s in named for a in s.reads()}
-    inputs = [a for a in used if a in program.inputs or (a in reads and a not in made)]
-    body = TensorProgram(
-        name="",
-        arrays={a: program.arrays[a] for a in used},
-        statements=tuple(named),
-        inputs=tuple(inputs),
-        outputs=tuple(a for a in used if a in outputs and a in made),
-        constants=tuple(a for a in inputs if a in program.constants),
-    )
-    short = _short_names(used)
-    operators = dict.fromkeys(op for s in statements for op in (*absorbed.get(s.name, ()), s.operator))
-    instance = Instance(
-        operators=tuple(operators),
-        arrays={short[a]: a for a in used},
-        statements={s.name: s.operator for s in named},
-    )
-    kind = shape.kind
-    if kind == "reduction":
-        kind = f"{reduction_direction(named)} reduction"
-    return Built(rename_arrays(without_unit_axes(body), short), instance, kind)
+class GroupBuilder:
+    """Makes the programs of the groups of one program; groups of one pattern share theirs."""
+
+    def __init__(
+        self, program: TensorProgram, outputs: frozenset[str], absorbed: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        """outputs: arrays that are read outside their group.  absorbed: operators folded into statements."""
+        self._program = program
+        self._inputs, self._constants = frozenset(program.inputs), frozenset(program.constants)
+        self._outputs, self._absorbed = outputs, absorbed
+        self._patterns = Patterns()
+        self._made: dict[Hashable, tuple[Built, tuple[int, ...]]] = {}
+        """Pattern -> the first group that has it, and the places of its arrays among those of the pattern."""
+
+    def build(self, statements: Sequence[Statement], shape: Shape) -> Built:
+        """The program of one group."""
+        roles = (self._inputs, self._constants, self._outputs)
+        pattern, arrays = self._patterns.group(statements, shape, self._program.arrays, roles)
+        if pattern not in self._made:
+            first = self._fresh(statements, shape)
+            place = {name: at for at, name in enumerate(arrays)}
+            self._made[pattern] = first, tuple(place[name] for name in first.instance.arrays.values())
+            return first
+        first, places = self._made[pattern]
+        own = [s for s in statements if s.name not in shape.inlined]
+        instance = Instance(
+            operators=self._operators(statements),
+            arrays=dict(zip(first.instance.arrays, (arrays[at] for at in places), strict=True)),
+            statements={name: s.operator for name, s in zip(first.instance.statements, own, strict=True)},
+        )
+        return replace(first, instance=instance)
+
+    def _operators(self, statements: Sequence[Statement]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(op for s in statements for op in (*self._absorbed.get(s.name, ()), s.operator)))
+
+    def _fresh(self, statements: Sequence[Statement], shape: Shape) -> Built:
+        inlined = inline([s for s in statements if s.name in shape.inlined], statements)
+        named = [_canonical(s, shape, f"S{n}") for n, s in enumerate(inlined)]
+        used = dict.fromkeys(a.array for s in named for a in (*s.reads(), s.write))
+        made = {s.write.array for s in named}
+        reads = {a.array for s in named for a in s.reads()}
+        inputs = [a for a in used if a in self._inputs or (a in reads and a not in made)]
+        body = TensorProgram(
+            name="",
+            arrays={a: self._program.arrays[a] for a in used},
+            statements=tuple(named),
+            inputs=tuple(inputs),
+            outputs=tuple(a for a in used if a in self._outputs and a in made),
+            constants=tuple(a for a in inputs if a in self._constants),
+        )
+        short = _short_names(used)
+        instance = Instance(
+            operators=self._operators(statements),
+            arrays={short[a]: a for a in used},
+            statements={s.name: s.operator for s in named},
+        )
+        kind = f"{reduction_direction(named)} reduction" if shape.kind == "reduction" else shape.kind
+        program = rename_arrays(without_unit_axes(body), short)
+        return Built(program, instance, kind, _structure(program, kind))
+
+
+def _structure(program: TensorProgram, kind: str) -> str:
+    names = {name: f"a{n}" for n, name in enumerate(program.arrays)}
+    program = rename_arrays(program, names)
+    statements = tuple(replace(s, operator="", because="") for s in program.statements)
+    return repr((kind, program.arrays, statements, program.inputs, program.outputs, program.constants))
 
 
 def inline(producers: Sequence[Statement], statements: Sequence[Statement]) -> list[Statement]:
@@ -111,7 +139,10 @@ def without_unit_axes(program: TensorProgram) -> TensorProgram:
     kept = {name: [axis for axis, n in enumerate(array.shape) if n > 1] for name, array in program.arrays.items()}
 
     def read(access: Access) -> Access:
-        return replace(access, indices=tuple(access.indices[axis] for axis in kept[access.array]))
+        axes = kept[access.array]
+        if len(axes) == len(access.indices):
+            return access
+        return Access(access.array, tuple(access.indices[axis] for axis in axes), access.guards, access.otherwise)
 
     return replace(
         program,
@@ -124,11 +155,9 @@ def rename_arrays(program: TensorProgram, names: Mapping[str, str]) -> TensorPro
     """The same program over arrays of other names."""
 
     def read(access: Access) -> Access:
-        return replace(access, array=names[access.array])
+        return Access(names[access.array], access.indices, access.guards, access.otherwise)
 
-    statements = tuple(
-        replace(rewrite_reads(s, read), write=replace(s.write, array=names[s.write.array])) for s in program.statements
-    )
+    statements = tuple(replace(rewrite_reads(s, read), write=read(s.write)) for s in program.statements)
     arrays = {names[n]: Array(names[n], a.shape, a.dtype) for n, a in program.arrays.items()}
     renamed = [tuple(names[n] for n in group) for group in (program.inputs, program.outputs, program.constants)]
     return TensorProgram(program.name, arrays, statements, *renamed)

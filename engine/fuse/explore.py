@@ -5,25 +5,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
 
-from engine.fuse.shape import Shape, common_shape
-from engine.tensor.nodes import Statement, TensorProgram
+from engine.fuse.shape import Shape, common_shape, joined_shape
+from engine.graph.nodes import Operator
+from engine.tensor.nodes import Access, Statement, TensorProgram
+
+MOST_STATEMENTS = 256
+"""Statements of one group: the scheduler's time grows faster than what a longer chain saves."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Unit:
     """Statements that stay together, while groups still grow."""
 
     first: int
-    """Place of its first operator in the graph's order."""
+    """Place of its first statement in the program."""
     order: int
-    """Place of its last operator."""
+    """Place of its last statement."""
     statements: list[Statement]
     shape: Shape
+    made: set[str]
+    """Arrays that it writes."""
+    sources: dict[str, list[tuple[Statement, Access]]]
+    """Arrays made elsewhere, and who reads them here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +43,21 @@ class Partition:
     """(array, reading operator) -> why that operator did not join the group that makes the array."""
 
 
-def explore(program: TensorProgram, merge: bool = True) -> Partition:
+def explore(program: TensorProgram, merge: bool = True, without_kernel: Sequence[Operator] = ()) -> Partition:
     """Partition the statements of a program (layout statements already folded).
 
-    merge: False leaves every operator a kernel of its own.
+    merge: False leaves every operator a kernel of its own.  without_kernel: operators of the graph that the program
+    lacks; no group may both feed one and wait for it.
     """
-    return _Explorer(program).run(merge)
+    return _Explorer(program, without_kernel).run(merge)
 
 
 class _Explorer:
-    def __init__(self, program: TensorProgram) -> None:
+    def __init__(self, program: TensorProgram, without_kernel: Sequence[Operator]) -> None:
         self.program = program
+        self.outputs = set(program.outputs)
+        self.foreign = [_opaque(op, len(program.statements)) for op in without_kernel]
+        self.inputs = set(program.inputs).difference(*(unit.made for unit in self.foreign))
         self.readers: dict[str, set[str]] = {}
         for statement in program.statements:
             for access in statement.reads():
@@ -57,8 +69,10 @@ class _Explorer:
 
     def run(self, merge: bool) -> Partition:
         units: dict[int, _Unit] = {}
-        for order, statements in enumerate(_by_operator(self.program)):
-            for unit in self._units(order, statements):
+        for unit in self.foreign:
+            self._settle(unit)
+        for statements in _by_operator(self.program):
+            for unit in self._units(statements):
                 units[id(unit)] = unit
                 self._settle(unit)
                 for other in self._producers(unit) if merge else ():
@@ -67,45 +81,57 @@ class _Explorer:
                         del units[id(other)], units[id(unit)]
                         units[id(merged)] = unit = merged
         settled = [part for unit in units.values() for part in self._without_indices(unit)]
-        ordered = _topological(settled, self.home, self.program.inputs)
-        return Partition(tuple((tuple(u.statements), u.shape) for u in ordered), self.refusals)
+        ordered = _topological([*settled, *self.foreign], self.home, self.inputs)
+        return Partition(tuple((tuple(u.statements), u.shape) for u in ordered if u.statements), self.refusals)
 
-    def _units(self, order: int, statements: list[Statement]) -> list[_Unit]:
+    def _units(self, statements: list[Statement]) -> list[_Unit]:
         """One unit for an operator's statements, or one for each when they are not one kernel."""
         shape = common_shape(statements, self._kept(statements))
         if isinstance(shape, Shape):
-            return [_Unit(order, order, statements, shape)]
+            return [self._unit(statements, shape)]
         units = []
         for statement in statements:
             single = common_shape([statement])
             assert isinstance(single, Shape), single
-            units.append(_Unit(order, order, [statement], single))
+            units.append(self._unit([statement], single))
         return units
+
+    def _unit(self, statements: list[Statement], shape: Shape) -> _Unit:
+        made = {s.write.array for s in statements}
+        sources: dict[str, list[tuple[Statement, Access]]] = {}
+        for statement in statements:
+            for access in statement.reads():
+                if access.array not in made or access.array in self.inputs:
+                    sources.setdefault(access.array, []).append((statement, access))
+        places = [self.place[s.name] for s in statements]
+        return _Unit(places[0], places[-1], statements, shape, made, sources)
 
     def _without_indices(self, unit: _Unit) -> list[_Unit]:
         """The unit, without statements that can neither stand in it nor be put into its readers.
 
         An index that is computed and then looked up must be an array of its own where no loop of its shape is shared.
         """
+        if not unit.shape.inlined:
+            return [unit]
         looked_up = {e.array for s in unit.statements for a in s.reads() for i in a.indices for e in i.elements()}
         apart = [s for s in unit.statements if s.name in unit.shape.inlined and s.write.array in looked_up]
         if not apart:
             return [unit]
         rest = [s for s in unit.statements if s not in apart]
-        parts = [part for s in apart for part in self._units(unit.first, [s])] + self._units(unit.order, rest)
+        parts = [part for s in apart for part in self._units([s])] + self._units(rest)
         for part in parts:
             self._settle(part)
         return parts
 
     def _settle(self, unit: _Unit) -> None:
-        for statement in unit.statements:
-            self.home[statement.write.array] = unit
+        for array in unit.made:
+            self.home[array] = unit
 
     def _producers(self, unit: _Unit) -> list[_Unit]:
         """The units that make what `unit` reads, the ones handing over most bytes first."""
         handed: dict[int, tuple[int, _Unit]] = {}
-        for array in dict.fromkeys(a.array for s in unit.statements for a in s.reads()):
-            other = None if array in self.program.inputs else self.home.get(array)
+        for array in unit.sources:
+            other = None if array in self.inputs else self.home.get(array)
             if other is not None and other is not unit:
                 size = handed.get(id(other), (0, other))[0]
                 handed[id(other)] = (size + self.program.arrays[array].bytes, other)
@@ -113,21 +139,49 @@ class _Explorer:
 
     def _merge(self, first: _Unit, second: _Unit) -> _Unit | None:
         """Both as one unit, or None (the reason is noted on every array between them)."""
-        if self.home.get(first.statements[0].write.array) is not first:
+        if not first.statements or self.home.get(first.statements[0].write.array) is not first:
             return None
-        statements = sorted((*first.statements, *second.statements), key=lambda s: self.place[s.name])
         reason = self._between(first, second)
-        shape = reason or common_shape(statements, self._kept(statements))
+        if not reason and len(first.statements) + len(second.statements) > MOST_STATEMENTS:
+            reason = f"a kernel of more than {MOST_STATEMENTS} steps takes long to schedule"
+        shape: Shape | str = reason or self._shape(first, second)
         if isinstance(shape, str):
-            made = {s.write.array for s in first.statements}
-            for statement in second.statements:
-                for access in statement.reads():
-                    if access.array in made:
-                        self.refusals[access.array, statement.operator] = shape
+            for array in first.made & second.sources.keys():
+                for statement, _ in second.sources[array]:
+                    self.refusals[array, statement.operator] = shape
             return None
-        unit = _Unit(min(first.first, second.first), max(first.order, second.order), statements, shape)
-        self._settle(unit)
-        return unit
+        return self._absorb(first, second, shape)
+
+    def _shape(self, first: _Unit, second: _Unit) -> Shape | str:
+        """The loop space of both, found from theirs where they are alike, else from all statements."""
+        handed = [read for array in first.made & second.sources.keys() for read in second.sources[array]]
+        whole = all(s.covers and not s.guards for unit in (first, second) for s in unit.statements[:1])
+        if whole and self.inputs.isdisjoint(first.made) and self.inputs.isdisjoint(second.made):
+            arrays = {access.array for _, access in handed}
+            writers = {s.write.array: s for s in first.statements if s.write.array in arrays}
+            shape = joined_shape(first.shape, second.shape, writers, handed, leads=first.first < second.first)
+            if shape is not None:
+                return shape
+        statements = sorted((*first.statements, *second.statements), key=lambda s: self.place[s.name])
+        return common_shape(statements, self._kept(statements))
+
+    def _absorb(self, first: _Unit, second: _Unit, shape: Shape) -> _Unit:
+        """The larger unit with the smaller one in it."""
+        large, small = (first, second) if len(first.statements) >= len(second.statements) else (second, first)
+        for array in small.made:
+            self.home[array] = large
+        for array, reads in small.sources.items():
+            if array not in large.made or array in self.inputs:
+                large.sources.setdefault(array, []).extend(reads)
+        for array in small.made - self.inputs:
+            large.sources.pop(array, None)
+        large.made |= small.made
+        large.statements.extend(small.statements)
+        if small.first < large.order:
+            large.statements.sort(key=lambda s: self.place[s.name])
+        large.first, large.order = min(first.first, second.first), max(first.order, second.order)
+        large.shape = shape
+        return large
 
     def _between(self, first: _Unit, second: _Unit) -> str:
         """A third unit that needs the first and feeds the second: one kernel would wait for itself."""
@@ -138,7 +192,8 @@ class _Explorer:
             seen.add(id(unit))
             producers = self._producers(unit)
             if first in producers:
-                return f"{unit.statements[-1].operator} lies between them and is another kernel"
+                name = unit.statements[-1].operator if unit.statements else "an operator without a kernel"
+                return f"{name} lies between them and is another kernel"
             pending.extend(producers)
         return ""
 
@@ -146,9 +201,13 @@ class _Explorer:
         """Arrays that someone outside `statements` reads."""
         names = {s.name for s in statements}
         made = {s.write.array for s in statements}
-        return frozenset(
-            a for a in made if a in self.program.outputs or not self.readers.get(a, set()) <= names
-        )
+        return frozenset(a for a in made if a in self.outputs or not self.readers.get(a, set()) <= names)
+
+
+def _opaque(op: Operator, order: int) -> _Unit:
+    """An operator without statements, which groups must still stand before or behind; `order` is behind all of them."""
+    sources: dict[str, list[tuple[Statement, Access]]] = {name: [] for name in op.inputs if name}
+    return _Unit(0, order, [], Shape("layout", {}, (), (), {}, ()), {name for name in op.outputs if name}, sources)
 
 
 def _by_operator(program: TensorProgram) -> list[list[Statement]]:
@@ -159,13 +218,13 @@ def _by_operator(program: TensorProgram) -> list[list[Statement]]:
     return list(found.values())
 
 
-def _topological(units: list[_Unit], home: Mapping[str, _Unit], inputs: tuple[str, ...]) -> list[_Unit]:
+def _topological(units: Sequence[_Unit], home: Mapping[str, _Unit], inputs: Collection[str]) -> list[_Unit]:
     """Units after the units they read from, and before units that overwrite what they read in place."""
     graph = nx.DiGraph()
     by_id = {id(unit): unit for unit in units}
     graph.add_nodes_from(by_id)
     for unit in units:
-        for array in {a.array for s in unit.statements for a in s.reads()}:
+        for array in unit.sources:
             source = home.get(array)
             if source is not None and source is not unit:
                 graph.add_edge(*((id(unit), id(source)) if array in inputs else (id(source), id(unit))))

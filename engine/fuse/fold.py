@@ -34,8 +34,9 @@ def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> F
     kept: list[Statement] = []
     for statement in program.statements:
         taken: dict[str, None] = {}
-        read = _reader(views, literals, statement, taken, absorbed)
-        rewritten = rewrite_reads(statement, read)
+        rewritten = statement
+        if any(a.array in views or a.array in literals for a in statement.reads()):
+            rewritten = rewrite_reads(statement, _reader(views, literals, statement, taken, absorbed))
         if taken:
             absorbed[statement.name] = tuple(taken)
         if is_layout(rewritten):

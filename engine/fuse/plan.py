@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.fuse.build import Built, build
+from engine.fuse.build import Built, GroupBuilder
 from engine.fuse.explain import group_reason, group_title, main_word, schemes
 from engine.fuse.explore import Partition, explore
 from engine.fuse.fold import fold_layouts
 from engine.fuse.nodes import Boundary, FusionGroup, FusionPlan, Instance, Launch
 from engine.graph.nodes import OperatorGraph
-from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensor.nodes import TensorProgram
 
 POLICIES = ("none", "first")
 """`none`: one kernel an operator.  `first`: chains, prologues and epilogues of one reduction or contraction."""
@@ -24,11 +24,10 @@ def plan(graph: OperatorGraph, program: TensorProgram, unsupported: Mapping[str,
     program: the lowered graph.  unsupported: operators it does not hold, with the reason.
     """
     folded = fold_layouts(program, graph.constants)
-    partition = explore(folded.program, merge=policy != "none")
-    built = [
-        build(folded.program, statements, shape, _leaving(statements, partition, folded.program), folded.absorbed)
-        for statements, shape in partition.groups
-    ]
+    left_out = [op for op in graph.operators if op.name in unsupported]
+    partition = explore(folded.program, merge=policy != "none", without_kernel=left_out)
+    builder = GroupBuilder(folded.program, _leaving(partition, folded.program), folded.absorbed)
+    built = [builder.build(statements, shape) for statements, shape in partition.groups]
     groups, launches = _collect(built, graph)
     return FusionPlan(
         graph=graph.name,
@@ -41,13 +40,17 @@ def plan(graph: OperatorGraph, program: TensorProgram, unsupported: Mapping[str,
     )
 
 
-def _leaving(statements: Sequence[Statement], partition: Partition, program: TensorProgram) -> frozenset[str]:
-    """Arrays made by a group that the program or another group reads."""
-    names = {s.name for s in statements}
-    outside = {
-        a.array for group, _ in partition.groups for s in group if s.name not in names for a in s.reads()
-    } & {s.write.array for s in statements}
-    return frozenset(outside | {s.write.array for s in statements if s.write.array in program.outputs})
+def _leaving(partition: Partition, program: TensorProgram) -> frozenset[str]:
+    """Arrays that the program gives out, or that another group than their maker's reads."""
+    maker = {s.write.array: number for number, (group, _) in enumerate(partition.groups) for s in group}
+    read = {
+        access.array
+        for number, (group, _) in enumerate(partition.groups)
+        for statement in group
+        for access in statement.reads()
+        if maker.get(access.array, number) != number
+    }
+    return frozenset(read.union(program.outputs))
 
 
 def _collect(built: Sequence[Built], graph: OperatorGraph) -> tuple[list[FusionGroup], list[Launch]]:

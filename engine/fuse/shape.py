@@ -80,11 +80,13 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
 
     kept: arrays needed outside, whose statements cannot be put into their readers.
     """
-    axes = _join(statements)
+    if len(statements) == 1:
+        return _single_shape(statements[0])
+    hearts = [s for s in statements if is_contraction(s)]
+    heart, contractions = hearts[0] if hearts else None, len(hearts)
+    axes = _join(statements, heart)
     if isinstance(axes, str):
         return axes
-    heart = next((s for s in statements if is_contraction(s)), None)
-    contractions = sum(is_contraction(s) for s in statements)
     if contractions > 1:
         return "two matrix products need two main loops"
     reductions = [s for s in statements if s.reduction is not None]
@@ -108,18 +110,72 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     if not rows and again is not None and size > ONE_BLOCK:
         return f"{again.operator} needs a value reduced from all {size} elements: one block would walk them all twice"
     kind = "contraction" if heart else "reduction" if reductions else "element-wise"
-    if len(statements) == 1 and is_layout(statements[0]):
-        kind = "layout"
     found = {key: axis for key, axis in axes.items() if key[0] not in inlined}
     return Shape(kind, found, rows, columns, extents, tuple(inlined))
 
 
-def _join(statements: Sequence[Statement]) -> dict[Key, int] | str:
+def _single_shape(statement: Statement) -> Shape:
+    """The loop space of one statement is its own."""
+    number = {i.name: axis for axis, i in enumerate(statement.iterators)}
+    kind = "layout" if is_layout(statement) else "element-wise"
+    if statement.reduction is not None:
+        kind = "contraction" if is_contraction(statement) else "reduction"
+    return Shape(
+        kind=kind,
+        axes={(statement.name, name): axis for name, axis in number.items()},
+        rows=tuple(number[i.name] for i in statement.parallel),
+        columns=tuple(number[i.name] for i in statement.reduced),
+        extents={axis: i.extent for axis, i in enumerate(statement.iterators)},
+        inlined=(),
+    )
+
+
+def joined_shape(
+    first: Shape,
+    second: Shape,
+    writers: Mapping[str, Statement],
+    handed: Sequence[tuple[Statement, Access]],
+    leads: bool,
+) -> Shape | None:
+    """What `common_shape` says of the statements of two shapes that run over the same rows; None where it must look.
+
+    writers: the statements of `first` that make what is handed over.  handed: the reads of it in `second`, which is
+    element-wise.  leads: whether the first statement of both is one of `first`.  Only what changes hands is looked at,
+    so that long chains grow in linear time.
+    """
+    plain = ("element-wise", "layout")
+    if second.kind not in plain or first.kind not in (*plain, "contraction") or first.inlined or second.inlined:
+        return None
+    same: dict[int, int] = {}
+    for reader, access in handed:
+        writer = writers[access.array]
+        for written, read in zip(writer.write.indices, access.indices, strict=True):
+            left, right = plain_iterator(written), plain_iterator(read)
+            if access.guards or ((left is None or right is None) and written != read):
+                return None
+            if left is not None and right is not None:
+                mine, theirs = first.axes[writer.name, left], second.axes[reader.name, right]
+                if same.setdefault(theirs, mine) != mine or first.extents[mine] != second.extents[theirs]:
+                    return None
+    if set(same) != set(second.rows) or sorted(same.values()) != sorted(first.rows):
+        return None
+    contraction = first.kind == "contraction"
+    return Shape(
+        kind="contraction" if contraction else "element-wise",
+        axes={**first.axes, **{key: same[axis] for key, axis in second.axes.items()}},
+        rows=first.rows if leads or contraction else tuple(same[axis] for axis in second.rows),
+        columns=first.columns,
+        extents=first.extents,
+        inlined=(),
+    )
+
+
+def _join(statements: Sequence[Statement], heart: Statement | None) -> dict[Key, int] | str:
     """Union of iterators over the reads of intermediates; a reason when a read is not element by element."""
     axis_of = UnionFind((s.name, i.name) for s in statements for i in s.iterators)
     writer: dict[str, Statement] = {}
     for statement in statements:
-        if (not statement.covers or statement.guards) and len(statements) > 1:
+        if not statement.covers or statement.guards:
             return f"{statement.operator} writes part of its result"
         for access in statement.reads():
             source = writer.get(access.array)
@@ -132,7 +188,8 @@ def _join(statements: Sequence[Statement]) -> dict[Key, int] | str:
                 elif written != read or access.guards:
                     return f"{statement.operator} reads {access.array} in another arrangement than it is written"
         writer[statement.write.array] = statement
-    _join_by_position(statements, axis_of)
+    if heart is None:
+        _join_by_position(statements, axis_of)
     numbers: dict[Key, int] = {}
     keys = [(s.name, i.name) for s in statements for i in s.iterators]
     axes = {key: numbers.setdefault(axis_of[key], len(numbers)) for key in keys}
@@ -166,9 +223,7 @@ def _overwritten_elsewhere(statements: Sequence[Statement], axes: Mapping[Key, i
 
 def _join_by_position(statements: Sequence[Statement], axis_of: UnionFind) -> None:
     """Axes that no intermediate ties together but that have the place and extent of an axis of the widest statement."""
-    anchor = max(statements, key=lambda s: (is_contraction(s), len(s.iterators)))
-    if is_contraction(anchor):
-        return
+    anchor = max(statements, key=lambda s: len(s.iterators))
     taken = {axis_of[anchor.name, i.name] for i in anchor.iterators}
     for statement in statements:
         if statement is anchor or len(statement.iterators) != len(anchor.iterators):

@@ -78,13 +78,17 @@ class Index:
 
     def __add__(self, other: Index | int) -> Index:
         if isinstance(other, int):
-            return Index(self.terms, self.constant + other)
+            return Index(self.terms, self.constant + other) if other else self
+        if not self.terms or not other.terms:
+            return Index(self.terms or other.terms, self.constant + other.constant)
         return Index.sum((*self.terms, *other.terms), self.constant + other.constant)
 
     def __sub__(self, other: Index | int) -> Index:
         return self + other * -1
 
     def __mul__(self, factor: int) -> Index:
+        if factor == 1:
+            return self
         return Index(tuple((a, c * factor) for a, c in self.terms), self.constant * factor) if factor else Index()
 
     def floordiv(self, by: int, extents: Extents) -> Index:

@@ -17,6 +17,12 @@ def rewrite_index(index: Index, iterators: Mapping[str, Index], read: Reader, ex
 
     extents: of the iterators that appear in the result.  A read inside an index must stay a plain access.
     """
+    if not index.terms:
+        return index
+    if len(index.terms) == 1 and isinstance(index.terms[0][0], str):  # what nearly all indices are
+        name, factor = index.terms[0]
+        value = iterators.get(name)
+        return index if value is None else value * factor + index.constant
     result = Index((), index.constant)
     for atom, coefficient in index.terms:
         match atom:
@@ -60,6 +66,8 @@ def rewrite_scalar(value: Scalar, iterators: Mapping[str, Index], read: Reader, 
 
 def rewrite_access(access: Access, iterators: Mapping[str, Index], read: Reader, extents: Extents) -> Access:
     """Rebuild the indices and guards of an access, not the access itself."""
+    if not iterators and not access.guards and all(index.is_affine for index in access.indices):
+        return access
     indices = tuple(rewrite_index(i, iterators, read, extents) for i in access.indices)
     guards = tuple(Guard(rewrite_index(g.index, iterators, read, extents)) for g in access.guards)
     return Access(access.array, indices, guards, access.otherwise)

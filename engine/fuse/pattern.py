@@ -1,0 +1,86 @@
+"""Equal groups found before they are built: what their statements are but for the names of arrays.
+
+Layers of a model repeat.  A group whose pattern was met before takes its program from the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+
+from engine.fuse.shape import Shape
+from engine.tensor.index import Element, Index, Quotient, Remainder
+from engine.tensor.nodes import Access, Apply, Array, Literal, Position, Scalar, Statement
+
+
+class Patterns:
+    """Patterns of statements as numbers: equal statements have the same, whatever arrays they are about."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+
+    def group(
+        self, statements: Sequence[Statement], shape: Shape, arrays: Mapping[str, Array],
+        roles: Sequence[Collection[str]],
+    ) -> tuple[Hashable, tuple[str, ...]]:  # fmt: skip
+        """The pattern of a group, and its arrays in order of appearance.
+
+        roles: sets of arrays (inputs, constants, arrays needed outside); which an array is in belongs to the pattern.
+        """
+        place: dict[str, int] = {}
+        axis: dict[int, int] = {}
+        parts: list[Hashable] = []
+        for statement in statements:
+            number, names = self._statement(statement)
+            mine = tuple(place.setdefault(name, len(place)) for name in names)
+            found = (shape.axes.get((statement.name, i.name), -1) for i in statement.iterators)
+            axes = tuple(axis.setdefault(one, len(axis)) for one in found)
+            parts.append((number, mine, axes, statement.name in shape.inlined))
+        rows, columns = (tuple(axis[one] for one in these) for these in (shape.rows, shape.columns))
+        kinds = tuple((arrays[n].shape, arrays[n].dtype, *(n in role for role in roles)) for n in place)
+        return (shape.kind, tuple(parts), rows, columns, axis.get(-1), kinds), tuple(place)
+
+    def _statement(self, statement: Statement) -> tuple[int, tuple[str, ...]]:
+        """The number of a statement's pattern, and its arrays in order of appearance."""
+        names: dict[str, int] = {}
+        key = (
+            statement.iterators,
+            _scalar(statement.expression, names),
+            _scalar(statement.write, names),
+            statement.reduction,
+            tuple(_index(guard.index, names) for guard in statement.guards),
+            statement.covers,
+        )
+        return self._numbers.setdefault(key, len(self._numbers)), tuple(names)
+
+
+def _scalar(value: Scalar, names: dict[str, int]) -> Hashable:
+    match value:
+        case Literal(number, dtype):
+            return repr(number), dtype
+        case Access(array, indices, guards, otherwise):
+            inside = tuple(_index(index, names) for index in indices)
+            limits = tuple(_index(guard.index, names) for guard in guards)
+            return names.setdefault(array, len(names)), inside, limits, repr(otherwise) if otherwise else ""
+        case Position(index, dtype):
+            return "position", _index(index, names), dtype
+        case Apply(function, operands, dtype):
+            return function, tuple(_scalar(operand, names) for operand in operands), dtype
+
+
+def _index(index: Index, names: dict[str, int]) -> Hashable:
+    if all(isinstance(atom, str) for atom, _ in index.terms):
+        return index
+    return tuple((_atom(atom, names), c) for atom, c in index.terms), index.constant
+
+
+def _atom(atom: str | Quotient | Remainder | Element, names: dict[str, int]) -> Hashable:
+    match atom:
+        case Quotient(of, by):
+            return "/", _index(of, names), by
+        case Remainder(of, by):
+            return "%", _index(of, names), by
+        case Element(array, indices, low, high):
+            inside = tuple(_index(index, names) for index in indices)
+            return names.setdefault(array, len(names)), inside, low, high
+        case _:
+            return atom
