@@ -205,7 +205,7 @@ class RepairDoc:
     kind: str
     """"relax", "switch off", "replace", "cut" or "associative"."""
     path: tuple[int, ...]
-    """The entry that changes; () for "associative"."""
+    """The entry that changes, or that gets a cut below it; () for "associative"."""
     text: str
     """What changes, on one line."""
     recipe: str

@@ -74,24 +74,28 @@ def repaired(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...] | N
     if repair.placed is None or repair.entry is None:
         return None
     number, *place = repair.placed.path
-    changed = _with_entry(advice[number].scenario, place, repair.entry)
+    changed = _with_entry(advice[number].scenario, place, repair)
     return (*advice[:number], replace(advice[number], scenario=changed), *advice[number + 1 :])
 
 
-def _with_entry(scenario: Scenario, place: Sequence[int], entry: Entry) -> Scenario:
-    """The scenario with `entry` at (alternative numbers ..., entry number)."""
+def _with_entry(scenario: Scenario, place: Sequence[int], repair: Repair) -> Scenario:
+    """The scenario with the entry of `repair` at (alternative numbers ..., entry number), or after it."""
     number, *below = place
     if not below:
-        entries = (*scenario.entries[:number], entry, *scenario.entries[number + 1 :])
-        return replace(scenario, entries=entries)
+        assert repair.entry is not None
+        kept = scenario.entries[: number + repair.added]
+        return replace(scenario, entries=(*kept, repair.entry, *scenario.entries[number + 1 :]))
     inner = scenario.alternatives
-    changed = _with_entry(inner[number], below, entry)
+    changed = _with_entry(inner[number], below, repair)
     return replace(scenario, alternatives=(*inner[:number], changed, *inner[number + 1 :]))
 
 
 def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:
     before = {placed.path for placed in conflict.conflicting}
+    split = False
     for repair in _proposals(conflict.conflicting, program):
+        if repair.added and split:
+            continue  # one place to split is enough
         changed = program
         if repair.kind == ASSOCIATIVE:
             changed = with_associative(program, repair.statement)
@@ -100,6 +104,7 @@ def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, ret
         except OverBudget:
             continue  # a change that cannot be solved in time is none to offer
         if not left:
+            split = split or repair.added
             yield repair
         elif {placed.path for placed in left} != before:
             names = ", ".join(f"“{entry_text(placed.entry)}”" for placed in left)
@@ -111,6 +116,7 @@ def _proposals(conflicting: Sequence[Placed], program: TensorProgram) -> Iterato
     for placed in conflicting:
         yield from _split_here(placed, program)
     yield from _associative(conflicting, program)
+    yield from _cut_between(conflicting, program)
     for placed in conflicting:
         yield from _narrower(placed, program)
     for placed in conflicting:
@@ -148,6 +154,22 @@ def _split_here(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
             yield Repair(CUT, f"split in the order of the dependences: “{entry_text(other)}”", placed, other)
 
 
+def _cut_between(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
+    """A cut next to a statement that the entries speak of, inside the loops that all share before outside them.
+
+    It gives statements loops of their own, and so dimensions that some entry may be waiting for.
+    """
+    names = [s.name for s in program.statements]
+    named = {name for placed in conflicting for name in placed.entry.statements or names}
+    places = [k for k in range(1, len(names)) if named & set(names[k - 1 : k + 1])]
+    if len(places) > _STATEMENTS or any(placed.entry.field == "cut" for placed in conflicting):
+        return
+    for dimension in ("innermost", "outermost"):
+        for k in places:
+            cut = Entry((), dimension, "cut", (tuple(names[:k]), tuple(names[k:])), required=True)
+            yield Repair(CUT, f"split here: “{entry_text(cut)}”", conflicting[-1], cut, added=True)
+
+
 def _narrower(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
     """The entry without one of its statements."""
     entry = placed.entry
@@ -163,10 +185,17 @@ def _applied(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
     """The constraint tree after a repair of an entry."""
     if repair.placed is None or repair.entry is None:
         return tree
-    path, entry = repair.placed.path, repair.entry
+    *place, number = repair.placed.path
+    new = replace(repair.placed, entry=repair.entry)
+    if repair.added:
+        new = replace(new, path=(*place, -1 - number))  # no other entry's
 
     def changed(node: ConstraintNode) -> ConstraintNode:
-        entries = (replace(p, entry=entry) if p.path == path else p for p in node.entries)
-        return ConstraintNode(tuple(p for p in entries if p.entry.enabled), tuple(map(changed, node.children)))
+        entries: list[Placed] = []
+        for placed in node.entries:
+            is_meant = placed.path == (*place, number)
+            entries += [placed] if repair.added or not is_meant else []
+            entries += [new] if is_meant and new.entry.enabled else []
+        return ConstraintNode(tuple(entries), tuple(map(changed, node.children)))
 
     return replace(tree, root=changed(tree.root))

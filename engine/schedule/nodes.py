@@ -200,9 +200,11 @@ class Repair:
     text: str
     """For a person, one line."""
     placed: Placed | None = None
-    """The entry that changes; None for ASSOCIATIVE."""
+    """The entry that changes, or that gets a neighbour; None for ASSOCIATIVE."""
     entry: Entry | None = None
     """What stands in its place afterwards; None for ASSOCIATIVE."""
+    added: bool = False
+    """Whether `entry` is put below `placed`, which stays."""
     statement: str = ""
     """The statement whose reduction is declared associative."""
     leaves: tuple[Placed, ...] = ()

@@ -78,8 +78,8 @@ def schedule(
     return Scheduled(result, verdicts, (solved - started) * 1e3, (perf_counter() - solved) * 1e3, log)
 
 
-_Kept = tuple[tuple[int, ...], Value, frozenset[int]]
-"""What tells rules apart: the entry's path, its value (a repair may change it) and the statements it is kept for."""
+_Kept = tuple[str, str, Value, frozenset[int]]
+"""What a rule says, whoever says it: field, dimension, value and the statements it is kept for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +340,12 @@ class _Solve:
 
 
 def _key(rules: Sequence[Rule]) -> tuple[_Kept, ...]:
-    return tuple((rule.placed.path, rule.placed.entry.value, rule.statements) for rule in rules)
+    return tuple(dict.fromkeys(map(_kept, rules)))
+
+
+def _kept(rule: Rule) -> _Kept:
+    entry = rule.placed.entry
+    return entry.field, entry.dimension, entry.value, rule.statements
 
 
 def _entries(node: ConstraintNode) -> list[Placed]:

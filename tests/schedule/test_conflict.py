@@ -11,6 +11,7 @@ import pytest
 from engine.poly.dependences import dependences
 from engine.recipe import Advice, Entry, Scenario, entry
 from engine.schedule.compose import compose
+from engine.schedule.conflict import repaired as repaired_advice
 from engine.schedule.conflict import with_associative
 from engine.schedule.nodes import ASSOCIATIVE, CUT, HONOURED, RELAX, SWITCH_OFF, Conflict, Repair, Scheduled
 from engine.schedule.solve import schedule
@@ -35,8 +36,8 @@ def repaired(program: TensorProgram, entries: tuple[Entry, ...], repair: Repair)
     if repair.kind == ASSOCIATIVE:
         return solved(with_associative(program, repair.statement), *entries)
     assert repair.placed is not None and repair.entry is not None
-    position = repair.placed.path[-1]
-    return solved(program, *entries[:position], repair.entry, *entries[position + 1 :])
+    (changed,) = repaired_advice((Advice("user", Scenario(entries)),), repair) or ()
+    return solved(program, *changed.scenario.entries)
 
 
 def must(*statements: str, **fields: object) -> Entry:
@@ -51,6 +52,11 @@ CONFLICTS = {
     "three entries, any two of which hold": (ORDERED, (must("S2", split=4, at="i"), *THREE), {1, 2, 3}),
     "a mark that finds nothing": (programs.softmax(), (must("S0", mark=("vector", 4), at="q"),), {0}),
     "a constraint that contradicts itself": (ORDERED, (must("S0", terms=(("i", 1), ("i", 2))),), {0}),
+    "a dimension that only a cut makes": (
+        programs.transpose_add(),
+        (must("S1", terms="skew", at="i"), must("S2", mark=("thread", 32), at="a")),
+        {0},
+    ),
     "coefficients against a pin": (
         ORDERED,
         (must("S0", pin="i", at="outermost"), must("S0", terms=("j", 1), at="outermost")),
@@ -104,6 +110,17 @@ def test_a_part_that_the_others_stand_between_is_split() -> None:
     assert repair.entry is not None and repair.entry.value == (("S0",), ("S1", "S2"), ("S3",))
     assert repaired(programs.softmax(), entries, repair).verdicts[0].outcome == HONOURED
     assert repair.text in found.hint, "it loses nothing that was asked for"
+
+
+def test_a_cut_that_lets_the_rest_hold_is_offered_as_an_entry_more() -> None:
+    """S1 shares its loops with S2, which are called a and b; apart from S2 they are called as in S0, i and j."""
+    entries = (must("S1", terms="skew", at="i"), must("S2", mark=("thread", 32), at="a"))
+    found = conflict(programs.transpose_add(), *entries)
+    (repair,) = [r for r in found.repairs if r.kind == CUT]
+    assert repair.added and repair.text == "split here: “required all @ outermost: cut S0 S1 | S2”"
+    after = repaired_advice((Advice("user", Scenario(entries)),), repair)
+    assert after is not None
+    assert after[0].scenario.entries == (entries[0], repair.entry, entries[1])
 
 
 def test_an_ordered_reduction_is_offered_as_associative() -> None:
