@@ -87,7 +87,7 @@ class PointDoc:
 
     statement: str
     position: tuple[int, ...]
-    """Values of the axes, in the order of `SpaceDoc.axes`."""
+    """Values of the axes, in the order of `SpaceDoc.axes`; 0 along one that the statement does not have."""
     rank: int
     """Place in the order of execution among the points shown; equal ranks may run at the same time."""
     text: str

@@ -80,9 +80,10 @@ def _numbers(now: Kernel) -> Iterator[Candidate]:
     for member, mark in strongest(now):
         assert isinstance(mark.value, int)
         old = entry_at(now.advice, mark.path)
-        gone: tuple[Path, ...] = (mark.path,) if mark.author == "user" else ()
+        own = mark.author == "user"
+        gone: tuple[Path, ...] = (mark.path,) if own else ()
         for value in _steps(mark.name, mark.value):
-            new = replace(old, value=(mark.name, value), required=False, because="")
+            new = replace(old, value=(mark.name, value), required=own and old.required, because="")
             title = f"{_what(now, mark.name, member)} {mark.value} → {value}"
             yield Candidate(mark.name, title, old.statements, Change((new,), gone))
 
@@ -156,12 +157,18 @@ def pins_of_user(advice: Sequence[Advice], statements: Collection[str]) -> tuple
 
 
 def _cuts(now: Kernel) -> Iterator[Candidate]:
-    """Distributions of a loop between two of its statements."""
+    """Distributions of a loop between two of its statements, and of all loops around the first of a sequence."""
     leaves = [node.statements for node in walk(now.schedule.root) if isinstance(node, Leaf)]
     between = [(leaf[:k], leaf[k:]) for leaf in leaves for k in range(1, len(leaf))]
     for before, after in between[:_CUTS]:
         entry = Entry((), "innermost", "cut", (before, after))
         yield Candidate("cut", f"Cut between {before[-1]} and {after[0]}", (*before, *after), Change((entry,)))
+    order = statements_of(now.schedule.root)
+    sequences = [node for node in walk(now.schedule.root) if isinstance(node, Sequenced)]
+    whole = statements_of(sequences[0].children[0]) if sequences else ()
+    if whole and len(whole) < len(order):
+        entry = Entry((), "outermost", "cut", (whole, order[len(whole) :]))
+        yield Candidate("cut", f"Cut all loops after {whole[-1]}", order, Change((entry,)))
 
 
 def _joins(now: Kernel) -> Iterator[Candidate]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from time import perf_counter
 
 from engine.compile import Kernel, compile_group
 from engine.exploration import MoveDoc, MovesDoc
@@ -17,6 +18,8 @@ from engine.schedule.text import entry_text, to_text
 
 MOST = 40
 """Steps that are tried at most."""
+SECONDS = 4.0
+"""How long one call tries; asked again, it goes on from there."""
 
 Known = dict[str, MoveDoc | None]
 """What trials of one group under one recipe found, by the text of the advice after the step; None: nothing changes."""
@@ -31,18 +34,20 @@ def moves(
 ) -> MovesDoc:
     """Possible next steps by predicted gain, and impossible ones with the reason.
 
-    should_stop: asked before each trial; once it says so, what has been found is the answer, with `complete` False.
+    should_stop: asked before each trial; once it says so, or after `SECONDS`, what has been found is the answer, with
+    `complete` False.
     known: what earlier calls for the same group and recipe found; new findings are added to it.
     Raises what `compile_group` raises where the recipe itself makes no kernel.
     """
     known = {} if known is None else known
+    deadline = perf_counter() + SECONDS
     now = compile_group(group, recipe)
     found: list[MoveDoc] = []
     complete = True
     for candidate in candidates(now)[:MOST]:
         key = f"{candidate.kind} {candidate.title} {'; '.join(map(str, candidate.change.entries))}"
         if key not in known:
-            if should_stop():
+            if should_stop() or perf_counter() > deadline:
                 complete = False
                 break
             known[key] = _tried(now, candidate)

@@ -55,8 +55,8 @@ def _tile(now: Situation, dimension: str, size: int) -> tuple[Entry, tuple[Path,
         return Entry((statement,), dimension, "mark", (name, size)), ()
     old = entry_at(now.advice, mark.path)
     value = size if old.field == "split" else (mark.name, size)
-    gone: tuple[Path, ...] = (mark.path,) if mark.author == "user" else ()
-    return replace(old, value=value, required=False, because=""), gone
+    own = mark.author == "user"
+    return replace(old, value=value, required=own and old.required, because=""), (mark.path,) if own else ()
 
 
 def _judged(now: Situation, recipe: Recipe, order: Sequence[str], change: Change) -> tuple[bool, str]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import engine
 from engine.fuse.nodes import FusionGroup, Instance
 from engine.tensor.nodes import TensorProgram
 
 MODELS = Path(__file__).parents[2] / "resources" / "models"
+SHARED = Path(__file__).parents[3] / "shared"
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason=f"{SHARED} is absent: the real graphs are not shipped")
 FILES = (
     "softmax_96x512",
     "layernorm_64x768",

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import engine
+from engine.api import group_values
 from engine.exploration import LanesDoc
 from engine.explore.addresses import needs_values
 from engine.run.emulate.build import host_compiler
 from engine.run.emulate.emulate import emulate
 from tests import programs
-from tests.explore.groups import advised, group_of, made_of
+from tests.explore.groups import MODELS, advised, group_of, made_of
 
 pytestmark = pytest.mark.skipif(host_compiler() is None, reason="this machine has no C++ compiler")
 
@@ -76,5 +77,22 @@ def test_an_emulation_tells_addresses_only_where_it_is_asked_to() -> None:
     assert emulate(source, values, blocks=(1,), trace=(0, 0))[0].accesses == ()
 
 
-def test_only_a_kernel_that_looks_elements_up_needs_values() -> None:
+def test_a_kernel_that_looks_elements_up_gets_the_references_values() -> None:
+    plan = engine.fuse(engine.load(MODELS / "bert_tiny.onnx"))
+    kernels = [engine.compile(group) for group in plan.groups]
     assert not needs_values(engine.compile(group_of(SOFTMAX)))
+    kernel = next(kernel for kernel in kernels if needs_values(kernel))
+    values, _ = group_values(kernel.group)
+    looked_up = {
+        (access.array, element.array)
+        for s in kernel.group.program.statements
+        for access in s.reads()
+        for index in access.indices
+        for element in index.elements()
+    }
+    lanes = {one.array: one for one in lanes_of(kernel)}
+    for table, _ in looked_up:
+        width = kernel.group.program.arrays[table].shape[1] * 4
+        rows = {a // width for a in lanes[table].addresses if a >= 0}
+        ids = {int(i) for name, value in values.items() if value.dtype.kind == "i" for i in value.reshape(-1)}
+        assert rows <= ids

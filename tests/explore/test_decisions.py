@@ -16,7 +16,7 @@ from engine.schedule.solve import schedule
 from engine.schedule.text import from_text
 from engine.tensor.nodes import TensorProgram
 from tests import programs
-from tests.explore.groups import FILES, group_of, made_of
+from tests.explore.groups import FILES, SHARED, group_of, made_of, needs_shared
 from tests.programs import apply, at, statement
 
 SAMPLE = (
@@ -93,6 +93,15 @@ def test_nor_is_one_of_a_real_group(file: str) -> None:
     group = group_of(file)
     refused = [c for c in cells(table(group)).values() if c.entry and is_refused(group.program, c.entry)]
     assert refused == []
+
+
+@needs_shared
+def test_nor_is_one_of_a_published_operator() -> None:
+    for path in sorted((SHARED / "akg" / "stitch").glob("*.json")):
+        group = engine.fuse(engine.load(path)).groups[0]
+        asked = [cell for cell in cells(table(group)).values() if cell.entry]
+        assert asked
+        assert [cell for cell in asked[::4] if is_refused(group.program, cell.entry)] == []
 
 
 def test_every_impossible_cell_is_refused_when_it_is_asked_for() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine.exploration import MoveDoc
-from tests.explore.groups import FILES, advised, group_of
+from tests.explore.groups import FILES, SHARED, advised, group_of, needs_shared
 
 SOFTMAX = "softmax_96x512"
 USER = "advice user\n  all @ i: mark block 4  # tried by hand\n"
@@ -36,6 +36,18 @@ def test_applying_a_move_gives_exactly_what_it_quotes(file: str) -> None:
         honoured = {str(v.placed.entry) for v in kernel.verdicts if v.outcome == "honoured"}
         assert set(move.entries) <= honoured
         assert move.why_not == "" and move.recipe != menu.recipe
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["layernorm", "dropoutgrad_reducesum"])
+def test_so_it_does_for_published_operators(name: str) -> None:
+    group = engine.fuse(engine.load(SHARED / "akg" / "stitch" / f"{name}.json")).groups[0]
+    recipe = engine.default_recipe(group)
+    menu = engine.moves(group, recipe)
+    assert len(menu.possible) > 5
+    for move in menu.possible:
+        kernel = engine.compile(group, engine.edited(recipe, group, move.recipe))
+        assert move.time is not None and engine.predict(kernel).microseconds == move.time.microseconds
 
 
 @pytest.mark.parametrize("file", FILES)

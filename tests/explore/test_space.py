@@ -11,7 +11,7 @@ import engine
 from engine.exploration import SpaceDoc
 from engine.tensor.nodes import Access, TensorProgram
 from tests import programs
-from tests.explore.groups import FILES, advised, group_of, made_of
+from tests.explore.groups import FILES, SHARED, advised, group_of, made_of, needs_shared
 
 SOFTMAX = "softmax_96x512"
 SMALL = (
@@ -168,3 +168,36 @@ def test_a_refused_recipe_is_drawn_as_it_asks(advice: str, order: tuple[str, ...
     assert "relax" in [repair.kind for repair in doc.repairs]
     for repair in doc.repairs:
         assert not engine.space(group, advised(group, repair.recipe)).requested
+
+
+def ordered_plane() -> TensorProgram:
+    """A sum over two iterators whose terms come in the order of the text."""
+    box = [("i", 4), ("k", 3), ("l", 3)]
+    term = programs.apply("exp", programs.at("x", "i", "k", "l"))
+    made = programs.statement("S0", box, programs.at("y", "i"), term, ("sum", "k l"), associative=False)
+    return programs.program("plane", {"x": (4, 3, 3), "y": (4,)}, [made], "y")
+
+
+@pytest.mark.parametrize(
+    ("advice", "order"),
+    [("required S0 @ after i: pin l", ("i", "l", "k")), ("required S0 @ k: parallel true", ("i", "k", "l"))],
+)
+def test_a_refused_pin_and_a_refused_claim_are_drawn(advice: str, order: tuple[str, ...]) -> None:
+    group = made_of(ordered_plane())
+    recipe = engine.edited(engine.Recipe("h200"), group, f"advice user\n  {advice}\n")
+    with pytest.raises(engine.EngineError):
+        engine.compile(group, recipe)
+    doc = engine.space(group, recipe)
+    assert doc.requested and doc.order == order
+    broken = [arrow for arrow in doc.arrows if arrow.violated]
+    assert broken and all(arrow.kind == "reduction" for arrow in broken)
+
+
+@needs_shared
+def test_the_published_operators_are_drawn_as_they_run() -> None:
+    for path in sorted((SHARED / "akg" / "stitch").glob("*.json")):
+        doc = engine.space(engine.fuse(engine.load(path)).groups[0])
+        assert not doc.violated and len(doc.points) <= 1500
+        for arrow in doc.arrows:
+            assert not arrow.violated
+            assert doc.points[arrow.source].rank < doc.points[arrow.sink].rank
