@@ -190,7 +190,7 @@ def test_marks_that_the_kernel_cannot_take_are_relaxed_with_the_reason(tmp_path:
     because = "an element-wise kernel has no tiles to copy ahead"
     assert told["S1 @ innermost: mark stages 3"] == ("relaxed", because)
     assert told["S0 @ innermost: mark vector 2"][0] == "honoured"
-    assert told["S1 @ innermost: mark vector 4"] == ("relaxed", "vector 2: another entry asks for 2")
+    assert told["S1 @ j: mark vector 4"] == ("relaxed", "vector 2: another entry asks for 2")
     assert kernel.source.block[0] == 1024 and "load<2>" in kernel.source.text
 
 

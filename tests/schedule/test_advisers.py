@@ -146,17 +146,17 @@ def test_among_equals_the_later_loop_stays_inside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("bias", ["S0 @ innermost: mark vector 4", "S0 @ innermost: mark thread 64"]),
-        ("halves", ["S0 @ innermost: mark vector 4", "S0 @ innermost: mark thread 64"]),
-        ("rows of 7", ["S0 @ innermost: mark vector 4", "S0 @ innermost: mark thread 64"]),
+        ("bias", ["S0 @ j: mark vector 4", "S0 @ innermost: mark thread 64"]),
+        ("halves", ["S0 @ j: mark vector 4", "S0 @ innermost: mark thread 64"]),
+        ("rows of 7", ["S0 @ k: mark vector 4", "S0 @ innermost: mark thread 64"]),
         ("shifted", ["S0 @ innermost: mark thread 64"]),
-        ("aligned slice", ["S0 @ innermost: mark vector 4", "S0 @ innermost: mark thread 64"]),
-        ("padded", ["S0 @ innermost: mark vector 4", "S0 @ innermost: mark thread 64"]),
+        ("aligned slice", ["S0 @ j: mark vector 4", "S0 @ innermost: mark thread 64"]),
+        ("padded", ["S0 @ j: mark vector 4", "S0 @ innermost: mark thread 64"]),
         ("turned", ["S0 @ innermost: mark tile 32"]),
         (
             "eight columns",
             [
-                "j innermost:", "  all @ innermost: pin j", "  S0 @ innermost: mark vector 4",
+                "j innermost:", "  all @ innermost: pin j", "  S0 @ j: mark vector 4",
                 "i innermost, j in strips:", "  all @ innermost: pin i", "  S0 @ j: split 4", "  S0 @ j: mark vector 4",
             ],
         ),
@@ -204,6 +204,35 @@ def test_every_default_entry_is_honoured_and_says_why(tmp_path: Path) -> None:
         for verdict in kernel.verdicts:
             assert verdict.outcome in ("honoured", "not reached"), (name, str(verdict.placed.entry), verdict.because)
             assert verdict.placed.author in AUTHORS and verdict.placed.entry.because
+
+
+def under(order: str, name: str, folder: Path) -> tuple[engine.Kernel, dict[str, str]]:
+    """The kernel of a group when the user pins a loop innermost, and the outcomes of the advisers' entries."""
+    group = group_of(name, folder)
+    text = f"advice user\n  all @ innermost: pin {order}\n"
+    kernel = engine.compile(group, engine.advised(engine.default_recipe(group), group, text))
+    return kernel, {str(v.placed.entry): v.outcome for v in kernel.verdicts if v.placed.author == "vectorize"}
+
+
+@needs_compiler
+def test_a_pin_of_the_user_chooses_the_alternative_that_agrees(tmp_path: Path) -> None:
+    kernel, told = under("i", "eight columns", tmp_path)
+    assert told == {
+        "all @ innermost: pin j": "infeasible",
+        "all @ innermost: pin i": "honoured",
+        "S0 @ j: split 4": "honoured",
+        "S0 @ j: mark vector 4": "honoured",
+    }
+    assert "y.store<4>(" in kernel.source.text
+    assert engine.check(kernel).status == "pass"
+
+
+@needs_compiler
+def test_a_vector_stays_with_its_iterator_when_the_user_turns_the_loops(tmp_path: Path) -> None:
+    kernel, told = under("i", "bias", tmp_path)
+    assert told == {"S0 @ j: mark vector 4": "honoured"}
+    assert "x.load<4>(" in kernel.source.text and "j_strip" in kernel.source.text
+    assert engine.check(kernel).status == "pass"
 
 
 # The model of a warp against the emulator

@@ -79,8 +79,8 @@ def _vectors(plan: Plan, program: TensorProgram, is_pinned: bool) -> Iterator[En
     if walk.in_strips:
         reason = f"a thread owns {walk.width} neighbours along {along}, threads are neighbours along {plan.innermost}"
         yield entry(*statement, split=walk.width, at=along, because=reason)
-    at = along if walk.in_strips else "innermost"
-    yield mark(statement, at, "vector", walk.width, _width_reason(plan, is_pinned))
+    # By its name, so that the vector stays with the iterator when somebody asks for another order.
+    yield mark(statement, along, "vector", walk.width, _width_reason(plan, is_pinned))
 
 
 def _width_reason(plan: Plan, is_pinned: bool) -> str:
