@@ -295,16 +295,20 @@ def order(
 def addresses(kernel: Kernel, seed: int = 0) -> WarpDoc:
     """The addresses of one warp at each access of the CUDA text, as the emulator saw them.
 
-    A kernel whose addresses depend on what its inputs hold gets the reference's values.  Raises MissingCapability
-    without a C++ compiler, BadInput for such a kernel of a group that comes from no graph.
+    Values are made up where that can do no harm, indices in their range; else they are the reference's.
+    Raises MissingCapability without a C++ compiler, EngineError where the kernel does not run.
     """
     from engine.explore.addresses import addresses as traced
-    from engine.explore.addresses import needs_values
+    from engine.explore.addresses import made_up
 
-    if not needs_values(kernel):
-        return traced(kernel)
-    expected, before = group_values(kernel.group, seed)
-    return traced(kernel, {**expected, **before})
+    values = made_up(kernel, seed)
+    found = traced(kernel, values) if values is not None else None
+    if not isinstance(found, WarpDoc) and kernel.group.graph is not None:
+        expected, before = group_values(kernel.group, seed)
+        found = traced(kernel, {**expected, **before})
+    if not isinstance(found, WarpDoc):
+        raise EngineError("run", kernel.group.name, found.message if found else "its addresses depend on its inputs")
+    return found
 
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

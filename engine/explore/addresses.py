@@ -9,42 +9,67 @@ import numpy as np
 from engine.codegen.nodes import Buffer
 from engine.codegen.printer import shared_map
 from engine.compile import Kernel
-from engine.errors import EngineError
 from engine.exploration import LanesDoc, WarpDoc
 from engine.run.emulate.emulate import emulate
-from engine.run.nodes import WarpAccess
+from engine.run.nodes import Finding, WarpAccess
 from engine.schedule.text import to_text
+from engine.tensor.nodes import TensorProgram
 
 BLOCK, WARP = 0, 0
 SECTOR, PASS = 32, 128
 """Bytes of a sector of global memory, and of one pass over all banks of shared memory."""
 
 
-def needs_values(kernel: Kernel) -> bool:
-    """Whether addresses depend on what inputs hold: then made-up values would show addresses that no run has."""
-    program = kernel.group.program
-    return any(
-        index.is_indirect for s in program.statements for access in (*s.reads(), s.write) for index in access.indices
-    )
+def addresses(kernel: Kernel, values: Mapping[str, np.ndarray], timeout: float = 60.0) -> WarpDoc | Finding:
+    """The accesses of warp 0 of block 0, in the order in which it came to them; what went wrong where something did.
 
-
-def addresses(kernel: Kernel, values: Mapping[str, np.ndarray] | None = None, timeout: float = 60.0) -> WarpDoc:
-    """The accesses of warp 0 of block 0, in the order in which it came to them.
-
-    values: of the arrays that the kernel reads; without them every element is 1, which no division minds.
-    Raises MissingCapability without a C++ compiler, EngineError where the warp came to no access.
+    values: of the arrays that the kernel reads.  Raises MissingCapability without a C++ compiler.
     """
-    given = {
-        b.array: np.ascontiguousarray(values[b.array]).reshape(-1) if values else np.ones(b.elements, b.dtype)
-        for b in kernel.source.buffers
-        if b.read
-    }
+    given = {b.array: np.ascontiguousarray(values[b.array]).reshape(-1) for b in kernel.source.buffers if b.read}
     run, _, _ = emulate(kernel.source, given, blocks=(BLOCK,), trace=(BLOCK, WARP), timeout=timeout)
-    if not run.accesses:
-        reason = run.findings[0].message if run.findings else "the first warp of block 0 touches no memory"
-        raise EngineError("run", kernel.group.name, reason)
+    if run.findings:
+        return run.findings[0]
     lanes = tuple(_document(kernel, access) for access in run.accesses)
     return WarpDoc(kernel.group.name, to_text(kernel.advice), BLOCK, lanes)
+
+
+def made_up(kernel: Kernel, seed: int = 0) -> dict[str, np.ndarray] | None:
+    """Values that serve as well as any to see addresses: indices in their range, and 1, which no division minds.
+
+    None where addresses depend on inputs that are no whole numbers.
+    """
+    program = kernel.group.program
+    ranges = _index_ranges(program)
+    values: dict[str, np.ndarray] = {}
+    stream = np.random.default_rng(seed)
+    for buffer in kernel.source.buffers:
+        if not buffer.read:
+            continue
+        values[buffer.array] = np.ones(buffer.elements, buffer.dtype)
+        if buffer.array in ranges:
+            low, high = ranges[buffer.array]
+            if values[buffer.array].dtype.kind not in "iu" or low > high:
+                return None
+            values[buffer.array] = stream.integers(low, high, buffer.elements, buffer.dtype, endpoint=True)
+    return values
+
+
+def _index_ranges(program: TensorProgram) -> dict[str, tuple[int, int]]:
+    """The arrays on whose values addresses depend, directly or through other arrays, with the range of the index."""
+    accesses = [access for s in program.statements for access in (*s.reads(), s.write)]
+    guards = [guard.index for s in program.statements for guard in s.guards]
+    indices = [i for a in accesses for i in (*a.indices, *(guard.index for guard in a.guards))]
+    ranges: dict[str, tuple[int, int]] = {}
+    waiting = [(e.array, max(e.low, 0), e.high) for index in (*indices, *guards) for e in index.elements()]
+    while waiting:
+        array, low, high = waiting.pop()
+        before = ranges.get(array, (low, high))
+        after = (max(low, before[0]), min(high, before[1]))
+        if ranges.get(array) != after:
+            ranges[array] = after
+            makers = [s for s in program.statements if s.write.array == array]
+            waiting += [(read.array, *after) for s in makers for read in s.reads()]
+    return ranges
 
 
 def _document(kernel: Kernel, access: WarpAccess) -> LanesDoc:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import engine
-from engine.api import group_values
+from engine.codegen.nodes import Buffer, CudaSource
 from engine.exploration import LanesDoc
-from engine.explore.addresses import needs_values
+from engine.explore.addresses import addresses, made_up
 from engine.run.emulate.build import host_compiler
 from engine.run.emulate.emulate import emulate
+from engine.run.nodes import Finding
+from engine.tensor.index import Element, Index
+from engine.tensor.nodes import Access, TensorProgram
 from tests import programs
 from tests.explore.groups import MODELS, advised, group_of, made_of
 
@@ -77,22 +82,58 @@ def test_an_emulation_tells_addresses_only_where_it_is_asked_to() -> None:
     assert emulate(source, values, blocks=(1,), trace=(0, 0))[0].accesses == ()
 
 
-def test_a_kernel_that_looks_elements_up_gets_the_references_values() -> None:
+def looking_up() -> engine.Kernel:
+    """The first kernel of the built-in model that reads rows of a table at indices."""
     plan = engine.fuse(engine.load(MODELS / "bert_tiny.onnx"))
-    kernels = [engine.compile(group) for group in plan.groups]
-    assert not needs_values(engine.compile(group_of(SOFTMAX)))
-    kernel = next(kernel for kernel in kernels if needs_values(kernel))
-    values, _ = group_values(kernel.group)
-    looked_up = {
-        (access.array, element.array)
-        for s in kernel.group.program.statements
+    kernels = (engine.compile(group) for group in plan.groups)
+    return next(k for k in kernels if any(v.max() > 1 for v in made(k).values()))
+
+
+def made(kernel: engine.Kernel) -> dict[str, np.ndarray]:
+    values = made_up(kernel)
+    assert values is not None
+    return values
+
+
+def test_indices_are_made_up_in_their_range_and_decide_the_addresses() -> None:
+    kernel = looking_up()
+    values = made(kernel)
+    program = kernel.group.program
+    tables = {
+        access.array
+        for s in program.statements
         for access in s.reads()
-        for index in access.indices
-        for element in index.elements()
+        if any(index.is_indirect for index in access.indices)
     }
     lanes = {one.array: one for one in lanes_of(kernel)}
-    for table, _ in looked_up:
-        width = kernel.group.program.arrays[table].shape[1] * 4
-        rows = {a // width for a in lanes[table].addresses if a >= 0}
-        ids = {int(i) for name, value in values.items() if value.dtype.kind == "i" for i in value.reshape(-1)}
-        assert rows <= ids
+    indices = {int(i) for value in values.values() if value.dtype.kind == "i" for i in value}
+    assert tables
+    for table in tables:
+        width = program.arrays[table].shape[1] * 4
+        assert {a // width for a in lanes[table].addresses if a >= 0} <= indices
+
+
+def test_an_index_out_of_its_range_is_a_finding_and_no_document() -> None:
+    kernel = looking_up()
+    wrong = {array: value + 10**6 if value.max() > 1 else value for array, value in made(kernel).items()}
+    found = addresses(kernel, wrong)
+    assert isinstance(found, Finding) and found.kind == "out of bounds"
+
+
+def test_addresses_that_depend_on_fractions_need_the_reference() -> None:
+    """x[int(c[i])]: nobody can say what c holds."""
+    position = Index.of(Element("c", (Index.of("i"),), 0, 15))
+    read = Access("x", (position,))
+    gather = programs.statement("S0", [("i", 8)], programs.at("y", "i"), programs.apply("exp", read))
+    program = programs.program("fractions", {"x": (16,), "c": (8,), "y": (8,)}, [gather], "y")
+    kernel = engine.compile(group_of(SOFTMAX))
+    assert made_up(replace(kernel, group=made_of(program), source=sources_of(program))) is None
+
+
+def sources_of(program: TensorProgram) -> CudaSource:
+    """Only the buffers of a program's inputs."""
+    buffers = tuple(
+        Buffer(a, a, program.arrays[a].dtype, program.arrays[a].elements, read=True, written=False)
+        for a in program.inputs
+    )
+    return CudaSource("", "", (1, 1, 1), (32, 1, 1), 0, buffers, ())
