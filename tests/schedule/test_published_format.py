@@ -29,6 +29,11 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> engine.FusionGroup:
     return adding(tmp_path_factory.mktemp("add"), SHAPE)
 
 
+@pytest.fixture(scope="module")
+def rows_and_bias(tmp_path_factory: pytest.TempPathFactory) -> engine.FusionGroup:
+    return adding(tmp_path_factory.mktemp("bias"), SHAPE, bias=True)
+
+
 def kernel_of(group: engine.FusionGroup, advice: tuple[Advice, ...]) -> engine.Kernel:
     return engine.compile(group, engine.default_recipe(group).with_group(group.name, advice))
 
@@ -88,6 +93,29 @@ def test_random_rows_are_accepted_only_when_they_count_every_point_once() -> Non
 def test_open_and_linked_coefficients_take_the_axes_that_are_left(rows: list[str]) -> None:
     fixed = digits_of(parse(json.dumps(file_for((8, 16), ["[1, 0, 0]", "[0, 1, 0] (/4)", "[0, 1, 0] (%4)"])), "made"))
     assert digits_of(parse(json.dumps(file_for((8, 16), rows)), "made")) == fixed
+
+
+@pytest.mark.parametrize(
+    ("gpu", "launch"),
+    [
+        ({"blocks": [0], "threads": [1], "swizzle": [2]}, (4, 48)),
+        ({"blocks": [], "threads": [0, 1], "swizzle": [2]}, (1, 192)),
+    ],
+)
+def test_a_vector_whose_axis_goes_on_outside_the_threads_is_a_strip(
+    rows_and_bias: engine.FusionGroup, gpu: dict[str, list[int]], launch: tuple[int, int]
+) -> None:
+    """How AKG's generator writes partial vectors: "/4" outwards, "%4" innermost, other loops between."""
+    rows = ["[0, 1, ?1] (/4)", "[1, 0, ?]", "[0, 1, ?1] (%4)"]
+    made = translate(parse(json.dumps(file_for((48, 16), rows, **gpu)), "made"), rows_and_bias)
+    assert [line for line in plain(made) if "block" not in line and "thread" not in line] == [
+        "all @ outermost: pin k", "all @ after k: pin i", "all @ k: split 4", "all @ k: mark vector 4",
+    ]  # fmt: skip
+    kernel = kernel_of(rows_and_bias, made)
+    assert {v.outcome for v in kernel.verdicts} == {"honoured"}
+    assert (kernel.source.grid[0], kernel.source.block[0]) == launch
+    assert "x.load<4>(" in kernel.source.text
+    assert engine.check(kernel).status == "pass"
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,8 @@ def _elementwise(program: TensorProgram, sms: int, plan: Plan) -> list[Entry]:
     while threads > FEWEST_THREADS and -(-vectors // threads) < sms:
         threads //= 2
     blocks = -(-vectors // threads)
-    reason = "elements are independent"
-    if threads < THREADS:
-        reason += f"; {blocks} block{'s' if blocks > 1 else ''} of {threads} threads, for {sms} SMs"
+    several = f"{blocks:,} block{'s' if blocks > 1 else ''} of {threads} threads"
+    reason = f"elements are independent: {several} for {sms} SMs, {plan.walk.width} elements a thread"
     return [mark(statement, "innermost", "thread", threads, reason)]
 
 

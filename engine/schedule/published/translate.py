@@ -31,28 +31,51 @@ def translate(published: Published, group: FusionGroup) -> tuple[Advice, ...]:
     no kernel here has.
     """
     runs = match(published, group)
-    digits = _in_order(published, digits_of(published))
+    digits = digits_of(published)
+    strip = _strip(published, digits)
+    walked = _in_order(published, digits, strip)
     axes = published.pattern[0].axes
-    order = tuple(dict.fromkeys(d.axis for d in digits))
+    order = tuple(dict.fromkeys(d.axis for d in walked))
     order += tuple(k for k in range(len(axes)) if k not in order)
     iterators = tuple(i for axis in order for i in runs[axis])
     entries = _pins(published.name, iterators) if _is_permuted(order, runs) else []
-    entries += _marks(published, digits, axes, iterators)
+    owner = runs[strip.axis][-1] if strip else None
+    if strip and owner:
+        if owner.extent % strip.size:
+            raise _unsupported(published, f"{strip.size} values of {owner.name} do not divide its {owner.extent}")
+        reason = f"dimension {strip.dimension} is inside the threads' loops: a thread owns its {strip.size} values"
+        entries.append(_said(published.name, reason, split=strip.size, at=owner.name))
+    entries += _marks(published, digits, axes, iterators, owner.name if owner else "innermost")
     left_out = FLAGS_LEFT_OUT.format(", ".join(published.flags)) if published.flags else ""
     return (Advice("user", Scenario(tuple(entries), label=published.name + left_out)),)
 
 
-def _in_order(published: Published, digits: Sequence[Digit]) -> tuple[Digit, ...]:
-    """The digits as a kernel counts its elements: grid, loops of a thread, threads, vector.
+def _strip(published: Published, digits: Sequence[Digit]) -> Digit | None:
+    """The vector's dimension where the rest of its axis stands further out, loops of other axes between: a strip."""
+    ordered = _ranked(published, digits)
+    vector = [d for d in ordered if d.dimension in published.vectors]
+    before = [d for d in ordered if d not in vector]
+    if len(vector) != 1 or vector[0].low != 1 or not before or before[-1].axis == vector[0].axis:
+        return None
+    return vector[0] if any(d.axis == vector[0].axis for d in before) else None
 
-    Kernels here count the elements of the axes, in some order, one after the other; Unsupported for other ways.
-    """
+
+def _ranked(published: Published, digits: Sequence[Digit]) -> tuple[Digit, ...]:
+    """The digits that count anything: grid, loops of a thread, threads, vector."""
     ranks = [published.blocks, (), published.threads, published.vectors]
 
     def rank(digit: Digit) -> tuple[int, int]:
         return next((k for k, dimensions in enumerate(ranks) if digit.dimension in dimensions), 1), digit.dimension
 
-    ordered = tuple(sorted((d for d in digits if d.size > 1), key=rank))
+    return tuple(sorted((d for d in digits if d.size > 1), key=rank))
+
+
+def _in_order(published: Published, digits: Sequence[Digit], strip: Digit | None) -> tuple[Digit, ...]:
+    """The digits as a kernel counts its elements, but for a strip, which each thread counts for itself.
+
+    Kernels here count the elements of the axes, in some order, one after the other; Unsupported for other ways.
+    """
+    ordered = tuple(d for d in _ranked(published, digits) if d != strip)
     axes = published.pattern[0].axes
     seen: list[Digit] = []
     for digit in ordered:
@@ -62,7 +85,7 @@ def _in_order(published: Published, digits: Sequence[Digit]) -> tuple[Digit, ...
             raise _unsupported(published, f"{inner} goes on with {axes[digit.axis].name} of {outer}, out of turn")
         seen.append(digit)
     for axis in dict.fromkeys(d.axis for d in ordered[1:] if d.axis != ordered[0].axis):
-        counted = math.prod(d.size for d in ordered if d.axis == axis)
+        counted = math.prod(d.size for d in (*ordered, strip) if d and d.axis == axis)
         if counted != axes[axis].extent:
             reason = f"{axes[axis].name} has {axes[axis].extent} values and is counted up to {counted}"
             raise _unsupported(published, f"{reason}, which only the outermost may")
@@ -89,9 +112,9 @@ def _pins(name: str, iterators: Sequence[Iterator]) -> list[Entry]:
 
 
 def _marks(
-    published: Published, digits: Sequence[Digit], axes: Sequence[Axis], iterators: Sequence[Iterator]
+    published: Published, digits: Sequence[Digit], axes: Sequence[Axis], iterators: Sequence[Iterator], along: str
 ) -> list[Entry]:
-    """What a block takes, its threads, and the width of a thread's accesses."""
+    """What a block takes, its threads, and the width of a thread's accesses, which run along a dimension."""
 
     def product(dimensions: Sequence[int]) -> int:
         return math.prod(d.size for d in digits if d.dimension in dimensions)
@@ -112,7 +135,7 @@ def _marks(
         entries.append(_said(name, reason, mark=("thread", threads), at="innermost"))
     if published.vectors:
         width = product(published.vectors)
-        entries.append(_said(name, f"accesses of {width} elements", mark=("vector", width), at="innermost"))
+        entries.append(_said(name, f"accesses of {width} elements", mark=("vector", width), at=along))
     return entries
 
 
@@ -126,6 +149,7 @@ def _block(elements: int, iterators: Sequence[Iterator]) -> tuple[int, str]:
 
 
 def _said(
-    name: str, reason: str, *, at: str, pin: str | None = None, mark: tuple[str, int | str] | None = None
-) -> Entry:
-    return entry(pin=pin, mark=mark, at=at, because=f"published advice {name}: {reason}")
+    name: str, reason: str, *, at: str, pin: str | None = None, mark: tuple[str, int | str] | None = None,
+    split: int | None = None,
+) -> Entry:  # fmt: skip
+    return entry(pin=pin, mark=mark, split=split, at=at, because=f"published advice {name}: {reason}")
