@@ -40,6 +40,12 @@ def attach(node: Node, placed: Placed, statements: Sequence[str]) -> tuple[Node,
     return rebuilt(node, changed), Finding(HONOURED, f"on {', '.join(_with_extent(m) for m in members)}")
 
 
+def meant(node: Node, entry: Entry, statements: Sequence[str]) -> tuple[Member, ...]:
+    """The dimensions of a tree that an entry speaks of."""
+    named = [s for s in (entry.statements or statements) if s in statements]
+    return located(named, places(node), Address.of(entry.dimension))
+
+
 def rebuilt(node: Node, members: Mapping[int, Member]) -> Node:
     """The tree with some members replaced; `members` maps the identity of the old one to the new one."""
     match node:

@@ -169,7 +169,7 @@ class Options:
     shift: bool = False
     reverse: bool = False
     seconds: float = 20.0
-    """For all linear programs of one call together; past it the call raises OverBudget."""
+    """For one call; past it the call raises OverBudget."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-from engine.errors import Fault, Illegal, OverBudget
+from engine.errors import BadInput, Fault, Illegal, OverBudget
 from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
-from engine.recipe import Value
-from engine.schedule.attach import Finding, attach
+from engine.recipe import Entry, Value
+from engine.schedule.attach import Finding, attach, meant
 from engine.schedule.bands import join_bands
 from engine.schedule.blame import Blame, partly
 from engine.schedule.build import Builder
@@ -46,8 +46,8 @@ from engine.tensor.nodes import TensorProgram
 
 _ATTEMPTS = 30_000
 """Choices that one solve may try; an unconstrained one needs about one for each statement and dimension."""
-_SOLVES = 600
-"""Sets of rules that one call may try."""
+_STEERING = 1_000
+"""Different entries that one search may have to obey."""
 _PLAIN = Options()
 
 
@@ -104,11 +104,14 @@ class _Solve:
     log: list[str] = field(default_factory=list)
     _built: dict[tuple[_Kept, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
 
+    claims: dict[tuple[str, frozenset[str]], Placed] = field(default_factory=dict)
+    """Dimension and statements below it -> the first entry that says whether it is parallel."""
     clash: tuple[Placed, ...] = ()
     """The first required entry that cannot hold and the entries that exclude it, as few as possible."""
 
     def run(self, tree: ConstraintTree) -> tuple[ScheduleTree, tuple[Verdict, ...], tuple[str, ...]]:
         """The tree, the verdicts and the log; Conflict when a required entry cannot hold."""
+        self.check_number(_entries(tree.root))
         settled = self.settle(tree.root, _Settled(), strict=False)
         if settled is None:
             raise self.conflict(tree)
@@ -116,11 +119,13 @@ class _Solve:
         assert node is not None, "a settled set of rules has a schedule"
         node = self.attach_all(node, settled.entries)
         verdicts = self.verdicts(tree)
+        kept = {placed.path for placed in settled.entries if placed.entry.required}
         for verdict in verdicts:
-            if verdict.placed.entry.required and verdict.placed in settled.entries and verdict.outcome != HONOURED:
+            if verdict.placed.path in kept and verdict.outcome != HONOURED:
                 rule = self._rule(verdict.placed)
                 others = [r for r in settled.rules if r.placed != verdict.placed]
-                self.clash = (verdict.placed,) if rule is None else self._clash(rule, others)
+                if not (self.clash and self.clash[-1] == verdict.placed):
+                    self.clash = (verdict.placed,) if rule is None else self._clash(rule, others)
                 raise self.conflict(tree)
         return ScheduleTree(node), verdicts, (*self.log, *self.built_log(settled.rules))
 
@@ -149,11 +154,10 @@ class _Solve:
         self.log.append("the loops as they are have no legal order: sums, shifts and reversals are allowed")
 
     def build(self, rules: Sequence[Rule]) -> Node | None:
-        """The tree under some rules; None when there is none.  OverBudget past the limits."""
+        """The tree under some rules; None when there is none.  OverBudget past the limits, OutOfTime among them."""
         key = _key(rules)
         if key not in self._built:
-            if len(self._built) >= _SOLVES:
-                raise OverBudget("schedule", self.program.name, f"more than {_SOLVES} sets of entries to try")
+            self.deadline.left()
             builder = Builder.of(self.problem, tuple(rules), self.options, _ATTEMPTS, self.deadline)
             node = builder.build()
             self._built[key] = (None if node is None else join_bands(self.problem, node), tuple(builder.log))
@@ -190,7 +194,9 @@ class _Solve:
 
     def _all(self, entries: Iterable[Placed], above: _Settled) -> _Settled | None:
         entries = tuple(entries)
-        rules = tuple(r for r in (self._rule(placed) for placed in entries) if r is not None)
+        known = set(map(_kept, above.rules))
+        found = {_kept(r): r for r in map(self._rule, entries) if r is not None}
+        rules = tuple(rule for says, rule in found.items() if says not in known)
         whole = (*above.rules, *rules)
         if self._exists(whole):
             return _Settled(whole, above.entries + entries)
@@ -207,12 +213,21 @@ class _Solve:
 
         below: whether required entries follow, which what is kept may exclude.
         """
-        rules, kept = above.rules, above.entries
+        rules, kept = above.rules, list(above.entries)
+        known = set(map(_kept, rules))
+        refused: dict[_Kept, Verdict] = {}
         for placed in sorted(entries, key=lambda p: not p.entry.required):
             rule = self._rule(placed)
-            if rule is None or self._exists((*rules, rule)):
-                rules += () if rule is None else (rule,)
-                kept += (placed,)
+            if rule is None or _kept(rule) in known:
+                kept.append(placed)
+                continue
+            if _kept(rule) in refused and not placed.entry.required:
+                self._record(replace(refused[_kept(rule)], placed=placed))
+                continue
+            if self._exists((*rules, rule)):
+                rules += (rule,)
+                known.add(_kept(rule))
+                kept.append(placed)
                 continue
             verdict = self._blame(rule, rules)
             self._record(verdict)
@@ -223,9 +238,11 @@ class _Solve:
             if part is not None:
                 rules += (part,)
                 names = ", ".join(self.problem.statements[s].name for s in sorted(part.statements))
-                self._record(Verdict(placed, RELAXED, f"holds for {names} only; {verdict.because}", verdict.witness))
+                verdict = Verdict(placed, RELAXED, f"holds for {names} only; {verdict.because}", verdict.witness)
+                self._record(verdict)
+            refused[_kept(rule)] = verdict
             self.log.append(f"given up: {entry_text(placed.entry)}: {verdict.because}")
-        return _Settled(rules, kept)
+        return _Settled(rules, tuple(kept))
 
     def _clash(self, last: Rule, kept: Sequence[Rule]) -> tuple[Placed, ...]:
         """The fewest entries that cannot all hold, `last` among them unless another cannot hold by itself."""
@@ -282,6 +299,13 @@ class _Solve:
     def _node_or_none(self, rules: Sequence[Rule]) -> Node | None:
         return self.build(rules) if self._exists(rules) else None
 
+    def check_number(self, entries: Iterable[Placed]) -> None:
+        """BadInput for more different entries than a search can obey in reasonable time."""
+        steering = {_said(p.entry) for p in entries if p.entry.field in STEERING}
+        if len(steering) > _STEERING:
+            hint = f"at most {_STEERING:,} are taken; one entry may speak of many statements"
+            raise BadInput("schedule", self.program.name, f"{len(steering):,} different entries steer its search", hint)
+
     def attach_all(self, node: Node, entries: Iterable[Placed]) -> Node:
         """Attach marks and flags, and record a verdict for every entry that was kept."""
         names = [s.name for s in self.problem.statements]
@@ -291,22 +315,26 @@ class _Solve:
                 self._record(Verdict(placed, finding.outcome, finding.because))
                 continue
             changed, finding = attach(node, placed, names)
-            if placed.entry.field != "parallel" or finding.outcome != HONOURED or self._rule(placed) is None:
+            if placed.entry.field == "parallel" and finding.outcome == HONOURED:
+                finding = self._claim(placed, node, changed, finding)
+            if finding.outcome != INFEASIBLE:
                 node = changed
-                self._record(Verdict(placed, finding.outcome, finding.because))
-                continue
-            node, finding = self._parallel(node, changed, finding)
             self._record(Verdict(placed, finding.outcome, finding.because))
         return node
 
-    def _parallel(self, before: Node, after: Node, finding: Finding) -> tuple[Node, Finding]:
-        """A claim of parallelism is kept only if it is true of the tree."""
+    def _claim(self, placed: Placed, before: Node, after: Node, finding: Finding) -> Finding:
+        """A claim about parallelism is kept only if no entry before it says the opposite, and if it is true."""
+        for member in meant(before, placed.entry, [s.name for s in self.problem.statements]):
+            other = self.claims.setdefault((member.name, frozenset(member.rows)), placed)
+            if other.entry.value != placed.entry.value:
+                self.clash = self.clash or (other, placed)
+                return Finding(INFEASIBLE, f"collides with “{entry_text(other.entry)}” ({other.author})")
+        if placed.entry.value is not True:
+            return finding
         dependences = [d for own in self.problem.own for d in own]
         dependences += [d for edge in self.problem.edges.values() for d in edge.dependences]
         broken = check_schedule(self.program, dependences, ScheduleTree(after))
-        if not broken:
-            return after, finding
-        return before, Finding(INFEASIBLE, broken[0].witness.text)
+        return Finding(INFEASIBLE, broken[0].witness.text) if broken else finding
 
     def _record(self, verdict: Verdict) -> None:
         self.found[verdict.placed.path] = verdict
@@ -346,6 +374,10 @@ def _key(rules: Sequence[Rule]) -> tuple[_Kept, ...]:
 def _kept(rule: Rule) -> _Kept:
     entry = rule.placed.entry
     return entry.field, entry.dimension, entry.value, rule.statements
+
+
+def _said(entry: Entry) -> tuple[str, str, Value, tuple[str, ...]]:
+    return entry.field, entry.dimension, entry.value, entry.statements
 
 
 def _entries(node: ConstraintNode) -> list[Placed]:
