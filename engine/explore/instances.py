@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator as Iterates
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
@@ -10,7 +11,7 @@ from engine.poly.dependences import FIRST, LAST, End, ends
 from engine.poly.nodes import Dependence
 from engine.schedule.timeline import Step, Timeline
 from engine.tensor.index import Element, Index, Quotient, Remainder
-from engine.tensor.nodes import Guard, Statement, TensorProgram
+from engine.tensor.nodes import Guard, Iterator, Statement, TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +29,30 @@ class Instance:
         return f"{self.statement.name}({', '.join(named)})"
 
 
-def instances(statement: Statement, rows: Sequence[Index | None], shown: Sequence[int]) -> Iterator[Instance]:
+def instances(statement: Statement, rows: Sequence[Index | None], shown: Sequence[int]) -> Iterates[Instance]:
     """The instances of a statement whose `rows` lie in 0 .. shown - 1, iterators outside the rows at 0.
 
     rows: one for each axis; None for an axis that the statement does not have: it stands at 0 there.
     """
-    moved = {name: extent for row, extent in zip(rows, shown, strict=True) if row for name in row.iterators()}
-    ranges = [range(min(i.extent, moved.get(i.name, 1))) for i in statement.iterators]
+    drawn = [(row, size) for row, size in zip(rows, shown, strict=True) if row is not None]
+    ranges = [_values(i, drawn) for i in statement.iterators]
     names = [i.name for i in statement.iterators]
     for values in product(*ranges):
         at = dict(zip(names, values, strict=True))
         position = tuple(0 if row is None else evaluate(row, at) or 0 for row in rows)
         if all(0 <= p < n for p, n in zip(position, shown, strict=True)):
             yield Instance(statement, values, position)
+
+
+def _values(iterator: Iterator, drawn: Sequence[tuple[Index, int]]) -> range:
+    """The values of an iterator that may be drawn: those that its own row puts on the axis, else the first few."""
+    for row, size in drawn:
+        factor = row.coefficient(iterator.name)
+        if factor == -1 and len(row.terms) == 1:
+            return range(max(0, row.constant - size + 1), min(iterator.extent, row.constant + 1))
+        if factor:
+            return range(min(iterator.extent, size))
+    return range(min(iterator.extent, 1))
 
 
 def evaluate(index: Index, at: Mapping[str, int]) -> int | None:
@@ -92,7 +104,7 @@ def _is_parallel(step: Step) -> bool:
 
 def pairs(
     program: TensorProgram, dependence: Dependence, points: Mapping[str, Sequence[Instance]]
-) -> Iterator[tuple[Instance, Instance]]:
+) -> Iterates[tuple[Instance, Instance]]:
     """(source, sink) among the points that a dependence joins: both touch the same element.
 
     An index that is read from memory may be any.  Where a reduction has a fixed order, its last term shown stands for
@@ -124,7 +136,7 @@ def _at(instance: Instance) -> dict[str, int]:
     return dict(zip((i.name for i in instance.statement.iterators), instance.values, strict=True))
 
 
-def _touching(end: End, points: Sequence[Instance]) -> Iterator[Instance]:
+def _touching(end: End, points: Sequence[Instance]) -> Iterates[Instance]:
     """The instances that make this access for others: under its guards, at the first or last term of a reduction."""
     last = {
         i.name: max((p.values[k] for p in points), default=0) if end.reduced == LAST else 0
@@ -143,7 +155,7 @@ def _holds(guard: Guard, at: Mapping[str, int]) -> bool:
     return value is None or value >= 0
 
 
-def _successors(points: Sequence[Instance]) -> Iterator[tuple[Instance, Instance]]:
+def _successors(points: Sequence[Instance]) -> Iterates[tuple[Instance, Instance]]:
     """Each term of a reduction with the next one."""
     chains: dict[tuple[int, ...], list[tuple[tuple[int, ...], Instance]]] = {}
     for point in points:

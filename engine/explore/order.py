@@ -10,12 +10,13 @@ from engine.exploration import OrderDoc
 from engine.explore.axes import tile_mark
 from engine.explore.candidates import pins_of_user
 from engine.explore.interchange import pins
-from engine.explore.situation import Situation, situation
+from engine.explore.situation import Situation, holding_part, situation
 from engine.explore.space import check_order, verdict
 from engine.explore.trial import Change, Path, applied, attempt, entry_at
 from engine.explore.wanted import interchanged
 from engine.fuse.nodes import FusionGroup
 from engine.recipe import Entry, Recipe
+from engine.schedule.nodes import Conflict
 from engine.schedule.text import entry_text, to_text
 
 
@@ -23,19 +24,25 @@ def order(group: FusionGroup, recipe: Recipe, order: Sequence[str], tiles: Mappi
     """The entries for an order of dimensions, outermost first, and for tiles of some; one edit for all statements.
 
     An order is legal if every dependence holds while the statements go on to share the loops that they share now.
-    The pins are required, so that an illegal order that is applied is refused and not quietly dropped.
-    Raises BadInput for names that are no dimensions, Conflict where the recipe has no schedule to start from.
+    The pins are required, so that an illegal order that is applied is refused and not quietly dropped; where required
+    entries of the recipe conflict, the user's pins among them give way.
+    Raises BadInput for names that are no dimensions.
     """
-    now = situation(group, recipe)
+    gone: tuple[Path, ...] = ()
+    try:
+        now = situation(group, recipe)
+    except Conflict as conflict:
+        now = holding_part(group, recipe, conflict)
+        gone = tuple(p.path for p in conflict.conflicting if p.author == "user" and p.entry.field == "pin")
     check_order(now, order)
     check_order(now, tuple(tiles))
     moved = pins(now.places, order, required=True)
-    statements = {s for entry in moved for s in entry.statements}
-    gone = pins_of_user(now.advice, statements)
     asked = [_tile(now, name, size) for name, size in tiles.items()]
     entries = (*moved, *(entry for entry, _ in asked))
-    change = Change(entries, (*gone, *(path for _, paths in asked for path in paths)))
-    advice, _ = applied(now.advice, change)
+    gone += pins_of_user(now.advice, {s for entry in moved for s in entry.statements})
+    gone += tuple(path for _, paths in asked for path in paths)
+    change = Change(entries, tuple(dict.fromkeys(gone)))
+    advice, _ = applied(recipe.groups.get(group.name, ()), change)
     legal, because = _judged(now, recipe, order if moved else (), change)
     return OrderDoc(tuple(map(entry_text, entries)), to_text(advice), legal, because)
 
@@ -61,7 +68,7 @@ def _tile(now: Situation, dimension: str, size: int) -> tuple[Entry, tuple[Path,
 
 def _judged(now: Situation, recipe: Recipe, order: Sequence[str], change: Change) -> tuple[bool, str]:
     """Whether a change breaks no dependence, with the reason, or with what a kernel makes of it."""
-    if not change.entries:
+    if change == Change(()):
         return True, "that is the order in use"
     broken = now.broken_by(interchanged(now.tree, order))
     if broken:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.explore.trial import switched_off
 from engine.fuse.nodes import FusionGroup
 from engine.poly.dependences import dependences
 from engine.poly.nodes import Dependence
@@ -12,9 +13,12 @@ from engine.recipe import Advice, Recipe
 from engine.schedule.address import Place, places
 from engine.schedule.compose import compose
 from engine.schedule.legality import check_schedule
-from engine.schedule.nodes import ScheduleTree, Witness
+from engine.schedule.nodes import Conflict, ScheduleTree, Witness
 from engine.schedule.solve import schedule
 from engine.tensor.nodes import TensorProgram
+
+_CONFLICTS = 8
+"""How many conflicts, one after the other, are switched off to find a schedule to start from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,21 @@ def situation(group: FusionGroup, recipe: Recipe) -> Situation:
     needed = dependences(group.program)
     solved = schedule(group.program, needed, compose(advice, group.program))
     return Situation(group, advice, needed, solved.tree)
+
+
+def holding_part(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> Situation:
+    """The schedule of a group once the entries that conflict are switched off, and those that conflict then.
+
+    Its advice is what is left.  Raises the conflict that remains after `_CONFLICTS` of them.
+    """
+    for _ in range(_CONFLICTS):
+        advice = switched_off(recipe.groups.get(group.name, ()), (placed.path for placed in conflict.conflicting))
+        recipe = recipe.with_group(group.name, advice)
+        try:
+            return situation(group, recipe)
+        except Conflict as another:
+            conflict = another
+    raise conflict
 
 
 def dimension_names(where: Mapping[str, Place]) -> tuple[str, ...]:

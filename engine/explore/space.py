@@ -15,8 +15,8 @@ from engine.exploration import ArrowDoc, PointDoc, SpaceDoc
 from engine.explore.axes import axes_of
 from engine.explore.instances import Instance, Stamp, in_turn, instances, pairs, runs_before, stamp
 from engine.explore.interchange import pins
-from engine.explore.situation import Situation, dimension_names, situation
-from engine.explore.trial import Change, applied, switched_off
+from engine.explore.situation import Situation, dimension_names, holding_part, situation
+from engine.explore.trial import Change, applied
 from engine.explore.wanted import claimed, demanded, interchanged, with_parallel
 from engine.fuse.nodes import FusionGroup
 from engine.poly.nodes import Dependence
@@ -26,8 +26,6 @@ from engine.schedule.nodes import Conflict, ScheduleTree, Witness
 from engine.schedule.text import to_text
 from engine.schedule.timeline import Timeline, timelines
 
-_CONFLICTS = 8
-"""How many conflicts one after the other are switched off to find a schedule to start from."""
 ARROWS = 400
 """Arrows drawn at most, the nearest of each dependence first."""
 _WORDS = {
@@ -83,24 +81,11 @@ def _asked(now: Situation, recipe: Recipe, order: Sequence[str]) -> _Picture:
 def _refused(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> _Picture:
     """The picture of required entries that cannot hold together: the schedule without them, changed as they ask."""
     advice = recipe.groups.get(group.name, ())
-    now = _without(group, recipe, conflict)
+    now = holding_part(group, recipe, conflict)
     entries = [placed.entry for placed in conflict.conflicting]
     tree = with_parallel(now.program, now.dependences, demanded(now.tree, entries))
     tree = claimed(tree, entries)
     return _Picture(replace(now, advice=advice), tree, now.broken_by(tree), repair_docs(conflict, advice))
-
-
-def _without(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> Situation:
-    """The schedule of a group once the conflicting entries are switched off, and those that conflict then."""
-    for _ in range(_CONFLICTS):
-        paths = (placed.path for placed in conflict.conflicting)
-        advice = switched_off(recipe.groups.get(group.name, ()), paths)
-        recipe = recipe.with_group(group.name, advice)
-        try:
-            return situation(group, recipe)
-        except Conflict as another:
-            conflict = another
-    raise conflict
 
 
 def check_order(now: Situation, order: Sequence[str]) -> None:

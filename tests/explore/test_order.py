@@ -36,6 +36,18 @@ def test_an_order_that_breaks_a_dependence_is_illegal_with_two_instances() -> No
     assert not engine.order(group_of(MATMUL), order=("k", "j")).legal
 
 
+def test_dragging_back_repairs_a_recipe_that_was_refused() -> None:
+    group = group_of(SOFTMAX)
+    clash = "advice user\n  required all @ outermost: pin j\n  required S0 @ outermost: pin i\n  S0 @ i: mark block 2\n"
+    back = engine.order(group, advised(group, clash), order=("i", "j"))
+    assert back.legal and back.entries == ()
+    assert back.recipe == "advice user\n  S0 @ i: mark block 2\n"
+    tiled = engine.order(
+        group, advised(group, "advice user\n  required all @ innermost: cut S3 | S0\n"), tiles={"i": 2}
+    )
+    assert not tiled.legal and "S3" in tiled.because and "cut S3 | S0" in tiled.recipe
+
+
 def test_the_order_in_use_asks_for_nothing() -> None:
     asked = engine.order(group_of(SOFTMAX), order=("i", "j"))
     assert (asked.entries, asked.legal) == ((), True)

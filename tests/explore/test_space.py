@@ -12,6 +12,7 @@ from engine.exploration import SpaceDoc
 from engine.tensor.nodes import Access, TensorProgram
 from tests import programs
 from tests.explore.groups import FILES, SHARED, advised, group_of, made_of, needs_shared
+from tests.schedule.stencils import downwards, stencil_chain
 
 SOFTMAX = "softmax_96x512"
 SMALL = (
@@ -23,6 +24,8 @@ SMALL = (
     programs.elementwise_chain(3, (4, 5)),
     programs.transpose_add(4, 4),
     programs.in_place_update((4, 5)),
+    stencil_chain(3, 6),
+    downwards(6),
 )
 
 
@@ -105,6 +108,16 @@ def test_real_groups_are_drawn_within_bounds(file: str) -> None:
     assert {p.rank for p in doc.points} == set(range(max(p.rank for p in doc.points) + 1))
     pairs = [(arrow.source, arrow.sink) for arrow in doc.arrows]
     assert len(set(pairs)) == len(pairs)
+
+
+def test_a_reversed_loop_is_drawn_from_where_it_begins() -> None:
+    doc = drawn(downwards(100))
+    assert [point.text for point in sorted(doc.points, key=lambda p: p.rank)[:3]] == [
+        "S0(i=98)",
+        "S0(i=97)",
+        "S0(i=96)",
+    ]
+    assert {point.position for point in doc.points} == {(k,) for k in range(doc.axes[0].shown)}
 
 
 def test_a_group_of_many_statements_is_drawn_smaller() -> None:
