@@ -104,7 +104,8 @@ def _refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
                         "codegen",
                         f"schedule of {program.name}",
                         f"{statement} runs over {row} in dimension {member.name}, but a loop is one iterator",
-                        "switch off the entry that asks for it (terms, equal or objective)",
+                        f"nearest is one iterator there: pin {' or '.join(row.iterators())} "
+                        "in place of the terms, equal or objective that asks for more",
                     )
 
 

@@ -239,13 +239,34 @@ def test_required_terms_fail_by_name() -> None:
     assert caught.value.subject == str(wish)
 
 
-def test_a_skewed_schedule_has_no_kernel_yet() -> None:
-    graph = library.load("resources/models/softmax_96x512.onnx")
-    group = library.fuse(graph).groups[0]
-    name = group.program.statements[0].iterators[0].name
-    recipe = library.default_recipe(group).advise("user", entry(terms=(name, 2), at="outermost"))
-    with pytest.raises(Unsupported, match="but a loop is one iterator"):
-        library.compile(group, recipe)
+def softmax_group() -> library.FusionGroup:
+    return library.fuse(library.load("resources/models/softmax_96x512.onnx")).groups[0]
+
+
+def test_a_skewed_schedule_is_legal_and_has_no_kernel_until_its_nearest_form_is_written() -> None:
+    group = softmax_group()
+    last = group.program.statements[-1].name
+    skewed = entry(last, terms=(("i", 1), ("j", 1)), at="innermost")
+    needed = dependences(group.program)
+    result = schedule(group.program, needed, compose((Advice("user", Scenario((skewed,))),), group.program))
+    assert outcomes(result) == [HONOURED] and result.verdicts[0].because == f"{last}: i + j"
+    assert not check_schedule(group.program, needed, result.tree)
+    assert isl_oracle.legal(group.program, result.tree)
+    with pytest.raises(Unsupported) as caught:
+        library.compile(group, library.default_recipe(group).advise("user", skewed))
+    assert f"{last} runs over i + j in dimension j, but a loop is one iterator" in caught.value.reason
+    assert caught.value.hint.startswith("nearest is one iterator there: pin i or j in place of the terms")
+    nearest = entry(last, pin=("i", "j"), at="innermost")
+    kernel = library.compile(group, library.default_recipe(group).advise("user", nearest))
+    assert [v.outcome for v in kernel.verdicts if v.placed.author == "user"] == [HONOURED]
+
+
+def test_leave_to_skew_that_is_not_needed_costs_no_kernel() -> None:
+    group = softmax_group()
+    wish = entry(terms="skew", at="outermost")
+    kernel = library.compile(group, library.default_recipe(group).advise("user", wish))
+    (verdict,) = (v for v in kernel.verdicts if v.placed.author == "user")
+    assert verdict.outcome == HONOURED and verdict.because.startswith("allowed, but not needed")
 
 
 # Random wishes on random programs, against isl.
