@@ -53,6 +53,16 @@ KERNELS: dict[str, tuple[list[Node], Shapes, dict[str, np.ndarray]]] = {
         {"x": ("float32", (5, 12)), "b": ("float32", (12,))},
         {},
     ),
+    "vectors_over_rows": (
+        [("Mul", ["x", "s"], ["y"], {})],
+        {"x": ("float32", (16, 5, 5)), "s": ("float32", (16, 1, 1))},
+        {},
+    ),
+    "strips": (
+        [("Transpose", ["x"], ["t"], {"perm": [1, 0]}), ("Pad", ["t", "pads"], ["y"], {})],
+        {"x": ("float32", (130, 64))},
+        {"pads": np.array([0, 1, 0, 1])},
+    ),
     "softmax_row": ([("Softmax", ["x"], ["y"], {})], {"x": ("float16", (6, 40))}, {}),
     "column_sum": ([("ReduceSum", ["x", "axes"], ["y"], {})], {"x": ("float32", (70, 6))}, {"axes": np.array([0])}),
     "transpose": ([("Transpose", ["x"], ["t"], {}), ("Neg", ["t"], ["y"], {})], {"x": ("float32", (20, 40))}, {}),
