@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.errors import BadInput
+from engine.errors import BadInput, Unsupported
 from engine.exploration import AxisDoc
 from engine.explore.situation import Situation, dimension_names
 from engine.recipe import AUTHORS
@@ -27,10 +27,12 @@ _TILES = ("block", "thread", "vector", "tile", "split")
 def axes_of(now: Situation, names: Sequence[str]) -> tuple[AxisDoc, ...]:
     """The axes across, down and into the page; no names leave the choice here.
 
-    BadInput for a name that is no dimension, one said twice, or more than three.
+    BadInput for a name that is no dimension, one said twice, or more than three; Unsupported for a group without loops.
     """
     places = now.places
     known = dimension_names(places)
+    if not known:
+        raise Unsupported("space", now.group.name, "has no loops: each of its statements runs once")
     unknown = [name for name in names if name not in known]
     if unknown:
         there = f"the schedule has {', '.join(known) or 'no dimension'}"

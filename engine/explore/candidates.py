@@ -178,7 +178,7 @@ def _joins(now: Kernel) -> Iterator[Candidate]:
             text = str(entry).partition(": cut ")[2]
             off = entry_text(replace(entry, enabled=False))
             named = tuple(name for part in cut_parts(entry.value) for name in part)
-            yield Candidate("join", f"Join {text}", named, Change((), (path,)), lines=(off,))
+            yield Candidate("join", f"Join {text}", named, Change((), off=(path,)), lines=(off,))
     for node in walk(now.schedule.root):
         for a, b in zip(node.children, node.children[1:], strict=False) if isinstance(node, Sequenced) else ():
             found = why_apart(now.group.program, now.dependences, now.schedule, a, b)

@@ -51,7 +51,7 @@ def space(group: FusionGroup, recipe: Recipe, axes: Sequence[str] = (), order: S
 
     order: dimensions in an order that is asked for, outermost first; the picture shows it whether it can hold or not.
     Where required entries of the recipe cannot hold together, it shows what they ask for.
-    Raises BadInput for names that are no dimensions, Unsupported for a group without any schedule.
+    Raises BadInput for names that are no dimensions, Unsupported for a group without loops.
     """
     try:
         now = situation(group, recipe)

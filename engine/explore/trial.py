@@ -23,6 +23,8 @@ class Change:
 
     entries: tuple[Entry, ...]
     gone: tuple[Path, ...] = ()
+    off: tuple[Path, ...] = ()
+    """Entries that are switched off, whoever wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def applied(advice: Sequence[Advice], change: Change) -> tuple[tuple[Advice, ...
     An entry that gives way is taken out where the user wrote it, and switched off where it is somebody else's or stands
     in an alternative, so that the text still shows it.
     """
-    result = list(advice)
+    result = list(switched_off(advice, change.off))
     for path in sorted(change.gone, reverse=True):  # from behind, so that the places before stay what they are
         number, *place = path
         own = result[number].author == "user" and len(place) == 1

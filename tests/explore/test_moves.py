@@ -101,11 +101,12 @@ def test_a_users_entry_wins_over_the_advisers_that_stays() -> None:
     assert kernel.source.grid == (24, 1, 1)
 
 
-def test_joining_switches_off_the_cut_of_another_author() -> None:
+@pytest.mark.parametrize("author", ["user", "stitch"])
+def test_joining_switches_off_the_cut(author: str) -> None:
     group = group_of(SOFTMAX)
-    cut = "advice stitch\n  all @ innermost: cut S0 | S1 | S2 | S3  # because of the paper\n"
-    move = titled(engine.moves(group, advised(group, cut)).possible, "Join S0 | S1 | S2 | S3")
-    assert move.recipe == "advice stitch\n  off all @ innermost: cut S0 | S1 | S2 | S3  # because of the paper\n"
+    cut = "all @ innermost: cut S0 | S1 | S2 | S3  # because of the paper\n"
+    move = titled(engine.moves(group, advised(group, f"advice {author}\n  {cut}")).possible, "Join S0 | S1 | S2 | S3")
+    assert move.recipe == f"advice {author}\n  off {cut}"
     assert move.entries == ("off all @ innermost: cut S0 | S1 | S2 | S3",)
 
 

@@ -135,6 +135,12 @@ def test_tiles_come_from_the_marks() -> None:
     assert engine.space(group_of(SOFTMAX), by_hand).axes[1].tile_because == "block 2"
 
 
+def test_a_group_without_loops_says_that_there_is_nothing_to_draw() -> None:
+    one = programs.statement("S0", [], programs.at("y"), programs.apply("exp", programs.at("x")))
+    with pytest.raises(engine.Unsupported, match="has no loops"):
+        drawn(programs.program("scalar", {"x": (), "y": ()}, [one], "y"))
+
+
 def test_axes_can_be_chosen_and_are_checked() -> None:
     group = group_of("matmul_bias_gelu_128x256x512")
     assert [axis.name for axis in engine.space(group).axes] == ["j", "i", "k"]
