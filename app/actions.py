@@ -20,44 +20,78 @@ class ActionInfo:
     keys: tuple[QKeySequence | QKeySequence.StandardKey | str, ...] = ()
     icon: str = ""
     checkable: bool = False
+    needs: str = ""
+    """What to do where it is disabled."""
 
+
+A_MODEL = "open a model first"
+A_GROUP = "select a group first"
+A_STEP = "select a group whose kernel is known"
 
 ACTIONS = (
-    ActionInfo("open", "&Open…", "Open an ONNX or AKG file", (Keys.Open,), "open"),
-    ActionInfo("save", "&Save", "Save the workspace: model, advice, history, what is in sight", (Keys.Save,), "save"),
-    ActionInfo("save-as", "Save &As…", "Save the workspace in another file", (Keys.SaveAs, "Ctrl+Shift+S")),
+    ActionInfo("open", "&Open…", "Open an ONNX or AKG file, or a workspace", (Keys.Open,), "open"),
     ActionInfo("example", "Open &Example", "Open the built-in example model"),
-    ActionInfo("quit", "&Quit", "Close the window", (Keys.Quit, "Ctrl+Q")),
-    ActionInfo("undo", "&Undo", "Take the last edit back", (Keys.Undo,), "undo"),
-    ActionInfo("redo", "&Redo", "Make the edit again", (Keys.Redo,), "redo"),
     ActionInfo(
-        "apply", "&Apply", "Solve, check legality and generate code for the edited advice", ("Ctrl+Return",), "apply"
+        "save", "&Save", "Save the workspace: model, advice, history, what is in sight", (Keys.Save,), "save",
+        needs=A_MODEL,
     ),
-    ActionInfo("check", "&Check", "Run the kernel on the CPU against the reference", ("F8",), "check"),
-    ActionInfo("time", "&Time", "Measure the kernel on the GPU", ("F9",), "clock"),
-    ActionInfo("pin", "Pin as &Baseline", "Count gains from the selected step of the history", ("B",)),
-    ActionInfo("compare", "Compare with &Baseline", "The selected step of the history beside the baseline", ("D",)),
-    ActionInfo("note", "&Remark on Step", "Write a remark to the selected step of the history", ("N",)),
-    ActionInfo("cancel", "Cancel &Jobs", "Stop everything that runs", ("Ctrl+.",), "cancel"),
+    ActionInfo(
+        "save-as", "Save &As…", "Save the workspace in another file", ("Ctrl+Shift+S",), needs=A_MODEL
+    ),
+    ActionInfo("quit", "&Quit", "Close the window", (Keys.Quit, "Ctrl+Q")),
+    ActionInfo("undo", "&Undo", "Take the last edit back", (Keys.Undo,), "undo", needs="nothing to take back"),
+    ActionInfo("redo", "&Redo", "Make the edit again", (Keys.Redo,), "redo", needs="nothing to make again"),
+    ActionInfo("pin", "Pin as &Baseline", "Count gains from the selected step of the history", ("B",), needs=A_STEP),
+    ActionInfo(
+        "compare", "Compare with Base&line", "The selected step of the history beside the baseline", ("D",),
+        needs=A_STEP,
+    ),
+    ActionInfo("note", "&Remark on Step", "Write a remark to the selected step of the history", ("N",), needs=A_STEP),
+    ActionInfo(
+        "script", "Copy as &Script", "Copy the library calls that make the selected group's kernel again", (), "copy",
+        needs=A_STEP,
+    ),
+    ActionInfo(
+        "script-all", "Copy &Workspace as Script", "Copy the library calls that make every group's kernel again",
+        needs=A_MODEL,
+    ),
     ActionInfo("find", "&Go to…", "Go to a group or a statement", ("Ctrl+P",), "search"),
+    ActionInfo("palette", "&Commands…", "Find and run any command", ("Ctrl+Shift+P",)),
     ActionInfo("explore", "&Explore", "Outline, graph, schedule, timing", ("Alt+1",), "", True),
     ActionInfo("schedule", "&Schedule", "Code, schedule, constraints", ("Alt+2",), "", True),
     ActionInfo("dark", "&Dark", "Dark theme", (), "", True),
     ActionInfo("light", "&Light", "Light theme", (), "", True),
-    ActionInfo("reset", "&Reset Layout", "Put every panel back in its place"),
     ActionInfo("zoom-in", "Zoom &In", "Enlarge the graph", (Keys.ZoomIn, "Ctrl+=")),
     ActionInfo("zoom-out", "Zoom &Out", "Shrink the graph", (Keys.ZoomOut,)),
     ActionInfo("fit", "&Fit Graph", "Show the whole graph", ("Ctrl+0",), "fit"),
+    ActionInfo("next-panel", "&Next Panel", "Give the keyboard to the next panel", ("F6",)),
+    ActionInfo("last-panel", "Pre&vious Panel", "Give the keyboard to the panel before", ("Shift+F6",)),
+    ActionInfo("reset", "&Reset Layout", "Put every panel back in its place"),
+    ActionInfo(
+        "apply", "&Apply", "Solve, check legality and generate code for the edited advice", ("Ctrl+Return",), "apply",
+        needs="edit the advice first",
+    ),
+    ActionInfo("check", "&Check", "Run the kernel on the CPU against the reference", ("F8",), "check", needs=A_GROUP),
+    ActionInfo("time", "&Time", "Measure the kernel on the GPU", ("F9",), "clock", needs=A_GROUP),
+    ActionInfo("cancel", "Cancel &Jobs", "Stop everything that runs", ("Ctrl+.",), "cancel", needs="nothing runs"),
+    ActionInfo("machine", "Target and &Dimensions…", "Open the model for another GPU or at other sizes", needs=A_MODEL),
+    ActionInfo("keys", "&Shortcuts", "Every shortcut on one sheet", ("F1",)),
     ActionInfo("about", "&About Loomscope", "What this program is"),
-)
+)  # fmt: skip
 
 MENUS = (
     ("&File", ("open", "recent", "example", "", "save", "save-as", "", "quit")),
-    ("&Edit", ("undo", "redo", "", "pin", "compare", "note", "", "find")),
-    ("&View", ("explore", "schedule", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "", "panels", "reset")),
-    ("&Run", ("apply", "check", "time", "", "cancel")),
-    ("&Help", ("about",)),
-)
+    ("&Edit", ("undo", "redo", "", "pin", "compare", "note", "", "script", "script-all", "", "find", "palette")),
+    (
+        "&View",
+        (
+            "explore", "schedule", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
+            "next-panel", "last-panel", "panels", "reset",
+        ),
+    ),
+    ("&Run", ("apply", "check", "time", "", "cancel", "", "machine")),
+    ("&Help", ("keys", "about")),
+)  # fmt: skip
 """Menu -> its actions in order; "" is a separator, "recent" and "panels" are sub-menus that the window fills."""
 
 EXCLUSIVE = (("explore", "schedule"), ("dark", "light"))

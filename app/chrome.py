@@ -23,18 +23,23 @@ from views.icons import icon
 from views.panel import label
 from views.theme import Theme
 
+MESSAGE_MS = 4000
+
 
 class MenuBar(QMenuBar):
-    """Menus left, the document's name in the middle, the device right."""
+    """Menus left, the document's name in the middle, the target and this machine's device right."""
+
+    device_requested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.setFixedHeight(28)
         self.document = label("Loomscope", "second")
         self.document.setParent(self)
-        self.device = label("", "device")
-        self.device.setAccessibleName("Device")
-        self.device.setFixedHeight(28)
+        self.device = QToolButton()
+        self.device.setProperty("role", "device")
+        self.device.setAccessibleName("Target and device")
+        self.device.clicked.connect(self.device_requested)
         self.show_device(None)
 
     def show_document(self, name: str) -> None:
@@ -42,12 +47,12 @@ class MenuBar(QMenuBar):
         self.document.setText(f"{name} — Loomscope" if name else "Loomscope")
         self._centre()
 
-    def show_device(self, gpu: str | None) -> None:
-        """A filled dot and the GPU's name, or a hollow one; None while it is not known yet."""
-        self.device.setText("…" if gpu is None else f"●  {gpu}" if gpu else "○  no GPU")
-        self.device.setToolTip(
-            f"Kernels are measured on {gpu}" if gpu else "Kernels are compiled, checked and predicted, not measured"
-        )
+    def show_device(self, gpu: str | None, target: str = "") -> None:
+        """The target, then a filled dot and the GPU's name, or a hollow one; None while it is not known yet."""
+        device = "…" if gpu is None else f"●  {gpu}" if gpu else "○  no GPU"
+        self.device.setText(f"{target.upper()}   {device}".strip())
+        measured = f"measured on {gpu}" if gpu else "compiled, checked and predicted, not measured"
+        self.device.setToolTip(f"Kernels are made for {target.upper()}, and {measured}; click to choose another target")
         self.device.adjustSize()
         self.setCornerWidget(self.device, Qt.Corner.TopRightCorner)
 
@@ -175,6 +180,10 @@ class StatusBar(QStatusBar):
         """Tints the icons."""
         for button, name in ((self.problems, "problems"), (self.jobs, "jobs")):
             button.setIcon(icon(name, theme.colours["text-2"]))
+
+    def say(self, text: str) -> None:
+        """A line that goes away by itself."""
+        self.showMessage(text, MESSAGE_MS)
 
     def _button(self, text: str, tip: str, pressed: Signal) -> QToolButton:
         made = QToolButton()

@@ -142,12 +142,13 @@ class Document(QObject):
             orphan.release()
         self._orphans.clear()
         self._end_recovery(False)
-        self._leave()
+        self._journal.leave() if self.is_modified else self._journal.discard()
 
     def _on_model(self) -> None:
-        """Another model, or the same one again after the worker was replaced, is open."""
-        left = self.is_modified
-        self._leave()
+        """A model is open: another one, or the same again for another machine, which takes the edits over."""
+        carried = self.workspace.opened.unsaved and self._recovering is None
+        left = self.is_modified and not carried
+        self._journal.leave() if left else self._journal.discard()
         opened, trails = self.workspace.opened, self.workspace.trails()
         self._journal = Journal(self._folder)
         self._saved = {} if opened.unsaved else trails
@@ -183,12 +184,6 @@ class Document(QObject):
         self._dirty = {name for name, trail in trails.items() if trail != saved.get(name) and not _is_plain(trail)}
         self._write(lambda: self._journal.begin(self.content(), self.path, self.edits))
         self.state_changed.emit()
-
-    def _leave(self) -> None:
-        if self.is_modified:
-            self._journal.leave()
-        else:
-            self._journal.discard()
 
     def _write(self, act: Callable[[], None]) -> None:
         """Does something to the journal; a folder that cannot be written is told once and ends the journal."""

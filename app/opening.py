@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from app.example import path_of
 from app.history import Trail
 from app.selection import Selection
-from engine.documents import Problem
+from engine.documents import ModelDoc, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,13 @@ class Opening:
     warnings: tuple[Problem, ...] = ()
     unsaved: bool = False
     """Whether the histories are newer than the workspace file."""
+
+    def strangers(self, model: ModelDoc) -> Iterator[Problem]:
+        """Histories of groups that the model does not have: they are kept, and saved again."""
+        known = {group.name for group in model.groups}
+        for name in self.trails:
+            if name not in known:
+                yield Problem("workspace", name, "the model has no such group", "its history is kept", "warning")
 
     def arguments(self) -> dict[str, object]:
         """As the worker takes them."""

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QMainWindow,
     QMenu,
-    QMessageBox,
     QToolBar,
     QToolButton,
     QWidget,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.actions import ACTIONS, MENUS, make_actions
 from app.chrome import MenuBar, SearchBox, Segments, StatusBar
+from app.commands import Commands
 from app.comparing import Comparing
 from app.document import Document
 from app.example import EXAMPLE
@@ -34,7 +34,7 @@ from views.format import duration
 from views.icons import icon
 from views.notice import Notice
 from views.style import style_sheet
-from views.theme import THEMES, load_theme, palette
+from views.theme import load_theme, palette
 
 COLOURS = {"Predicted time": "time", "Traffic": "traffic", "Bound": "bound"}
 """What the tool bar offers -> what the graph calls it."""
@@ -66,7 +66,6 @@ class Window(QMainWindow):
         self.perspective = "Explore"
         self._layouts: dict[str, object] = {}
         self._make_frame()
-        self._connect_actions()
         self._connect_workspace()
         self.setAcceptDrops(True)
         self.setDockNestingEnabled(True)
@@ -75,6 +74,7 @@ class Window(QMainWindow):
         self.docks = {name: Dock(panel) for name, panel in self.panels.named().items()}
         arrange(self, self.docks, self.perspective)
         self._fill_panels_menu()
+        self.commands = Commands(self)
         self.set_theme(self.theme.name)
         self._show_counts()
         self._show_selection(Selection())
@@ -99,6 +99,7 @@ class Window(QMainWindow):
         for panel in self.panels.named().values():
             panel.set_theme(self.theme)
         self.comparing.set_theme(self.theme)
+        self.commands.set_theme(self.theme)
         self.search.set_theme(self.theme)
         self.notice.set_theme(self.theme)
         self.status.set_theme(self.theme)
@@ -146,6 +147,7 @@ class Window(QMainWindow):
         self.settings.setValue("layout", self.saveState(LAYOUT_VERSION))
         self.settings.setValue("perspective", self.perspective)
         self.document.close()
+        self.commands.focus.close()
         self.workspace.client.close()
         super().closeEvent(event)
 
@@ -236,46 +238,15 @@ class Window(QMainWindow):
         button.setToolButtonStyle(style)
         return button
 
-    def _connect_actions(self) -> None:
-        workspace = self.workspace
-        reactions = {
-            "open": self.files.ask_open,
-            "save": self.files.save,
-            "save-as": self.files.ask_save,
-            "example": lambda: self.open_file(EXAMPLE),
-            "quit": self.close,
-            "undo": lambda: workspace.undo(self.wiring.group),
-            "redo": lambda: workspace.redo(self.wiring.group),
-            "apply": self.panels.constraints.text.request_apply,
-            "check": lambda: self.workspace.run_check(self.wiring.group),
-            "time": lambda: self.workspace.run_measure(self.wiring.group),
-            "pin": self.stepping.pin,
-            "compare": self.stepping.compare,
-            "note": self._edit_note,
-            "cancel": self.workspace.client.cancel,
-            "find": self._focus_search,
-            "explore": lambda: self.set_perspective("Explore"),
-            "schedule": lambda: self.set_perspective("Schedule"),
-            "reset": self.reset_layout,
-            "zoom-in": lambda: self.panels.graph.canvas.zoom(1.2),
-            "zoom-out": lambda: self.panels.graph.canvas.zoom(1 / 1.2),
-            "fit": self.panels.graph.canvas.fit_all,
-            "about": self._show_about,
-        } | {name: lambda theme=name: self.set_theme(theme) for name in THEMES}
-        for name, reaction in reactions.items():
-            self.action(name).triggered.connect(lambda _=False, react=reaction: react())
-
     def _connect_workspace(self) -> None:
         workspace, panels = self.workspace, self.panels
         workspace.model_changed.connect(self._show_model)
         workspace.problems_changed.connect(self._show_counts)
         workspace.client.jobs_changed.connect(self._show_counts)
-        workspace.machine_changed.connect(lambda: self.menu.show_device(workspace.gpu))
+        workspace.machine_changed.connect(self._show_device)
         self.files.title_changed.connect(self._show_title)
         workspace.bus.changed.connect(self._show_selection)
         workspace.kernel_changed.connect(lambda _: self._show_names())
-        workspace.kernel_changed.connect(lambda _: self._show_undo())
-        workspace.history_changed.connect(lambda _: self._show_undo())
         panels.constraints.draft_changed.connect(self._show_draft)
         panels.outline.open_requested.connect(self.files.ask_open)
         panels.outline.example_requested.connect(lambda: self.open_file(EXAMPLE))
@@ -287,6 +258,7 @@ class Window(QMainWindow):
         assert model is not None
         self._show_title()
         self._show_view(self.workspace.opened.view)
+        self._show_device()
         seconds = sum(seconds for _, seconds in model.seconds)
         self.status.opened.setText(f"Opened in {duration(seconds * 1e6)}" if seconds else "")
         self._show_names()
@@ -295,8 +267,9 @@ class Window(QMainWindow):
         title = self.files.title
         self.setWindowTitle(f"{title} — Loomscope" if title else "Loomscope")
         self.menu.show_document(title)
-        for name in ("save", "save-as"):
-            self.action(name).setEnabled(bool(title))
+
+    def _show_device(self) -> None:
+        self.menu.show_device(self.workspace.gpu, self.workspace.opened.target)
 
     def _show_view(self, view: Mapping[str, str]) -> None:
         """What was in sight when the workspace was saved."""
@@ -320,25 +293,13 @@ class Window(QMainWindow):
     def _show_selection(self, selection: Selection) -> None:
         group = self.workspace.group(selection.group)
         self.status.show_selection(group.title if group else "", selection.statements, group.instances if group else 0)
-        for name in ("check", "time"):
-            self.action(name).setEnabled(group is not None)
-        self._show_undo()
         self._show_names()
-
-    def _show_undo(self) -> None:
-        """Undo and redo are those of the selected group."""
-        group = self.wiring.group
-        self.action("undo").setEnabled(self.workspace.can_undo(group))
-        self.action("redo").setEnabled(self.workspace.can_redo(group))
-        for name in ("pin", "compare", "note"):
-            self.action(name).setEnabled(group in self.workspace.histories)
 
     def _show_counts(self) -> None:
         problems = [problem for _, problem in self.workspace.problems]
         self.status.show_problems(len(problems), any(problem.severity == "error" for problem in problems))
         jobs = self.workspace.client.jobs
         self.status.show_jobs(len(jobs))
-        self.action("cancel").setEnabled(bool(jobs))
 
     def _show_draft(self, draft: bool) -> None:
         """Apply is the primary button only while an edit waits for it."""
@@ -361,11 +322,8 @@ class Window(QMainWindow):
         else:
             self.workspace.bus.select_group(target)
 
-    def _edit_note(self) -> None:
-        self.docks["history"].show()
-        self.panels.history.edit_note()
-
-    def _focus_search(self) -> None:
+    def focus_search(self) -> None:
+        """Puts the cursor into the field that goes to groups and statements."""
         self.search.setFocus()
         self.search.selectAll()
 
@@ -377,14 +335,6 @@ class Window(QMainWindow):
     def _fill_panels_menu(self) -> None:
         for dock in self.docks.values():
             self._submenus["panels"].addAction(dock.toggleViewAction())
-
-    def _show_about(self) -> None:
-        box = QMessageBox(self)
-        box.setWindowTitle("About Loomscope")
-        box.setText("Loomscope")
-        box.setInformativeText("Explore, edit, check and time GPU schedules of deep-learning operators.")
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.open()
 
 
 def _spring() -> QWidget:

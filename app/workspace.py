@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class Workspace(QObject):
     """A group's history: its steps, where it stands, what is known about them."""
     edit_refused = Signal(str, object)
     """Group and Problem: its advice could not be parsed or compiled."""
+    open_refused = Signal(object, object)
+    """Opening and Problem: a file that could not be opened."""
     problems_changed = Signal()
     samples_changed = Signal(str)
     machine_changed = Signal()
@@ -77,12 +79,10 @@ class Workspace(QObject):
     def open(self, path: str, opening: Opening | None = None) -> None:
         """Opens a file, for the present machine unless `opening` says another; what was open stays until it is read."""
         self.opening_changed.emit(True)
-        name = Path(path).name
         if path != EXAMPLE:
             path = str(Path(path).absolute())  # the worker has a working directory of its own
         asked = replace(opening or Opening(path, self.opened.target, self.opened.dimensions), path=path)
-        pending = Pending(ModelDoc, lambda model: self._on_opened(asked, model), self._on_not_opened)
-        self.client.request("open", asked.arguments(), f"Opening {name}", pending)
+        self._request_open(asked, f"Opening {Path(path).name}")
 
     def recipe(self, group: str) -> str | None:
         """The advice of a group that was asked for last, refused or not; None until its first kernel is known."""
@@ -254,6 +254,14 @@ class Workspace(QObject):
         pending = Pending(kind, on_result, lambda problem: self.add_problem(group, problem), on_sample)  # type: ignore[arg-type]
         self.client.request(verb, arguments, title, pending)
 
+    def _request_open(self, opening: Opening, title: str, again: bool = False) -> None:
+        pending = Pending(
+            ModelDoc,
+            lambda model: self._on_opened(opening, model, again),
+            lambda problem: self._on_not_opened(opening, problem),
+        )
+        self.client.request("open", opening.arguments(), title, pending)
+
     def _ask_kernel(self, group: str, text: str | None) -> None:
         if (group, text) in self._asked:
             return
@@ -275,8 +283,12 @@ class Workspace(QObject):
 
     def _on_selected(self, selection: Selection) -> None:
         group = selection.group
-        if self.group(group) and not self._knows(group, self.recipe(group) or ""):
-            self._ask_kernel(group, self.recipe(group))
+        if self.group(group) is None:
+            return
+        history = self.histories.get(group)
+        for text in {self.recipe(group), history.step.text if history else None}:
+            if not self._knows(group, text or ""):
+                self._ask_kernel(group, text)
 
     def _on_kernel(self, group: str, text: str | None, kernel: KernelDoc) -> None:
         self._asked.discard((group, text))
@@ -297,32 +309,33 @@ class Workspace(QObject):
 
     def _settle(self, group: str) -> None:
         """Makes steps of the edits whose kernels are legal, a draft of one that is not, and tells what became of it."""
-        waiting = self._waiting.get(group, [])
-        while waiting and ((group, waiting[0]) in self._kernels or (group, waiting[0]) in self._refused):
-            history, text = self.histories[group], waiting.pop(0)
-            known = self._kernels.get((group, text))
-            if known and known.legal:
-                history.add(text, title_of(history.step.text, text))
-                history.learn(text, predicted=known.time)
-            else:
-                history.refuse(text)
+        history, waiting = self.histories.get(group), self._waiting.get(group, [])
+        if history and history.draft_shown:
+            self._take(group, history, history.draft)  # what was refused elsewhere may be legal here
+        while history and waiting and ((group, waiting[0]) in self._kernels or (group, waiting[0]) in self._refused):
+            self._take(group, history, waiting.pop(0))
         kernel, refusal = self.kernel(group), self.refusal(group)
         if kernel and kernel.legal:
             self._legal[group] = kernel
         for entry in kernel.entries if kernel else ():
             if entry.outcome == "infeasible":
                 reason = entry.verdict if entry.witness in entry.verdict else f"{entry.verdict} {entry.witness}"
-                self.add_problem(
-                    group,
-                    Problem(
-                        "schedule", entry.text.partition("#")[0].strip(), reason, "the schedule in use is unchanged"
-                    ),
-                )
+                wish = entry.text.partition("#")[0].strip()
+                self.add_problem(group, Problem("schedule", wish, reason, "the schedule in use is unchanged"))
         if refusal:
             self.add_problem(group, refusal)
             self.edit_refused.emit(group, refusal)
         self.kernel_changed.emit(group)
         self.history_changed.emit(group)
+
+    def _take(self, group: str, history: History, text: str) -> None:
+        """Makes a step of an edit whose kernel is legal, else a draft."""
+        known = self._kernels.get((group, text))
+        if known and known.legal:
+            history.add(text, title_of(history.step.text, text))
+            history.learn(text, predicted=known.time)
+        else:
+            history.refuse(text)
 
     def _on_opened(self, opening: Opening, model: ModelDoc, again: bool = False) -> None:
         same = self.path == opening.path and self.model == model and (again or not opening.trails)
@@ -335,7 +348,7 @@ class Workspace(QObject):
         self.histories = {group: History.of(trail) for group, trail in opening.trails.items()}
         self._asked.clear()
         self.problems = [("", Problem("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
-        self.problems += [("", problem) for problem in (*opening.warnings, *self._strangers())]
+        self.problems += [("", problem) for problem in (*opening.warnings, *opening.strangers(model))]
         self.bus.select(Selection())
         self.model_changed.emit()
         self.problems_changed.emit()
@@ -343,16 +356,11 @@ class Workspace(QObject):
         if opening.loom or opening.path != EXAMPLE:
             self.saved_path.emit(opening.loom or opening.path)
 
-    def _strangers(self) -> Iterator[Problem]:
-        """Histories of groups that the model does not have: they are kept, and saved again."""
-        for name in self.histories:
-            if self.group(name) is None:
-                yield Problem("workspace", name, "the model has no such group", "its history is kept", "warning")
-
-    def _on_not_opened(self, problem: Problem) -> None:
+    def _on_not_opened(self, opening: Opening, problem: Problem) -> None:
         """A file that cannot be read changes nothing: the worker keeps the old one open, too."""
         self.opening_changed.emit(False)
         self.add_problem("", problem)
+        self.open_refused.emit(opening, problem)
 
     def _reopen(self) -> None:
         """A fresh worker knows nothing: it gets the open file again.  Edits under way become drafts."""
@@ -366,8 +374,7 @@ class Workspace(QObject):
                 self._settle(group)
         if self.path:
             again = replace(self.opened, trails=self.trails(), selection=self.bus.selection)
-            pending = Pending(ModelDoc, lambda model: self._on_opened(again, model, True), self._on_not_opened)
-            self.client.request("open", again.arguments(), f"Opening {Path(again.path).name} again", pending)
+            self._request_open(again, f"Opening {Path(again.path).name} again", True)
         self._on_selected(self.bus.selection)
 
     def _on_machine(self, answer: dict[str, str]) -> None:

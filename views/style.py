@@ -87,6 +87,8 @@ QProgressBar::chunk { background: $accent; border-radius: 2px; }
 QCheckBox { spacing: 6px; }
 
 QWidget[role="header"] { background: $chrome; border-bottom: 1px solid $line; }
+QWidget[role="header"][focused="true"] { border-bottom: 1px solid $accent; }
+QWidget[role="palette"] { background: $chrome; border: 1px solid $edge; border-radius: 6px; }
 QWidget[role="subheader"] { background: $panel; border-bottom: 1px solid $line; }
 QWidget[role="notice"] { background: $accent_bg; border-bottom: 1px solid $line; }
 QWidget[role="body"] { background: $panel; }
@@ -96,7 +98,8 @@ QLabel[role="second"] { color: $text_2; font-size: 11px; }
 QLabel[role="hint"] { color: $text_3; }
 QLabel[role="small-hint"] { color: $text_3; font-size: 11px; }
 QLabel[role="paragraph"] { color: $text_2; }
-QLabel[role="device"] { padding-right: 14px; font-weight: 600; }
+QToolButton[role="device"] { background: transparent; border: 1px solid transparent; padding: 0 14px; font-weight: 600; min-height: 24px; }
+QToolButton[role="device"]:hover { background: $raised; }
 QLabel[role="headline"] { font-size: 16px; font-weight: 600; }
 QLabel[role="chip"] { background: $raised; color: $text_2; border-radius: 3px; padding: 2px 6px; font-size: 7.9pt; }
 QLabel[role="outline-chip"] { border: 1px solid $edge; color: $text_2; border-radius: 3px; padding: 1px 6px; font-size: 7.9pt; }

@@ -1,0 +1,158 @@
+"""What each action of the registry does, and when it can be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMessageBox
+
+from app.actions import ACTIONS
+from app.example import EXAMPLE
+from app.focus import FocusRound
+from app.history import without_figures
+from app.machine import MachineDialog
+from app.opening import Opening
+from app.palette import Palette, Shortcuts
+from app.script import group_script, workspace_script
+from engine.documents import Problem
+from views.notice import News
+from views.theme import THEMES, Theme
+
+if TYPE_CHECKING:
+    from app.window import Window
+
+NO_SIZE = "has no size"
+"""What the engine says of a symbolic dimension that no size was given for."""
+
+
+class Commands(QObject):
+    """Connects the actions of one window with what they do."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
+        self._window = window
+        self._workspace = window.workspace
+        self.palette = Palette(window, window.actions_by_name)
+        self.shortcuts = Shortcuts(window, window.actions_by_name)
+        self.focus = FocusRound(self, window.docks)
+        self.machine = MachineDialog(window)
+        self.machine.chosen.connect(self._open_for)
+        self._asked: Opening | None = None
+        """What the dialog about target and dimensions is about; None for what is open."""
+        self._connect()
+        workspace = self._workspace
+        for signal in (workspace.history_changed, workspace.kernel_changed, workspace.bus.changed):
+            signal.connect(lambda _: self.show_enabled())
+        for signal in (workspace.model_changed, workspace.client.jobs_changed):
+            signal.connect(self.show_enabled)
+        workspace.open_refused.connect(self._ask_sizes)
+        window.menu.device_requested.connect(window.action("machine").trigger)
+        self.show_enabled()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.palette.set_theme(theme)
+        self.shortcuts.set_theme(theme)
+
+    def show_enabled(self) -> None:
+        """Enables the actions that can be done now."""
+        workspace, group = self._workspace, self._window.wiring.group
+        known, selected = group in workspace.histories, workspace.group(group) is not None
+        enabled = {
+            "undo": workspace.can_undo(group),
+            "redo": workspace.can_redo(group),
+            "cancel": not workspace.client.is_idle,
+            **dict.fromkeys(("pin", "compare", "note", "script"), known and selected),
+            **dict.fromkeys(("check", "time"), selected),
+            **dict.fromkeys(("save", "save-as", "script-all", "machine"), workspace.model is not None),
+        }
+        for name, can in enabled.items():
+            self._window.action(name).setEnabled(can)
+
+    def _connect(self) -> None:
+        window, workspace = self._window, self._workspace
+        panels, stepping, files = window.panels, window.stepping, window.files
+        reactions = {
+            "open": files.ask_open,
+            "example": lambda: window.open_file(EXAMPLE),
+            "save": files.save,
+            "save-as": files.ask_save,
+            "quit": window.close,
+            "undo": lambda: workspace.undo(window.wiring.group),
+            "redo": lambda: workspace.redo(window.wiring.group),
+            "pin": stepping.pin,
+            "compare": stepping.compare,
+            "note": self._edit_note,
+            "script": self._copy_group,
+            "script-all": self._copy_workspace,
+            "find": window.focus_search,
+            "palette": self.palette.ask,
+            "explore": lambda: window.set_perspective("Explore"),
+            "schedule": lambda: window.set_perspective("Schedule"),
+            "zoom-in": lambda: panels.graph.canvas.zoom(1.2),
+            "zoom-out": lambda: panels.graph.canvas.zoom(1 / 1.2),
+            "fit": panels.graph.canvas.fit_all,
+            "next-panel": lambda: self.focus.go(1),
+            "last-panel": lambda: self.focus.go(-1),
+            "reset": window.reset_layout,
+            "apply": panels.constraints.text.request_apply,
+            "check": lambda: workspace.run_check(window.wiring.group),
+            "time": lambda: workspace.run_measure(window.wiring.group),
+            "cancel": workspace.client.cancel,
+            "machine": self._ask_machine,
+            "keys": self.shortcuts.ask,
+            "about": self._show_about,
+        } | {name: lambda theme=name: window.set_theme(theme) for name in THEMES}
+        for info in ACTIONS:
+            react = reactions[info.name]
+            window.action(info.name).triggered.connect(lambda _=False, react=react: react())
+
+    def _edit_note(self) -> None:
+        self._window.docks["history"].show()
+        self._window.panels.history.edit_note()
+
+    def _copy_group(self) -> None:
+        group = self._window.wiring.group
+        self._copy(group_script(self._workspace.opened, group, self._workspace.histories[group].step.text), group)
+
+    def _copy_workspace(self) -> None:
+        known = {name: history.step.text for name, history in self._workspace.histories.items()}
+        advice = {name: text for name, text in known.items() if self._workspace.group(name) is not None}
+        self._copy(workspace_script(self._workspace.opened, advice), "the workspace")
+
+    def _copy(self, script: str, what: str) -> None:
+        QGuiApplication.clipboard().setText(script)
+        self._window.status.say(f"Copied {what} as a script")
+
+    def _open_for(self, target: str, dimensions: dict[str, int]) -> None:
+        """Opens a model for another machine; what was known of its steps on this one is not carried over."""
+        workspace = self._workspace
+        opening = self._asked
+        if opening is None:
+            trails, view = without_figures(workspace.trails()), dict(self._window.document.view)
+            opening = replace(
+                workspace.opened, trails=trails, selection=workspace.bus.selection, view=view, unsaved=bool(trails)
+            )
+        workspace.open(opening.path, replace(opening, target=target, dimensions=dimensions))
+
+    def _ask_machine(self, opening: Opening | None = None) -> None:
+        self._asked = opening
+        about = opening or self._workspace.opened
+        self.machine.ask(about.target, about.dimensions)
+
+    def _ask_sizes(self, opening: Opening, problem: Problem) -> None:
+        """A model whose dimensions have no sizes yet asks for them."""
+        if NO_SIZE in problem.reason:
+            choices = (("Give sizes…", lambda: self._ask_machine(opening)),)
+            self._window.notice.show_news(News(problem.subject, problem.reason, choices))
+
+    def _show_about(self) -> None:
+        box = QMessageBox(self._window)
+        box.setWindowTitle("About Loomscope")
+        box.setText("Loomscope")
+        box.setInformativeText("Explore, edit, check and time GPU schedules of deep-learning operators.")
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()

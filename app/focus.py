@@ -1,0 +1,68 @@
+"""Panels by keyboard: F6 goes round them, and the one with the focus shows it in its header."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.layout import Dock
+
+
+class FocusRound(QObject):
+    """Goes from panel to panel, from left to right and from top to bottom."""
+
+    def __init__(self, parent: QObject, docks: Mapping[str, Dock]) -> None:
+        super().__init__(parent)
+        self._docks = docks
+        self._marked: QWidget | None = None
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.focusChanged.connect(self._mark)
+
+    @property
+    def focused(self) -> str:
+        """The panel that has the focus, or ""."""
+        widget = QApplication.focusWidget()
+        return next((name for name, dock in self._docks.items() if widget and dock.isAncestorOf(widget)), "")
+
+    def go(self, step: int) -> None:
+        """Gives the focus to the next panel in sight (`step` 1), or to the one before (-1)."""
+        shown = [name for name, dock in self._docks.items() if dock.isVisible()]
+        shown.sort(key=lambda name: (self._docks[name].x(), self._docks[name].y()))
+        if not shown:
+            return
+        present = self.focused
+        place = shown.index(present) + step if present in shown else (0 if step > 0 else -1)
+        _target(self._docks[shown[place % len(shown)]]).setFocus(Qt.FocusReason.TabFocusReason)
+
+    def close(self) -> None:
+        """Follows the focus no longer."""
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.focusChanged.disconnect(self._mark)
+
+    def _mark(self, _: QWidget | None, now: QWidget | None) -> None:
+        """Marks the header of the panel that has the focus."""
+        dock = next((dock for dock in self._docks.values() if now and dock.isAncestorOf(now)), None)
+        header = dock.titleBarWidget() if dock else None
+        if header is self._marked:
+            return
+        for widget, focused in ((self._marked, "false"), (header, "true")):
+            if widget is not None:
+                widget.setProperty("focused", focused)
+                widget.style().unpolish(widget)
+                widget.style().polish(widget)
+        self._marked = header
+
+
+def _target(dock: Dock) -> QWidget:
+    """The largest part of a panel that takes the focus; the panel itself where there is nothing to do in it."""
+    body = dock.widget()
+    parts = [
+        part
+        for part in body.findChildren(QWidget)
+        if part.isVisible() and part.isEnabled() and part.focusPolicy() & Qt.FocusPolicy.TabFocus
+    ]
+    return max(parts, key=lambda part: part.width() * part.height(), default=body)

@@ -1,0 +1,65 @@
+"""Target and sizes of symbolic dimensions, chosen in the window; with the real worker, as both change the code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+
+from app.client import COMMAND
+from app.recovery import journal_folder
+from app.window import Window
+from tests.app.driving import select, settle
+
+
+def symbolic(tmp_path: Path) -> str:
+    """A softmax over rows, with as many rows as `batch` says."""
+    node = helper.make_node("Softmax", ["x"], ["y"], name="softmax", axis=-1)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 256]) for name in "xy")
+    graph = helper.make_graph([node], "rows", [x], [y])
+    file = tmp_path / "rows.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    return str(file)
+
+
+def choose(window: Window, qtbot: object, target: str, dimensions: str) -> None:
+    dialog = window.commands.machine
+    assert dialog.isVisible() and not dialog.isModal()
+    dialog.target.setCurrentIndex(dialog.target.findData(target))
+    dialog.dimensions.setText(dimensions)
+    dialog.buttons.button(dialog.buttons.StandardButton.Ok).click()
+    settle(window, qtbot)
+
+
+def test_sizes_are_asked_for_and_another_target_keeps_the_advice(
+    make: Callable[..., Window], qtbot: object, tmp_path: Path
+) -> None:
+    window = make(command=COMMAND)
+    window.open_file(symbolic(tmp_path))
+    settle(window, qtbot)
+    assert window.workspace.model is None and "batch" in window.notice.detail.text()
+    window.notice.buttons["Give sizes…"].click()
+    choose(window, qtbot, "h200", "batch=")
+    assert window.commands.machine.isVisible() and "NAME=VALUE" in window.commands.machine.message.text()
+    choose(window, qtbot, "h200", "batch=64")
+    assert window.workspace.model is not None and not window.commands.machine.isVisible()
+    assert not window.document.is_modified
+
+    kernel = select(window, qtbot, "softmax_0")
+    window.workspace.edit("softmax_0", kernel.recipe.replace("block 8", "block 4"))
+    settle(window, qtbot)
+    edited, history = window.workspace.legal_kernel("softmax_0"), window.workspace.histories["softmax_0"]
+    assert edited is not None and history.current == 1
+
+    window.menu.device.click()
+    choose(window, qtbot, "a100", "batch=128")
+    assert window.menu.device.text().startswith("A100")
+    again, other = window.workspace.legal_kernel("softmax_0"), window.workspace.histories["softmax_0"]
+    assert again is not None and again.recipe == edited.recipe and again.grid != edited.grid
+    assert [step.title for step in other.steps] == [step.title for step in history.steps]
+    assert other.steps[1].predicted is not None and other.steps[1].predicted != history.steps[1].predicted
+    assert other.steps[0].predicted is None, "what was known on the other machine is not carried over"
+    assert window.document.is_modified and not window.notice.has_news
+    assert len(list(journal_folder().glob("*.journal"))) == 1

@@ -1,0 +1,159 @@
+"""Every action: found in the palette, reached by keys, with an effect or a reason why not; panels by keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
+
+from app.actions import ACTIONS
+from app.palette import matches
+from app.window import Window
+from tests.app.driving import select, settle
+
+GROUP = "softmax_0"
+
+
+def listed(window: Window) -> list[str]:
+    return list(window.commands.palette.list.rows)
+
+
+def test_every_action_is_in_the_palette(window: Window) -> None:
+    window.action("palette").trigger()
+    assert sorted(listed(window)) == sorted(info.name for info in ACTIONS)
+    assert sorted(info.name for _, info in matches("")) == sorted(info.name for info in ACTIONS)
+
+
+def test_typing_narrows_and_return_runs(window: Window, qtbot: object) -> None:
+    window.action("palette").trigger()
+    field = window.commands.palette.field
+    qtbot.keyClicks(field, "sched")  # type: ignore[attr-defined]
+    assert listed(window)[0] == "schedule"
+    qtbot.keyClick(field, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    assert window.perspective == "Schedule" and not window.commands.palette.isVisible()
+
+
+def test_arrows_choose(window: Window, qtbot: object) -> None:
+    window.action("palette").trigger()
+    palette = window.commands.palette
+    qtbot.keyClicks(palette.field, "theme")  # type: ignore[attr-defined]
+    assert listed(window) == ["dark", "light"]
+    qtbot.keyClick(palette.field, Qt.Key.Key_Down)  # type: ignore[attr-defined]
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    assert window.theme.name == "light"
+
+
+def test_words_are_found_in_any_order_and_in_tips() -> None:
+    assert [info.name for _, info in matches("baseline compare")] == ["compare"]
+    assert "check" in [info.name for _, info in matches("reference")]
+    assert matches("no such words") == []
+
+
+def test_what_is_disabled_says_why_and_does_nothing(make: Callable[..., Window], qtbot: object) -> None:
+    window = make()
+    disabled = {info.name for info in ACTIONS if not window.action(info.name).isEnabled()}
+    assert {"save", "undo", "redo", "check", "time", "pin", "compare", "script", "apply", "machine"} <= disabled
+    assert all(info.needs for info in ACTIONS if info.name in disabled)
+    window.action("palette").trigger()
+    palette = window.commands.palette
+    qtbot.keyClicks(palette.field, "undo")  # type: ignore[attr-defined]
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    assert palette.isVisible(), "it stays, so that the reason is seen"
+
+
+def effects(window: Window, qtbot: object) -> object:
+    """What an action can change that a person would notice."""
+    settle(window, qtbot)
+    application = QApplication.instance()
+    assert isinstance(application, QApplication)
+    workspace, canvas = window.workspace, window.panels.graph.canvas
+    return (
+        [(type(each), each.windowTitle()) for each in application.topLevelWidgets() if each.isVisible()],
+        workspace.recipe(GROUP), workspace.check(GROUP), workspace.model, workspace.client.process_id,
+        list(workspace.trails().values()), list(workspace.problems),
+        window.theme.name, window.perspective, canvas.transform(), window.isVisible(),
+        sorted(name for name, dock in window.docks.items() if dock.isVisible()),
+        QGuiApplication.clipboard().text(), window.focusWidget(), window.settings.value("recent"),
+    )  # fmt: skip
+
+
+PREPARED: dict[str, Callable[[Window], object]] = {
+    "apply": lambda window: window.panels.constraints.text.edit.appendPlainText("# a remark"),
+    "cancel": lambda window: window.workspace.run_check(GROUP),
+    "dark": lambda window: window.set_theme("light"),
+    "explore": lambda window: window.set_perspective("Schedule"),
+    "pin": lambda window: window.panels.history.canvas.select(1),
+    "redo": lambda window: window.workspace.undo(GROUP),
+    "reset": lambda window: window.docks["outline"].hide(),
+    "fit": lambda window: window.panels.graph.canvas.zoom(3),
+}
+"""What has to be so before an action has an effect."""
+
+
+@pytest.mark.parametrize("name", [info.name for info in ACTIONS])
+def test_every_action_has_an_effect(window: Window, qtbot: object, name: str) -> None:
+    kernel = select(window, qtbot, GROUP)
+    window.workspace.edit(GROUP, kernel.recipe.replace("block 8", "block 4"))
+    settle(window, qtbot)
+    QGuiApplication.clipboard().clear()
+    PREPARED.get(name, lambda _: None)(window)
+    if name == "cancel":
+        worker = window.workspace.client.process_id
+        assert window.action(name).isEnabled()
+        window.action(name).trigger()
+        assert window.workspace.client.process_id != worker
+        settle(window, qtbot)
+        return
+    before = effects(window, qtbot)
+    assert window.action(name).isEnabled(), f"{name} needs: {[i.needs for i in ACTIONS if i.name == name]}"
+    window.action(name).trigger()
+    assert effects(window, qtbot) != before
+    for each in QApplication.topLevelWidgets():
+        if each is not window and each.isVisible():
+            each.close()
+
+
+def test_the_sheet_lists_every_shortcut(window: Window) -> None:
+    window.action("keys").trigger()
+    sheet = window.commands.shortcuts
+    with_keys = {info.name for info in ACTIONS if not window.action(info.name).shortcut().isEmpty()}
+    assert with_keys <= set(sheet.list.rows)
+    assert {"Ctrl+Shift+P", "F1", "F6", "Shift+F6", "Ctrl+Z", "B", "D"} <= {
+        key.toString() for info in ACTIONS for key in window.action(info.name).shortcuts()
+    }
+
+
+def test_no_two_actions_have_the_same_keys(window: Window) -> None:
+    keys = [key.toString() for info in ACTIONS for key in window.action(info.name).shortcuts()]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("perspective", ["Explore", "Schedule"])
+def test_the_keyboard_goes_round_all_panels(window: Window, qtbot: object, perspective: str) -> None:
+    select(window, qtbot, GROUP)
+    window.set_perspective(perspective)
+    window.activateWindow()
+    qtbot.wait(20)  # type: ignore[attr-defined]
+    shown = {name for name, dock in window.docks.items() if dock.isVisible()}
+    visited = []
+    for _ in shown:
+        window.action("next-panel").trigger()
+        visited.append(window.commands.focus.focused)
+        header: QObject = window.docks[visited[-1]].titleBarWidget()
+        assert header.property("focused") == "true", "the panel with the keyboard shows it"
+    assert set(visited) == shown
+    window.action("last-panel").trigger()
+    assert window.commands.focus.focused == visited[-2]
+    marked = [name for name in window.docks if window.docks[name].titleBarWidget().property("focused") == "true"]
+    assert marked == [visited[-2]]
+
+
+def test_letters_are_typed_where_there_is_text(window: Window, qtbot: object) -> None:
+    select(window, qtbot, GROUP)
+    window.set_perspective("Schedule")
+    window.search.setFocus()
+    qtbot.keyClicks(window.search, "bdn")  # type: ignore[attr-defined]
+    assert window.search.text() == "bdn" and not window.comparing.window.isVisible()
