@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from PySide6.QtCore import QObject
@@ -23,6 +24,16 @@ class Page(Protocol):
         """Whether something newer is on its way."""
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """An order that breaks dependences, drawn but not applied."""
+
+    question: Question
+    answer: OrderDoc
+    used: tuple[str, ...]
+    """The axes in the order in use."""
+
+
 class Explored(QObject):
     """Keeps moves, iteration space, decisions and addresses in step with the selected group's advice."""
 
@@ -41,6 +52,7 @@ class Explored(QObject):
         """What is held over the iteration space."""
         self._dropped: Question | None = None
         """An order that was let go before the worker said what it means."""
+        self._preview: Preview | None = None
         self.exploring.answered.connect(self._on_answered)
         self.exploring.state_changed.connect(self.refresh)
         workspace.model_changed.connect(self._forget)
@@ -55,6 +67,8 @@ class Explored(QObject):
         schedule.space.axes_requested.connect(self._choose_axes)
         schedule.decisions.entry_requested.connect(lambda line: workspace.add_entry(self.group, line))
         schedule.addresses.asked.connect(self._count)
+        schedule.space.preview_accepted.connect(self._accept_preview)
+        schedule.space.preview_dropped.connect(self._drop_preview)
         schedule.space.canvas.tried.connect(self._try)
         schedule.space.canvas.dropped.connect(self._drop)
 
@@ -63,16 +77,14 @@ class Explored(QObject):
         """Name of the selected group."""
         return self.workspace.bus.selection.group
 
-    def question(
-        self, verb: str, axes: tuple[str, ...] = (), tiles: tuple[tuple[str, int], ...] = (), legal: bool = False
-    ) -> Question | None:
+    def question(self, verb: str, legal: bool = False) -> Question | None:
         """The question about the selected group's advice, or its last `legal` one; None until that is known."""
         recipe = self._legal_recipe() if legal else self.workspace.recipe(self.group)
-        return None if recipe is None else Question(verb, self.group, recipe, axes, tiles)
+        return None if recipe is None else Question(verb, self.group, recipe)
 
     def refresh(self) -> None:
         """Says what the visible panels want, and shows what is known."""
-        space = self.question("space", self._axes.get(self.group, ()))
+        space = self._space_question()
         decisions, moves = self.question("decisions", legal=True), self.question("moves", legal=True)
         addresses = self.question("addresses")
         tab = self.schedule.tab if self.schedule.isVisible() else ""
@@ -124,7 +136,7 @@ class Explored(QObject):
     def _forget(self) -> None:
         self._axes.clear()
         self._counted.clear()
-        self._trial = self._dropped = None
+        self._trial = self._dropped = self._preview = None
         self.exploring.forget()
 
     def _choose_axes(self, axes: tuple[str, ...]) -> None:
@@ -147,20 +159,39 @@ class Explored(QObject):
             self.exploring.ask(self._dropped)
 
     def _order(self, trial: Trial) -> Question | None:
-        known = self._known_space()
-        return self.question("order", trial.order(known), trial.tiles(known)) if known is not None else None
+        known, question = self._known_space(), self.question("order")
+        if known is None or question is None:
+            return None
+        return replace(question, order=trial.order(known), tiles=trial.tiles(known))
 
     def _apply_dropped(self) -> bool:
-        """Whether the dropped order is known by now; an illegal one is applied too and says where it breaks."""
-        known = self.exploring.answer(self._dropped) if self._dropped else None
-        if isinstance(known, OrderDoc):
-            self._dropped = None
-            if known.recipe:
-                self._apply(known.recipe)
+        """Whether the dropped order is known by now; an illegal one is drawn with what it breaks, not applied."""
+        question, known = self._dropped, self.exploring.answer(self._dropped) if self._dropped else None
+        if known is None or question is None:
+            return False
+        self._dropped = None
+        space = self._known_space()
+        if isinstance(known, OrderDoc) and known.legal:
+            self._preview = None
+            self._apply(known.recipe)
+        elif isinstance(known, OrderDoc) and question.order and space is not None:
+            used = self._preview.used if self._preview else space.order
+            self._preview = Preview(question, known, used) if question.order != used else None
+            self.refresh()
+        elif isinstance(known, OrderDoc):
+            self.schedule.space.verdict.show_refusal(known.because)
         elif isinstance(known, Problem):
-            self._dropped = None
-            self.schedule.space.verdict.show_problem(known)
-        return known is not None
+            self.schedule.space.verdict.show_refusal(f"{known.subject}: {known.reason}")
+        return True
+
+    def _accept_preview(self) -> None:
+        """Applies what was drawn although it breaks something: the conflict then says by whom it is refused."""
+        if self._preview is not None:
+            self._apply(self._preview.answer.recipe)
+
+    def _drop_preview(self) -> None:
+        self._preview = None
+        self.refresh()
 
     def _on_answered(self, question: Question) -> None:
         if question.group != self.group:
@@ -169,8 +200,21 @@ class Explored(QObject):
             self._apply_dropped()
         self._show_trial()
 
+    def _space_question(self) -> Question | None:
+        """With the axes that were chosen, and in the order that is drawn without being applied.
+
+        Advice that cannot even be read has no order to draw; then it is the last legal one.
+        """
+        question = self.question("space", legal=self.workspace.refusal(self.group) is not None)
+        if question is None:
+            return None
+        asked = self._preview.question if self._preview else None
+        if asked is not None and (asked.group, asked.recipe) != (question.group, question.recipe):
+            self._preview = asked = None
+        return replace(question, axes=self._axes.get(self.group, ()), order=asked.order if asked else ())
+
     def _known_space(self) -> SpaceDoc | None:
-        question = self.question("space", self._axes.get(self.group, ()))
+        question = self._space_question()
         known = self.exploring.answer(question) if question else None
         return known if isinstance(known, SpaceDoc) else None
 
@@ -197,7 +241,7 @@ class Explored(QObject):
         if question is None:
             page.show_nothing()
         elif isinstance(known, SpaceDoc):
-            page.show_space(known)
+            page.show_space(known, self._preview is not None)
         elif isinstance(known, Problem):
             page.show_problem(known)
 

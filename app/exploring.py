@@ -45,7 +45,9 @@ class Question:
     group: str
     recipe: str
     axes: tuple[str, ...] = ()
-    """Of "space": the dimensions to draw; of "order": the axes, outermost first.  Empty leaves the choice as it is."""
+    """Of "space": the dimensions to draw; empty leaves the choice to the worker."""
+    order: tuple[str, ...] = ()
+    """Of "space" and "order": dimensions outermost first as they are asked for; empty for the order in use."""
     tiles: tuple[tuple[str, int], ...] = ()
     """Of "order": values of one tile along a dimension."""
 
@@ -53,9 +55,9 @@ class Question:
         """As the worker takes them."""
         common: dict[str, object] = {"group": self.group, "recipe": self.recipe}
         if self.verb == "space":
-            return common | {"axes": list(self.axes)}
+            return common | {"axes": list(self.axes), "order": list(self.order)}
         if self.verb == "order":
-            return common | {"order": list(self.axes), "tiles": dict(self.tiles)}
+            return common | {"order": list(self.order), "tiles": dict(self.tiles)}
         return common
 
 

@@ -23,6 +23,7 @@ from engine.exploration import (
 NOW = 18.3
 DOWN, ACROSS = 6, 12
 EXTENTS = {"i": 49_152, "j": 512}
+ONLY = "# the order i j is the only one"
 ILLEGAL = "required S2 @ j: parallel true"
 
 
@@ -83,10 +84,10 @@ def decisions(group: str, recipe: str) -> DecisionsDoc:
     return DecisionsDoc(group, recipe, ("i", "j"), tuple(rows))
 
 
-def space(group: str, recipe: str, axes: Sequence[str]) -> SpaceDoc:
+def space(group: str, recipe: str, axes: Sequence[str], order: Sequence[str] = ()) -> SpaceDoc:
     """S2 along j in order, S3 beside it; asked for in parallel, S3 reads what S2 has not written yet."""
     across, down = axes[:2] if len(axes) > 1 else ("j", "i")
-    violated = any(line.strip() == ILLEGAL for line in recipe.splitlines())
+    violated = bool(order) or any(line.strip() == ILLEGAL for line in recipe.splitlines())
     shown = {"i": DOWN, "j": ACROSS}
     points: list[PointDoc] = []
     place: dict[tuple[str, int, int], int] = {}
@@ -111,7 +112,7 @@ def space(group: str, recipe: str, axes: Sequence[str]) -> SpaceDoc:
         recipe=recipe,
         dimensions=("i", "j"),
         axes=tuple(AxisDoc(name, EXTENTS[name], shown[name], *tiles[name]) for name in (across, down)),
-        order=("i", "j"),
+        order=tuple(order) or ("i", "j"),
         requested=violated,
         statements=("S2", "S3"),
         points=tuple(points),
@@ -121,16 +122,18 @@ def space(group: str, recipe: str, axes: Sequence[str]) -> SpaceDoc:
         verdict="Time (2, 3, 1) of the read comes before (2, 9, 0) of the write."
         if violated
         else "legal, 9 of 9 dependences",
-        repairs=_repairs(recipe) if violated else (),
+        repairs=_repairs(recipe) if violated and not order else (),
     )
 
 
 def order(group: str, recipe: str, wanted: Sequence[str], tiles: Mapping[str, int]) -> OrderDoc:
-    """Tiles hold up to 8 values; j outside i runs the flow of m backwards."""
+    """Tiles hold up to 8 values; an interchange is legal unless the advice says otherwise in a remark."""
     lines = [f"all @ {name}: split {size}" for name, size in tiles.items()]
     if wanted and tuple(wanted) != ("i", "j"):
         lines.append(f"all @ outermost: pin {wanted[0]}")
-        return OrderDoc(tuple(lines), with_lines(recipe, lines), True, "every dependence keeps its direction")
+        legal = ONLY not in recipe
+        because = "every dependence keeps its direction" if legal else "breaks 1 of 9 dependences"
+        return OrderDoc(tuple(lines), with_lines(recipe, lines), legal, because)
     too_large = [f"{name} by {size}" for name, size in tiles.items() if size > 8]
     because = f"a tile of {too_large[0]} exceeds the registers of a lane" if too_large else "all dependences hold"
     return OrderDoc(tuple(lines), with_lines(recipe, lines), not too_large, because)

@@ -17,6 +17,8 @@ from engine.documents import Problem, Time  # noqa: E402
 from engine.text import to_json  # noqa: E402
 
 SAMPLES = 20
+SLOW = 0.5
+"""Seconds that an answer about advice with the remark "# slow" takes."""
 
 
 def main() -> None:
@@ -55,9 +57,10 @@ def answer(number: int, verb: str, arguments: dict[str, object]) -> None:
     elif verb == "measure":
         measure(number, group)
     elif verb in ("moves", "decisions", "addresses"):
+        time.sleep(SLOW if "# slow" in str(recipe) else 0.0)
         send(number, "result", to_json(getattr(exploration, verb)(group, str(recipe))))
     elif verb == "space":
-        send(number, "result", to_json(exploration.space(group, str(recipe), arguments["axes"])))
+        send(number, "result", to_json(exploration.space(group, str(recipe), arguments["axes"], arguments["order"])))
     elif verb == "order":
         found = exploration.order(group, str(recipe), arguments["order"], arguments["tiles"])
         send(number, "result", to_json(found))

@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication
 from engine.documents import CheckDoc, CompiledDoc, KernelDoc
 from views.code.editor import CodeText
 from views.format import amount, plural
-from views.panel import Panel, bar, label
+from views.panel import ChipStrip, Panel, label
 from views.theme import Theme
 
 
@@ -23,9 +23,7 @@ class CodeView(Panel):
         super().__init__("Code")
         self.subtitle.setText("CUDA")
         self._kernel: KernelDoc | None = None
-        self._chips, self._chip_layout = bar("subheader", 32)
-        self._chip_layout.setContentsMargins(12, 0, 12, 0)
-        self._chip_layout.setSpacing(6)
+        self._chips = ChipStrip(32)
         self.text = CodeText()
         self.text.line_selected.connect(self._select)
         self.copy_button = self.add_header_icon("copy", "Copy the CUDA text")
@@ -62,19 +60,13 @@ class CodeView(Panel):
         QGuiApplication.clipboard().setText(self._kernel.cuda if self._kernel else "")
 
     def _show_chips(self, kernel: KernelDoc, check: CheckDoc | None) -> None:
-        while self._chip_layout.count():
-            old = self._chip_layout.takeAt(0).widget()
-            if old is not None:
-                old.deleteLater()
-        for text in _chips(kernel):
-            self._chip_layout.addWidget(label(text, "chip"))
+        chips = [label(text, "chip") for text in _chips(kernel)]
         if check:
             chip = label(_check_chip(check), "chip" if check.status == "pass" else "wrong")
             error = f"largest error {check.max_error:.2g}, tolerance {check.tolerance:.2g}"
             chip.setToolTip(f"{check.message}\n{error}: {check.tolerance_because}")
-            self._chip_layout.addWidget(chip)
-        self._chip_layout.addStretch(1)
-        self._chip_layout.addWidget(label(plural(kernel.cuda.rstrip("\n").count("\n") + 1, "line"), "small-hint"))
+            chips.insert(0, chip)
+        self._chips.show_chips(chips, plural(kernel.cuda.rstrip("\n").count("\n") + 1, "line"))
 
 
 def _label(statements: tuple[str, ...], dimensions: tuple[str, ...]) -> str:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, Signal
-from PySide6.QtGui import QFont, QKeyEvent, QKeySequence, QSyntaxHighlighter, QTextCharFormat, QTextDocument
-from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtGui import (
+    QFont,
+    QKeyEvent,
+    QKeySequence,
+    QSyntaxHighlighter,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFormat,
+)
+from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QTextEdit, QVBoxLayout, QWidget
 
 from engine.documents import Problem
 from views.panel import bar, label
 from views.theme import Theme, code_face
+
+LINE = re.compile(r"\bline (\d+)")
+"""Where a problem's subject tells the line of the text that it is about."""
 
 
 class AdviceText(QWidget):
@@ -29,8 +42,9 @@ class AdviceText(QWidget):
         self.edit.setViewportMargins(8, 6, 0, 0)
         self.edit.textChanged.connect(self._changed)
         self._colours = _AdviceHighlighter(self.edit.document())
-        strip, layout = bar("header", 36)
-        self.message = label("", "small-hint")
+        strip, layout = bar("header", 48)
+        self.message = label("", "small-hint", wrap=True)
+        self.message.setMinimumWidth(10)
         self.revert = QPushButton("Revert")
         self.revert.setProperty("role", "small")
         self.revert.clicked.connect(self._show_applied)
@@ -64,6 +78,8 @@ class AdviceText(QWidget):
         """Says inline why the text was refused."""
         text = f"{problem.subject}: {problem.reason}. {problem.hint}" if problem else ""
         self._say(text, "wrong-text" if problem else "small-hint")
+        found = LINE.search(problem.subject) if problem else None
+        self.edit.mark_line(int(found[1]) if found else 0)
 
     def request_apply(self) -> None:
         """Asks to apply the draft."""
@@ -73,6 +89,7 @@ class AdviceText(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         self._colours.set_theme(theme)
+        self.edit.set_theme(theme)
 
     def _show_applied(self) -> None:
         if self.is_draft:
@@ -101,6 +118,28 @@ class _Editor(QPlainTextEdit):
     def __init__(self, has_draft: Callable[[], bool]) -> None:
         super().__init__()
         self._has_draft = has_draft
+        self._theme: Theme | None = None
+        self.marked = 0
+        """The line (1-based) that a problem is about; 0 for none."""
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self._theme = theme
+        self.mark_line(self.marked)
+
+    def mark_line(self, number: int) -> None:
+        """Tints a line and brings it into sight; 0 tints none."""
+        self.marked = number
+        selections = []
+        block = self.document().findBlockByNumber(number - 1)
+        if number and block.isValid() and self._theme:
+            made = QTextEdit.ExtraSelection()
+            made.cursor = QTextCursor(block)  # type: ignore[attr-defined]
+            made.format.setBackground(self._theme.colour("wrong-bg"))  # type: ignore[attr-defined]
+            made.format.setProperty(QTextFormat.Property.FullWidthSelection, True)  # type: ignore[attr-defined]
+            selections.append(made)
+            self.setTextCursor(QTextCursor(block))
+        self.setExtraSelections(selections)
 
     def event(self, event: QEvent) -> bool:
         """An editor claims both keys ahead of every shortcut, also where it has nothing to take back."""

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from engine.documents import Problem
 from engine.exploration import OrderDoc, SpaceDoc
-from views.space.geometry import ACROSS, DOWN, INTO, Plan, plan
+from views.space.geometry import ACROSS, DOWN, INTO, Plan, named_arrow, plan
 from views.space.painting import Look, ends, paint_space
 from views.space.trial import Trial, paint_trial, verdict
 from views.theme import Theme
@@ -59,7 +59,7 @@ class SpaceCanvas(QWidget):
         """Replaces the picture; what was in hand is dropped."""
         self._doc = doc
         self._point = self.trial = self._answer = None
-        self._arrow = next((k for k, arrow in enumerate(doc.arrows) if arrow.violated), None)
+        self._arrow = named_arrow(doc)
         self._part = self._part if self._part is not None and self._part < len(doc.axes) else None
         self._describe()
         self._lay_out()

@@ -114,9 +114,11 @@ def plan(doc: SpaceDoc, size: QSizeF) -> Plan:
 
 
 def _shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tuple[int, ...]:
-    """Values of each axis that have room; never fewer than a violated dependence needs."""
+    """Values of each axis that have room; never fewer than the violated dependence that is named needs."""
     shown = [axis.shown for axis in doc.axes]
-    ends = [doc.points[end].position for arrow in doc.arrows if arrow.violated for end in (arrow.source, arrow.sink)]
+    number = named_arrow(doc)
+    named = doc.arrows[number] if number is not None else None
+    ends = [doc.points[end].position for end in (named.source, named.sink)] if named else []
     needed = [max((end[number] + 2 for end in ends), default=LEAST_SHOWN) for number in range(len(shown))]
     for number in reversed(range(min(len(shown), INTO))):
         while shown[number] > max(needed[number], LEAST_SHOWN):
@@ -126,6 +128,18 @@ def _shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tuple[int, 
                 break
             shown[number] -= 1
     return tuple(shown)
+
+
+def named_arrow(doc: SpaceDoc) -> int | None:
+    """The violated dependence that shows best: the longest, and of equal ones the one nearest to the third row."""
+
+    def rank(number: int) -> tuple[float, float]:
+        source, sink = (doc.points[end].position for end in (doc.arrows[number].source, doc.arrows[number].sink))
+        middle = (doc.axes[ACROSS].shown / 2, 2.0, 0.0)[: len(source)]
+        return math.dist(source, sink), -math.dist([(a + b) / 2 for a, b in zip(source, sink, strict=True)], middle)
+
+    violated = [number for number, arrow in enumerate(doc.arrows) if arrow.violated]
+    return max(violated, key=rank, default=None)
 
 
 def parallel_axes(doc: SpaceDoc) -> frozenset[int]:

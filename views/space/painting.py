@@ -105,6 +105,7 @@ def _paint_arrows(painter: QPainter, plan: Plan, theme: Theme) -> None:
         if not {arrow.source, arrow.sink} <= plan.drawn:
             continue
         colour = theme.colour("wrong" if arrow.violated else "edge")
+        colour.setAlpha(130 if arrow.violated else 255)
         start, end = plan.centres[arrow.source], plan.centres[arrow.sink]
         _paint_arrow(painter, start, end, plan.radius + 1.5, colour, 1.0, plan.cell.width())
 

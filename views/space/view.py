@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLabel, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.documents import KernelDoc, Problem, RepairDoc
+from engine.documents import KernelDoc, Problem
 from engine.exploration import SpaceDoc
 from views.format import plural
 from views.panel import bar, label, loading_bar, rule
@@ -18,6 +18,10 @@ from views.theme import Theme
 NONE = "—"
 OFFERED = 2
 """Repairs that get a button; the others stand in the constraint tree."""
+LONGEST = 30
+"""Characters of a repair's button; its tool tip has the whole."""
+SHORT = {"cut": "Split in Order", "relax": "Make It Soft", "switch off": "Disable It"}
+"""Kind of repair -> its button; others say their text."""
 EMPTY = "Select a group to see its iteration space"
 
 
@@ -26,16 +30,21 @@ class SpacePage(QWidget):
 
     axes_requested = Signal(tuple)
     repair_requested = Signal(str)
+    preview_accepted = Signal()
+    preview_dropped = Signal()
     statements_selected = Signal(tuple)
 
     def __init__(self) -> None:
         super().__init__()
         self._doc: SpaceDoc | None = None
+        self._preview = False
         self.canvas = SpaceCanvas()
         self.canvas.statement_selected.connect(lambda name: self.statements_selected.emit((name,) if name else ()))
         self.canvas.laid_out.connect(self._show_size)
         self.verdict = Verdict()
         self.verdict.repair_requested.connect(self.repair_requested)
+        self.verdict.accepted.connect(self.preview_accepted)
+        self.verdict.dropped.connect(self.preview_dropped)
         self.in_use = ScheduleTree("Schedule in use")
         self.in_use.statements_selected.connect(self.statements_selected)
         self.message = label(EMPTY, "hint", wrap=True)
@@ -55,17 +64,17 @@ class SpacePage(QWidget):
         column.addWidget(self._make_head())
         column.addWidget(self.in_use, 3)
 
-    def show_space(self, doc: SpaceDoc) -> None:
-        """Replaces the picture."""
-        if doc == self._doc:
+    def show_space(self, doc: SpaceDoc, preview: bool = False) -> None:
+        """Replaces the picture; `preview`: its order is drawn only, the advice does not ask for it."""
+        if (doc, preview) == (self._doc, self._preview):
             return
-        self._doc = doc
+        self._doc, self._preview = doc, preview
         names = [axis.name for axis in doc.axes]
         for number, choice in enumerate(self.choices):
             _fill(choice, [*doc.dimensions, NONE] if number else list(doc.dimensions), names, number)
-        self.chip.setText(_chip(doc))
+        self.chip.setText(self._chip())
         self.canvas.show_space(doc)
-        self.verdict.show_space(doc)
+        self.verdict.show_space(doc, preview)
         self._pages.setCurrentWidget(self.canvas)
 
     def show_loading(self, loading: bool) -> None:
@@ -74,7 +83,7 @@ class SpacePage(QWidget):
         if loading and self._doc is not None:
             self.chip.setText("recipe changed")
         elif self._doc is not None:
-            self.chip.setText(_chip(self._doc))
+            self.chip.setText(self._chip())
 
     def show_problem(self, problem: Problem) -> None:
         """Says why there is no picture."""
@@ -103,6 +112,10 @@ class SpacePage(QWidget):
         """Repaints with the tokens of `theme`."""
         self.canvas.set_theme(theme)
         self.in_use.set_theme(theme)
+
+    def _chip(self) -> str:
+        requested = self._doc is not None and self._doc.requested
+        return "tried, not applied" if self._preview else "order as requested" if requested else "order in use"
 
     def _make_choices(self) -> QWidget:
         strip, layout = bar("subheader", 36)
@@ -166,6 +179,8 @@ class Verdict(QFrame):
     """Legal in a quiet line, or what is violated, in one box with the first repairs."""
 
     repair_requested = Signal(str)
+    accepted = Signal()
+    dropped = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,16 +206,22 @@ class Verdict(QFrame):
         self.buttons: list[QPushButton] = []
         self.hide()
 
-    def show_space(self, doc: SpaceDoc) -> None:
-        """Shows what a space's order does to the dependences."""
-        title = f"{doc.violated} of {plural(doc.dependences, 'dependence')} violated"
-        self._show(title, doc.verdict, doc.violated > 0)
-        self._show_repairs(doc.repairs)
+    def show_space(self, doc: SpaceDoc, preview: bool = False) -> None:
+        """Shows what a space's order does to the dependences, and what can be done about it."""
+        counts = f"{doc.violated} of {plural(doc.dependences, 'dependence')}"
+        self._show(f"{counts} violated", doc.verdict.removeprefix(f"breaks {counts}: "), doc.violated > 0)
+        for repair in [each for each in doc.repairs if each.recipe][:OFFERED]:
+            name = SHORT.get(repair.kind, repair.text[:1].upper() + repair.text[1:])
+            self._add_button(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…", repair.text).clicked.connect(
+                lambda _=False, each=repair: self.repair_requested.emit(each.recipe)
+            )
+        if preview:
+            self._add_button("Ask Anyway", "Ask for this order in the advice").clicked.connect(self.accepted)
+            self._add_button("Back", "Show the order in use again").clicked.connect(self.dropped)
 
-    def show_problem(self, problem: Problem) -> None:
+    def show_refusal(self, reason: str) -> None:
         """Why what was dropped could not be asked for."""
-        self._show("not possible", f"{problem.subject}: {problem.reason}", True)
-        self._show_repairs(())
+        self._show("Not possible", reason, True)
 
     def _show(self, title: str, sentence: str, wrong: bool) -> None:
         self._box.setProperty("role", "witness" if wrong else "")
@@ -211,24 +232,18 @@ class Verdict(QFrame):
         self.title.setVisible(wrong)
         self.title.setText(title)
         self.sentence.setText(sentence)
-        self.show()
-
-    def _show_repairs(self, repairs: Iterable[RepairDoc]) -> None:
         for button in self.buttons:
             button.deleteLater()
         self.buttons = []
-        for repair in [each for each in repairs if each.recipe][:OFFERED]:
-            text = repair.text[:1].upper() + repair.text[1:]
-            button = QPushButton(text if len(text) <= 34 else text[:32] + "…")
-            button.setProperty("role", "small")
-            button.setToolTip(text)
-            button.clicked.connect(lambda _=False, each=repair: self.repair_requested.emit(each.recipe))
-            self._buttons.addWidget(button)
-            self.buttons.append(button)
+        self.show()
 
-
-def _chip(doc: SpaceDoc) -> str:
-    return "order as requested" if doc.requested else "order in use"
+    def _add_button(self, text: str, tip: str) -> QPushButton:
+        button = QPushButton(text)
+        button.setProperty("role", "small")
+        button.setToolTip(tip)
+        self._buttons.addWidget(button)
+        self.buttons.append(button)
+        return button
 
 
 def _fill(choice: QComboBox, items: list[str], chosen: list[str], number: int) -> None:
