@@ -44,6 +44,8 @@ class _Picture:
     tree: ScheduleTree
     broken: tuple[Witness, ...] = ()
     repairs: tuple[RepairDoc, ...] = ()
+    refusal: str = ""
+    """Why required entries cannot hold, where no dependence is broken: they contradict each other."""
 
 
 def space(group: FusionGroup, recipe: Recipe, axes: Sequence[str] = (), order: Sequence[str] = ()) -> SpaceDoc:
@@ -85,7 +87,8 @@ def _refused(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> _Picture
     entries = [placed.entry for placed in conflict.conflicting]
     tree = with_parallel(now.program, now.dependences, demanded(now.tree, entries))
     tree = claimed(tree, entries)
-    return _Picture(replace(now, advice=advice), tree, now.broken_by(tree), repair_docs(conflict, advice))
+    refusal = f"{conflict.subject}: {conflict.reason}"
+    return _Picture(replace(now, advice=advice), tree, now.broken_by(tree), repair_docs(conflict, advice), refusal)
 
 
 def check_order(now: Situation, order: Sequence[str]) -> None:
@@ -114,13 +117,13 @@ def _document(picture: _Picture, names: Sequence[str]) -> SpaceDoc:
         dimensions=dimension_names(places),
         axes=axes,
         order=_order(now, times, [a.name for a in axes]),
-        requested=bool(picture.broken or picture.repairs),
+        requested=bool(picture.broken or picture.refusal),
         statements=tuple(s.name for s in program.statements),
         points=_points(found, stamps, times),
         arrows=_arrows(now, found, stamps, times),
         dependences=len(now.dependences),
         violated=len(picture.broken),
-        verdict=verdict(now, picture.broken),
+        verdict=picture.refusal if picture.refusal and not picture.broken else verdict(now, picture.broken),
         repairs=picture.repairs,
     )
 

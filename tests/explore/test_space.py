@@ -212,6 +212,14 @@ def test_a_refused_pin_and_a_refused_claim_are_drawn(advice: str, order: tuple[s
     assert broken and all(arrow.kind == "reduction" for arrow in broken)
 
 
+def test_pins_that_contradict_each_other_are_told_as_such() -> None:
+    group = group_of("matmul_bias_gelu_128x256x512")
+    both = "advice user\n  required all @ outermost: pin i\n  required all @ outermost: pin j\n"
+    doc = engine.space(group, advised(group, both))
+    assert doc.requested and doc.violated == 0 and doc.repairs
+    assert doc.verdict.startswith("required all @ outermost: pin j: collides with “required all @ outermost: pin i”")
+
+
 @needs_shared
 def test_the_published_operators_are_drawn_as_they_run() -> None:
     for path in sorted((SHARED / "akg" / "stitch").glob("*.json")):
