@@ -134,7 +134,8 @@ class _Explorer:
             other = None if array in self.inputs else self.home.get(array)
             if other is not None and other is not unit:
                 size = handed.get(id(other), (0, other))[0]
-                handed[id(other)] = (size + self.program.arrays[array].bytes, other)
+                known = self.program.arrays.get(array)  # not those between two operators without a kernel
+                handed[id(other)] = (size + (known.bytes if known else 0), other)
         return [other for _, other in sorted(handed.values(), key=lambda pair: (-pair[0], pair[1].order))]
 
     def _merge(self, first: _Unit, second: _Unit) -> _Unit | None:

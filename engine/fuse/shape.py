@@ -84,14 +84,14 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
         return _single_shape(statements[0])
     hearts = [s for s in statements if is_contraction(s)]
     heart, contractions = hearts[0] if hearts else None, len(hearts)
-    axes = _join(statements, heart)
-    if isinstance(axes, str):
-        return axes
     if contractions > 1:
         return "two matrix products need two main loops"
     reductions = [s for s in statements if s.reduction is not None]
     if heart is not None and len(reductions) > contractions:
         return "a tile of the matrix product holds only part of each reduced row"
+    axes = _join(statements, heart)
+    if isinstance(axes, str):
+        return axes
     anchor = heart or max(statements, key=lambda s: len(s.iterators))
     reduced = {axes[s.name, n] for s in reductions if s.reduction for n in s.reduction.iterators}
     own = heart.parallel if heart else anchor.iterators

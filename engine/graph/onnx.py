@@ -18,6 +18,7 @@ from engine.graph.functions import absent_attributes, write_out
 from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape, read_limited
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor
 from engine.graph.scope import scope_of
+from engine.graph.subgraphs import captured
 from engine.graph.weights import dtype_name, light_fills, tensor_value
 
 _STANDARD = ("", "ai.onnx")
@@ -173,7 +174,7 @@ class _Import:
         return Operator(
             name=node.name,
             kind=node.op_type if standard else f"{node.domain}::{node.op_type}",
-            inputs=tuple(node.input),
+            inputs=(*node.input, *captured(node)),
             outputs=tuple(node.output),
             attributes={a.name: self._attribute(subject, a) for a in node.attribute},
             opset=self._opsets.get("" if standard else node.domain, 1),
@@ -206,9 +207,10 @@ class _Import:
         if op.kind == "ConstantOfShape" and op.outputs[0] in self._fills and not public:
             self._light(op, node, inputs)
             return []
-        if list(inputs) != list(node.input):
+        own = inputs[: len(node.input)]
+        if list(own) != list(node.input):
             del node.input[:]
-            node.input.extend(inputs)
+            node.input.extend(own)
         if _is_copy(op) and not public:
             self._alias[op.outputs[0]] = inputs[0]
             return []
@@ -221,7 +223,7 @@ class _Import:
 
     def _folded(self, op: Operator, results: Sequence[np.ndarray]) -> list[Operator]:
         """Enter known results as constants; one that the model gives out is a copy of a constant."""
-        copies = []
+        copies: list[Operator] = []
         for name, value in zip(op.outputs, results, strict=False):
             if name in self._outputs and value.size:
                 source = self._unused(f"{name}.value")

@@ -17,6 +17,7 @@ from onnx import helper
 from engine.errors import BadInput, OverBudget, Unsupported
 from engine.graph.nodes import Fill, Operator, OperatorGraph, Tensor
 from engine.graph.onnx import read_model
+from engine.graph.subgraphs import captured
 from engine.graph.weights import is_number, metadata
 from engine.tensor.operators import rule_of
 from engine.tensor.operators.attributes import integer
@@ -86,6 +87,29 @@ def check_finite(values: Mapping[str, np.ndarray]) -> tuple[str, ...]:
             if broken > MAX_NONFINITE * value.size:
                 found.append(f"{broken / value.size:.0%} of {name} is not finite")
     return tuple(found)
+
+
+def operator_values(graph: OperatorGraph, op: Operator, known: Mapping[str, np.ndarray]) -> Values:
+    """The results of one operator of an ONNX file, from values of what it reads: for operators without a kernel.
+
+    Raises Unsupported when the runtime lacks it, or when it reads a tensor that `known` lacks.
+    """
+    assert graph.source is not None
+    model = read_model(graph.source)
+    node = next(node for node in model.graph.node if set(filter(None, op.outputs)) <= set(node.output))
+    feeds = dict(zip((*node.input, *captured(node)), op.inputs, strict=True))
+    given = {own: known[name] for own, name in feeds.items() if name and name in known}
+    lacking = [name for name in feeds.values() if name and name not in known]
+    if lacking:
+        raise Unsupported("reference", f"operator {op.name}", f"reads {lacking[0]}, which has no value")
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in given.items()
+    ]
+    outputs = [name for name in node.output if name in op.outputs]
+    single = helper.make_graph([node], op.name, inputs, [onnx.ValueInfoProto(name=name) for name in outputs])
+    alone = helper.make_model(single, opset_imports=model.opset_import, ir_version=min(model.ir_version, RUNTIME_IR))
+    return _session_run(alone, graph.name, given, outputs)
 
 
 # -- seeded values
@@ -249,9 +273,6 @@ def _info(tensor: Tensor) -> onnx.ValueInfoProto:
 
 def _run(model: onnx.ModelProto, graph: OperatorGraph, given: Values, names: list[str]) -> Values:
     """Run a model, which is changed on the way, with those of `names` as outputs that have no value yet."""
-    import onnxruntime
-    from onnxruntime.capi import onnxruntime_pybind11_state as refusals
-
     produced = {output for node in model.graph.node for output in node.output}
     outputs = [name for name in names if name in produced and name not in given]
     if not outputs:
@@ -260,6 +281,16 @@ def _run(model: onnx.ModelProto, graph: OperatorGraph, given: Values, names: lis
     model.ir_version = min(model.ir_version, RUNTIME_IR)
     del model.graph.output[:]
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    return _session_run(model, graph.name, given, outputs)
+
+
+def _session_run(
+    model: onnx.ModelProto, subject: str, given: Mapping[str, np.ndarray], outputs: list[str]
+) -> Values:
+    """Run a model in ONNX Runtime; Unsupported where it refuses."""
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as refusals
+
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     # Operators run as they are written: fusions of the runtime would round half precision differently.
@@ -271,7 +302,7 @@ def _run(model: onnx.ModelProto, graph: OperatorGraph, given: Values, names: lis
         results = session.run(outputs, feeds)
     except (refusals.Fail, refusals.InvalidArgument, refusals.InvalidGraph, refusals.NotImplemented) as error:
         reason = f"ONNX Runtime {onnxruntime.__version__} does not run it: {str(error).splitlines()[0]}"
-        raise Unsupported("reference", graph.name, reason, "check another group") from None
+        raise Unsupported("reference", subject, reason, "check another group") from None
     return dict(zip(outputs, results, strict=True))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -45,6 +46,12 @@ def box(shape: Sequence[int], reduced: Sequence[int] = ()) -> Box:
 
 def over(shape: Sequence[int], axes: Collection[int]) -> Box:
     """The points of an array of which `axes` are reduced."""
+    return _over(tuple(shape), frozenset(axes))
+
+
+@lru_cache(maxsize=1024)
+def _over(shape: tuple[int, ...], axes: frozenset[int]) -> Box:
+    """Kept: the shapes of a model are few."""
     free, bound = iter(WRITTEN), iter(REDUCED)
     names = {axis: next(bound if axis in axes else free) for axis, size in enumerate(shape) if size > 1}
     point = tuple(Index.of(names[axis]) if axis in names else Index() for axis in range(len(shape)))

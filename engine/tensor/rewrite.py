@@ -19,8 +19,8 @@ def rewrite_index(index: Index, iterators: Mapping[str, Index], read: Reader, ex
     """
     if not index.terms:
         return index
-    if len(index.terms) == 1 and isinstance(index.terms[0][0], str):  # what nearly all indices are
-        name, factor = index.terms[0]
+    name, factor = index.terms[0]
+    if len(index.terms) == 1 and isinstance(name, str):  # what nearly all indices are
         value = iterators.get(name)
         return index if value is None else value * factor + index.constant
     result = Index((), index.constant)

@@ -16,6 +16,9 @@ FUNCTION_ULPS = 4
 """Units in the last place that a scalar function of either side may be off (CUDA C++ programming guide, appendix on
 mathematical functions: at most 2 for expf, logf, tanhf, erff; NumPy and ONNX Runtime are allowed as much)."""
 
+INEXACT = frozenset("exp log tanh erf sigmoid pow sin cos atan rsqrt div sqrt".split())
+"""Scalar functions whose results are rounded with that much freedom."""
+
 SUM_FACTOR = 4
 """A sum of n rounded terms in any order is off by about sqrt(n) roundoffs of its largest term (random signs); both
 sides sum, and 2 more leaves room for the largest of many elements."""
@@ -59,5 +62,4 @@ def tolerance(program: TensorProgram) -> Tolerance:
 def _functions(value: Scalar) -> int:
     if not isinstance(value, Apply):
         return 0
-    own = value.function in {"exp", "log", "tanh", "erf", "sigmoid", "pow", "sin", "cos", "rsqrt", "div", "sqrt", "atan"}
-    return own + sum(_functions(o) for o in value.operands)
+    return (value.function in INEXACT) + sum(_functions(o) for o in value.operands)

@@ -67,6 +67,7 @@ def unary() -> list[Case]:
     cases += [Case(kind, [positive(2, 31)]) for kind in ("Log", "Sqrt", "Reciprocal")]
     cases += [Case(kind, [half(4, 33)]) for kind in ("Tanh", "Erf", "Sigmoid", "Relu", "Elu", "Softplus", "Abs")]
     cases += [Case("Acosh", [positive(9) + 1]), Case("Atanh", [positive(9) / 4]), Case("Not", [truth(5, 7)])]
+    cases += [Case(kind, [np.tanh(real(4, 9))]) for kind in ("Asin", "Acos", "Atan")]
     cases += [Case("Gelu", [real(4, 9)], {"approximate": how}, opset=20) for how in ("none", "tanh")]
     cases += [Case("Elu", [real(9)], {"alpha": 0.3}), Case("LeakyRelu", [real(9)], {"alpha": 0.3})]
     cases += [Case("Shrink", [real(20)], {"lambd": 0.4, "bias": 0.1}), Case("Celu", [real(20)], {"alpha": 2.0})]
@@ -208,7 +209,123 @@ def sliding() -> list[Case]:
     return cases
 
 
-CASES = [*unary(), *binary(), *layout(), *gathers(), *reductions(), *rows(), *products(), *sliding()]
+def bits() -> list[Case]:
+    cases = [Case(f"Bitwise{name}", [whole(7, 5), whole(5)]) for name in ("And", "Or", "Xor")]
+    return [*cases, Case("BitwiseNot", [whole(7, 5)])]
+
+
+def along_an_axis() -> list[Case]:
+    x = real(3, 6, 5)
+    cases = [Case("CumSum", [x, np.array(1)], {"reverse": r, "exclusive": e}, (1,)) for r in (0, 1) for e in (0, 1)]
+    cases += [Case("TopK", [x, ints(4)], {"axis": 1, "largest": n}, (1,), outputs=2) for n in (0, 1)]
+    cases += [Case("TopK", [whole(4, 9, low=0, high=3), ints(3)], {}, (1,), outputs=2)]
+    cases += [Case("Hardmax", [x], {"axis": 1}), Case("Hardmax", [whole(4, 6, low=0, high=3).astype(np.float32)])]
+    cases += [Case("Trilu", [x, np.array(k, np.int64)], {"upper": u}, (1,)) for u in (0, 1) for k in (-2, 0, 3)]
+    cases += [Case("EyeLike", [real(4, 7)], {"k": 2, "dtype": 1})]
+    cases += [Case("Det", [real(5, 3, 3)]), Case("Det", [real(4, 4)])]
+    cases += [Case("ReverseSequence", [x, ints(3, 1, 3, 0, 2, 3)], {"time_axis": 0, "batch_axis": 1})]
+    return [*cases, Case("LRN", [real(2, 7, 3, 4)], {"size": 3, "alpha": 0.01, "bias": 2.0})]
+
+
+def scatters() -> list[Case]:
+    cases = []
+    for how in ("none", "add", "mul", "max", "min"):
+        # Without `reduction` no element is hit twice: the standard leaves open who wins.
+        places = np.argsort(real(3, 6), 0)[:2, :4] if how == "none" else whole(2, 4, low=-3, high=3)
+        cases += [Case("ScatterElements", [real(3, 6), places, real(2, 4)], {"axis": 0, "reduction": how})]
+        table = ints(2, 0, -4, 1).reshape(2, 2) if how == "none" else whole(5, 2, low=-3, high=3)
+        cases += [Case("ScatterND", [real(4, 3, 5), table, real(len(table), 5)], {"reduction": how})]
+    cases += [Case("Scatter", [real(3, 6), ints(1, 0, 2).reshape(1, 3), real(1, 3)], {"axis": 0}, opset=10)]
+    return cases
+
+
+def resized() -> list[Case]:
+    x = real(2, 3, 5, 7)
+    cases = []
+    for mode in ("nearest", "linear", "cubic"):
+        for how in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
+            attributes = {"mode": mode, "coordinate_transformation_mode": how}
+            cases += [Case("Resize", [x, None, None, ints(2, 3, 10, 9)], attributes, (3,))]
+            cases += [Case("Resize", [x, None, None, ints(2, 3, 3, 4)], attributes, (3,))]
+    factors = np.array([1, 1, 2, 3], np.float32)
+    cases += [Case("Resize", [x, factors], {"mode": "nearest"}, (1,), opset=10)]
+    cases += [Case("Upsample", [x, factors], {"mode": mode}, (1,), opset=9) for mode in ("nearest", "linear")]
+    return cases
+
+
+def sampled() -> list[Case]:
+    image, grid = real(2, 3, 5, 6), RANDOM.uniform(-1.3, 1.3, (2, 4, 3, 2)).astype(np.float32)
+    cases = []
+    for mode in ("bilinear", "nearest", "bicubic"):
+        for padding in ("zeros", "border", "reflection"):
+            for corners in (0, 1):
+                attributes = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+                cases += [Case("GridSample", [image, grid], attributes)]
+    regions = np.array([[0.5, 1, 4, 3], [2, 0, 5.5, 4.5], [-1, -1, 7, 6]], np.float32)
+    for mode in ("avg", "max"):
+        attributes = {"mode": mode, "output_height": 3, "output_width": 2, "sampling_ratio": 2}
+        cases += [Case("RoiAlign", [image, regions, ints(0, 1, 1)], attributes)]
+    cases += [
+        Case("AffineGrid", [real(2, 2, 3), ints(2, 3, 4, 5)], {"align_corners": c}, (1,), opset=20) for c in (0, 1)
+    ]
+    moves, mask = real(2, 2 * 2 * 4, 4, 5) * 0.7, positive(2, 2 * 4, 4, 5)
+    operands = [real(2, 4, 5, 6), real(6, 2, 2, 2), moves, real(6), mask]
+    return [*cases, Case("DeformConv", operands, {"group": 2, "offset_group": 2}, opset=19)]
+
+
+def transposed() -> list[Case]:
+    image = real(2, 4, 5, 6)
+    cases = [Case("ConvTranspose", [image, real(4, 3, 3, 2)])]
+    attributes = {"strides": [2, 3], "pads": [1, 0, 2, 1], "output_padding": [1, 0], "dilations": [1, 2], "group": 2}
+    cases += [Case("ConvTranspose", [image, real(4, 3, 3, 2), real(6)], attributes)]
+    cases += [Case("ConvTranspose", [image, real(4, 3, 3, 3)], {"strides": [2, 2], "auto_pad": "SAME_LOWER"})]
+    cases += [
+        Case("Col2Im", [real(2, 12, 12), ints(5, 5), ints(2, 2)], {"pads": [0, 1, 0, 1], "strides": [1, 2]}, (1, 2))
+    ]
+    pool = {"kernel_shape": [3, 2], "strides": [2, 2]}
+    cases += [
+        Case("MaxPool", [image], {**pool, "pads": [1, 0, 1, 1]}, outputs=2),
+        Case("LpPool", [image], {**pool, "p": 3}),
+    ]
+    cases += [Case("GlobalLpPool", [image], {"p": 2}), Case("LpNormalization", [image], {"axis": 1, "p": 1})]
+    cases += [
+        Case("AveragePool", [image], {**pool, "pads": [1, 1, 1, 1], "ceil_mode": 1, "count_include_pad": 1}, opset=19)
+    ]
+    places = ints(0, 3, 8, 11).reshape(1, 1, 2, 2)
+    return [*cases, Case("MaxUnpool", [real(1, 1, 2, 2), places], {"kernel_shape": [2, 2], "strides": [2, 2]})]
+
+
+def recurrent() -> list[Case]:
+    steps, batch, inner, hidden = 4, 3, 5, 6
+    cases = []
+    for kind, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
+        for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+            width = gates * hidden
+            operands = [real(steps, batch, inner), real(count, width, inner), real(count, width, hidden)]
+            operands += [real(count, 2 * width), None, real(count, batch, hidden)]
+            operands += [real(count, batch, hidden), real(count, 3 * hidden)] if kind == "LSTM" else []
+            attributes = {"hidden_size": hidden, "direction": direction}
+            outputs = 3 if kind == "LSTM" else 2
+            cases += [Case(kind, operands, attributes, outputs=outputs)]
+            if kind == "GRU":
+                cases += [Case(kind, operands, {**attributes, "linear_before_reset": 1}, outputs=2)]
+            if direction == "forward":
+                lengths = np.array([4, 1, 3], np.int32)
+                cases += [Case(kind, [*operands[:4], lengths, *operands[5:]], attributes, outputs=outputs)]
+    return cases
+
+
+FAMILIES = (
+    unary, binary, layout, gathers, reductions, rows, products, sliding, bits, along_an_axis, scatters, resized,
+    sampled, transposed, recurrent,
+)  # fmt: skip
+CASES = [case for family in FAMILIES for case in family()]
+
+MEANT_ELSEWHERE = frozenset(
+    "Identity LSTM GRU RNN RoiAlign DeformConv GridSample Resize Upsample Scatter LpPool MaxUnpool GlobalLpPool "
+    "ConvTranspose".split()
+)
+"""Operators whose meaning is the ONNX project's own implementation, which lacks forms that the runtime has."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -217,16 +334,19 @@ def test_statements_and_meaning_agree_with_onnx_runtime(case: Case, tmp_path: Pa
     path = tmp_path / "model.onnx"
     feeds = write_model(path, case.kind, case.operands, case.constants, case.outputs, case.opset, **case.attributes)
     expected = by_runtime(path, feeds)
-    got, meant = by_statements(path, feeds), by_meaning(path, feeds)
+    got, meant = by_statements(path, feeds), {}
+    if case.kind not in MEANT_ELSEWHERE:
+        meant = by_meaning(path, feeds)
     for name, want in expected.items():
         relative, absolute = (2e-3, 2e-3) if want.dtype == np.float16 else (2e-5, 2e-6)
         assert got[name].dtype == want.dtype
         np.testing.assert_allclose(got[name], want, relative, absolute)
-        if case.kind != "Identity":
+        if meant:
             np.testing.assert_allclose(np.asarray(meant[name], np.float64), want, relative, absolute)
 
 
 def test_every_onnx_rule_has_a_case() -> None:
     here = {case.kind for case in CASES}
-    elsewhere = {"Swish"}  # newer than this ONNX Runtime: in the backend tests
+    # Newer than this ONNX Runtime, or without a kernel there: in the backend tests.
+    elsewhere = {"Swish", "BitCast", "BitShift", "CumProd", "TensorScatter", "DFT", "STFT", "Compress"}
     assert {name.removeprefix("onnx.") for name in RULES if name.startswith("onnx.")} - here == elsewhere

@@ -237,7 +237,23 @@ def guarded(
     return Term(Access(source, tuple(indices), guards, filler if guards else None), dtype)
 
 
-@operator("onnx.Pad", meaning=standard)
+def _pad_meaning(op: Operator, x: list[np.ndarray]) -> Sequence[np.ndarray]:
+    if text(op, "mode", "constant") != "constant":
+        return standard(op, x)
+    pads = given(op, x, "pads", 1) or ()
+    axes = given(op, x, "axes", 3) or tuple(range(x[0].ndim))
+    value = x[2].item() if present(op, 2) else op.attributes.get("value", 0)
+    widths = [(0, 0)] * x[0].ndim
+    for at, axis in enumerate(axes):
+        widths[axis] = (pads[at], pads[at + len(axes)])
+    cut = tuple(
+        slice(max(0, -before), size + min(0, after)) for (before, after), size in zip(widths, x[0].shape, strict=True)
+    )
+    grown = [(max(0, before), max(0, after)) for before, after in widths]
+    return [np.pad(x[0][cut], grown, constant_values=value)]
+
+
+@operator("onnx.Pad", meaning=_pad_meaning)
 def pad(op: Operator, build: Builder) -> None:
     """Elements around the data; negative pads cut."""
     source, rank = op.inputs[0], len(build.shape(op.inputs[0]))

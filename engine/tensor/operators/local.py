@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from engine.graph.nodes import Operator
 from engine.tensor.build import Builder, box, over
 from engine.tensor.operators.attributes import axis_of, integer, real
 from engine.tensor.operators.layout import padded
 from engine.tensor.operators.reductions import keepdims
 from engine.tensor.operators.registry import operator
-from engine.tensor.operators.standard import standard
 from engine.tensor.terms import absolute, apply, compare, select, sqrt, wide
 
 
-@operator("onnx.LRN", meaning=standard)
+def _local_response(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    size, channels = integer(op, "size", 1), x[0].shape[1]
+    before = (size - 1) // 2
+    squares = np.pad(x[0] ** 2, [(0, 0), (before, size - 1 - before)] + [(0, 0)] * (x[0].ndim - 2))
+    around = sum(squares[:, at : at + channels] for at in range(size))
+    scale = real(op, "bias", 1.0) + real(op, "alpha", 1e-4) / size * around
+    return [np.asarray(x[0] / scale ** real(op, "beta", 0.75))]
+
+
+@operator("onnx.LRN", meaning=_local_response)
 def local_response(op: Operator, build: Builder) -> None:
     """x / (bias + alpha / size * sum of squares of `size` channels around it) ^ beta."""
     source, target, size = op.inputs[0], op.outputs[0], integer(op, "size", 1)
@@ -28,7 +38,12 @@ def local_response(op: Operator, build: Builder) -> None:
     build.emit(target, cells, value / apply("pow", scale, real(op, "beta", 0.75)))
 
 
-@operator("onnx.LpNormalization", meaning=standard)
+def _normed(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    length = np.linalg.norm(x[0], integer(op, "p", 2), integer(op, "axis", -1), keepdims=True)
+    return [np.where(length == 0, 0, x[0] / np.where(length == 0, 1, length))]
+
+
+@operator("onnx.LpNormalization", meaning=_normed)
 def norm(op: Operator, build: Builder) -> None:
     """Each row over its sum of magnitudes (p = 1) or its Euclidean length (p = 2); rows of zeros stay."""
     source, target = op.inputs[0], op.outputs[0]

@@ -32,7 +32,9 @@ from engine.tensor.terms import (
 )
 
 
-def _max_pool_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+def _max_pool_meaning(op: Operator, x: list[np.ndarray]) -> Sequence[np.ndarray]:
+    if present_output(op, 1):
+        return standard(op, x)
     over, result = declared_sizes(op, x[0].shape[2:], integers(op, "kernel_shape") or ())
     outside = -np.inf if x[0].dtype.kind == "f" else np.iinfo(x[0].dtype).min
     parts = windows(x[0], over, result, outside)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
@@ -132,9 +132,13 @@ def _activations(op: Operator, directions: int, defaults: Sequence[str]) -> tupl
             raise Unsupported("tensor", f"operator {op.name}", f"has the activation {name}")
         formula, *own = entry
         a, b = (given.pop(0) if given and value else value for given, value in zip(parameters, own, strict=True))
-        found.append(lambda x, formula=formula, a=a, b=b: formula(x, a, b))
+        found.append(partial(_with_parameters, formula, a, b))
     count = len(found) // directions
     return tuple(tuple(found[at * count : (at + 1) * count]) for at in range(directions))
+
+
+def _with_parameters(formula: Callable[[Term, float, float], Term], a: float, b: float, x: Term) -> Term:
+    return formula(x, a, b)
 
 
 def _reals(op: Operator, name: str) -> tuple[float, ...]:
@@ -232,23 +236,27 @@ def _results(layer: Layer, states: Sequence[str], last: Sequence[State]) -> None
     build, op = layer.build, layer.op
     if present_output(op, 0):
         for step, state in enumerate(states):
-            for direction in range(layer.directions):
-                space = box((layer.batch, layer.hidden))
-                batch, hidden = space.written
-                time, row = Index((), layer.time(step, direction)), Index((), direction)
-                at = (batch, time, row, hidden) if layer.batchwise else (time, row, batch, hidden)
-                value = build.read(state, (row, batch, hidden))
-                if _has_lengths(layer):
-                    value = select(_running(layer, step, batch), value, 0)
-                whole = layer.steps * layer.directions == 1
-                build.emit(op.outputs[0], space, value, at=at, covers=whole, because=f"state of step {step}")
-    for at, state in enumerate(last, start=1):
-        if present_output(op, at) and state is not None:
-            target = op.outputs[at]
+            _state_of(layer, step, state)
+    for number, final in enumerate(last, start=1):
+        if present_output(op, number) and final is not None:
             space = box(layer.state)
             direction, batch, hidden = space.written
             place = (batch, direction, hidden) if layer.batchwise else space.written
-            build.emit(target, space, build.read(state, space.written), at=place, because="last state")
+            build.emit(op.outputs[number], space, build.read(final, space.written), at=place, because="last state")
+
+
+def _state_of(layer: Layer, step: int, state: str) -> None:
+    """Append the state of a step at its time in the first output, for each direction by itself."""
+    whole = layer.steps * layer.directions == 1
+    for direction in range(layer.directions):
+        space = box((layer.batch, layer.hidden))
+        batch, hidden = space.written
+        time, row = Index((), layer.time(step, direction)), Index((), direction)
+        at = (batch, time, row, hidden) if layer.batchwise else (time, row, batch, hidden)
+        value = layer.build.read(state, (row, batch, hidden))
+        if _has_lengths(layer):
+            value = select(_running(layer, step, batch), value, 0)
+        layer.build.emit(layer.op.outputs[0], space, value, at=at, covers=whole, because=f"state of step {step}")
 
 
 def _sum(*terms: Term | None) -> Term:

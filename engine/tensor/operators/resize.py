@@ -102,9 +102,9 @@ def _axes(op: Operator, build: Builder) -> list[Axis]:
     found = []
     for at, (axis, ratio) in enumerate(zip(listed, ratios, strict=True)):
         ends = (regions[at], regions[at + len(listed)]) if regions else (0.0, 1.0)
-        region = tuple(Fraction(end).limit_denominator(FINEST) for end in ends)
-        if shape[axis] != result[axis] or (regions and region != (0, 1)):
-            found.append(Axis(axis, shape[axis], result[axis], ratio, (region[0], region[1])))
+        start, end = (Fraction(edge).limit_denominator(FINEST) for edge in ends)
+        if shape[axis] != result[axis] or (regions and (start != 0 or end != 1)):
+            found.append(Axis(axis, shape[axis], result[axis], ratio, (start, end)))
     return sorted(found, key=lambda axis: axis.number)
 
 

@@ -24,8 +24,8 @@ from engine.tensor.operators.resize import cubic_kernel
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, both, cast, compare, maximum, minimum, position, select, wide
 
-FAR = 4
-"""Steps outside an axis past which a coordinate is as good as any other: no tap reaches back."""
+FAR = 1024
+"""Sizes of an axis past which a coordinate outside is cut off, so that it fits an integer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def neighbours(
     space = box((*shape, len(offsets)))
     here = build.read(place, space.written[:-1])
     whole = apply("round" if len(offsets) == 1 else "floor", here)
-    near = cast(minimum(maximum(whole, -FAR), size + FAR), "int64")
+    near = cast(minimum(maximum(whole, -FAR * size), FAR * size), "int64")
     tap = position(space.written[-1] + offsets[0])
     build.emit(places, space, mapped(near + tap, size) + 1, because="places of the neighbours")
     return Taps(places, part, tuple(offsets), size)
@@ -117,7 +117,8 @@ def grid_sample(op: Operator, build: Builder) -> None:
             given = wide(build.read(grid, (*space.written, Index((), len(sizes) - 1 - axis))))
             value = (given + 1) * (0.5 * (size - 1)) if corners else ((given + 1) * size - 1) * 0.5
             value = apply("round", value) if len(offsets) == 1 else value
-            return _within(value, size, corners, how)
+            # Cubic taps are mapped one by one, as they are in PyTorch and ONNX Runtime.
+            return value if len(offsets) == 4 else _within(value, size, corners, how)
 
         def mapped(place: Term, size: int) -> Term:
             return _mapped(place, size, corners, how)

@@ -1,0 +1,28 @@
+"""Graphs inside nodes: what they take from around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs in a node's attributes: branches of an If, bodies of loops."""
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == onnx.AttributeProto.GRAPHS:
+            yield from attribute.graphs
+
+
+def captured(node: onnx.NodeProto) -> tuple[str, ...]:
+    """The tensors that a node reads without naming them as operands: those its graphs use and do not make."""
+    free: set[str] = set()
+    for graph in subgraphs(node):
+        own = {value.name for value in (*graph.input, *graph.initializer)}
+        own.update(name for inner in graph.node for name in inner.output)
+        free.update(name for inner in graph.node for name in (*inner.input, *captured(inner)))
+        free.update(value.name for value in graph.output)
+        free -= own
+    return tuple(sorted(free - {"", *node.input}))
