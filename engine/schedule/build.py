@@ -59,7 +59,42 @@ class Builder:
     def build(self) -> Node | None:
         """A tree that obeys all rules, in one-member bands; None when the search finds none."""
         everything = tuple(range(len(self.problem.statements)))
-        return self._node(everything, dict.fromkeys(everything, ()), inside=False, since=0)
+        together = self._node(everything, dict.fromkeys(everything, ()), inside=False, since=0)
+        common = 0 if together is None else _common(together)
+        if not common or self._is_steered():
+            return together
+        decided, self.log = self.log, []
+        apart = self._apart(everything, common)
+        if apart is None:
+            self.log = decided
+        return apart or together
+
+    def _apart(self, everything: Group, common: int) -> Node | None:
+        """Nests of their own for groups that would each have more than `common` parallel loops around all of it.
+
+        A padding shares only the images with the convolution that reads it, where both have rows and columns, too.
+        """
+        rows: dict[int, Rows] = dict.fromkeys(everything, ())
+        if common >= min(self._loops_left(s, ()) for s in everything):
+            return None
+
+        def whole(group: Group) -> bool:
+            return self._shared(group) == min(self._loops_left(s, ()) for s in group)
+
+        parts = partition(self.problem, everything, (), whole)
+        if parts is None or min(map(self._shared, parts)) <= common:
+            return None
+        return self._sequence(parts, rows, False, "they have more parallel loops apart")
+
+    def _shared(self, group: Group) -> int:
+        """Number of parallel loops around all statements of a group, the best choice taken each time."""
+        rows: dict[int, Rows] = dict.fromkeys(group, ())
+        for depth in range(min(map(self.problem.rank, group))):
+            choice = next(iter(self._choices(group, rows, depth > 0)), None)
+            if choice is None or not self._carries_nothing(choice, rows):
+                return depth
+            rows = {s: (*rows[s], row) for s, row in choice.items()}
+        return min(map(self.problem.rank, group))
 
     def _node(self, component: Group, rows: Mapping[int, Rows], inside: bool, since: int) -> Node | None:
         """The subtree of a component whose statements already have `rows`.
@@ -273,3 +308,11 @@ class Builder:
 
     def _names(self, component: Group) -> tuple[str, ...]:
         return tuple(self.problem.statements[s].name for s in component)
+
+
+def _common(node: Node) -> int:
+    """Number of parallel loops around everything in a tree of one-member bands."""
+    count = 0
+    while isinstance(node, Band) and node.members[0].parallel:
+        count, node = count + 1, node.child
+    return count

@@ -20,14 +20,18 @@ from engine.schedule.nodes import (
     NO_MATCH,
     NOT_REACHED,
     RELAXED,
+    Band,
     Conflict,
     ConstraintTree,
     Scheduled,
+    Sequence,
+    statements_of,
 )
 from engine.schedule.solve import schedule
 from engine.tensor.nodes import TensorProgram
 from tests import irregular_programs as irregular
 from tests import programs
+from tests.benchmarks.programs import convolution
 from tests.random_programs import random_program
 from tests.schedule import isl_oracle
 
@@ -131,6 +135,21 @@ DEFAULTS = {
       S0""",
     ),
 }
+
+
+def test_a_padding_does_not_take_the_rows_and_columns_of_a_convolution_from_the_outer_band() -> None:
+    """They could share the images alone; each nest of its own has four parallel loops around everything in it."""
+    program = convolution(images=2, size=6, channels=4, filters=5)
+    root = solved(program).tree.root
+    assert isinstance(root, Sequence)
+    assert [statements_of(child) for child in root.children] == [("S0",), ("S1", "S2", "S3")]
+    assert [[m.name for m in child.members] for child in root.children] == [list("nhwc"), list("nhwf")]
+    assert all(m.parallel for child in root.children for m in child.members)
+
+
+def test_a_softmax_stays_one_nest_although_its_division_has_more_parallel_loops_alone() -> None:
+    root = solved(programs.softmax()).tree.root
+    assert isinstance(root, Band) and [m.name for m in root.members] == ["i"]
 
 
 def centred_sum(rows: int = 8, columns: int = 32) -> TensorProgram:
