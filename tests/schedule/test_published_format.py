@@ -116,6 +116,18 @@ def test_a_vector_whose_axis_goes_on_outside_the_threads_is_a_strip(
     assert (kernel.source.grid[0], kernel.source.block[0]) == launch
     assert "x.load<4>(" in kernel.source.text
     assert engine.check(kernel).status == "pass"
+    again = translate(parse(export(made, rows_and_bias), "copy"), rows_and_bias)
+    assert plain(again) == plain(made)
+
+
+def test_a_split_without_its_vector_is_not_written(rows_and_bias: engine.FusionGroup) -> None:
+    for wishes in (
+        [entry(split=4, at="k")],
+        [entry(split=4, at="i"), entry(mark=("vector", 2), at="i")],
+        [entry(split=4, at="k"), entry(mark=("vector", 4), at="k")],
+    ):
+        with pytest.raises(engine.Unsupported, match="splits what a vector moves"):
+            export(user(*wishes), rows_and_bias)
 
 
 @pytest.mark.parametrize(

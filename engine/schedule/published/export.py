@@ -43,14 +43,17 @@ def export(advice: Sequence[Advice], group: FusionGroup) -> str:
     if any(s.reduction is not None for s in group.program.statements) or not iterators:
         raise _cannot(f"group {group.name}", "the format is written for element-wise groups")
     order = _order(entries, [i.name for i in iterators])
-    ends = _ends(entries, [next(i for i in iterators if i.name == name) for name in order])
+    strip = _strip(entries, order)
+    counted = [e for e in entries if strip is None or e.value != (VECTOR, strip.width)]
+    ends = _ends(counted, [next(i for i in iterators if i.name == name) for name in order], strip)
     axes = fused_axes(group, order)
-    dimensions = _dimensions(axes, ends, order)
+    dimensions = _dimensions(axes, ends, order, strip)
     label = next((one.scenario.label for one in advice if one.scenario.label), group.name)
     match = _LABEL.fullmatch(label)
     assert match is not None, "the first part takes every text"
     gpu: dict[str, object] = {
-        name: [k for k, d in enumerate(dimensions) if d.role == role] for role, name in _LISTS.items() if role in ends
+        name: [k for k, d in enumerate(dimensions) if d.role == role] for role, name in _LISTS.items()
+        if role in ends or (strip and role == VECTOR)
     }
     if match[2]:
         gpu["compiler flags"] = match[2].split(", ")
@@ -69,6 +72,25 @@ def export(advice: Sequence[Advice], group: FusionGroup) -> str:
     ) + "\n"  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """Neighbours along an iterator that a thread owns, moved as one vector; the loops count the strips."""
+
+    iterator: str
+    width: int
+
+
+def _strip(entries: Sequence[Entry], order: Sequence[str]) -> _Strip | None:
+    """The strip that a `split` asks for, with the vector that must go with it; Unsupported for another split."""
+    split = next((e for e in entries if e.field == "split"), None)
+    if split is None:
+        return None
+    together = any(e.value == (VECTOR, split.value) and e.dimension == split.dimension for e in entries)
+    if not together or split.dimension not in order[:-1] or not isinstance(split.value, int):
+        raise _cannot(str(split), "the published format splits what a vector moves, along a loop outside the last")
+    return _Strip(split.dimension, split.value)
+
+
 def _cannot(subject: str, reason: str) -> Unsupported:
     return Unsupported("schedule", subject, reason, "write the text form or a recipe, which can say everything")
 
@@ -82,7 +104,7 @@ def _entries(advice: Advice) -> list[Entry]:
         mark = entry.value[0] if entry.field == "mark" and isinstance(entry.value, tuple) else None
         counted = mark in _LISTS and isinstance(entry.value, tuple) and isinstance(entry.value[1], int)
         pinned = entry.field == "pin" and isinstance(entry.value, tuple) and len(entry.value) == 1
-        if entry.required or not (counted or pinned):
+        if entry.required or not (counted or pinned or entry.field == "split"):
             raise _cannot(str(entry), "the published format cannot say it")
     return found
 
@@ -104,8 +126,11 @@ def _order(entries: Sequence[Entry], names: Sequence[str]) -> list[str]:
     return order
 
 
-def _ends(entries: Sequence[Entry], loops: Sequence[Iterator]) -> dict[str, int]:
-    """Role -> elements up to which it counts: V of a vector, T*V of the threads, and those of a block."""
+def _ends(entries: Sequence[Entry], loops: Sequence[Iterator], strip: _Strip | None) -> dict[str, int]:
+    """Role -> elements up to which it counts: V of a vector, T*V of the threads, and those of a block.
+
+    Where threads own strips, strips are counted; `entries` then are without those of the strip.
+    """
     values: dict[str, tuple[Entry, int]] = {}
     for entry in entries:
         if entry.field == "mark" and isinstance(entry.value, tuple):
@@ -126,13 +151,17 @@ def _ends(entries: Sequence[Entry], loops: Sequence[Iterator]) -> dict[str, int]
             raise _cannot(str(entry), f"{role}s are counted along {names[-1]}, the innermost loop")
         inner = math.prod(i.extent for i in loops[position + 1 :])
         ends[role] = value * (inner if role == BLOCK else ends.get(VECTOR, 1) if role == THREAD else 1)
+    if strip and BLOCK in ends:
+        if ends[BLOCK] % strip.width:
+            raise _cannot(str(values[BLOCK][0]), f"{ends[BLOCK]} elements are no whole number of strips")
+        ends[BLOCK] //= strip.width
     if BLOCK in ends and ends[BLOCK] % ends.get(THREAD, ends.get(VECTOR, 1)):
         raise _cannot(str(values[BLOCK][0]), f"{ends[BLOCK]} elements are no whole number of passes of its threads")
     return ends
 
 
 def _dimensions(
-    axes: Sequence[tuple[Iterator, ...]], ends: Mapping[str, int], order: Sequence[str]
+    axes: Sequence[tuple[Iterator, ...]], ends: Mapping[str, int], order: Sequence[str], strip: _Strip | None
 ) -> tuple[_Dimension, ...]:
     """Every axis, outermost first in loop order, cut where a role ends."""
     ranked = sorted(range(len(axes)), key=lambda k: order.index(axes[k][0].name))
@@ -140,7 +169,8 @@ def _dimensions(
     found: list[_Dimension] = []
     inner = 1
     for number in reversed(ranked):
-        extent = math.prod(i.extent for i in axes[number])
+        owned = strip.width if strip and axes[number][-1].name == strip.iterator else 1
+        extent = math.prod(i.extent for i in axes[number]) // owned
         first = number == ranked[0]
         inside = [c for c in cuts if inner < c and (c < inner * extent or (first and c >= inner * extent))]
         for cut in inside:
@@ -149,13 +179,17 @@ def _dimensions(
                 raise _cannot(f"mark {role}", f"{cut} elements end inside a row, where no dimension of a file can end")
         starts = [1, *(c // inner for c in inside)]
         for low, high in zip(starts, [*starts[1:], None], strict=True):
-            remainder = (("%", high),) if high is not None else ()
-            quotient = (("/", low),) if low > 1 else ()
+            remainder = (("%", high * owned),) if high is not None else ()
+            quotient = (("/", low * owned),) if low * owned > 1 else ()
             found.append(_Dimension(number, remainder + quotient, _role(low * inner, ends)))
         inner *= extent
     roles = {d.role for d in found}
     single = [_Dimension(ranked[-1], (("%", 1),), r) for r in (THREAD, VECTOR) if r in ends and r not in roles]
-    return (*reversed(found), *single)
+    vector = [
+        _Dimension(k, (("%", strip.width),), VECTOR)
+        for k, axis in enumerate(axes) if strip and axis[-1].name == strip.iterator
+    ]  # fmt: skip
+    return (*reversed(found), *single, *vector)
 
 
 def _role(start: int, ends: Mapping[str, int]) -> str:
