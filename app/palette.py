@@ -34,6 +34,8 @@ class Palette(QWidget):
         self.list = RowView("Commands", _paint)
         self.list.chevrons = False
         self.list.row_activated.connect(self._run)
+        self.list.row_selected.connect(lambda row: self.list.mark([row.key]))
+        self.list.clicked.connect(lambda index: self._run(self.list.rows.row_at(index)))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(8, 8, 8, 8)
         layout.setSpacing(8)
@@ -72,8 +74,7 @@ class Palette(QWidget):
         self.list.show_rows(Row(info.name, title, (self._actions[info.name], info), (), 28, info.tip)
                             for title, info in matches(text))  # fmt: skip
         first = next(iter(self.list.rows), None)
-        if first is not None:
-            self.list.setCurrentIndex(self.list.rows.index_of(first))
+        self.list.mark([] if first is None else [first])
 
     def _run(self, row: Row) -> None:
         action, _ = row.value  # type: ignore[misc]
@@ -150,7 +151,7 @@ def plain(text: str) -> str:
 
 def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
     box = state.box
-    left, right = box.x() + 12, box.right() - 12
+    left, right = state.left + 4, box.right() - 12
     if row.value is None:
         painter.setFont(semibold())
         painter.setPen(theme.colour("text"))
