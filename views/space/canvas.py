@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 from engine.documents import Problem
 from engine.exploration import OrderDoc, SpaceDoc
 from views.space.geometry import ACROSS, DOWN, INTO, Plan, named_arrow, plan
-from views.space.painting import Look, ends, paint_space
+from views.space.painting import Look, caption, ends, paint_space
 from views.space.trial import Trial, paint_trial, verdict
 from views.theme import Theme
 
@@ -19,6 +19,8 @@ Keys = Qt.Key
 ARROWS = (Keys.Key_Left, Keys.Key_Right, Keys.Key_Up, Keys.Key_Down)
 TILES = (1, 2, 4, 8, 16, 32, 64, 128)
 """What the menu of an axis offers."""
+CAPTION = 26
+"""Height of the line that tells how time runs."""
 HINTS = {
     None: "Left and Right step through the points in the order of execution, Return selects the statement",
     ACROSS: "Drag onto the other axis to interchange, drag the handle to tile. Keys: arrow tries the interchange, "
@@ -299,6 +301,8 @@ class SpaceCanvas(QWidget):
         point = self.plan.point_at(position)
         if point is not None:
             return self._tip_of_point(point)
+        if position.y() < CAPTION:
+            return caption(self._shown)
         axis = self.plan.label_at(position)
         handle = self.plan.handle_at(position)
         if handle is not None and axis is None:

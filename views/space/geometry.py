@@ -12,7 +12,7 @@ from engine.exploration import AxisDoc, SpaceDoc
 
 LEFT, TOP, RIGHT, BOTTOM = 62.0, 38.0, 40.0, 34.0
 """Room for the axis that runs down, the caption, the end of the axis that runs across, and its numbers."""
-LARGEST_CELL, LARGEST_RADIUS = 76.0, 4.4
+LARGEST_CELL, LARGEST_RADIUS = 72.0, 4.4
 LEAST_GAP = 18.0
 """Pixels between marks of one cell; values for which there is no such room are left out at the end of an axis."""
 LEAST_SHOWN = 3
@@ -124,7 +124,8 @@ def _shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tuple[int, 
         while shown[number] > max(needed[number], LEAST_SHOWN):
             columns, rows = (*shown, 1, 1)[:2]
             cell = QSizeF(_within(room[0] / columns), _within(room[1] / rows))
-            if _slots(doc.statements, cell, layers)[1] >= LEAST_GAP:
+            length = cell.width() if number == ACROSS else cell.height()
+            if length == LARGEST_CELL or _slots(doc.statements, cell, layers)[1] >= LEAST_GAP:
                 break
             shown[number] -= 1
     return tuple(shown)
@@ -161,7 +162,7 @@ def _within(length: float) -> float:
 
 def _slots(statements: tuple[str, ...], cell: QSizeF, layers: int) -> tuple[dict[str, QPointF], float]:
     """The rows of marks that leave most room between them, and that room; deeper layers need some of the cell."""
-    depth = DEPTH_STEP * float(min(layers - 1, 2))
+    depth = DEPTH_STEP * float(min(layers - 1, 3))
     width, height = max(cell.width() - depth.x(), 6.0), max(cell.height() + depth.y(), 6.0)
     count = max(len(statements), 1)
 

@@ -11,7 +11,7 @@ from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPen, QPolygon
 from engine.exploration import ArrowDoc, SpaceDoc
 from views.rows import draw_text
 from views.shapes import paint_statement
-from views.space.geometry import ACROSS, DOWN, INTO, Plan, parallel_axes
+from views.space.geometry import ACROSS, DOWN, INTO, LEFT, Plan, parallel_axes
 from views.theme import Theme, code_face, face
 
 DIRECTIONS = ("left to right", "down", "into the page")
@@ -62,7 +62,7 @@ def caption(doc: SpaceDoc) -> str:
     parallel = " and ".join(doc.axes[number].name for number in sorted(together))
     if not serial:
         return "everything shown may run at the same time" if together else ""
-    return f"time runs {serial}" + (f"; all {parallel} may run together" if parallel else "")
+    return f"time runs {serial}" + (f", {parallel} in parallel" if parallel else "")
 
 
 def ends(doc: SpaceDoc, arrow: ArrowDoc) -> tuple[str, str]:
@@ -226,7 +226,8 @@ def _paint_handle(painter: QPainter, box: QRectF, focused: bool, theme: Theme) -
 
 def _paint_caption(painter: QPainter, plan: Plan, theme: Theme) -> None:
     """How time runs at the left, the statements' marks at the right."""
-    right = plan.area.right()
+    spare = plan.area.left() - LEFT
+    left, right = LEFT, plan.area.right() + spare
     painter.setFont(face(10.5))
     for number in range(len(plan.doc.statements) - 1, -1, -1):
         name = plan.doc.statements[number]
@@ -234,10 +235,10 @@ def _paint_caption(painter: QPainter, plan: Plan, theme: Theme) -> None:
         painter.setPen(theme.colour("text-2"))
         draw_text(painter, QRectF(right - width, 8, width + 2, 18), name)
         paint_statement(painter, QPointF(right - width - 9, 17), number, theme.colour("text-2"), theme, 3.8)
-        right -= width + 30
+        right -= width + (30 if len(plan.doc.statements) < 5 else 23)
     painter.setFont(face(10.5))
     painter.setPen(theme.colour("text-3"))
-    draw_text(painter, QRectF(plan.area.left(), 8, max(right - plan.area.left(), 0.0), 18), caption(plan.doc))
+    draw_text(painter, QRectF(left, 8, max(right - left, 0.0), 18), caption(plan.doc))
 
 
 def _unit(vector: QPointF) -> QPointF:
