@@ -316,13 +316,18 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
 
     Who reads a buffer that the graph updates reads its old contents: these are in `before`.
     """
+    from engine.run.reference import reference_values
+
     if group.graph is None:
         raise BadInput("check", group.name, "does not come from a graph", "take the group from a fusion plan")
     arrays = group.instances[0].arrays
     outside = {*group.program.inputs, *group.program.outputs}
     expected_all, before_all = _reference(group.graph, seed)
     missing = {arrays[name] for name in outside} - expected_all.keys()
-    if missing:
+    left_out = missing & group.graph.tensors.keys()
+    if left_out:
+        expected_all = {**expected_all, **reference_values(group.graph, seed, left_out)}
+    if missing := missing - left_out:
         expected_all = {**expected_all, **temporaries(lower(group.graph), expected_all, missing)}
     shapes = {name: array.shape for name, array in group.program.arrays.items()}
     expected = {n: expected_all[tensor].reshape(shapes[n]) for n, tensor in arrays.items() if n in outside}
@@ -333,7 +338,17 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
 
 @lru_cache(maxsize=2)
 def _reference(graph: OperatorGraph, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Reference values of all tensors of a graph, and the ones before the run; the last two graphs are kept."""
-    from engine.run.reference import input_values, reference_values
+    """Reference values of the tensors of a graph, and of those it updates before the run; the last two are kept.
 
-    return reference_values(graph, seed), input_values(graph, seed)
+    Of a graph whose tensors do not fit into memory, those that the kernels of the default plan read and write.
+    """
+    from engine.run.reference import MAX_BYTES, input_values, reference_values
+
+    wanted = None
+    if sum(tensor.bytes for tensor in graph.tensors.values()) > MAX_BYTES:
+        groups = fuse(graph).groups
+        outside = {g.instances[0].arrays[name] for g in groups for name in (*g.program.inputs, *g.program.outputs)}
+        wanted = sorted(outside & graph.tensors.keys())
+    updated = {update.target for update in graph.updates}
+    before = {name: value for name, value in input_values(graph, seed).items() if name in updated} if updated else {}
+    return reference_values(graph, seed, wanted), before
