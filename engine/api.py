@@ -329,10 +329,10 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
         expected_all = {**expected_all, **reference_values(group.graph, seed, left_out)}
     if missing := missing - left_out:
         expected_all = {**expected_all, **temporaries(lower(group.graph), expected_all, missing)}
-    shapes = {name: array.shape for name, array in group.program.arrays.items()}
-    expected = {n: expected_all[tensor].reshape(shapes[n]) for n, tensor in arrays.items() if n in outside}
+    view, declared = group.instances[0].view, group.program.arrays
+    expected = {n: view(declared[n], expected_all[tensor]) for n, tensor in arrays.items() if n in outside}
     updated = {update.target for update in group.graph.updates}
-    before = {n: before_all[arrays[n]].reshape(shapes[n]) for n in group.program.inputs if arrays[n] in updated}
+    before = {n: view(declared[n], before_all[arrays[n]]) for n in group.program.inputs if arrays[n] in updated}
     return expected, before
 
 

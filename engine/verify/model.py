@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.compile import Kernel, compile_group
-from engine.errors import Unsupported
+from engine.errors import Fault, Unsupported
 from engine.fuse.nodes import FusionPlan, Launch
 from engine.recipe import Recipe
 from engine.run.emulate.emulate import emulate
@@ -99,23 +99,37 @@ class _Run:
         for buffer in kernel.source.buffers:
             if buffer.read:
                 self.value(tensors[buffer.array])
-        self._values.update(_launch(kernel, launch.instance, self._values, self._timeout))
+        self._values.update(run_launch(kernel, launch.instance, self._values, timeout=self._timeout))
         self.allowed += tolerance(kernel.group.program).relative
         self.blocks += kernel.source.grid[0]
 
 
-def _launch(kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], timeout: float) -> dict[str, np.ndarray]:
-    """Run one launch; the arrays it wrote, by tensor name, in the group's shape.
+def run_launch(
+    kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], *, checked: bool = False, timeout: float = 120.0
+) -> dict[str, np.ndarray]:
+    """Run one launch on the values of tensors; the whole tensors that it wrote to.
 
-    A launch that writes a part of an array leaves the rest as earlier launches made it.
+    A launch that writes a part of a tensor leaves the rest as earlier launches made it.  Raises Fault for what the
+    emulator finds.
     """
-    tensors = kernel.group.instances[instance].arrays
-    arrays = {b.array: values[tensors[b.array]] for b in kernel.source.buffers if b.read or tensors[b.array] in values}
-    emulation, outputs, _ = emulate(kernel.source, arrays, checked=False, timeout=timeout)
-    if emulation.findings:
-        raise Unsupported("check", kernel.group.name, f"the run ended early: {emulation.findings[0].message}")
-    shapes = {name: kernel.group.program.arrays[name].shape for name in outputs}
-    return {tensors[name]: value.reshape(shapes[name]) for name, value in outputs.items()}
+    group = kernel.group
+    own, declared = group.instances[instance], group.program.arrays
+    buffers = [b for b in kernel.source.buffers if b.read or own.arrays[b.array] in values]
+    arrays = {b.array: own.view(declared[b.array], values[own.arrays[b.array]]) for b in buffers}
+    emulation, outputs, _ = emulate(kernel.source, arrays, checked=checked, timeout=timeout)
+    for finding in emulation.findings:
+        raise Fault("check", group.name, f"{finding.kind}: {finding.message}")
+    written: dict[str, np.ndarray] = {}
+    for name, value in outputs.items():
+        tensor = own.arrays[name]
+        if name not in own.parts:
+            written[tensor] = value.reshape(declared[name].shape)
+            continue
+        if tensor not in written:
+            before = values.get(tensor)
+            written[tensor] = np.zeros(own.parts[name].whole, value.dtype) if before is None else before.copy()
+        own.view(declared[name], written[tensor])[...] = value.reshape(declared[name].shape)
+    return written
 
 
 def _compare(

@@ -25,11 +25,11 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import engine
-from engine.errors import EngineError, Fault
+from engine.errors import EngineError
 from engine.graph.nodes import COMPILED_DTYPES, OperatorGraph
-from engine.run.emulate.emulate import emulate
 from engine.tensor.evaluate import evaluate
 from engine.tensor.lower import lower
+from engine.verify.model import run_launch
 
 OPEN = Path(__file__).parent / "node_tests_open.json"
 """Test -> why it does not pass."""
@@ -174,17 +174,10 @@ def _constants(graph: OperatorGraph) -> dict[str, np.ndarray]:
 def _launched(
     plan: engine.FusionPlan, kernels: Mapping[str, engine.Kernel], given: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The values of all tensors after every launch, in order; a finding of the emulator is an error."""
+    """The values of all tensors after every launch, in order; what the emulator finds is a Fault."""
     values = dict(given)
     for launch in plan.launches:
-        kernel = kernels[launch.group]
-        tensors = kernel.group.instances[launch.instance].arrays
-        buffers = [b for b in kernel.source.buffers if b.read or tensors[b.array] in values]
-        arrays = {b.array: values[tensors[b.array]] for b in buffers}
-        emulation, outputs, _ = emulate(kernel.source, arrays)
-        for finding in emulation.findings:
-            raise Fault("emulate", launch.group, f"{finding.kind}: {finding.message}")
-        values.update({tensors[name]: value for name, value in outputs.items()})
+        values.update(run_launch(kernels[launch.group], launch.instance, values, checked=True))
     return values
 
 
