@@ -138,6 +138,12 @@ def render(
     group: Annotated[
         str | None, typer.Option("--group", metavar="NAME", help="Group to select; the dearest one by default.")
     ] = None,
+    tab: Annotated[
+        str, typer.Option("--tab", help="Of the schedule panel: tree, iteration space, decisions or addresses.")
+    ] = "tree",
+    advice: Annotated[
+        Path | None, typer.Option("--advice", metavar="FILE", help="Advice of the group to ask for, as text.")
+    ] = None,
     target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
@@ -156,6 +162,8 @@ def render(
         target=target,
         dimensions=dimensions_of(dim),
         perspective=perspective,
+        tab=tab,
+        advice=advice,
     )
     output.say(f"{out}")
 
