@@ -132,12 +132,15 @@ def _shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tuple[int, 
 
 
 def named_arrow(doc: SpaceDoc) -> int | None:
-    """The violated dependence that shows best: the longest, and of equal ones the one nearest to the third row."""
+    """The violated dependence that the verdict tells of; else the longest, of equal ones that nearest the third row."""
 
-    def rank(number: int) -> tuple[float, float]:
-        source, sink = (doc.points[end].position for end in (doc.arrows[number].source, doc.arrows[number].sink))
+    def rank(number: int) -> tuple[bool, float, float]:
+        ends = [doc.points[end] for end in (doc.arrows[number].source, doc.arrows[number].sink)]
+        told = all(end.text.replace("(", "[").replace(")", "]") in doc.verdict for end in ends)
+        source, sink = (end.position for end in ends)
         middle = (doc.axes[ACROSS].shown / 2, 2.0, 0.0)[: len(source)]
-        return math.dist(source, sink), -math.dist([(a + b) / 2 for a, b in zip(source, sink, strict=True)], middle)
+        centre = [(a + b) / 2 for a, b in zip(source, sink, strict=True)]
+        return told, math.dist(source, sink), -math.dist(centre, middle)
 
     violated = [number for number, arrow in enumerate(doc.arrows) if arrow.violated]
     return max(violated, key=rank, default=None)

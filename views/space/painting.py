@@ -105,7 +105,7 @@ def _paint_arrows(painter: QPainter, plan: Plan, theme: Theme) -> None:
         if not {arrow.source, arrow.sink} <= plan.drawn:
             continue
         colour = theme.colour("wrong" if arrow.violated else "edge")
-        colour.setAlpha(130 if arrow.violated else 255)
+        colour.setAlpha(90 if arrow.violated else 255)
         start, end = plan.centres[arrow.source], plan.centres[arrow.sink]
         _paint_arrow(painter, start, end, plan.radius + 1.5, colour, 1.0, plan.cell.width())
 
@@ -177,7 +177,7 @@ def _paint_name(painter: QPainter, plan: Plan, anchor: QPointF, away: int, text:
     width = painter.fontMetrics().horizontalAdvance(text) + 14.0
     low, high = plan.area.left() - 24, plan.area.right() + 24
     left = min(max(anchor.x() - width / 2 + away * (width / 2 - 14), low), max(high - width, low))
-    box = QRectF(left, anchor.y() - 9, width, 18)
+    box = QRectF(left, max(anchor.y() - 9, plan.area.top() - 14), width, 18)
     painter.setPen(QPen(theme.colour("wrong"), 1.2))
     painter.setBrush(theme.colour("panel"))
     painter.drawRoundedRect(box, 3, 3)
