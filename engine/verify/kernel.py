@@ -16,7 +16,7 @@ import numpy as np
 from engine.codegen.nodes import CudaSource
 from engine.compile import Kernel, compile_group
 from engine.errors import EngineError, Unsupported
-from engine.fuse.shrink import shrink
+from engine.fuse.shrink import Shrunk, shrink
 from engine.run.emulate.emulate import ORDERS, emulate
 from engine.run.nodes import Check, Finding, SiteCount
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
@@ -26,6 +26,8 @@ Values = Mapping[str, np.ndarray]
 
 WORK = 60_000_000
 """Operations and bytes that one emulated order may cost before blocks are sampled."""
+SMALLER = WORK // 16
+"""Points of the widest statement of a group that is cut to a smaller size."""
 OUTLIER = 2.0**10
 """Magnitudes this far above the lower quartile are masks, not results."""
 SAMPLE = 4
@@ -61,8 +63,8 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
         tally.add(fault)
     expected = {name: values[name] for name in kernel.group.program.outputs}
     _run(kernel.source, {**values, **before}, expected, blocks, wanted, tally, timeout)
-    if len(blocks) < total:
-        _run_smaller(kernel, values, before, wanted, tally, timeout)
+    if small := smaller(kernel):
+        _run_smaller(*small, values, before, wanted, tally, timeout)
     status = "fail" if tally.findings or not tally.worst <= wanted.relative or not tally.compared else "pass"
     return Check(
         group=kernel.group.name,
@@ -166,14 +168,16 @@ def _scale(value: np.ndarray) -> float:
     return float(ordinary.max())
 
 
+def smaller(kernel: Kernel) -> tuple[Shrunk, Kernel] | None:
+    """The same group at a smaller size and its kernel, where blocks of the large launch are only sampled; or None."""
+    small = shrink(kernel.group, SMALLER) if len(_sample(kernel)) < kernel.source.grid[0] else None
+    return None if small is None else (small, compile_group(small.group, kernel.recipe))
+
+
 def _run_smaller(
-    kernel: Kernel, values: Values, before: Values, wanted: Tolerance, tally: _Tally, timeout: float
+    small: Shrunk, compiled: Kernel, values: Values, before: Values, wanted: Tolerance, tally: _Tally, timeout: float
 ) -> None:
-    """The same group cut to a smaller size: its index maps, and every block that is affordable."""
-    small = shrink(kernel.group, WORK // 16)
-    if small is None:
-        return
-    compiled = compile_group(small.group, kernel.recipe)
+    """The group at a smaller size: its index maps, and every block that is affordable."""
     whole = {**values, **before}
     arrays = {name: small.slice(name, whole[name]) for name in small.cuts if name in whole}
     expected = {name: small.slice(name, values[name]) for name in small.group.program.outputs}
