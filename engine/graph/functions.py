@@ -1,4 +1,4 @@
-"""Operators that the ONNX standard defines by simpler ones: they are written out when a model is read.
+"""Operators that the ONNX standard defines by simpler ones, and scans: they are written out when a model is read.
 
 The bodies are the standard's own, with the attributes and element types of each node put in.
 """
@@ -11,6 +11,7 @@ import onnx.shape_inference
 from onnx import defs
 
 from engine.errors import BadInput
+from engine.graph.unroll import unroll
 
 WRITTEN_OUT = (
     "Attention", "BlackmanWindow", "CausalConvWithState", "CenterCropPad", "FlexAttention", "GroupNormalization",
@@ -23,7 +24,7 @@ _DOMAIN = "standard.functions"
 
 
 def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
-    """The model with its own functions, and the standard's of `WRITTEN_OUT`, replaced by their bodies.
+    """The model with its own functions, and the standard's of `WRITTEN_OUT`, replaced by their bodies; scans unrolled.
 
     Raises BadInput for a function that calls itself or whose body does not fit.
     """
@@ -32,6 +33,8 @@ def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
             model = onnx.inliner.inline_local_functions(model)
         while any(map(_is_written_out, model.graph.node)):
             model = onnx.inliner.inline_local_functions(_with_bodies(model))
+        if any(node.op_type == "Scan" for node in model.graph.node):
+            unroll(model, _opset(model), _types(model))
     except (RuntimeError, ValueError) as error:
         raise BadInput("graph", subject, f"its functions cannot be written out: {error}") from None
     return model
@@ -44,7 +47,7 @@ def _is_written_out(node: onnx.NodeProto) -> bool:
 def _with_bodies(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with its nodes of `WRITTEN_OUT` made calls of functions of its own, one for each node."""
     types = _types(model)
-    opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    opset = _opset(model)
     model.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
     for number, node in enumerate(filter(_is_written_out, model.graph.node)):
         schema = defs.get_schema(node.op_type, opset)
@@ -85,9 +88,13 @@ def _body(
     return body
 
 
+def _opset(model: onnx.ModelProto) -> int:
+    return int(next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1))
+
+
 def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     """What is known of every tensor, weights included."""
-    inferred = onnx.shape_inference.infer_shapes(model).graph
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     types = {t.name: onnx.helper.make_tensor_type_proto(t.data_type, tuple(t.dims)) for t in model.graph.initializer}
     types.update((value.name, value.type) for value in (*inferred.input, *inferred.value_info, *inferred.output))
     return types
