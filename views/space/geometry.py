@@ -63,7 +63,7 @@ class Plan:
         if number == ACROSS:
             return QRectF(self.area.right() + 8, self.area.bottom() + 7, 26, 20)
         if number == DOWN:
-            return QRectF(self.area.left() - 56, self.area.center().y() - 10, 26, 20)
+            return QRectF(self.area.left() - 60, self.area.center().y() - 10, 24, 20)
         return QRectF(self.area.right() + 8, self.area.top() - 24, 26, 20)
 
     def label_at(self, position: QPointF) -> int | None:

@@ -197,7 +197,7 @@ def _paint_axes(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None
                 painter.drawText(box, Qt.AlignmentFlag.AlignCenter, str(value))
             else:
                 cell = plan.cells(0, value)
-                box = QRectF(plan.area.left() - 40, cell.top(), 18, cell.height())
+                box = QRectF(plan.area.left() - 36, cell.top(), 16, cell.height())
                 painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, str(value))
     for number, axis in enumerate(plan.doc.axes):
         paint_axis_name(painter, plan.label_box(number), axis.name, look.focus == number, theme)
