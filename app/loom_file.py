@@ -58,7 +58,7 @@ class LoomFile:
 
 def write_loom(content: LoomFile, path: Path) -> None:
     """Writes a workspace file, whole or not at all.  BadInput where it cannot be written."""
-    text = json.dumps(as_plain(content), ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(as_plain(content), ensure_ascii=False, indent=1).encode()
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with beside.open("wb") as file:
@@ -178,9 +178,10 @@ def _parsed(content: bytes, name: str) -> object:
     except json.JSONDecodeError as error:
         if not content.strip():
             raise BadInput(STAGE, name, "is empty", "take it from a backup") from None
-        # Text that ends before its structure does is a file that was not copied whole.
-        ended = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
-        reason = "is cut short" if ended and content.lstrip()[:1] == b"{" else f"is not JSON: {error.msg}"
+        # Text that begins as a workspace and ends before its structure does is a file that was not copied whole.
+        text = error.doc.strip()
+        ended = error.pos >= len(error.doc.rstrip()) or not text.endswith("}")
+        reason = "is cut short" if ended and text.startswith("{") else f"is not JSON: {error.msg}"
         raise BadInput(STAGE, name, f"{reason}, line {error.lineno}", "take it from a backup") from None
     except (RecursionError, ValueError) as error:
         raise BadInput(STAGE, name, f"cannot be read: {str(error)[:80]}") from None

@@ -146,7 +146,7 @@ def _wait_idle(window: Window) -> None:
 
 def _is_idle(window: Window) -> bool:
     settled = window.workspace.client.is_idle and window.wiring.explored.exploring.is_settled
-    return settled and not window.panels.graph.scene.is_building
+    return settled and window.document.is_idle and not window.panels.graph.scene.is_building
 
 
 def wait(done: Callable[[], bool], limit: int = LIMIT_MS) -> bool:
