@@ -10,6 +10,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -26,8 +27,8 @@ VERSION = 1
 STAGE = "workspace"
 LARGE = 1 << 20
 """Bytes of JSON from which on it is stored compressed."""
-LARGEST = 1 << 30
-"""Bytes that a compressed file may unfold to."""
+LARGEST = 1 << 26
+"""Bytes of JSON, once unfolded; ten thousand steps of a long recipe take a third."""
 MEMBER = "workspace.json"
 CHUNK = 1 << 20
 
@@ -74,6 +75,10 @@ def write_loom(content: LoomFile, path: Path) -> None:
 def read_loom(path: Path) -> LoomFile:
     """Reads a workspace file.  BadInput that says what is wrong with it where it is none."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise BadInput(STAGE, path.name, "is no file")  # reading a pipe would wait for ever
+        if path.stat().st_size > LARGEST:
+            raise BadInput(STAGE, path.name, f"has more than {LARGEST >> 20} MB")
         data = path.read_bytes()
     except OSError as error:
         raise BadInput(STAGE, path.name, f"cannot be read: {error.strerror}", f"looked for {path}") from error
@@ -163,10 +168,13 @@ def _unfolded(data: bytes, name: str) -> bytes:
         return data
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if archive.getinfo(MEMBER).file_size > LARGEST:
+            member = archive.getinfo(MEMBER)
+            if member.file_size > LARGEST:
                 raise BadInput(STAGE, name, f"unfolds to more than {LARGEST >> 20} MB")
-            return archive.read(MEMBER)
-    except (zipfile.BadZipFile, KeyError, EOFError, NotImplementedError) as error:
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & 1:
+                raise BadInput(STAGE, name, "is an archive of another kind", "take it from a backup")
+            return archive.read(member)
+    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, ValueError) as error:
         raise BadInput(STAGE, name, f"is damaged or cut short: {error}", "take it from a backup") from error
 
 
