@@ -21,6 +21,7 @@ from engine.errors import BadInput, EngineError
 from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.fuse.plan import POLICIES, plan
+from engine.graph.limits import MAX_TEXT_BYTES, read_limited
 from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
 from engine.predict.model import predict as _predict
@@ -71,11 +72,11 @@ def read_advice(path: str | Path) -> str:
 
 def _read_text(path: str | Path, hint: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return read_limited(Path(path), MAX_TEXT_BYTES).decode()
     except UnicodeDecodeError:
         raise BadInput("recipe", str(path), "is no text in UTF-8", hint) from None
-    except OSError as error:
-        raise BadInput("recipe", str(path), f"cannot be read: {error.strerror or error}", hint) from error
+    except BadInput as error:
+        raise BadInput("recipe", error.subject, error.reason, hint) from None
 
 
 def published_advice(path: str | Path, group: FusionGroup) -> tuple[Advice, ...]:
