@@ -46,18 +46,18 @@ def check_model(
     graph = plan.source
     if graph is None:
         raise Unsupported("check", plan.graph, "the plan comes from no graph", "fuse a graph")
+    updated = [update.target for update in graph.updates]
+    wanted = tuple(dict.fromkeys((*graph.outputs, *updated)))
+    if not wanted:
+        names = ", ".join(list(plan.unsupported)[:3])
+        raise Unsupported("check", plan.graph, f"no output is known without a kernel for {names}")
     run = _Run(plan, recipe, dict(input_values(graph, seed)), timeout)
     for number, launch in enumerate(plan.launches):
         if progress:
             progress(launch.group, number, len(plan.launches))
         run.launch(launch)
-    updated = [update.target for update in graph.updates]
-    wanted = tuple(dict.fromkeys((*graph.outputs, *updated)))
     expected = reference_values(graph, seed, wanted)
-    checks = tuple(
-        _compare(n, run.value(n).reshape(expected[n].shape), expected[n], run.allowed, run.blocks, len(plan.launches))
-        for n in wanted
-    )
+    checks = tuple(_compare(n, run.value(n).reshape(expected[n].shape), expected[n], run) for n in wanted)
     return ModelCheck(len(plan.launches), checks, tuple(run.by_reference))
 
 
@@ -73,7 +73,7 @@ class _Run:
         self._without_kernel = {
             name: op for op in self._graph.operators if op.name in plan.unsupported for name in op.outputs if name
         }
-        self.allowed, self.blocks = 0.0, 0
+        self.allowed, self.blocks, self.launches = 0.0, 0, 0
         self.by_reference: list[str] = []
 
     def value(self, tensor: str) -> np.ndarray:
@@ -102,6 +102,7 @@ class _Run:
         self._values.update(run_launch(kernel, launch.instance, self._values, timeout=self._timeout))
         self.allowed += tolerance(kernel.group.program).relative
         self.blocks += kernel.source.grid[0]
+        self.launches += 1
 
 
 def run_launch(
@@ -132,19 +133,20 @@ def run_launch(
     return written
 
 
-def _compare(
-    tensor: str, got: np.ndarray, expected: np.ndarray, allowed: float, blocks: int, launches: int
-) -> Check:
+def _compare(tensor: str, got: np.ndarray, expected: np.ndarray, run: _Run) -> Check:
     """One output of the model as a check."""
+    allowed = run.allowed
     if expected.dtype.kind == "f":
         right = expected.astype(np.float64)
         # Where all elements are the same, their size takes the place of their spread.
         spread = float(right.std()) or float(np.abs(right).max()) or 1.0
         error = float(np.abs(got.astype(np.float64) - right).max() / spread)
-        because = f"the tolerances of {launches} launches added up, in standard deviations of the output"
+        because = f"the tolerances of {run.launches} launches added up, in standard deviations of the output"
     else:
         error, allowed = float(np.count_nonzero(got != expected)), 0.0
         because = "exact: integers and booleans"
+    if run.by_reference:
+        because += f"; without a kernel, run by the reference: {', '.join(run.by_reference)}"
     passed = error <= allowed
     message = "" if passed else f"largest error {error:.3g}, allowed {allowed:.3g}"
     return Check(
@@ -153,8 +155,8 @@ def _compare(
         max_error=error,
         tolerance=allowed,
         tolerance_because=because,
-        blocks_run=blocks,
-        blocks_total=blocks,
+        blocks_run=run.blocks,
+        blocks_total=run.blocks,
         elements_compared=got.size,
         orders=("late",),
         findings=(),
