@@ -6,7 +6,6 @@ The command line prints it and exits with `exit_code`; the window shows it as a 
 
 from __future__ import annotations
 
-
 LONGEST = 2000
 """Characters of one part of a message: names in a damaged file may be of any length."""
 

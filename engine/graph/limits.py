@@ -20,7 +20,7 @@ MAX_OPERATORS = 200_000
 
 
 def read_limited(path: Path, most: int = MAX_FILE_BYTES) -> bytes:
-    """The bytes of a file; BadInput when it is missing, no file (a pipe would never end), empty or past `most` bytes."""
+    """The bytes of a file; BadInput when it is missing, no file (a pipe never ends), empty or past `most` bytes."""
     try:
         size = path.stat().st_size
         if not path.is_file():
