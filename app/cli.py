@@ -28,7 +28,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-File = Annotated[str, typer.Argument(help="ONNX model, AKG description (.json), or `example` for the built-in model.")]
+File = Annotated[
+    str,
+    typer.Argument(
+        help="ONNX model, AKG description (.json), `example` (the built-in model) or `suite:NAME/ROW` (a benchmark)."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Gpu = Annotated[str, typer.Option("--target", help="GPU to compile for: h200, h100 or a100.")]
 Target = Annotated[

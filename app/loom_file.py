@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from app.example import EXAMPLE, path_of
+from app.example import is_name, path_of
 from app.history import History, Trail
 from engine.errors import BadInput
 from engine.text import from_json, to_json
@@ -38,7 +38,8 @@ class ModelReference:
     """The model of a workspace."""
 
     path: str
-    """Relative to the workspace file where the model lies beside or below it, else absolute; or "example"."""
+    """Relative to the workspace file where the model lies beside or below it, else absolute; or what stands for a
+    model without being a path: "example", "suite:NAME/ROW"."""
     sha256: str = ""
     """Of the model file; "" where it was never computed."""
 
@@ -117,16 +118,16 @@ def from_plain(data: object, name: str) -> LoomFile:
 def reference_to(model: str, folder: Path) -> ModelReference:
     """How a workspace file in `folder` names a model, with its SHA-256."""
     file = path_of(model)
-    if model == EXAMPLE:
-        return ModelReference(EXAMPLE, digest(file))
+    if is_name(model):
+        return ModelReference(model, digest(file))
     near = file.is_relative_to(folder)
     return ModelReference((file.relative_to(folder) if near else file).as_posix(), digest(file))
 
 
 def find_model(reference: ModelReference, folder: Path) -> str:
     """The model that a workspace file in `folder` names; BadInput that says where it was looked for."""
-    if reference.path == EXAMPLE:
-        return EXAMPLE
+    if is_name(reference.path):
+        return reference.path
     places = dict.fromkeys((folder / reference.path, folder / Path(reference.path).name))
     for place in places:
         if place.is_file():

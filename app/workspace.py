@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app import advice
 from app.client import Client, Pending
-from app.example import EXAMPLE
+from app.example import EXAMPLE, is_name
 from app.history import Checked, History, Trail
 from app.opening import Opening
 from app.selection import Selection, SelectionBus
@@ -79,7 +79,7 @@ class Workspace(QObject):
     def open(self, path: str, opening: Opening | None = None) -> None:
         """Opens a file, for the present machine unless `opening` says another; what was open stays until it is read."""
         self.opening_changed.emit(True)
-        if path != EXAMPLE:
+        if not is_name(path):
             path = str(Path(path).absolute())  # the worker has a working directory of its own
         asked = replace(opening or Opening(path, self.opened.target, self.opened.dimensions), path=path)
         self._request_open(asked, f"Opening {Path(path).name}")

@@ -35,6 +35,7 @@ from engine.schedule.published.export import export as _published_text
 from engine.schedule.published.parse import parse as _parse_published
 from engine.schedule.published.translate import translate as _translate
 from engine.schedule.text import from_text
+from engine.suite import is_reference, model_file
 from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, lower_supported
@@ -44,8 +45,11 @@ if TYPE_CHECKING:
 
 
 def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGraph:
-    """Read an ONNX or AKG file.  dims: sizes for its symbolic dimensions.  Raises BadInput."""
-    return _load(path, dims)
+    """Read an ONNX or AKG file, or a row of a suite, "suite:NAME/ROW".  dims: sizes for its symbolic dimensions.
+
+    Raises BadInput.
+    """
+    return _load(model_file(str(path)) if is_reference(path) else path, dims)
 
 
 def fuse(graph: OperatorGraph, target: str = "h200", policy: str = "first") -> FusionPlan:
