@@ -31,8 +31,8 @@ def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
     try:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
-        while any(map(_is_written_out, model.graph.node)):
-            model = onnx.inliner.inline_local_functions(_with_bodies(model))
+        while bodies := _bodies(model):
+            model = onnx.inliner.inline_local_functions(_with_bodies(model, bodies))
         if any(node.op_type == "Scan" for node in model.graph.node):
             unroll(model, _opset(model), _types(model))
     except (RuntimeError, ValueError) as error:
@@ -40,22 +40,37 @@ def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
     return model
 
 
-def _is_written_out(node: onnx.NodeProto) -> bool:
-    return node.op_type in WRITTEN_OUT and node.domain in ("", "ai.onnx")
+Bodies = list[tuple[int, onnx.FunctionProto]]
+"""Place of a node among the graph's and the function that it calls."""
 
 
-def _with_bodies(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with its nodes of `WRITTEN_OUT` made calls of functions of its own, one for each node."""
-    types = _types(model)
+def _bodies(model: onnx.ModelProto) -> Bodies:
+    """The bodies of the nodes of `WRITTEN_OUT`; a node whose operator set has none stays as it is."""
     opset = _opset(model)
-    model.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
-    for number, node in enumerate(filter(_is_written_out, model.graph.node)):
+    chosen = [
+        (at, node)
+        for at, node in enumerate(model.graph.node)
+        if node.op_type in WRITTEN_OUT and node.domain in ("", "ai.onnx") and defs.has(node.op_type, opset, "")
+    ]
+    types = _types(model) if chosen else {}
+    found = []
+    for at, node in chosen:
         schema = defs.get_schema(node.op_type, opset)
         node.attribute.extend(absent_attributes(schema, node))
         body = _body(schema, opset, node, [types.get(name, onnx.TypeProto()) for name in node.input])
-        body.domain, body.name = _DOMAIN, f"{node.op_type}_{number}"
+        if body is not None:
+            found.append((at, body))
+    return found
+
+
+def _with_bodies(model: onnx.ModelProto, bodies: Bodies) -> onnx.ModelProto:
+    """The model with nodes made calls of functions of its own, one for each node."""
+    model.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
+    for at, body in bodies:
+        node = model.graph.node[at]
+        body.domain, body.name = _DOMAIN, f"{node.op_type}_{at}"
         del body.opset_import[:]
-        body.opset_import.append(onnx.helper.make_opsetid("", opset))
+        body.opset_import.append(onnx.helper.make_opsetid("", _opset(model)))
         model.functions.append(body)
         node.domain, node.op_type = body.domain, body.name
     return model
@@ -69,23 +84,20 @@ def absent_attributes(schema: defs.OpSchema, node: onnx.NodeProto) -> list[onnx.
 
 def _body(
     schema: defs.OpSchema, opset: int, node: onnx.NodeProto, operands: list[onnx.TypeProto]
-) -> onnx.FunctionProto:
-    """The body of a node; which one it is may depend on its attributes and on the types of its operands."""
+) -> onnx.FunctionProto | None:
+    """The body of a node, where there is one; it may depend on its attributes and on the types of its operands."""
     body = onnx.FunctionProto()
     if schema.has_context_dependent_function:
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
         types = [operand.SerializeToString() for operand in operands]
-        body.ParseFromString(
-            schema.get_context_dependent_function_with_opset_version(
-                max(versions, default=opset), node.SerializeToString(), types
-            )
+        written = schema.get_context_dependent_function_with_opset_version(
+            max(versions, default=opset), node.SerializeToString(), types
         )
     else:
         versions = [v for v in schema.function_opset_versions if v <= opset]
-        body.ParseFromString(schema.get_function_with_opset_version(max(versions, default=opset)))
-    if not body.node:
-        raise ValueError(f"{node.op_type} has no body in operator set {opset}")
-    return body
+        written = schema.get_function_with_opset_version(max(versions, default=opset))
+    body.ParseFromString(written)
+    return body if body.node else None
 
 
 def _opset(model: onnx.ModelProto) -> int:

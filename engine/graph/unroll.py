@@ -38,7 +38,9 @@ class Scan:
     def of(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> Scan | None:
         """The scan of a node; None where its length is not known or its body holds graphs of its own."""
         given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        body, scanned = given["body"], given["num_scan_inputs"]
+        body, scanned = given.get("body"), given.get("num_scan_inputs", 0)
+        if not isinstance(body, onnx.GraphProto) or not 0 < scanned <= len(node.input):
+            return None
         states = len(node.input) - scanned
         collected = len(node.output) - states
         axes = tuple(given.get("scan_input_axes", [0] * scanned))

@@ -41,6 +41,14 @@ def test_defaults_of_functions_are_the_standards(tmp_path: Path) -> None:
     np.testing.assert_allclose(got, want, 1e-4, 1e-5)
 
 
+def test_a_function_that_the_operator_set_lacks_is_unsupported(tmp_path: Path) -> None:
+    """Attention came with operator set 23."""
+    shapes = {"q": (2, 3, 5, 8), "k": (2, 3, 7, 8), "v": (2, 3, 7, 8)}
+    proto = model([node("Attention", "q k v", "a"), node("Relu", "q", "y")], shapes, ["y", "a"], opset=18)
+    graph = load(save(tmp_path / "m.onnx", proto))
+    assert "operator set 18" in graph.unsupported["node_a"] and graph.outputs == ("y",)
+
+
 def test_functions_of_the_file_may_use_those_of_the_standard(tmp_path: Path) -> None:
     body = helper.make_function(
         "acme", "Loss", ["x", "t"], ["l"], [helper.make_node("SoftmaxCrossEntropyLoss", ["x", "t"], ["l"])],
