@@ -114,7 +114,7 @@ def schedule(job: Job, json: bool) -> bool:
         if not json:
             output.say(f"{group.name}  {group.title}")
             if not isinstance(kernel, Conflict):
-                output.say(show(kernel.schedule, group.program))
+                output.say(show(kernel.schedule, kernel.program))
             output.table("", ("entry", "verdict", "because"), (tuple(v.values()) for v in verdicts))
     if json:
         output.document(groups=rows)

@@ -25,7 +25,7 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
         yield f"  {edge.producer} -> {edge.consumer}: {edge.array} by {edge.scheme}, {edge.because}"
     yield ""
     yield f"Why it is scheduled so ({len(kernel.dependences)} dependences)"
-    yield from (f"  {line}" for line in show(kernel.schedule, group.program).splitlines())
+    yield from (f"  {line}" for line in show(kernel.schedule, kernel.program).splitlines())
     for verdict in sorted(kernel.verdicts, key=lambda v: v.placed.path):
         entry = verdict.placed.entry
         reason = f": {verdict.because}" if verdict.because else ""
@@ -35,7 +35,7 @@ def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
         yield f"  scheduler: {line}"
     yield ""
     yield "Where results live"
-    for statement in group.program.statements:
+    for statement in kernel.program.statements:
         yield f"  {statement.name} {statement.write.array}: {kernel.tile.placements.get(statement.name, 'register')}"
     yield ""
     yield f"Why it takes {prediction.microseconds:.3g} µs ({prediction.origin}, {prediction.note})"

@@ -243,12 +243,11 @@ def repair_docs(conflict: Conflict, advice: Sequence[Advice]) -> tuple[RepairDoc
 
 
 def _repair_doc(repair: Repair, advice: Sequence[Advice]) -> RepairDoc:
-    changed = repaired(advice, repair)
     return RepairDoc(
         kind=repair.kind,
         path=repair.placed.path if repair.placed else (),
         text=repair.text,
-        recipe="" if changed is None else to_text(changed),
+        recipe=to_text(repaired(advice, repair)),
         complete=not repair.leaves,
     )
 
@@ -277,7 +276,7 @@ def _entry_doc(verdict: Verdict) -> EntryDoc:
 
 def _statement_docs(kernel: Kernel) -> Iterable[StatementDoc]:
     instance = kernel.group.instances[0]
-    for statement in kernel.group.program.statements:
+    for statement in kernel.program.statements:
         yield StatementDoc(
             name=statement.name,
             text=str(statement),
@@ -289,7 +288,7 @@ def _statement_docs(kernel: Kernel) -> Iterable[StatementDoc]:
 
 def schedule_doc(kernel: Kernel) -> ScheduleDoc:
     """The schedule tree with its marks as chips."""
-    program = kernel.group.program
+    program = kernel.program
     names = tuple(s.name for s in program.statements)
     texts = {s.name: str(s).split(": ", 1)[1] for s in program.statements}
     child = _node_doc(kernel.schedule.root, texts)

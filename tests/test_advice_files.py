@@ -98,7 +98,7 @@ def test_a_tree_for_one_of_many_groups_must_say_which(tree: Callable[[str], str]
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"version": 2}, ("recipe.json", "version", "2 is newer")),
+        ({"version": 3}, ("recipe.json", "version", "3 is newer")),
         ({"target": "h300"}, ("h300", "h200")),
         ({"colour": "red"}, ("recipe.json", "colour")),
         ({"groups": {"softmax_7": []}}, ("recipe.json", "softmax_7", GROUP)),

@@ -16,9 +16,9 @@ WISH = entry("S1", pin="j", at="innermost", because="rows are contiguous")
 
 
 def recipe() -> Recipe:
-    return Recipe(
-        "h200", {"batch": 8}, {"accumulate": "float32"}, ("online_softmax",), {"policy": "stitch"}
-    ).with_group("softmax_0", (Advice("map", Scenario((entry(mark=("lane", 32), at="innermost"),))),))
+    return Recipe("h200", {"batch": 8}, {"accumulate": "float32"}, {"policy": "stitch"}).with_group(
+        "softmax_0", (Advice("map", Scenario((entry(mark=("lane", 32), at="innermost"),))),)
+    )
 
 
 def test_entry_takes_exactly_one_field() -> None:
@@ -44,6 +44,12 @@ def test_entry_takes_exactly_one_field() -> None:
         {"mark": ("lane", 0)},
         {"mark": ("lane", 2.5)},
         {"terms": (1, float("nan"))},
+        {"rewrite": "online softmax"},
+        {"rewrite": ()},
+        {"rewrite": "recompute"},
+        {"rewrite": ("recompute", "S1", "S2")},
+        {"rewrite": ("associative", "S1")},
+        {"rewrite": "associative", "at": "j"},
     ],
     ids=str,
 )
@@ -152,13 +158,12 @@ def test_deep_nesting_and_broken_text_are_refused() -> None:
 
 def test_diff_reads_like_a_change() -> None:
     a = recipe()
-    b = Recipe("a100", {"batch": 16}, a.numerics, (), {**a.fusion, "join": "S0"}, a.groups).advise("user", WISH)
+    b = Recipe("a100", {"batch": 16}, a.numerics, {**a.fusion, "join": "S0"}, a.groups).advise("user", WISH)
     assert diff(a, a) == ()
     assert diff(a, b) == (
         "target: h200 → a100",
         "dimensions batch: 8 → 16",
         "fusion join: none → S0",
-        "rewrites: - online_softmax",
         "group softmax_0: + user: S1 @ innermost: pin j (because rows are contiguous)",
     )
     assert diff(b, a)[-1] == "group softmax_0: - user: S1 @ innermost: pin j (because rows are contiguous)"

@@ -116,7 +116,7 @@ def _what(now: Kernel, name: str, member: Member) -> str:
 def _absent(now: Kernel) -> Iterator[Candidate]:
     """Marks that the kernel could take and nobody has given."""
     given = {mark.name for _, mark in strongest(now)}
-    statements = now.group.program.statements
+    statements = now.program.statements
     heart = next((s for s in statements if s.reduction), statements[-1])
     where = places(now.schedule.root)[heart.name].members
     for name in _MENU.get(now.group.kind, ()):
@@ -130,7 +130,7 @@ def _absent(now: Kernel) -> Iterator[Candidate]:
 
 def _blocks(now: Kernel) -> tuple[int, int]:
     """Twice and half of what a block does now."""
-    points = max(math.prod(s.extents.values()) for s in now.group.program.statements)
+    points = max(math.prod(s.extents.values()) for s in now.program.statements)
     each = 1 << (-(-points // now.facts.blocks) - 1).bit_length()
     return each * 2, max(1, each // 2)
 
@@ -181,7 +181,7 @@ def _joins(now: Kernel) -> Iterator[Candidate]:
             yield Candidate("join", f"Join {text}", named, Change((), off=(path,)), lines=(off,))
     for node in walk(now.schedule.root):
         for a, b in zip(node.children, node.children[1:], strict=False) if isinstance(node, Sequenced) else ():
-            found = why_apart(now.group.program, now.dependences, now.schedule, a, b)
+            found = why_apart(now.program, now.dependences, now.schedule, a, b)
             if found is not None:
                 names = (*statements_of(a), *statements_of(b))
                 title = f"Join {' '.join(statements_of(a))} with {' '.join(statements_of(b))}"

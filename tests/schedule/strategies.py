@@ -67,7 +67,6 @@ recipes = st.builds(
     st.text(max_size=5),
     st.dictionaries(st.text(max_size=4), st.integers(1, 4096), max_size=2),
     short,
-    st.lists(st.text(max_size=4), max_size=2).map(tuple),
     short,
     st.dictionaries(st.text(max_size=4), advices, max_size=2),
 )
