@@ -308,6 +308,34 @@ def compare(
         raise typer.Exit(1)
 
 
+@app.command(epilog="Exit codes: 0 done, 1 a kernel does not run, 2 bad input, 3 no C++ compiler or no NVRTC.")
+@verb
+def baseline(
+    file: File,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the baseline.")],
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+) -> None:  # fmt: skip
+    """Count what the kernels cost (sectors, conflicts, registers, spills), for `check`; needs no GPU."""
+    from app import gate
+
+    gate.baseline(_job(file, target, dim, recipe=recipe), out)
+
+
+@app.command(epilog="Exit codes: 0 nothing grew, 1 a figure grew, 2 bad input, 3 no C++ compiler or no NVRTC.")
+@verb
+def check(
+    file: File,
+    before: Annotated[Path, typer.Argument(metavar="BASELINE", help="As `loomscope baseline` writes it.")],
+    tolerance: Annotated[float, typer.Option("--tolerance", metavar="P", min=0.0, help="Let figures grow by P %.")] = 0,
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+) -> None:  # fmt: skip
+    """Whether any figure of a baseline grew: a gate for continuous integration, which needs no GPU."""
+    from app import gate
+
+    if not gate.check(_job(file, target, dim, recipe=recipe), before, tolerance, json):
+        raise typer.Exit(1)
+
+
 @app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 @verb
 def moves(

@@ -56,7 +56,7 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
     differs (buffers updated in place).
     """
     wanted = tolerance(kernel.group.program)
-    blocks = _sample(kernel)
+    blocks = sample_blocks(kernel)
     total = kernel.source.grid[0]
     tally = _Tally()
     for fault in partition_faults(kernel.source, kernel.group.program):
@@ -82,7 +82,7 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
     )
 
 
-def _sample(kernel: Kernel) -> tuple[int, ...]:
+def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
     """All blocks of a small launch; of a large one the boundary blocks and some others, by a fixed seed."""
     total, facts = kernel.source.grid[0], kernel.facts
     work = facts.flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
@@ -170,7 +170,7 @@ def _scale(value: np.ndarray) -> float:
 
 def smaller(kernel: Kernel) -> tuple[Shrunk, Kernel] | None:
     """The same group at a smaller size and its kernel, where blocks of the large launch are only sampled; or None."""
-    small = shrink(kernel.group, SMALLER) if len(_sample(kernel)) < kernel.source.grid[0] else None
+    small = shrink(kernel.group, SMALLER) if len(sample_blocks(kernel)) < kernel.source.grid[0] else None
     return None if small is None else (small, compile_group(small.group, kernel.recipe))
 
 
@@ -181,7 +181,7 @@ def _run_smaller(
     whole = {**values, **before}
     arrays = {name: small.slice(name, whole[name]) for name in small.cuts if name in whole}
     expected = {name: small.slice(name, values[name]) for name in small.group.program.outputs}
-    blocks = _sample(compiled)
+    blocks = sample_blocks(compiled)
     inner = _Tally()
     for fault in partition_faults(compiled.source, small.group.program):
         inner.add(fault)
