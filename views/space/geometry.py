@@ -101,15 +101,11 @@ def plan(doc: SpaceDoc, size: QSizeF) -> Plan:
     columns, rows = (*shown, 1, 1)[:2]
     cell = QSizeF(_within(room[0] / columns), _within(room[1] / rows))
     spare = max(room[0] - columns * cell.width(), 0.0)
-    area = QRectF(
-        QPointF(LEFT + spare / 2, TOP - depth.y()), QSizeF(columns * cell.width(), rows * cell.height())
-    )
+    area = QRectF(QPointF(LEFT + spare / 2, TOP - depth.y()), QSizeF(columns * cell.width(), rows * cell.height()))
     slots, gap = _slots(doc.statements, cell, layers)
     radius = min(LARGEST_RADIUS, max(gap * 0.3, 1.6))
     centres = tuple(_centre(point.position, area, cell) + slots[point.statement] for point in doc.points)
-    drawn = (
-        k for k, point in enumerate(doc.points) if all(a < b for a, b in zip(point.position, shown, strict=True))
-    )
+    drawn = (k for k, point in enumerate(doc.points) if all(a < b for a, b in zip(point.position, shown, strict=True)))
     return Plan(doc, shown, area, cell, slots, radius, centres, frozenset(drawn))
 
 
@@ -132,15 +128,23 @@ def _shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tuple[int, 
 
 
 def named_arrow(doc: SpaceDoc) -> int | None:
-    """The violated dependence that the verdict tells of; else the longest, of equal ones that nearest the third row."""
+    """The violated dependence that is drawn large: one that the verdict tells of, away from the picture's border.
 
-    def rank(number: int) -> tuple[bool, float, float]:
-        ends = [doc.points[end] for end in (doc.arrows[number].source, doc.arrows[number].sink)]
-        told = all(end.text.replace("(", "[").replace(")", "]") in doc.verdict for end in ends)
+    The verdict's own instances only if they are away from it, too; else the longest, of equal ones that nearest the
+    third row.
+    """
+    last = [axis.shown - 1 for axis in doc.axes[:INTO]]
+
+    def rank(number: int) -> tuple[bool, bool, bool, float, float]:
+        arrow = doc.arrows[number]
+        ends = [doc.points[end] for end in (arrow.source, arrow.sink)]
         source, sink = (end.position for end in ends)
+        same = arrow.array in doc.verdict and all(f"{end.statement}[" in doc.verdict for end in ends)
+        inside = all(0 < value < most for end in ends for value, most in zip(end.position, last, strict=False) if most)
+        told = all(end.text.replace("(", "[").replace(")", "]") in doc.verdict for end in ends)
         middle = (doc.axes[ACROSS].shown / 2, 2.0, 0.0)[: len(source)]
         centre = [(a + b) / 2 for a, b in zip(source, sink, strict=True)]
-        return told, math.dist(source, sink), -math.dist(centre, middle)
+        return same, inside, told, math.dist(source, sink), -math.dist(centre, middle)
 
     violated = [number for number, arrow in enumerate(doc.arrows) if arrow.violated]
     return max(violated, key=rank, default=None)
