@@ -11,6 +11,7 @@ import onnx.shape_inference
 from onnx import defs
 
 from engine.errors import BadInput
+from engine.graph.calls import check_calls
 from engine.graph.unroll import unroll
 
 WRITTEN_OUT = (
@@ -28,6 +29,7 @@ def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
 
     Raises BadInput for a function that calls itself or whose body does not fit.
     """
+    check_calls(model, subject)
     try:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
@@ -35,7 +37,7 @@ def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
             model = onnx.inliner.inline_local_functions(_with_bodies(model, bodies))
         if any(node.op_type == "Scan" for node in model.graph.node):
             unroll(model, _opset(model), _types(model))
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, TypeError, IndexError, onnx.checker.ValidationError) as error:
         raise BadInput("graph", subject, f"its functions cannot be written out: {error}") from None
     return model
 
