@@ -13,6 +13,7 @@ from app.client import Client, Pending
 from app.example import EXAMPLE, is_name
 from app.history import Checked, History, Trail
 from app.opening import Opening
+from app.outcomes import problems_of
 from app.selection import Selection, SelectionBus
 from app.titles import FIRST_TITLE, title_of
 from engine.documents import CheckDoc, CompiledDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
@@ -27,8 +28,6 @@ class Workspace(QObject):
     """What is known about a group's kernel, its advice or its check changed."""
     history_changed = Signal(str)
     """A group's history: its steps, where it stands, what is known about them."""
-    edit_refused = Signal(str, object)
-    """Group and Problem: its advice could not be parsed or compiled."""
     open_refused = Signal(object, object)
     """Opening and Problem: a file that could not be opened."""
     problems_changed = Signal()
@@ -317,14 +316,10 @@ class Workspace(QObject):
         kernel, refusal = self.kernel(group), self.refusal(group)
         if kernel and kernel.legal:
             self._legal[group] = kernel
-        for entry in kernel.entries if kernel else ():
-            if entry.outcome == "infeasible":
-                reason = entry.verdict if entry.witness in entry.verdict else f"{entry.verdict} {entry.witness}"
-                wish = entry.text.partition("#")[0].strip()
-                self.add_problem(group, Problem("schedule", wish, reason, "the schedule in use is unchanged"))
+        for problem in problems_of(kernel) if kernel else ():
+            self.add_problem(group, problem)
         if refusal:
             self.add_problem(group, refusal)
-            self.edit_refused.emit(group, refusal)
         self.kernel_changed.emit(group)
         self.history_changed.emit(group)
 
