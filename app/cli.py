@@ -199,13 +199,14 @@ def recipe(
     file: File,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the recipe.")],
     group: Group = None,
+    tree: TreeFile = None,
     target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
     """Write the recipe with every adviser's entries, to edit and pass back with --recipe."""
     from app import verbs
 
-    verbs.recipe(_job(file, target, dim, group), out)
+    verbs.recipe(_job(file, target, dim, group, None, tree), out)
 
 
 @app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")

@@ -80,8 +80,8 @@ def fuse(job: Job, json: bool) -> None:
 
 def recipe(job: Job, out: Path) -> None:
     """The recipe as a file."""
-    group = job.groups[0] if job.only else None
-    made = replace(engine.default_recipe(group or job.plan, target=job.target), dimensions=job.asked_dimensions)
+    advice = {group.name: job.recipe.groups[group.name] for group in job.groups}
+    made = replace(job.recipe, groups=advice, dimensions=job.asked_dimensions)
     engine.write_recipe(made, out)
     output.say(f"{out}: {plural(len(made.groups), 'group')}")
 

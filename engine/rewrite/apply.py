@@ -32,7 +32,7 @@ def rewritten(program: TensorProgram, advice: Sequence[Advice]) -> Rewritten:
         try:
             changed = apply(program, placed.entry)
         except (BadInput, Unsupported) as error:
-            verdicts.append(Verdict(placed, INFEASIBLE, f"{error.subject}: {error.reason}"))
+            verdicts.append(Verdict(placed, INFEASIBLE, error.reason))
             if placed.entry.required:
                 hint = error.hint or "make it soft, or switch it off"
                 raise Conflict(str(placed.entry), verdicts[-1].because, hint, tuple(verdicts), (placed,)) from None

@@ -26,9 +26,10 @@ def associative(program: TensorProgram, statement: str) -> TensorProgram:
     one = statement_of(program, statement)
     if one.reduction is None:
         reducing = ", ".join(s.name for s in program.statements if s.reduction) or "none"
-        raise BadInput("rewrite", statement, "reduces nothing", f"reductions of {program.name}: {reducing}")
+        raise BadInput("rewrite", f"associative {statement}", f"{statement} reduces nothing", f"those do: {reducing}")
     operation = one.reduction.operation
     if operation not in FREE:
-        hint = f"those do whose operation is one of {', '.join(FREE)}"
-        raise BadInput("rewrite", statement, f"the terms of its {operation} do not come in any order", hint)
+        hint = f"these do not: {', '.join(FREE)}"
+        reason = f"a {operation} depends on the order of its terms"
+        raise BadInput("rewrite", f"associative {statement}", reason, hint)
     return with_statement(program, replace(one, reduction=replace(one.reduction, associative=True)))

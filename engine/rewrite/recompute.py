@@ -27,14 +27,15 @@ def recompute(program: TensorProgram, producer: str, consumer: str) -> TensorPro
     that do not hand on a value, Unsupported for a value that cannot be had again where it is read; both say why.
     """
     made, reader = statement_of(program, producer), statement_of(program, consumer)
+    subject = f"recompute {producer} in {consumer}"
     reads = [access for access in reader.reads() if access.array == made.write.array]
     if made is reader or not reads:
-        raise BadInput("rewrite", consumer, f"does not read what {producer} writes, {made.write.array}")
+        raise BadInput("rewrite", subject, f"{consumer} does not read {made.write.array}, which {producer} writes")
     for reason in (*_not_again(program, made), *_not_there(program, made, reader)):
-        raise Unsupported("rewrite", f"{producer} in {consumer}", reason)
+        raise Unsupported("rewrite", subject, reason)
     size = _size(reader.expression) + len(reads) * _size(made.expression)
     if size > MOST:
-        raise Unsupported("rewrite", f"{producer} in {consumer}", f"makes an expression of {size}, at most {MOST}")
+        raise Unsupported("rewrite", subject, f"{consumer} would compute {size} values for an element, at most {MOST}")
 
     def read(access: Access) -> Scalar:
         return _again(program, made, access, reader) if access.array == made.write.array else access
@@ -66,6 +67,8 @@ def _not_there(program: TensorProgram, made: Statement, reader: Statement) -> It
         if any(e.array == array for index in access.indices for e in index.elements()):
             yield f"{reader.name} looks up positions in {array}"
     order = [s.name for s in program.statements]
+    if order.index(reader.name) < order.index(made.name):
+        yield f"{reader.name} reads {array} before {made.name} writes it"
     until = program.statements[order.index(made.name) : order.index(reader.name) + 1]
     for read in made.reads():
         for between in until:
@@ -100,7 +103,8 @@ def _size(value: Scalar) -> int:
 def _without_unread(program: TensorProgram, made: Statement) -> TensorProgram:
     """The program without a statement and its array, if nobody needs it any more."""
     array = made.write.array
-    if array in program.outputs or any(a.array == array for s in program.statements for a in s.reads()):
+    read = {access.array for s in program.statements for access in s.reads()}
+    if array in read.union(program.inputs, program.outputs):
         return program
     return replace(
         program,

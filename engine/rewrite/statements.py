@@ -14,7 +14,7 @@ def statement_of(program: TensorProgram, name: str) -> Statement:
         return program.statement(name)
     except KeyError:
         there = ", ".join(s.name for s in program.statements)
-        raise BadInput("rewrite", name, "there is no such statement", f"{program.name} has {there}") from None
+        raise BadInput("rewrite", name, f"there is no statement {name} any more", f"there are {there}") from None
 
 
 def with_statement(program: TensorProgram, statement: Statement) -> TensorProgram:
