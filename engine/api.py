@@ -243,13 +243,13 @@ def measure(
 
     A crash, a hang or a wrong result is a Failure.  Raises MissingCapability where there is no GPU.
     """
-    from engine.run.measure import measure_kernel, require_pycuda
+    from engine.run.measure import Trial, measure_kernel, require_pycuda
     from engine.verify.kernel import wrong_result
 
     require_pycuda()
     compiled = nvrtc(kernel, kernel.target.architecture)
     expected, before = group_values(kernel.group, seed)
-    found = measure_kernel(kernel.source, compiled.cubin, {**expected, **before}, on_sample=on_sample)
+    found = measure_kernel(Trial(kernel.source, compiled, {**expected, **before}), on_sample=on_sample)
     if isinstance(found, Failure):
         return found
     wrong = wrong_result(kernel, found.outputs, expected)
