@@ -147,7 +147,8 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:
     """A verdict after lowering: what the kernel could not take as given is relaxed."""
     entry = verdict.placed.entry
-    note = tile.notes.get(verdict.placed.path)
+    taken_as = tile.notes.get(verdict.placed.path)
+    note = str(taken_as) if taken_as else None
     walked = ", ".join(tile.sequential)
     if walked and entry.field == "parallel" and entry.value and entry.dimension in (*tile.sequential, "innermost"):
         note = f"the order allows it, but the main loop of this kernel walks {walked} in turn"
