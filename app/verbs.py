@@ -281,6 +281,8 @@ def _report_times(rows: list[dict[str, Any]], json: bool) -> None:
     output.table("", ("group", "times>", "each>", "all>", "share>", "origin", "bound"), cells)
     output.say(f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}")
     for row in rows:
+        if row.get("noise"):
+            output.say(f"{row['group']}: noisy: {row['noise']}")
         if row not in timed:
             output.say(f"{row['group']}: {row.get('unsupported') or row['failure'] + ': ' + row['message']}")
 
