@@ -13,7 +13,7 @@ from app.client import Client, Pending
 from app.example import EXAMPLE, is_name
 from app.history import Checked, History, Trail
 from app.opening import Opening
-from app.outcomes import problems_of
+from app.refusals import problems_of
 from app.selection import Selection, SelectionBus
 from app.titles import FIRST_TITLE, title_of
 from engine.documents import CheckDoc, CompiledDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
