@@ -207,4 +207,5 @@ def _applied(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
             entries += [new] if is_meant and new.entry.enabled else []
         return ConstraintNode(tuple(entries), tuple(map(changed, node.children)))
 
-    return replace(tree, root=changed(tree.root))
+    rewrites = tuple(v for v in tree.rewrites if repair.added or v.placed.path != repair.placed.path)
+    return replace(tree, root=changed(tree.root), rewrites=rewrites)

@@ -12,7 +12,7 @@ from engine.recipe import Advice, Recipe, Scenario, entry
 from engine.report import kernel_doc, refused_doc
 from engine.rewrite.apply import rewritten
 from engine.schedule.compose import compose, validate
-from engine.schedule.nodes import DISABLED, HONOURED, INFEASIBLE, Conflict
+from engine.schedule.nodes import DISABLED, HONOURED, INFEASIBLE, RELAX, SWITCH_OFF, Conflict
 from tests import programs
 from tests.explore.groups import group_of
 
@@ -98,6 +98,8 @@ def test_what_cannot_be_made_is_said_and_refused_only_where_required() -> None:
         compiled("  required rewrite recompute S0 in S1\n")
     assert caught.value.reason == because
     assert [str(p.entry) for p in caught.value.conflicting] == ["required rewrite recompute S0 in S1"]
+    assert [r.kind for r in caught.value.repairs] == [RELAX, SWITCH_OFF]
+    assert len(caught.value.verdicts) == len(soft.verdicts), "every other entry is told, too"
 
 
 def test_a_rewrite_that_is_off_changes_nothing() -> None:
