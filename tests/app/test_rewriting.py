@@ -83,3 +83,21 @@ def test_a_rewrite_of_the_menu_is_a_row_that_is_switched_and_removed(opened: Win
         "Switch on recompute S1 in S2",
         "Without recompute S1 in S2",
     ]
+
+
+def test_the_form_writes_a_rewrite_of_one_statement(opened: Window, qtbot: object) -> None:
+    form, before = opened.panels.constraints.form, advice(opened)
+    form.show()
+    form.statements.setCurrentText("S1")
+    form.field.setCurrentText("rewrite")
+    assert not form.dimension.isEnabled(), "a rewrite is about no dimension"
+    form.value.setText("recompute in S2")
+    qtbot.keyClick(form.value, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    explored(opened, qtbot)
+    assert advice(opened) == before + f"advice user\n{LINE}\n"
+    form.field.setCurrentText("split")
+    form.dimension.setCurrentText("innermost")
+    form.value.setText("256")
+    qtbot.keyClick(form.value, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    explored(opened, qtbot)
+    assert form.dimension.isEnabled() and advice(opened).endswith("  S1 @ innermost: split 256\n")
