@@ -3,7 +3,7 @@
     python -m tests.benchmarks.gpu --suite alcop --minutes 20 -o alcop.json
 
 Rows are taken in the suite's order as long as the next one is expected to fit into the minutes.  The file is written
-after each row, and a second run with the same file goes on where the first one stopped.  A system that is missing, fails
+after each row; a second run with the same file goes on where the first one stopped.  A system that is missing, fails
 or prepares for longer than it may is an entry with its reason, and the rest of the row goes on without it.
 `--dry-run` lists the rows and the systems, and needs no GPU.  Exit codes: 0 done, 2 bad input, 3 no GPU.
 """
