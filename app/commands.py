@@ -155,9 +155,7 @@ class Commands(QObject):
         """Brings the samples to the front before the first of them comes."""
         self._workspace.run_measure(self._window.wiring.group)
         self._window.panels.timing.select_tab(LIVE)
-        dock = self._window.docks["timing"]
-        dock.show()
-        dock.raise_()
+        self.focus.bring("timing")
 
     def _show_about(self) -> None:
         box = QMessageBox(self._window)

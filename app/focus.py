@@ -37,13 +37,18 @@ class FocusRound(QObject):
             return
         present = self.focused
         place = shown.index(present) + step if present in shown else (0 if step > 0 else -1)
-        dock = self._docks[shown[place % len(shown)]]
+        _target(self._docks[shown[place % len(shown)]]).setFocus(Qt.FocusReason.TabFocusReason)
+
+    def bring(self, name: str) -> None:
+        """Shows a panel and puts it before its tabs; it takes the keyboard from one that it covers."""
+        dock = self._docks[name]
+        dock.show()
         front = _front(dock)
-        if self._covered is not None and self._covered is not front:
-            self._covered.raise_()
-        self._covered = front if front is not dock else None
+        takes = front is not dock and front is self._docks.get(self.focused)
         dock.raise_()
-        _target(dock).setFocus(Qt.FocusReason.TabFocusReason)
+        if takes:
+            _target(dock).setFocus(Qt.FocusReason.OtherFocusReason)
+        self._covered = None
 
     def close(self) -> None:
         """Follows the focus no longer."""
@@ -52,8 +57,10 @@ class FocusRound(QObject):
         application.focusChanged.disconnect(self._mark)
 
     def _mark(self, _: QWidget | None, now: QWidget | None) -> None:
-        """Marks the header of the panel that has the focus."""
+        """Marks the header of the panel that has the focus, which stands before its tabs as long as it has it."""
         dock = next((dock for dock in self._docks.values() if now and dock.isAncestorOf(now)), None)
+        if now is not None:
+            self._uncover(dock)
         header = dock.titleBarWidget() if dock else None
         if header is self._marked:
             return
@@ -63,6 +70,24 @@ class FocusRound(QObject):
                 widget.style().unpolish(widget)
                 widget.style().polish(widget)
         self._marked = header
+
+
+    def _uncover(self, dock: Dock | None) -> None:
+        """Puts a panel before its tabs, and what another one covered until now back to the front."""
+        if self._covered is not None and (dock is None or not _shares(self._covered, dock)):
+            self._covered.raise_()
+            self._covered = None
+        front = _front(dock) if dock else None
+        if dock is not None and front is not dock:
+            self._covered = self._covered or front
+            dock.raise_()
+
+
+def _shares(a: Dock, b: Dock) -> bool:
+    """Whether two panels are tabs of one place."""
+    window = a.parentWidget()
+    assert isinstance(window, QMainWindow)
+    return b in window.tabifiedDockWidgets(a)
 
 
 def _front(dock: Dock) -> Dock:
