@@ -48,6 +48,7 @@ TreeFile = Annotated[
 ]
 Policy = Annotated[str, typer.Option("--policy", help="Fusion policy: none or first.")]
 NO_DIMS: list[str] = []
+NO_PROGRAMS: list[str] = []
 
 
 def _percentage(text: str | float) -> float:
@@ -239,12 +240,16 @@ def schedule(
 def generate(
     file: File,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the .cu files.")],
+    programs: Annotated[
+        list[str],
+        typer.Option("--with", metavar="PROGRAM", help="torch: PyTorch operators; harness: a PyCUDA script."),
+    ] = NO_PROGRAMS,
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
     """CUDA text of every kernel, with a manifest of buffers and launches."""
     from app import verbs
 
-    verbs.generate(_job(file, target, dim, group, recipe), out, json)
+    verbs.generate(_job(file, target, dim, group, recipe), out, programs, json)
 
 
 @app.command(epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")

@@ -121,10 +121,10 @@ def schedule(job: Job, json: bool) -> bool:
     return all(row["legal"] or "unsupported" in row for row in rows)
 
 
-def generate(job: Job, out: Path, json: bool) -> None:
+def generate(job: Job, out: Path, programs: list[str], json: bool) -> None:
     """`.cu` files and their manifest."""
     kernels = output.track(job.kernels(), len(job.groups), "generating")
-    manifest = engine.write_sources(job.graph, job.plan, kernels, out, job.seconds)
+    manifest = engine.write_sources(job.graph, job.plan, kernels, out, job.seconds, programs)
     if json:
         output.document(**manifest)
         return

@@ -6,7 +6,7 @@
 
 The standard library alone is used.  What is installed goes into one folder (`--site`, by default /tmp/loomscope-site)
 for PYTHONPATH; nothing else on the machine changes.  A machine with PyTorch has most packages: only what is rare is
-carried, all of it with `--all`.  PyCUDA is published as source only and is built against the machine's own CUDA headers.
+carried, all of it with `--all`.  PyCUDA is published as source and is built against the machine's own CUDA headers.
 Everything together has three minutes: a step that would run past them is ended and named.
 Exit codes: 0 ready, 1 a step failed, 2 something was not carried, 3 the machine lacks something.
 """
