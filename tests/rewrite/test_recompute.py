@@ -153,7 +153,7 @@ def test_indices_do_not_grow_without_end() -> None:
         statement(f"S{k}", [("n", size)], at(after, "n"), apply("exp", at(before, place)))
         for k, (before, after) in enumerate(pairwise(names))
     ]
-    before = after = program("halves", {name: (size,) for name in names}, made, names[-1])
+    before = after = program("halves", dict.fromkeys(names, (size,)), made, names[-1])
     with pytest.raises(Unsupported, match=f"at most {MOST}"):
         for k in range(8, -1, -1):
             after = recompute(after, f"S{k}", "S9")
