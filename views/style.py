@@ -114,7 +114,7 @@ QMainWindow > QTabBar::tab { background: transparent; border: none; border-top: 
 QMainWindow > QTabBar::tab:hover { color: $text; }
 QMainWindow > QTabBar::tab:selected { color: $text; border-top: 2px solid $accent; }
 QToolButton[role="tab"] { background: transparent; border: none; border-radius: 0; border-bottom: 2px solid transparent; color: $text_2;
-  padding: 0; margin: 0 8px; min-height: 25px; }
+  padding: 0; margin: 0 5px; min-height: 25px; }
 QToolButton[role="tab"]:hover { color: $text; }
 QToolButton[role="tab"]:checked { color: $text; font-weight: 600; border-bottom: 2px solid $accent; }
 """)
