@@ -26,7 +26,7 @@ ENGINE = Path(engine.__file__).parent
 _KIND = "checks"
 _CHECKERS = (
     "verify/kernel.py", "verify/footprint.py", "verify/tolerance.py", "run/reference.py", "run/emulate/*.py",
-    "run/emulate/*/*",
+    "run/emulate/*/*", "codegen/include/*",
 )  # fmt: skip
 _WHOLE = (*_CHECKERS, "verify/model.py")
 _MEANINGS = ("tensor/operators/*.py", "tensor/functions.py")
