@@ -12,3 +12,5 @@
 #include "scalar.cuh"
 #include "reduce.cuh"
 #include "warp.cuh"
+#include "swizzle.cuh"
+#include "tensor.cuh"
