@@ -17,6 +17,8 @@ from engine.codegen.tile import (
     For,
     Load,
     Mask,
+    MatrixLoad,
+    MatrixMultiply,
     Store,
     TileOp,
     TileProgram,
@@ -28,7 +30,7 @@ from engine.codegen.tile import (
 from engine.graph.nodes import DTYPES
 from engine.tensor.access import VECTOR_BYTES
 
-TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce)
+TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce, MatrixLoad, MatrixMultiply)
 """Operations that all threads of a warp or block take part in."""
 
 
@@ -61,6 +63,10 @@ def _buffers(program: TileProgram) -> Iterator[str]:
                 names = (target, source)
             case Assign(slot) | WarpReduce(slot):
                 names = (slot.buffer,)
+            case MatrixLoad(_, slot, source):
+                names = (slot.buffer, source)
+            case MatrixMultiply(_, sums, first, second):
+                names = (sums.buffer, first.buffer, second.buffer)
             case Declare(buffer):
                 names = (buffer,)
             case _:

@@ -11,6 +11,8 @@ from engine.codegen.tile import (
     Declare,
     Load,
     Mask,
+    MatrixLoad,
+    MatrixMultiply,
     Slot,
     Store,
     TileOp,
@@ -47,6 +49,12 @@ def names_read(op: TileOp) -> Iterator[str]:
             yield from _of_scalar(expression)
         case WarpReduce(slot):
             yield from _of_slot(slot)
+        case MatrixLoad(_, slot, _, position):
+            yield from _of_slot(slot)
+            yield from position.iterators()
+        case MatrixMultiply(_, sums, first, second):
+            for slot in (sums, first, second):
+                yield from _of_slot(slot)
         case When(mask):
             yield mask
         case _:
