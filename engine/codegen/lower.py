@@ -10,11 +10,16 @@ from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest, loop_nest
 from engine.codegen.printer import shared_map
 from engine.codegen.reduction import lower_reduction
+from engine.codegen.tensor_cores import lower_tensor_cores
 from engine.codegen.tile import TileProgram
 from engine.codegen.transpose import lower_transpose, turned_reads
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
+from engine.fuse.shape import is_contraction
 from engine.schedule.nodes import ScheduleTree
+from engine.tensorize.bind import bind
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import Intrinsic
 
 SHARED_BYTES = 163 * 1024
 """Shared memory of one block: what every target has (CUDA C++ programming guide, compute capability 8.0)."""
@@ -41,7 +46,8 @@ def lower(group: FusionGroup, tree: ScheduleTree) -> TileProgram:
 
 def _kernel(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     if group.kind == "contraction":
-        return lower_contraction(group, nest, marks)
+        intrinsic = _intrinsic(group, marks)
+        return lower_tensor_cores(group, nest, marks, intrinsic) if intrinsic else lower_contraction(group, nest, marks)
     if any(s.reduction for s in group.program.statements):
         # `lane` marks ask for threads along the reduced elements, `warp` marks for threads along the kept ones.
         wish = marks.first("lane", "warp")
@@ -50,3 +56,17 @@ def _kernel(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     if marks.first("tile") and turned_reads(group.program, nest) is not None:
         return lower_transpose(group, nest, marks)
     return lower_elementwise(group, nest, marks)
+
+
+def _intrinsic(group: FusionGroup, marks: Marks) -> Intrinsic | None:
+    """The instruction that an `intrinsic` mark names, if it computes the contraction; else a note says why not."""
+    name = marks.word("intrinsic")
+    if name is None:
+        return None
+    intrinsic = INTRINSICS.get(name)
+    heart = next(s for s in group.program.statements if is_contraction(s))
+    found = bind(heart, group.program.arrays, intrinsic) if intrinsic else f"known are {', '.join(INTRINSICS)}"
+    if isinstance(found, str):
+        marks.refuse({"intrinsic": f"CUDA cores: {found}"})
+        return None
+    return intrinsic

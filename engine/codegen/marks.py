@@ -25,6 +25,16 @@ class Marks:
         """Which of these marks the first author gives, or None."""
         return next((mark.name for _, mark in self._marks if mark.name in names), None)
 
+    def word(self, name: str) -> str | None:
+        """The word of a mark as the first author gives it, or None; other authors' different words are noted."""
+        found = [mark for _, mark in self._named(name, None)]
+        if not found:
+            return None
+        given = str(found[0].value)
+        reason = f"{name} {given}: another entry asks for {given}"
+        self.notes |= {mark.path: reason for mark in found if mark.value != given}
+        return given
+
     def member(self, name: str) -> Member | None:
         """The dimension on which the first author puts a mark, or None."""
         return next((member for member, mark in self._marks if mark.name == name), None)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from engine.codegen.nodes import CudaSource
-from engine.codegen.tile import AsyncCopy, For, Load, Store, TileOp, TileProgram, When
+from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, Store, TileOp, TileProgram, When
 from engine.graph.nodes import DTYPES
 from engine.predict.nodes import KernelFacts
 from engine.predict.traffic import compulsory_bytes, flop_counts
 from engine.tensor.nodes import TensorProgram
+from engine.tensorize.nodes import ROW_BYTES
 
 
 def kernel_facts(
@@ -53,6 +54,8 @@ def _moved(body: tuple[TileOp, ...], tile: TileProgram, times: int) -> tuple[int
                 size = width * DTYPES[buffer.dtype] * times
                 outside += size if buffer.scope == "global" else 0
                 shared += size if buffer.scope == "shared" else 0
+            case MatrixLoad():
+                shared += ROW_BYTES * times
             case AsyncCopy(_, _, name, _, width):
                 size = width * DTYPES[tile.buffers[name].dtype] * times
                 outside, shared = outside + size, shared + size

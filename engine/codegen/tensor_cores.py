@@ -1,0 +1,184 @@
+"""Blocked contractions on tensor cores: warps own parts of the block's tile and multiply whole fragments.
+
+    block tile -> warp tiles -> instructions of 16 x 8 x k; sums stay in registers
+
+Matrix loads bring four matrices of 8 rows at once from the tiles, whose chunks are permuted so that eight rows lie in
+different banks.  Where a tile keeps the depth outside, the load transposes on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from engine.codegen.marks import Marks, power_up_to
+from engine.codegen.nest import Nest
+from engine.codegen.nodes import Line
+from engine.codegen.operand import Operand, Tiling
+from engine.codegen.product import Owned, Product
+from engine.codegen.tile import MatrixLoad, MatrixMultiply, Slot, TileProgram
+from engine.fuse.nodes import FusionGroup
+from engine.graph.nodes import DTYPES
+from engine.schedule.nodes import Member
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Literal
+from engine.tensorize.intrinsics import LOADS
+from engine.tensorize.nodes import MATRIX_ROWS, WARP, Intrinsic
+
+MAX_STAGES = 6
+MAX_WARPS = 32
+SHARED_BYTES = 163 * 1024
+"""What a block may have on every target (CUDA C++ programming guide, compute capability 8.0)."""
+REFUSED = {
+    "split": "a contraction splits its loops by block, warp and tile: ask for those",
+    "unroll": "loops inside a tile are always written out, the loop over tiles never",
+    "vector": "copies and fragments are as wide as alignment and the tile allow",
+    "lane": "the threads of a block share a tile, not a row",
+    "thread": "on tensor cores the instruction says which sums a thread owns: ask for warp tiles",
+}
+"""Marks that a contraction on tensor cores has no use for, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """Sizes of the main loop."""
+
+    block: tuple[int, int]
+    """Rows and columns of a block's tile."""
+    warp: tuple[int, int]
+    """Rows and columns of a warp's tile."""
+    depth: int
+    stages: int
+
+    @property
+    def warps(self) -> int:
+        return math.prod(b // w for b, w in zip(self.block, self.warp, strict=True))
+
+
+def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic) -> TileProgram:
+    """One kernel for a contraction that `intrinsic` computes, and the element-wise statements after it."""
+    product = Product(group, nest)
+    marks.refuse(REFUSED)
+    tiles = _tiles(product, marks, intrinsic)
+    tiling = Tiling(product.loop.members, tiles.depth, tiles.stages, is_swizzled=True)
+    operands = product.begin(tiles.block, tiling, tiles.warps * WARP)
+    warps = _Warps(product, intrinsic, tiles, operands)
+    product.main_loop(operands, warps.multiply)
+    product.epilogue(warps.owned())
+    rows, columns = tiles.warp
+    return product.finish(
+        tiles.block,
+        constants={"WARP_ROWS": rows, "WARP_COLUMNS": columns, "MMA_DEPTH": intrinsic.k},
+        assertions=(
+            ("THREADS / 32 * WARP_ROWS * WARP_COLUMNS == TILE_ROWS * TILE_COLUMNS", "the warps own the tile exactly"),
+            ("TILE_DEPTH % MMA_DEPTH == 0", "a tile is whole instructions deep"),
+        ),
+        held=f"registers of a warp: {rows} x {columns} of the tile, {rows * columns // WARP} of a thread",
+    )
+
+
+def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
+    """What the marks ask for: whole fragments to a warp, whole warps to a block, as many stages as there is room for."""
+    blocks, warps = [], []
+    for members in product.free:
+        blocks.append(_power(marks, "block", 64, 16, 256, members))
+        warps.append(_power(marks, "warp", min(32, blocks[-1]), 16, min(64, blocks[-1]), members))
+    loop = product.loop.members
+    depth = _power(marks, "tile", 32, 16, 128, loop)
+    while math.prod(b // w for b, w in zip(blocks, warps, strict=True)) > MAX_WARPS:
+        side = 0 if warps[0] <= warps[1] else 1
+        warps[side] *= 2
+        marks.changed("warp", warps[side], f"with fewer, more than the {MAX_WARPS} warps of a block", product.free[side])
+    stage = sum(blocks) * depth * DTYPES[intrinsic.dtype]
+    most = min(MAX_STAGES, SHARED_BYTES // stage)
+    needs = f"up to {most} stages: {most * stage:,} bytes of shared memory"
+    stages = marks.number("stages", 2, lambda asked: min(asked, most), needs, loop)
+    return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth, stages)
+
+
+def _power(marks: Marks, name: str, default: int, low: int, high: int, members: tuple[Member, ...]) -> int:
+    """A mark's number as a power of two from `low` to `high`."""
+    fit = power_up_to(high)
+    return marks.number(name, default, lambda n: max(low, fit(n)), f"a power of two from {low} to {high}", members)
+
+
+class _Warps:
+    """The warps of a block: where each stands in the tile, its fragments and its sums."""
+
+    def __init__(
+        self, product: Product, intrinsic: Intrinsic, tiles: _Tiles, operands: tuple[Operand, Operand]
+    ) -> None:
+        self.product, self.intrinsic, self.tiles, self.operands = product, intrinsic, tiles, operands
+        emitter, thread = product.emitter, Index.of("thread")
+        link = Line((product.statement.name,), product.names)
+        across = tiles.block[1] // tiles.warp[1]
+        warp = thread.floordiv(WARP, emitter.extents)
+        self.lane = emitter.bind("lane", thread.mod(WARP, emitter.extents), link)
+        self.origin = (
+            emitter.bind("warp_row", warp.floordiv(across, emitter.extents) * tiles.warp[0], link),
+            emitter.bind("warp_column", warp.mod(across, emitter.extents) * tiles.warp[1], link),
+        )
+        self.count = (tiles.warp[0] // intrinsic.m, tiles.warp[1] // intrinsic.n)
+        """Instructions along the rows and the columns of a warp's tile."""
+        first, second = (operand.access.array for operand in operands)
+        self.first = emitter.register(f"{first}_part", "uint32", (self.count[0], 4))
+        self.second = emitter.register(f"{second}_part", "uint32", (self.count[1] // 2, 2, 2))
+        self.sums = emitter.register("acc", "float32", (*self.count, 2, 2))
+        emitter.declare(self.sums, Literal(0.0, "float32"))
+
+    def multiply(self, stage: Index) -> None:
+        """One tile: for each step of the instruction's depth, the fragments and every product of two of them."""
+        emitter, link, intrinsic = self.product.emitter, self.product.link, self.intrinsic
+        rows, columns = self.count
+        with emitter.loop("step", self.tiles.depth // intrinsic.k, link) as step:
+            for side, (name, fragments) in enumerate(((self.first, rows), (self.second, columns // 2))):
+                emitter.declare(name)
+                with emitter.loop("r" if side == 0 else "p", fragments, link) as number:
+                    self._load(side, Slot(name, (number,)), stage, number, step)
+            with emitter.loop("r", rows, link) as r, emitter.loop("p", columns // 2, link) as p, emitter.loop(
+                "h", 2, link
+            ) as h:
+                emitter.add(
+                    MatrixMultiply(
+                        intrinsic.name, Slot(self.sums, (r, p * 2 + h)), Slot(self.first, (r,)),
+                        Slot(self.second, (p, h)), link,
+                    )
+                )  # fmt: skip
+
+    def _load(self, side: int, slot: Slot, stage: Index, number: Index, step: Index) -> None:
+        """16 elements of a side at one step: the matrices of the first factor go down its rows first, those of the
+        second along the depth first, which is the order of the registers of both fragments."""
+        emitter, operand = self.product.emitter, self.operands[side]
+        matrix = self.lane.floordiv(MATRIX_ROWS, emitter.extents)
+        row = self.lane.mod(MATRIX_ROWS, emitter.extents)
+        low, high = matrix.mod(2, emitter.extents), matrix.floordiv(2, emitter.extents)
+        free_half, depth_half = (low, high) if side == 0 else (high, low)
+        free = self.origin[side] + number * 16 + free_half * MATRIX_ROWS
+        depth = step * self.intrinsic.k + depth_half * (self.intrinsic.k // 2)
+        load = LOADS[not operand.depth_inner]
+        place = operand.local(free, depth + row) if load.transposed else operand.local(free + row, depth)
+        position = stage * operand.stage_elements + place
+        emitter.add(MatrixLoad(load.function, slot, operand.tile, position, self.product.link))
+
+    def owned(self) -> Owned:
+        """A lane's sums: of every instruction rows lane / 4 and 8 below, and two neighbouring columns of each."""
+        emitter = self.product.emitter
+        lane_row = self.lane.floordiv(4, emitter.extents)
+        lane_column = self.lane.mod(4, emitter.extents) * 2
+        starts = [operand.side.start + origin for operand, origin in zip(self.operands, self.origin, strict=True)]
+
+        def column(s: Index) -> Index:
+            return starts[1] + s.floordiv(2, emitter.extents) * 8 + lane_column + s.mod(2, emitter.extents)
+
+        def sums(r: Index, s: Index) -> Access:
+            tile, column = s.floordiv(2, emitter.extents), s.mod(2, emitter.extents)
+            return Access(self.sums, (r.floordiv(2, emitter.extents), tile, r.mod(2, emitter.extents), column))
+
+        return Owned(
+            shape=(self.count[0] * 2, self.count[1] * 2),
+            vector=2,
+            row=lambda r: starts[0] + r * 8 + lane_row,
+            column=column,
+            sums=sums,
+        )
+
