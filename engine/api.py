@@ -149,7 +149,7 @@ def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recip
             hint = f"{plan.graph} has {', '.join(near)}; is it a recipe for another file?"
             raise BadInput("recipe", f"{source}, group {name}", "the plan has no such group", hint)
         _validate(advice, plan.group(name), f"{source}, group {name}")
-    proposed = _default_recipe(plan, recipe.target)
+    proposed = _default_recipe(plan, recipe.target, recipe.numerics)
     return replace(recipe, groups={**proposed.groups, **recipe.groups})
 
 

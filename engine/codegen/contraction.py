@@ -90,7 +90,7 @@ def _tiles(product: Product, marks: Marks) -> _Tiles:
     for members in free:
         block = _power(marks, "block", 64, 128, members)
         blocks.append(block)
-        threads.append(_power(marks, "thread", 4, min(8, block), members))
+        threads.append(_power(marks, "thread", max(4, block // 16), min(8, block), members))
     depth = _power(marks, "tile", 16, 64, loop)
     stages = marks.number("stages", 2, up_to(MAX_STAGES), f"up to {MAX_STAGES} stages", loop)
     while math.prod(b // t for b, t in zip(blocks, threads, strict=True)) > min(MAX_THREADS, depth * min(blocks)):

@@ -26,6 +26,8 @@ from engine.tensorize.intrinsics import LOADS
 from engine.tensorize.nodes import MATRIX_ROWS, WARP, Intrinsic
 
 MAX_STAGES = 6
+FRAGMENT = 16
+"""Rows or columns that one matrix load brings."""
 MAX_WARPS = 32
 SHARED_BYTES = 163 * 1024
 """What a block may have on every target (CUDA C++ programming guide, compute capability 8.0)."""
@@ -118,6 +120,7 @@ class _Warps:
             emitter.bind("warp_row", warp.floordiv(across, emitter.extents) * tiles.warp[0], link),
             emitter.bind("warp_column", warp.mod(across, emitter.extents) * tiles.warp[1], link),
         )
+        self.lanes = tuple(self._lane_place(side) for side in (0, 1))
         self.count = (tiles.warp[0] // intrinsic.m, tiles.warp[1] // intrinsic.n)
         """Instructions along the rows and the columns of a warp's tile."""
         first, second = (operand.access.array for operand in operands)
@@ -145,20 +148,30 @@ class _Warps:
                     )
                 )  # fmt: skip
 
-    def _load(self, side: int, slot: Slot, stage: Index, number: Index, step: Index) -> None:
-        """16 elements of a side at one step: the matrices of the first factor go down its rows first, those of the
-        second along the depth first, which is the order of the registers of both fragments."""
+    def _lane_place(self, side: int) -> Index:
+        """Position in a stage of the row that this lane names to matrix loads, for the first fragment of its warp.
+
+        Matrices of the first factor go down its rows first, those of the second along the depth first: the order of
+        the registers of both fragments.
+        """
         emitter, operand = self.product.emitter, self.operands[side]
         matrix = self.lane.floordiv(MATRIX_ROWS, emitter.extents)
         row = self.lane.mod(MATRIX_ROWS, emitter.extents)
         low, high = matrix.mod(2, emitter.extents), matrix.floordiv(2, emitter.extents)
         free_half, depth_half = (low, high) if side == 0 else (high, low)
-        free = self.origin[side] + number * 16 + free_half * MATRIX_ROWS
-        depth = step * self.intrinsic.k + depth_half * (self.intrinsic.k // 2)
+        free = self.origin[side] + free_half * MATRIX_ROWS
+        depth = depth_half * (self.intrinsic.k // 2)
+        place = operand.local(free + row, depth) if operand.depth_inner else operand.local(free, depth + row)
+        link = Line((self.product.statement.name,), self.product.names)
+        return emitter.bind(f"{operand.access.array}_lane", place, link)
+
+    def _load(self, side: int, slot: Slot, stage: Index, number: Index, step: Index) -> None:
+        """16 elements of a side (one fragment of the first factor, two of the second) at one step."""
+        operand = self.operands[side]
+        place = operand.local(number * FRAGMENT, step * self.intrinsic.k) + self.lanes[side]
         load = LOADS[not operand.depth_inner]
-        place = operand.local(free, depth + row) if load.transposed else operand.local(free + row, depth)
         position = stage * operand.stage_elements + place
-        emitter.add(MatrixLoad(load.function, slot, operand.tile, position, self.product.link))
+        self.product.emitter.add(MatrixLoad(load.function, slot, operand.tile, position, self.product.link))
 
     def owned(self) -> Owned:
         """A lane's sums: of every instruction rows lane / 4 and 8 below, and two neighbouring columns of each."""

@@ -66,6 +66,11 @@ def bind(statement: Statement, arrays: Mapping[str, Array], intrinsic: Intrinsic
     return _sides(statement, accesses[0], accesses[1])
 
 
+def allowed(intrinsic: Intrinsic, numerics: Mapping[str, str]) -> bool:
+    """Whether a recipe's numerics let the instruction round what it rounds."""
+    return intrinsic.numerics in ("", numerics.get("tensor_cores"))
+
+
 def _plain(factor: Scalar) -> Access | None:
     """A factor that is one array's element, converted to float32 or float32 already."""
     if isinstance(factor, Apply) and factor.function == "cast" and factor.dtype == "float32":

@@ -56,9 +56,11 @@ def _meaning(m: int, n: int, k: int, dtype: str) -> Statement:
     )
 
 
-def _intrinsic(name: str, ptx: str, k: int, fragments: tuple[Fragment, Fragment], because: str) -> Intrinsic:
+def _intrinsic(
+    name: str, ptx: str, k: int, fragments: tuple[Fragment, Fragment], because: str, numerics: str = ""
+) -> Intrinsic:
     a, b = fragments
-    return Intrinsic(name, ptx, 16, 8, k, _meaning(16, 8, k, a.dtype), a, b, _SUMS, "sm_80", because)
+    return Intrinsic(name, ptx, 16, 8, k, _meaning(16, 8, k, a.dtype), a, b, _SUMS, "sm_80", numerics, because)
 
 
 _ALL = (
@@ -72,7 +74,7 @@ _ALL = (
     ),
     _intrinsic(
         "mma_m16n8k8_tf32", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 8, _single_fragments(),
-        "operands are rounded to 11 significant bits, products are summed in float32",
+        "operands are rounded to 11 significant bits, products are summed in float32", numerics="tf32",
     ),
 )  # fmt: skip
 

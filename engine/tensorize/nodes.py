@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Statement
 
@@ -43,7 +44,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class MatrixLoad:
-    """Four 8-row matrices of 16-byte rows from shared memory to registers; lane l gives the place of row l % 8 of matrix l / 8.
+    """Four matrices of 8 rows of 16 bytes from shared memory; lane l gives the place of row l % 8 of matrix l / 8.
 
     transposed: lanes receive the matrices' transposes, which exists for elements of 2 bytes.
     """
@@ -69,6 +70,8 @@ class Intrinsic:
     c: Fragment
     architecture: str
     """The first instruction set that has it."""
+    numerics: str
+    """What the recipe's numerics must say of "tensor_cores" for it to be used; "" where it loses nothing."""
     because: str
     """What it does to the numbers."""
 
@@ -76,3 +79,8 @@ class Intrinsic:
     def dtype(self) -> str:
         """Element type of both operands in memory."""
         return self.a.dtype
+
+    @property
+    def element_bytes(self) -> int:
+        """Of one element of an operand in memory."""
+        return DTYPES[self.dtype]
