@@ -1,4 +1,4 @@
-"""Blocked contractions on CUDA cores: a thread owns rows and columns of the block's tile, one product a register pair."""
+"""Blocked contractions on CUDA cores: a thread owns rows and columns of the block's tile and multiplies registers."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: 
 
 
 def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
-    """What the marks ask for: whole fragments to a warp, whole warps to a block, as many stages as there is room for."""
+    """What the marks ask for: whole fragments to a warp, at most 32 warps to a block, stages as there is room for."""
     blocks, warps = [], []
     for members in product.free:
         blocks.append(_power(marks, "block", 64, 16, 256, members))
@@ -90,7 +90,8 @@ def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
     while math.prod(b // w for b, w in zip(blocks, warps, strict=True)) > MAX_WARPS:
         side = 0 if warps[0] <= warps[1] else 1
         warps[side] *= 2
-        marks.changed("warp", warps[side], f"with fewer, more than the {MAX_WARPS} warps of a block", product.free[side])
+        because = f"with fewer, more than the {MAX_WARPS} warps of a block"
+        marks.changed("warp", warps[side], because, product.free[side])
     stage = sum(blocks) * depth * DTYPES[intrinsic.dtype]
     most = min(MAX_STAGES, SHARED_BYTES // stage)
     needs = f"up to {most} stages: {most * stage:,} bytes of shared memory"

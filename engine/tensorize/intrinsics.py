@@ -1,7 +1,7 @@
 """The tensor-core instructions that kernels may use, from the PTX ISA's tables (mma.sync, ldmatrix).
 
-With g = lane / 4 and t = lane % 4, a 16-bit m16n8k16 holds rows g and g + 8 of a, pairs of columns from 2t and 2t + 8 on,
-and the columns g of b the same way; tf32's m16n8k8 holds single columns t and t + 4.
+With g = lane / 4 and t = lane % 4, a lane of a 16-bit m16n8k16 holds rows g and g + 8 of a, there pairs of columns from
+2t and 2t + 8 on, and column g of b the same way; tf32's m16n8k8 holds single columns t and t + 4.
 """
 
 from __future__ import annotations

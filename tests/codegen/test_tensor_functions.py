@@ -83,8 +83,9 @@ def test_emulated_matrix_load(name: str, transposed: bool, order: str) -> None:
     fragment = INTRINSICS["mma_m16n8k16_f16"].a
     x = np.arange(256, dtype=np.float16).reshape(16, 16)
     kernel = source(
-        LOAD.format(name=name), Buffer("x_", "x", "float16", 256, True, False), Buffer("y_", "y", "int32", 128, False, True)
-    )
+        LOAD.format(name=name), Buffer("x_", "x", "float16", 256, True, False),
+        Buffer("y_", "y", "int32", 128, False, True),
+    )  # fmt: skip
     emulation, outputs, _ = emulate(kernel, {"x": x}, order=order)
     assert not emulation.findings
     assert sum(count.conflicts for count in emulation.counts if count.kind == "shared load") == 0

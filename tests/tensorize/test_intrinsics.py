@@ -42,8 +42,9 @@ def test_meaning_through_fragments_is_numpys_product(intrinsic: Intrinsic) -> No
     rng = np.random.default_rng(7)
     a = rng.integers(-8, 9, (intrinsic.m, intrinsic.k)).astype(np.float32)
     b = rng.integers(-8, 9, (intrinsic.k, intrinsic.n)).astype(np.float32)
-    through = {"a": gathered(intrinsic.a, scattered(intrinsic.a, a)), "b": gathered(intrinsic.b, scattered(intrinsic.b, b))}
-    sums = scattered(intrinsic.c, meaning(intrinsic, through["a"], through["b"]))
+    first = gathered(intrinsic.a, scattered(intrinsic.a, a))
+    second = gathered(intrinsic.b, scattered(intrinsic.b, b))
+    sums = scattered(intrinsic.c, meaning(intrinsic, first, second))
     np.testing.assert_array_equal(gathered(intrinsic.c, sums), a @ b)
 
 

@@ -76,7 +76,8 @@ def _entries(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int)
     entries = [_intrinsic(heart, intrinsic, f"{binding}; {padded}; {intrinsic.because}")]
     for side, rows, of_warp in zip(sides, block, tile.warp, strict=True):
         entries += _tile(heart, side, rows, min(rows, of_warp), f"{blocks_of(block)} blocks for {sms} SMs")
-    reason = f"{depth // intrinsic.k} steps of {intrinsic.k} to a barrier, rows of {depth * intrinsic.element_bytes} bytes"
+    steps = f"{depth // intrinsic.k} steps of {intrinsic.k} to a barrier"
+    reason = f"{steps}, rows of {depth * intrinsic.element_bytes} bytes"
     return [*entries, mark((heart.name,), binding.depth[-1].name, "tile", depth, reason)]
 
 
