@@ -247,6 +247,11 @@ class TileProgram:
     placements: Mapping[str, str] = field(default_factory=dict)
     """Statement -> where its result lives and why."""
 
+    @property
+    def intrinsic(self) -> str:
+        """The instruction that multiplies on tensor cores, or ""."""
+        return next((op.intrinsic for op in operations(self.body) if isinstance(op, MatrixMultiply)), "")
+
 
 def operations(body: tuple[TileOp, ...]) -> Iterator[TileOp]:
     """Every operation, outermost first."""

@@ -83,7 +83,7 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
 def _sample(kernel: Kernel) -> tuple[int, ...]:
     """All blocks of a small launch; of a large one the boundary blocks and some others, by a fixed seed."""
     total, facts = kernel.source.grid[0], kernel.facts
-    work = facts.flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
+    work = facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
     affordable = max(SAMPLE, int(WORK * total / max(work, 1)))
     if affordable >= total:
         return tuple(range(total))

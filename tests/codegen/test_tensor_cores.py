@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import engine
 from engine.codegen.tile import AsyncCopy, MatrixLoad, MatrixMultiply, operations
+from engine.recipe import Advice, Entry
 from engine.run.emulate.build import host_compiler
 from engine.run.emulate.emulate import ORDERS, emulate
 from engine.run.nvrtc import ARCHITECTURES, compile_cuda, nvrtc_version
@@ -200,11 +202,30 @@ def test_other_kernels_stay_on_cuda_cores(tmp_path: Path) -> None:
         assert not is_on_tensor_cores(advised(product_group(tmp_path, left, right, kind)))
 
 
-def test_a_user_switches_the_entry_off(tmp_path: Path) -> None:
-    group = product_group(tmp_path, (64, 64), (64, 64))
+@needs_compiler
+@pytest.mark.parametrize("size", [64, 1600])
+def test_a_user_switches_the_entry_off(size: int, tmp_path: Path) -> None:
+    """The other entries of the same author still give the tile, as far as CUDA cores take it."""
+    group = product_group(tmp_path, (size, 64), (64, size))
     recipe = engine.default_recipe(group)
-    text = str(engine.advice_text(recipe, group)) if hasattr(engine, "advice_text") else ""
-    assert text or recipe
+    kernel = engine.compile(group, recipe.with_group(group.name, without_intrinsic(recipe, group.name)))
+    assert not is_on_tensor_cores(kernel)
+    outcomes = {str(v.placed.entry).partition("mark ")[2]: v.outcome for v in kernel.verdicts}
+    assert outcomes["intrinsic mma_m16n8k16_f16"] == "disabled"
+    assert engine.check(kernel).status == "pass"
+
+
+def without_intrinsic(recipe: engine.Recipe, group: str) -> tuple[Advice, ...]:
+    """The advice of a group with its `intrinsic` entry switched off."""
+
+    def off(entry: Entry) -> Entry:
+        is_intrinsic = entry.field == "mark" and isinstance(entry.value, tuple) and entry.value[0] == "intrinsic"
+        return replace(entry, enabled=not is_intrinsic)
+
+    return tuple(
+        replace(a, scenario=replace(a.scenario, entries=tuple(map(off, a.scenario.entries))))
+        for a in recipe.groups[group]
+    )
 
 
 MARKS = [
