@@ -16,7 +16,7 @@ from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Tiling
 from engine.codegen.product import Owned, Product
-from engine.codegen.tile import MatrixLoad, MatrixMultiply, Slot, TileProgram
+from engine.codegen.tile import Load, MatrixLoad, MatrixMultiply, Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.schedule.nodes import Member
@@ -28,6 +28,8 @@ from engine.tensorize.nodes import MATRIX_ROWS, WARP, Intrinsic
 MAX_STAGES = 6
 FRAGMENT = 16
 """Rows or columns that one matrix load brings."""
+WORD = 4
+"""Bytes of a register."""
 MAX_WARPS = 32
 SHARED_BYTES = 163 * 1024
 """What a block may have on every target (CUDA C++ programming guide, compute capability 8.0)."""
@@ -121,12 +123,15 @@ class _Warps:
             emitter.bind("warp_row", warp.floordiv(across, emitter.extents) * tiles.warp[0], link),
             emitter.bind("warp_column", warp.mod(across, emitter.extents) * tiles.warp[1], link),
         )
-        self.lanes = tuple(self._lane_place(side) for side in (0, 1))
+        self.lanes = tuple(
+            self._lane_element(side) if self._is_by_element(side) else self._lane_row(side) for side in (0, 1)
+        )
         self.count = (tiles.warp[0] // intrinsic.m, tiles.warp[1] // intrinsic.n)
         """Instructions along the rows and the columns of a warp's tile."""
         first, second = (operand.access.array for operand in operands)
-        self.first = emitter.register(f"{first}_part", "uint32", (self.count[0], 4))
-        self.second = emitter.register(f"{second}_part", "uint32", (self.count[1] // 2, 2, 2))
+        word = "float32" if intrinsic.element_bytes == WORD else "uint32"
+        self.first = emitter.register(f"{first}_part", word, (self.count[0], 4))
+        self.second = emitter.register(f"{second}_part", word, (self.count[1] // 2, 2, 2))
         self.sums = emitter.register("acc", "float32", (*self.count, 2, 2))
         emitter.declare(self.sums, Literal(0.0, "float32"))
 
@@ -138,7 +143,8 @@ class _Warps:
             for side, (name, fragments) in enumerate(((self.first, rows), (self.second, columns // 2))):
                 emitter.declare(name)
                 with emitter.loop("r" if side == 0 else "p", fragments, link) as number:
-                    self._load(side, Slot(name, (number,)), stage, number, step)
+                    load = self._load_elements if self._is_by_element(side) else self._load_matrices
+                    load(side, Slot(name, (number,)), stage, number, step)
             with emitter.loop("r", rows, link) as r, emitter.loop("p", columns // 2, link) as p, emitter.loop(
                 "h", 2, link
             ) as h:
@@ -149,7 +155,29 @@ class _Warps:
                     )
                 )  # fmt: skip
 
-    def _lane_place(self, side: int) -> Index:
+    def _is_by_element(self, side: int) -> bool:
+        """Whether lanes read single elements: matrix loads turn only elements of 2 bytes."""
+        return not self.operands[side].depth_inner and self.intrinsic.element_bytes == WORD
+
+    def _lane_element(self, side: int) -> Index:
+        """Position in a stage of the first element that this lane reads."""
+        emitter, operand = self.product.emitter, self.operands[side]
+        free = self.origin[side] + self.lane.floordiv(4, emitter.extents)
+        place = operand.local(free, self.lane.mod(4, emitter.extents))
+        link = Line((self.product.statement.name,), self.product.names)
+        return emitter.bind(f"{operand.access.array}_lane", place, link)
+
+    def _load_elements(self, side: int, slot: Slot, stage: Index, number: Index, step: Index) -> None:
+        """What `_load_matrices` brings, element by element: 8 below along the side, 4 further along the depth."""
+        emitter, operand, link = self.product.emitter, self.operands[side], self.product.link
+        with emitter.loop("h", 2, link) as h, emitter.loop("w", 2, link) as w:
+            local = operand.local(number * FRAGMENT + h * MATRIX_ROWS, step * self.intrinsic.k + w * 4)
+            position = stage * operand.stage_elements + local + self.lanes[side]
+            word = (w * 2 + h,) if side == 0 else (h, w)
+            into = Slot(slot.buffer, (*slot.indices, *word))
+            emitter.add(Load(into, operand.tile, position, 1, None, None, link))
+
+    def _lane_row(self, side: int) -> Index:
         """Position in a stage of the row that this lane names to matrix loads, for the first fragment of its warp.
 
         Matrices of the first factor go down its rows first, those of the second along the depth first: the order of
@@ -166,7 +194,7 @@ class _Warps:
         link = Line((self.product.statement.name,), self.product.names)
         return emitter.bind(f"{operand.access.array}_lane", place, link)
 
-    def _load(self, side: int, slot: Slot, stage: Index, number: Index, step: Index) -> None:
+    def _load_matrices(self, side: int, slot: Slot, stage: Index, number: Index, step: Index) -> None:
         """16 elements of a side (one fragment of the first factor, two of the second) at one step."""
         operand = self.operands[side]
         place = operand.local(number * FRAGMENT, step * self.intrinsic.k) + self.lanes[side]

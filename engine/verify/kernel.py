@@ -53,7 +53,7 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
     values: expected value of each array of the group's program.  before: its value before the launch, where that
     differs (buffers updated in place).
     """
-    wanted = tolerance(kernel.group.program)
+    wanted = tolerance(kernel.group.program, kernel.tile.intrinsic)
     blocks = _sample(kernel)
     total = kernel.source.grid[0]
     tally = _Tally()
@@ -142,7 +142,7 @@ def _store_line(source: CudaSource, array: str) -> int:
 
 def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
     """What is wrong with a launch's outputs, or ""."""
-    wanted = tolerance(kernel.group.program)
+    wanted = tolerance(kernel.group.program, kernel.tile.intrinsic)
     for name, got in outputs.items():
         part = own_part(kernel.group.program, name)
         errors = wanted.errors(got.reshape(-1)[part], expected[name].reshape(-1)[part], _scale(expected[name]))

@@ -100,7 +100,7 @@ class _Run:
             if buffer.read:
                 self.value(tensors[buffer.array])
         self._values.update(_launch(kernel, launch.instance, self._values, self._timeout))
-        self.allowed += tolerance(kernel.group.program).relative
+        self.allowed += tolerance(kernel.group.program, kernel.tile.intrinsic).relative
         self.blocks += kernel.source.grid[0]
 
 

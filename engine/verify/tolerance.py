@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.tensor.nodes import Apply, Scalar, TensorProgram
+from engine.tensorize.intrinsics import INTRINSICS
 
-UNIT = {"float32": 2.0**-24, "float16": 2.0**-11}
+UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "tf32": 2.0**-11}
 """Unit roundoff: the largest relative error of one rounding."""
 
 FUNCTION_ULPS = 4
@@ -42,8 +43,12 @@ class Tolerance:
         return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
 
 
-def tolerance(program: TensorProgram) -> Tolerance:
-    """The tolerance of every output of a program: roundings along it, functions, the longest reduction."""
+def tolerance(program: TensorProgram, intrinsic: str = "") -> Tolerance:
+    """The tolerance of every output of a program: roundings along it, functions, the longest reduction.
+
+    intrinsic: the instruction that multiplies on tensor cores; tf32 rounds both operands of every product.
+    """
+    rounded = 2 if intrinsic in INTRINSICS and INTRINSICS[intrinsic].numerics == "tf32" else 0
     halves = sum(program.arrays[s.write.array].dtype == "float16" for s in program.statements)
     singles = sum(program.arrays[s.write.array].dtype == "float32" for s in program.statements)
     functions = sum(_functions(s.expression) for s in program.statements)
@@ -56,7 +61,8 @@ def tolerance(program: TensorProgram) -> Tolerance:
     reasons += [f"{singles} to float32 (2^-24)"] * (singles > 0)
     reasons += [f"{functions} functions of {FUNCTION_ULPS} ulp"] * (functions > 0)
     reasons += [f"a reduction of {longest} terms ({SUM_FACTOR} sqrt n)"] * bool(lengths)
-    return Tolerance(single + half, ", ".join(reasons) or "exact: integers and booleans")
+    reasons += [f"{rounded} operands rounded to tf32 (2^-11)"] * (rounded > 0)
+    return Tolerance(single + half + UNIT["tf32"] * rounded, ", ".join(reasons) or "exact: integers and booleans")
 
 
 def _functions(value: Scalar) -> int:

@@ -15,6 +15,7 @@ from engine.recipe import Advice, Entry
 from engine.run.emulate.build import host_compiler
 from engine.run.emulate.emulate import ORDERS, emulate
 from engine.run.nvrtc import ARCHITECTURES, compile_cuda, nvrtc_version
+from engine.schedule.advisers.tensorize import TILES as DEFAULT_TILES
 from tests.semantics.single import Node, write_model
 
 needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="the emulator needs a C++ compiler")
@@ -101,7 +102,8 @@ def test_transpositions(rows: int, columns: int, depth: int, trans_a: int, trans
     right = halves(4, (columns, depth) if trans_b else (depth, columns))
     kernel = advised(product_group(tmp_path, left.shape, right.shape, transA=trans_a, transB=trans_b))
     loads = [op.function for op in operations(kernel.tile.body) if isinstance(op, MatrixLoad)]
-    assert loads == ["ldmatrix_x4_trans" if trans_a else "ldmatrix_x4", "ldmatrix_x4" if trans_b else "ldmatrix_x4_trans"]
+    plain, turned = "ldmatrix_x4", "ldmatrix_x4_trans"
+    assert loads == [turned if trans_a else plain, plain if trans_b else turned]
     a, b = (x.astype(np.float64).T if t else x.astype(np.float64) for x, t in ((left, trans_a), (right, trans_b)))
     check_against_numpy(kernel, a @ b, product_arrays(kernel, left, right))
 
@@ -109,9 +111,12 @@ def test_transpositions(rows: int, columns: int, depth: int, trans_a: int, trans
 @needs_compiler
 @pytest.mark.parametrize(
     ("left", "right"),
-    [((3, 32, 16), (3, 16, 24)), ((2, 3, 20, 32), (3, 32, 16)), ((4, 1, 32, 16), (1, 3, 16, 40)), ((5, 33, 16), (16, 24))],
+    [
+        ((3, 32, 16), (3, 16, 24)), ((2, 3, 20, 32), (3, 32, 16)), ((4, 1, 32, 16), (1, 3, 16, 40)),
+        ((5, 33, 16), (16, 24)),
+    ],
     ids=["batched", "broadcast leading axes", "broadcast both", "one right factor"],
-)
+)  # fmt: skip
 def test_batches(left: Shape, right: Shape, tmp_path: Path) -> None:
     kernel = advised(product_group(tmp_path, left, right))
     assert is_on_tensor_cores(kernel)
@@ -130,13 +135,14 @@ def test_stages(stages: int, tmp_path: Path) -> None:
     check_against_numpy(kernel, expected, product_arrays(kernel, left, right))
 
 
-TILES = [(128, 128, 64, 32), (128, 64, 32, 32), (64, 64, 32, 32), (64, 32, 32, 16), (32, 32, 16, 16), (256, 128, 64, 64)]
+TILES = [*((*tile.block, *tile.warp) for tile in DEFAULT_TILES), (256, 128, 64, 64)]
 
 
 def tiled(folder: Path, tile: tuple[int, int, int, int], size: int, **gemm: int) -> engine.Kernel:
     """A square product with four stages and the given tile."""
     rows, columns, warp_rows, warp_columns = tile
-    marks = [f"i: mark block {rows}", f"j: mark block {columns}", f"i: mark warp {warp_rows}", f"j: mark warp {warp_columns}"]
+    marks = [f"i: mark block {rows}", f"j: mark block {columns}"]
+    marks += [f"i: mark warp {warp_rows}", f"j: mark warp {warp_columns}"]
     group = product_group(folder, (size, size), (size, size), **gemm)
     return advised(group, *(f"all @ {mark}" for mark in marks), "all @ k: mark tile 32", "all @ k: mark stages 4")
 
@@ -188,6 +194,61 @@ def test_epilogues_are_computed_on_fragments(name: str, columns: int, tmp_path: 
     assert is_on_tensor_cores(kernel)
     report = engine.check(kernel)
     assert report.status == "pass", report.message
+
+
+# tf32
+
+
+TF32 = {"tensor_cores": "tf32"}
+
+
+@needs_compiler
+@pytest.mark.parametrize("trans_a", [0, 1])
+@pytest.mark.parametrize("trans_b", [0, 1])
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(64, 32, 48), (37, 50, 43)])
+def test_tf32_where_the_numerics_say_so(
+    rows: int, columns: int, depth: int, trans_a: int, trans_b: int, tmp_path: Path
+) -> None:
+    """Operands of few bits are exact in tf32 too: the results are NumPy's."""
+    rng = np.random.default_rng(11)
+    left = rng.integers(-64, 65, (depth, rows) if trans_a else (rows, depth)).astype(np.float32)
+    right = rng.integers(-64, 65, (columns, depth) if trans_b else (depth, columns)).astype(np.float32)
+    group = product_group(tmp_path, left.shape, right.shape, "float32", transA=trans_a, transB=trans_b)
+    kernel = engine.compile(group, engine.default_recipe(group, numerics=TF32))
+    assert kernel.tile.intrinsic == "mma_m16n8k8_tf32"
+    expected = (left.T if trans_a else left) @ (right.T if trans_b else right)
+    for order in ORDERS:
+        emulation, outputs, _ = emulate(kernel.source, product_arrays(kernel, left, right), order=order)
+        assert not emulation.findings
+        assert all(count.conflicts == 0 for count in emulation.counts if count.kind == "shared load")
+        np.testing.assert_array_equal(outputs["y"].reshape(expected.shape), expected)
+
+
+@needs_compiler
+def test_tf32_rounds_operands_and_the_check_allows_for_it(tmp_path: Path) -> None:
+    group = product_group(tmp_path, (64, 96), (96, 64), "float32")
+    recipe = engine.default_recipe(group, numerics=TF32)
+    report = engine.check(engine.compile(group, recipe))
+    assert report.status == "pass", report.message
+    assert 2.0**-13 < report.max_error < report.tolerance
+    assert "tf32" in report.tolerance_because
+    plain = engine.check(engine.compile(group))
+    assert plain.tolerance < 2.0**-16
+
+
+@needs_nvrtc
+def test_tf32_compiles_without_spills(tmp_path: Path) -> None:
+    group = product_group(tmp_path, (2048, 2048), (2048, 2048), "float32")
+    kernel = engine.compile(group, engine.default_recipe(group, numerics=TF32))
+    assert [compile_cuda(kernel.source.text, a).spill_bytes for a in ARCHITECTURES] == [0, 0]
+
+
+def test_tf32_needs_leave(tmp_path: Path) -> None:
+    kernel = advised(product_group(tmp_path, (64, 64), (64, 64), "float32"), "all @ k: mark intrinsic mma_m16n8k8_tf32")
+    (verdict,) = (v for v in kernel.verdicts if v.placed.author == "user")
+    assert verdict.outcome == "relaxed"
+    assert 'must say "tensor_cores": "tf32"' in verdict.because
+    assert not is_on_tensor_cores(kernel)
 
 
 # Who decides

@@ -21,14 +21,14 @@ ALL = pytest.mark.parametrize("intrinsic", INTRINSICS.values(), ids=list(INTRINS
 
 PRODUCT = """#include "loom.cuh"
 extern "C" __global__ void __launch_bounds__(32)
-k(const int* __restrict__ a_, const int* __restrict__ b_, float* __restrict__ d_) {{
-  const Global<const int> a(a_, 128), b(b_, 64);
+k(const {stored}* __restrict__ a_, const {stored}* __restrict__ b_, float* __restrict__ d_) {{
+  const Global<const {stored}> a(a_, 128), b(b_, 64);
   const Global<float> d(d_, 128);
   const int lane = threadIdx.x;
-  u32 x[4], y[2];
+  {word} x[4], y[2];
   float sums[2][2];
-  for (int w = 0; w < 4; ++w) x[w] = u32(a.load(lane * 4 + w));
-  for (int w = 0; w < 2; ++w) y[w] = u32(b.load(lane * 2 + w));
+  for (int w = 0; w < 4; ++w) x[w] = {word}(a.load(lane * 4 + w));
+  for (int w = 0; w < 2; ++w) y[w] = {word}(b.load(lane * 2 + w));
   for (int h = 0; h < 2; ++h) for (int v = 0; v < 2; ++v) sums[h][v] = float(lane);
   {name}(sums, x, y);
   for (int h = 0; h < 2; ++h) for (int v = 0; v < 2; ++v) d.store(lane * 4 + h * 2 + v, sums[h][v]);
@@ -51,6 +51,12 @@ k(const f16* __restrict__ x_, int* __restrict__ y_) {{
 """
 
 
+def product_text(intrinsic: Intrinsic) -> str:
+    """One product of operands given as registers."""
+    stored, word = ("float", "float") if intrinsic.element_bytes == 4 else ("int", "u32")
+    return PRODUCT.format(name=intrinsic.name, stored=stored, word=word)
+
+
 def source(text: str, *buffers: Buffer) -> CudaSource:
     return CudaSource(text, "k", (1, 1, 1), (32, 1, 1), 512, buffers, ())
 
@@ -64,8 +70,8 @@ def test_emulated_product_is_numpys(intrinsic: Intrinsic, order: str) -> None:
     b = rng.integers(-8, 9, intrinsic.b.shape).astype(np.float32)
     arrays = {"a": words_of(intrinsic.a, a), "b": words_of(intrinsic.b, b)}
     kernel = source(
-        PRODUCT.format(name=intrinsic.name), Buffer("a_", "a", "int32", 128, True, False),
-        Buffer("b_", "b", "int32", 64, True, False), Buffer("d_", "d", "float32", 128, False, True),
+        product_text(intrinsic), Buffer("a_", "a", str(arrays["a"].dtype), 128, True, False),
+        Buffer("b_", "b", str(arrays["b"].dtype), 64, True, False), Buffer("d_", "d", "float32", 128, False, True),
     )  # fmt: skip
     emulation, outputs, _ = emulate(kernel, arrays, order=order)
     assert not emulation.findings
@@ -107,14 +113,14 @@ def words_of(fragment: Fragment, matrix: np.ndarray) -> np.ndarray:
         case "bfloat16":
             return (held.view(np.uint32) >> 16).astype(np.uint16).view(np.int32).reshape(-1)
         case _:
-            return held.view(np.int32).reshape(-1)
+            return held.reshape(-1)
 
 
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @ALL
 def test_instruction_is_in_the_machine_code(intrinsic: Intrinsic, architecture: str) -> None:
-    text = PRODUCT.format(name=intrinsic.name)
+    text = product_text(intrinsic)
     assert intrinsic.ptx in compile_ptx(text, architecture)
     assert compile_cuda(text, architecture).spill_bytes == 0
 

@@ -39,7 +39,8 @@ FAULTS = (
     Fault("barrier of the main loop removed", product, MAIN_LOOP_BARRIER, r"\1;", ("race",), r"ldmatrix|async_copy"),
     Fault("wait one short", product, r"async_wait<1>", "async_wait<2>", ("unfinished copy",), r"ldmatrix"),
     Fault(
-        "prologue short by one tile", product, r"ahead < 2;", "ahead < 1;", ("uninitialised", "unfinished copy"), "ldmatrix"
+        "prologue short by one tile", product, r"ahead < 2;", "ahead < 1;",
+        ("uninitialised", "unfinished copy"), "ldmatrix",
     ),
     Fault(
         "stage read one too late", product, r"ldmatrix_x4\((.*)\(tile % 3\)", r"ldmatrix_x4(\1((tile + 1) % 3)",

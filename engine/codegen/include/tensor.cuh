@@ -48,15 +48,15 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[2][2], const u32 (&
 }
 
 // To the nearest tf32, ties away from zero.
-__device__ __forceinline__ u32 round_tf32(u32 bits) {
+__device__ __forceinline__ u32 round_tf32(float value) {
     u32 result;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(__int_as_float(static_cast<int>(bits))));
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(value));
     return result;
 }
 
 // d += a * b for 16 x 8 and 8 x 8 floats, which are rounded to tf32 first.  a[h + 2c] is row g + 8h, b[c] column g, both
 // at depth 4c + t.
-__device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[2][2], const u32 (&a)[4], const u32 (&b)[2]) {
+__device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[2][2], const float (&a)[4], const float (&b)[2]) {
     asm volatile(
         "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"

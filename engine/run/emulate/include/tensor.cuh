@@ -85,13 +85,14 @@ inline void mma_m16n8k16_bf16(
 }
 
 // To 10 stored bits of fraction, ties away from zero; infinities and NaN stay.
-inline float round_tf32(u32 bits) {
+inline float round_tf32(float value) {
+    const u32 bits = static_cast<u32>(__float_as_int(value));
     const bool is_finite = (bits & 0x7f800000u) != 0x7f800000u;
     return __int_as_float(static_cast<int>(is_finite ? (bits + 0x1000u) & ~0x1fffu : bits));
 }
 
 inline void mma_m16n8k8_tf32(
-    float (&d)[2][2], const u32 (&a)[4], const u32 (&b)[2], int line = __builtin_LINE()) {
+    float (&d)[2][2], const float (&a)[4], const float (&b)[2], int line = __builtin_LINE()) {
     Operands<1> own;
     for (int w = 0; w < 4; ++w) own.a[w][0] = round_tf32(a[w]);
     for (int w = 0; w < 2; ++w) own.b[w][0] = round_tf32(b[w]);
