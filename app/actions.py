@@ -44,7 +44,7 @@ ACTIONS = (
     ActionInfo("pin", "Pin as &Baseline", "Count gains from the selected step of the history", ("B",), needs=A_STEP),
     ActionInfo(
         "compare", "Compare with Base&line", "The selected step of the history beside the baseline", ("D",),
-        needs=A_STEP,
+        needs="make an edit first",
     ),
     ActionInfo("note", "&Remark on Step", "Write a remark to the selected step of the history", ("N",), needs=A_STEP),
     ActionInfo(

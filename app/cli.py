@@ -28,7 +28,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-File = Annotated[str, typer.Argument(help="ONNX model, AKG description (.json), or `example` for the built-in model.")]
+File = Annotated[
+    str,
+    typer.Argument(
+        help="ONNX model, AKG description (.json), `example` (the built-in model) or `suite:NAME/ROW` (a benchmark)."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Gpu = Annotated[str, typer.Option("--target", help="GPU to compile for: h200, h100 or a100.")]
 Target = Annotated[
@@ -138,6 +143,12 @@ def render(
     group: Annotated[
         str | None, typer.Option("--group", metavar="NAME", help="Group to select; the dearest one by default.")
     ] = None,
+    tab: Annotated[
+        str, typer.Option("--tab", help="Of the schedule panel: tree, iteration space, decisions or addresses.")
+    ] = "tree",
+    advice: Annotated[
+        Path | None, typer.Option("--advice", metavar="FILE", help="Advice of the group to ask for, as text.")
+    ] = None,
     target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
@@ -156,6 +167,8 @@ def render(
         target=target,
         dimensions=dimensions_of(dim),
         perspective=perspective,
+        tab=tab,
+        advice=advice,
     )
     output.say(f"{out}")
 
@@ -186,13 +199,14 @@ def recipe(
     file: File,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the recipe.")],
     group: Group = None,
+    tree: TreeFile = None,
     target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
     """Write the recipe with every adviser's entries, to edit and pass back with --recipe."""
     from app import verbs
 
-    verbs.recipe(_job(file, target, dim, group), out)
+    verbs.recipe(_job(file, target, dim, group, None, tree), out)
 
 
 @app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
@@ -292,6 +306,34 @@ def compare(
     from app.compare import compare as run
 
     if not run(a, b, model, group, max_slowdown, json):
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Exit codes: 0 done, 1 a kernel does not run, 2 bad input, 3 no C++ compiler or no NVRTC.")
+@verb
+def baseline(
+    file: File,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the baseline.")],
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+) -> None:  # fmt: skip
+    """Count what the kernels cost (sectors, conflicts, registers, spills), for `check`; needs no GPU."""
+    from app import gate
+
+    gate.baseline(_job(file, target, dim, recipe=recipe), out)
+
+
+@app.command(epilog="Exit codes: 0 nothing grew, 1 a figure grew, 2 bad input, 3 no C++ compiler or no NVRTC.")
+@verb
+def check(
+    file: File,
+    before: Annotated[Path, typer.Argument(metavar="BASELINE", help="As `loomscope baseline` writes it.")],
+    tolerance: Annotated[float, typer.Option("--tolerance", metavar="P", min=0.0, help="Let figures grow by P %.")] = 0,
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+) -> None:  # fmt: skip
+    """Whether any figure of a baseline grew: a gate for continuous integration, which needs no GPU."""
+    from app import gate
+
+    if not gate.check(_job(file, target, dim, recipe=recipe), before, tolerance, json):
         raise typer.Exit(1)
 
 

@@ -65,7 +65,8 @@ class Commands(QObject):
             "undo": workspace.can_undo(group),
             "redo": workspace.can_redo(group),
             "cancel": not workspace.client.is_idle,
-            **dict.fromkeys(("pin", "compare", "note", "script"), known and selected),
+            **dict.fromkeys(("pin", "note", "script"), known and selected),
+            "compare": known and selected and len(workspace.histories[group].steps) > 1,
             **dict.fromkeys(("check", "time"), selected),
             **dict.fromkeys(("save", "save-as", "script-all", "machine"), workspace.model is not None),
         }

@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.background import Background
-from app.example import EXAMPLE
+from app.example import EXAMPLE, path_of
 from app.history import Trail
 from app.loom_file import SUFFIX, LoomFile, ModelReference, digest, find_model, read_loom, reference_to, write_loom
 from app.opening import Opening
@@ -231,4 +231,4 @@ def _is_plain(trail: Trail) -> bool:
 
 def left_title(left: Left) -> str:
     """What was left behind, by its file's name: "softmax.loom", "bert.onnx"."""
-    return Path(left.loom or left.content.model.path).name
+    return path_of(left.loom or left.content.model.path).name

@@ -10,12 +10,13 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from app.example import EXAMPLE, path_of
+from app.example import is_name, path_of
 from app.history import History, Trail
 from engine.errors import BadInput
 from engine.text import from_json, to_json
@@ -26,8 +27,8 @@ VERSION = 1
 STAGE = "workspace"
 LARGE = 1 << 20
 """Bytes of JSON from which on it is stored compressed."""
-LARGEST = 1 << 30
-"""Bytes that a compressed file may unfold to."""
+LARGEST = 1 << 26
+"""Bytes of JSON, once unfolded; ten thousand steps of a long recipe take a third."""
 MEMBER = "workspace.json"
 CHUNK = 1 << 20
 
@@ -37,7 +38,8 @@ class ModelReference:
     """The model of a workspace."""
 
     path: str
-    """Relative to the workspace file where the model lies beside or below it, else absolute; or "example"."""
+    """Relative to the workspace file where the model lies beside or below it, else absolute; or what stands for a
+    model without being a path: "example", "suite:NAME/ROW"."""
     sha256: str = ""
     """Of the model file; "" where it was never computed."""
 
@@ -58,7 +60,7 @@ class LoomFile:
 
 def write_loom(content: LoomFile, path: Path) -> None:
     """Writes a workspace file, whole or not at all.  BadInput where it cannot be written."""
-    text = json.dumps(as_plain(content), ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(as_plain(content), ensure_ascii=False, indent=1).encode()
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with beside.open("wb") as file:
@@ -74,6 +76,10 @@ def write_loom(content: LoomFile, path: Path) -> None:
 def read_loom(path: Path) -> LoomFile:
     """Reads a workspace file.  BadInput that says what is wrong with it where it is none."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise BadInput(STAGE, path.name, "is no file")  # reading a pipe would wait for ever
+        if path.stat().st_size > LARGEST:
+            raise BadInput(STAGE, path.name, f"has more than {LARGEST >> 20} MB")
         data = path.read_bytes()
     except OSError as error:
         raise BadInput(STAGE, path.name, f"cannot be read: {error.strerror}", f"looked for {path}") from error
@@ -112,16 +118,16 @@ def from_plain(data: object, name: str) -> LoomFile:
 def reference_to(model: str, folder: Path) -> ModelReference:
     """How a workspace file in `folder` names a model, with its SHA-256."""
     file = path_of(model)
-    if model == EXAMPLE:
-        return ModelReference(EXAMPLE, digest(file))
+    if is_name(model):
+        return ModelReference(model, digest(file))
     near = file.is_relative_to(folder)
     return ModelReference((file.relative_to(folder) if near else file).as_posix(), digest(file))
 
 
 def find_model(reference: ModelReference, folder: Path) -> str:
     """The model that a workspace file in `folder` names; BadInput that says where it was looked for."""
-    if reference.path == EXAMPLE:
-        return EXAMPLE
+    if is_name(reference.path):
+        return reference.path
     places = dict.fromkeys((folder / reference.path, folder / Path(reference.path).name))
     for place in places:
         if place.is_file():
@@ -163,10 +169,13 @@ def _unfolded(data: bytes, name: str) -> bytes:
         return data
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if archive.getinfo(MEMBER).file_size > LARGEST:
+            member = archive.getinfo(MEMBER)
+            if member.file_size > LARGEST:
                 raise BadInput(STAGE, name, f"unfolds to more than {LARGEST >> 20} MB")
-            return archive.read(MEMBER)
-    except (zipfile.BadZipFile, KeyError, EOFError, NotImplementedError) as error:
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & 1:
+                raise BadInput(STAGE, name, "is an archive of another kind", "take it from a backup")
+            return archive.read(member)
+    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, ValueError) as error:
         raise BadInput(STAGE, name, f"is damaged or cut short: {error}", "take it from a backup") from error
 
 
@@ -178,9 +187,10 @@ def _parsed(content: bytes, name: str) -> object:
     except json.JSONDecodeError as error:
         if not content.strip():
             raise BadInput(STAGE, name, "is empty", "take it from a backup") from None
-        # Text that ends before its structure does is a file that was not copied whole.
-        ended = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
-        reason = "is cut short" if ended and content.lstrip()[:1] == b"{" else f"is not JSON: {error.msg}"
+        # Text that begins as a workspace and ends before its structure does is a file that was not copied whole.
+        text = error.doc.strip()
+        ended = error.pos >= len(error.doc.rstrip()) or not text.endswith("}")
+        reason = "is cut short" if ended and text.startswith("{") else f"is not JSON: {error.msg}"
         raise BadInput(STAGE, name, f"{reason}, line {error.lineno}", "take it from a backup") from None
     except (RecursionError, ValueError) as error:
         raise BadInput(STAGE, name, f"cannot be read: {str(error)[:80]}") from None

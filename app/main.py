@@ -64,5 +64,6 @@ def run(path: str | None, target: str = "h200", dimensions: Mapping[str, int] | 
     poll.timeout.connect(lambda: None)
     poll.start(SIGNAL_POLL_MS)
     code = program.exec()
-    window.close()
+    if window.isVisible():
+        window.close()
     return code

@@ -154,6 +154,7 @@ def read_journal(path: Path) -> Left | None:
             change = _follow(tracks, line)
             if change is None:
                 break  # cut short
+            content = replace(content, selection=change.group, statements=())
             edits = change.edits
         groups = {group: track.trail() for group, track in tracks.items()}
         for trail in groups.values():

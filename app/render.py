@@ -16,8 +16,11 @@ from app.main import application, make_window
 from app.window import SMALLEST, Window
 from engine.documents import ModelDoc
 from engine.errors import BadInput, EngineError, OverBudget
+from views.schedule.view import ADDRESSES, TABS
 from views.theme import THEMES
 
+SCHEDULE_ONLY = ("code", "constraints", "moves", "history")
+"""Panels that the Explore perspective does not show."""
 QUIET_MS = 120
 LARGEST = 8192
 """Pixels of a side of the window, at most."""
@@ -34,27 +37,32 @@ def render(
     target: str = "h200",
     dimensions: Mapping[str, int] | None = None,
     perspective: str = "explore",
+    tab: str = "tree",
+    advice: Path | None = None,
     command: Sequence[str] = COMMAND,
 ) -> None:
     """Draws the window with `path` open and a group selected (the dearest one by default) and writes a PNG.
 
-    `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  BadInput for a file, group,
-    panel, theme or perspective that there is not, and for a place where no picture can be written.
+    `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  `tab`: of the schedule panel.
+    `advice`: a file with advice to ask for, as text.  BadInput for a file, group, panel, tab, theme or perspective that
+    there is not, and for a place where no picture can be written.
     """
-    perspectives = {name.lower(): name for name in PERSPECTIVES}
-    for what, given, known in (("theme", theme, THEMES), ("perspective", perspective, perspectives)):
+    perspectives, tabs = {name.lower(): name for name in PERSPECTIVES}, {name.lower(): name for name in TABS}
+    choices = (("theme", theme, THEMES), ("perspective", perspective, perspectives), ("tab", tab, tabs))
+    for what, given, known in choices:
         if given not in known:
             raise BadInput("window", f"{what} {given}", "there is none of that name", f"one of {', '.join(known)}")
     place = Path(output)
     if place.is_dir() or not place.absolute().parent.is_dir():
         raise BadInput("window", f"picture {output}", "cannot be written there", "name a file in a folder that exists")
     os.environ["QT_QPA_PLATFORM"] = "offscreen"  # also where a display is set that does not work
+    text = None if advice is None else read_text(advice)
     application()
     window = make_window(target, dimensions, theme, command)
     try:
         window.resize(*size)
         window.show()
-        window.set_perspective("Schedule" if panel in ("code", "constraints") else perspectives[perspective])
+        window.set_perspective("Schedule" if panel in SCHEDULE_ONLY else perspectives[perspective])
         window.workspace.start()
         window.open_file(path)
         _wait_idle(window)
@@ -62,6 +70,10 @@ def render(
         if model is None:
             raise _failure(window, path)
         window.workspace.bus.select_group(_known(model, group) if group else dearest_group(model))
+        _wait_idle(window)
+        if text is not None:
+            window.workspace.edit(window.wiring.group, text)
+        _open_tab(window, tabs[tab])
         _wait_idle(window)
         _grab(_widget(window, panel), output)
     finally:
@@ -99,6 +111,21 @@ def _widget(window: Window, panel: str | None) -> QWidget:
     return window.docks[panel]
 
 
+def _open_tab(window: Window, tab: str) -> None:
+    """Brings a tab of the schedule panel to the front; addresses are counted only when somebody asks."""
+    window.panels.schedule.select_tab(tab)
+    if tab == ADDRESSES:
+        window.panels.schedule.addresses.button.click()
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; BadInput where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput("window", f"advice {path}", f"cannot be read: {error}") from error
+
+
 def _failure(window: Window, path: str) -> EngineError:
     for _, problem in window.workspace.problems:
         return BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
@@ -119,7 +146,7 @@ def _wait_idle(window: Window) -> None:
 
 def _is_idle(window: Window) -> bool:
     settled = window.workspace.client.is_idle and window.wiring.explored.exploring.is_settled
-    return settled and not window.panels.graph.scene.is_building
+    return settled and window.document.is_idle and not window.panels.graph.scene.is_building
 
 
 def wait(done: Callable[[], bool], limit: int = LIMIT_MS) -> bool:

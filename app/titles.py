@@ -51,22 +51,25 @@ def _change(old: Entry, new: Entry) -> str:
         return f"{'require' if new.required else 'relax'} {_phrase(new)}"
     name, was = _what(old)
     _, value = _what(new)
-    return f"{name} {was} → {value} {_where(new)}"
+    return f"{name} {was} → {value} {_where(new)}".rstrip()
 
 
 def _phrase(entry: Entry) -> str:
     name, value = _what(entry)
-    return f"{name} {value} {_where(entry)}".replace(" true ", " ")
+    return f"{name} {value} {_where(entry)}".replace(" true ", " ").rstrip()
 
 
 def _what(entry: Entry) -> tuple[str, str]:
     """A wish as its name and its value as text: ("vector", "4"), ("pin", "j"), ("cut", "S0 | S1 S2")."""
-    printed = str(replace(entry, required=False, enabled=True)).partition(": ")[2]
+    printed = str(replace(entry, required=False, enabled=True))
+    printed = printed.removeprefix("rewrite ") if entry.field == "rewrite" else printed.partition(": ")[2]
     name, _, value = printed.removeprefix("mark ").partition(" ")
     return name, value
 
 
 def _where(entry: Entry) -> str:
+    if entry.field == "rewrite":
+        return ""  # its value says it
     return f"on {', '.join(entry.statements)}" if entry.statements else f"at {entry.dimension or 'any'}"
 
 

@@ -80,8 +80,8 @@ def fuse(job: Job, json: bool) -> None:
 
 def recipe(job: Job, out: Path) -> None:
     """The recipe as a file."""
-    group = job.groups[0] if job.only else None
-    made = replace(engine.default_recipe(group or job.plan, target=job.target), dimensions=job.asked_dimensions)
+    advice = {group.name: job.recipe.groups[group.name] for group in job.groups}
+    made = replace(job.recipe, groups=advice, dimensions=job.asked_dimensions)
     engine.write_recipe(made, out)
     output.say(f"{out}: {plural(len(made.groups), 'group')}")
 
@@ -114,7 +114,7 @@ def schedule(job: Job, json: bool) -> bool:
         if not json:
             output.say(f"{group.name}  {group.title}")
             if not isinstance(kernel, Conflict):
-                output.say(show(kernel.schedule, group.program))
+                output.say(show(kernel.schedule, kernel.program))
             output.table("", ("entry", "verdict", "because"), (tuple(v.values()) for v in verdicts))
     if json:
         output.document(groups=rows)

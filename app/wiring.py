@@ -9,7 +9,7 @@ from app.advice import with_moved, with_pasted, with_required, without_entry
 from app.explored import Explored
 from app.selection import Selection
 from app.workspace import Workspace
-from engine.documents import EntryDoc, Problem
+from engine.documents import EntryDoc
 from views.code.view import CodeView
 from views.constraints.view import ConstraintsView
 from views.explain.view import ExplainView
@@ -74,7 +74,6 @@ class Wiring:
         self._connect_edits()
         workspace.model_changed.connect(self._show_model)
         workspace.kernel_changed.connect(self._show_kernel)
-        workspace.edit_refused.connect(self._show_refusal)
         workspace.problems_changed.connect(self._show_problems)
         workspace.samples_changed.connect(self._show_samples)
         workspace.machine_changed.connect(lambda: panels.timing.show_machine(workspace.gpu or ""))
@@ -152,7 +151,7 @@ class Wiring:
         self.panels.constraints.show_selection(selection.statements)
 
     def _show_kernel(self, name: str) -> None:
-        """Schedule and code show the last legal kernel, the constraints the one that was asked for."""
+        """Schedule and code show the last legal kernel, the constraints the one that was asked for if there is one."""
         if name != self.group:
             return
         panels, workspace = self.panels, self.workspace
@@ -161,9 +160,10 @@ class Wiring:
         waiting = kernel is None and refused is None
         for panel in (panels.schedule, panels.code, panels.constraints):
             panel.show_loading(waiting)
-        if kernel is not None:
-            panels.constraints.show_kernel(kernel)
-            panels.constraints.text.show_problem(None)
+        asked = kernel or (legal if refused else None)
+        if asked is not None:
+            panels.constraints.show_kernel(asked, workspace.recipe(name) or asked.recipe)
+        panels.constraints.show_problem(refused)
         if group is not None and legal is not None:
             panels.schedule.show_kernel(legal, group.title, group.shape, stale=legal is not kernel and not waiting)
             panels.code.show_kernel(legal, workspace.check(name) if legal is kernel else None)
@@ -174,13 +174,6 @@ class Wiring:
         if kernel is not None:
             self._show_times()
         self._show_statements(workspace.bus.selection)
-
-    def _show_refusal(self, group: str, problem: Problem) -> None:
-        if group == self.group:
-            recipe = self.workspace.recipe(group)
-            if recipe is not None:
-                self.panels.constraints.text.show_text(group, recipe)
-                self.panels.constraints.show_problem(problem)
 
     def _show_times(self) -> None:
         workspace = self.workspace

@@ -10,9 +10,10 @@ from PySide6.QtCore import QObject, Signal
 
 from app import advice
 from app.client import Client, Pending
-from app.example import EXAMPLE
+from app.example import EXAMPLE, is_name
 from app.history import Checked, History, Trail
 from app.opening import Opening
+from app.outcomes import problems_of
 from app.selection import Selection, SelectionBus
 from app.titles import FIRST_TITLE, title_of
 from engine.documents import CheckDoc, CompiledDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
@@ -27,8 +28,6 @@ class Workspace(QObject):
     """What is known about a group's kernel, its advice or its check changed."""
     history_changed = Signal(str)
     """A group's history: its steps, where it stands, what is known about them."""
-    edit_refused = Signal(str, object)
-    """Group and Problem: its advice could not be parsed or compiled."""
     open_refused = Signal(object, object)
     """Opening and Problem: a file that could not be opened."""
     problems_changed = Signal()
@@ -79,7 +78,7 @@ class Workspace(QObject):
     def open(self, path: str, opening: Opening | None = None) -> None:
         """Opens a file, for the present machine unless `opening` says another; what was open stays until it is read."""
         self.opening_changed.emit(True)
-        if path != EXAMPLE:
+        if not is_name(path):
             path = str(Path(path).absolute())  # the worker has a working directory of its own
         asked = replace(opening or Opening(path, self.opened.target, self.opened.dimensions), path=path)
         self._request_open(asked, f"Opening {Path(path).name}")
@@ -317,14 +316,10 @@ class Workspace(QObject):
         kernel, refusal = self.kernel(group), self.refusal(group)
         if kernel and kernel.legal:
             self._legal[group] = kernel
-        for entry in kernel.entries if kernel else ():
-            if entry.outcome == "infeasible":
-                reason = entry.verdict if entry.witness in entry.verdict else f"{entry.verdict} {entry.witness}"
-                wish = entry.text.partition("#")[0].strip()
-                self.add_problem(group, Problem("schedule", wish, reason, "the schedule in use is unchanged"))
+        for problem in problems_of(kernel) if kernel else ():
+            self.add_problem(group, problem)
         if refusal:
             self.add_problem(group, refusal)
-            self.edit_refused.emit(group, refusal)
         self.kernel_changed.emit(group)
         self.history_changed.emit(group)
 

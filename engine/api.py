@@ -6,8 +6,10 @@ What only checking, measuring and explaining need is imported when first used.
 from __future__ import annotations
 
 import difflib
+import gc
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +23,7 @@ from engine.errors import BadInput, EngineError
 from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.fuse.plan import POLICIES, plan
+from engine.graph.limits import MAX_TEXT_BYTES, read_limited
 from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
 from engine.predict.model import predict as _predict
@@ -32,6 +35,7 @@ from engine.schedule.published.export import export as _published_text
 from engine.schedule.published.parse import parse as _parse_published
 from engine.schedule.published.translate import translate as _translate
 from engine.schedule.text import from_text
+from engine.suite import is_reference, model_file
 from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, lower_supported
@@ -41,8 +45,11 @@ if TYPE_CHECKING:
 
 
 def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGraph:
-    """Read an ONNX or AKG file.  dims: sizes for its symbolic dimensions.  Raises BadInput."""
-    return _load(path, dims)
+    """Read an ONNX or AKG file, or a row of a suite, "suite:NAME/ROW".  dims: sizes for its symbolic dimensions.
+
+    Raises BadInput.
+    """
+    return _load(model_file(str(path)) if is_reference(path) else path, dims)
 
 
 def fuse(graph: OperatorGraph, target: str = "h200", policy: str = "first") -> FusionPlan:
@@ -50,7 +57,20 @@ def fuse(graph: OperatorGraph, target: str = "h200", policy: str = "first") -> F
     _target(target)
     if policy not in POLICIES:
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
-    return plan(graph, *lower_supported(graph), policy)
+    with _cycles_left_alone():
+        return plan(graph, *lower_supported(graph), policy)
+
+
+@contextmanager
+def _cycles_left_alone() -> Iterator[None]:
+    """No search for reference cycles: fusion makes a million small values and no cycle among them."""
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searching:
+            gc.enable()
 
 
 def read_recipe(path: str | Path) -> Recipe:
@@ -71,11 +91,11 @@ def read_advice(path: str | Path) -> str:
 
 def _read_text(path: str | Path, hint: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return read_limited(Path(path), MAX_TEXT_BYTES).decode()
     except UnicodeDecodeError:
         raise BadInput("recipe", str(path), "is no text in UTF-8", hint) from None
-    except OSError as error:
-        raise BadInput("recipe", str(path), f"cannot be read: {error.strerror or error}", hint) from error
+    except BadInput as error:
+        raise BadInput("recipe", error.subject, error.reason, hint) from None
 
 
 def published_advice(path: str | Path, group: FusionGroup) -> tuple[Advice, ...]:
@@ -228,13 +248,13 @@ def measure(
 
     A crash, a hang or a wrong result is a Failure.  Raises MissingCapability where there is no GPU.
     """
-    from engine.run.measure import measure_kernel, require_pycuda
+    from engine.run.measure import Trial, measure_kernel, require_pycuda
     from engine.verify.kernel import wrong_result
 
     require_pycuda()
     compiled = nvrtc(kernel, kernel.target.architecture)
     expected, before = group_values(kernel.group, seed)
-    found = measure_kernel(kernel.source, compiled.cubin, {**expected, **before}, on_sample=on_sample)
+    found = measure_kernel(Trial(kernel.source, compiled, {**expected, **before}), on_sample=on_sample)
     if isinstance(found, Failure):
         return found
     wrong = wrong_result(kernel, found.outputs, expected)
@@ -321,24 +341,39 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
 
     Who reads a buffer that the graph updates reads its old contents: these are in `before`.
     """
+    from engine.run.reference import reference_values
+
     if group.graph is None:
         raise BadInput("check", group.name, "does not come from a graph", "take the group from a fusion plan")
     arrays = group.instances[0].arrays
     outside = {*group.program.inputs, *group.program.outputs}
     expected_all, before_all = _reference(group.graph, seed)
     missing = {arrays[name] for name in outside} - expected_all.keys()
-    if missing:
+    left_out = missing & group.graph.tensors.keys()
+    if left_out:
+        expected_all = {**expected_all, **reference_values(group.graph, seed, left_out)}
+    if missing := missing - left_out:
         expected_all = {**expected_all, **temporaries(lower(group.graph), expected_all, missing)}
-    shapes = {name: array.shape for name, array in group.program.arrays.items()}
-    expected = {n: expected_all[tensor].reshape(shapes[n]) for n, tensor in arrays.items() if n in outside}
+    view, declared = group.instances[0].view, group.program.arrays
+    expected = {n: view(declared[n], expected_all[tensor]) for n, tensor in arrays.items() if n in outside}
     updated = {update.target for update in group.graph.updates}
-    before = {n: before_all[arrays[n]].reshape(shapes[n]) for n in group.program.inputs if arrays[n] in updated}
+    before = {n: view(declared[n], before_all[arrays[n]]) for n in group.program.inputs if arrays[n] in updated}
     return expected, before
 
 
 @lru_cache(maxsize=2)
 def _reference(graph: OperatorGraph, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Reference values of all tensors of a graph, and the ones before the run; the last two graphs are kept."""
-    from engine.run.reference import input_values, reference_values
+    """Reference values of the tensors of a graph, and of those it updates before the run; the last two are kept.
 
-    return reference_values(graph, seed), input_values(graph, seed)
+    Of a graph whose tensors do not fit into memory, those that the kernels of the default plan read and write.
+    """
+    from engine.run.reference import MAX_BYTES, input_values, reference_values
+
+    wanted = None
+    if sum(tensor.bytes for tensor in graph.tensors.values()) > MAX_BYTES:
+        groups = fuse(graph).groups
+        outside = {g.instances[0].arrays[name] for g in groups for name in (*g.program.inputs, *g.program.outputs)}
+        wanted = sorted(outside & graph.tensors.keys())
+    updated = {update.target for update in graph.updates}
+    before = {name: value for name, value in input_values(graph, seed).items() if name in updated} if updated else {}
+    return reference_values(graph, seed, wanted), before

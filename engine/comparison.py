@@ -30,13 +30,12 @@ def compare(a: Kernel, b: Kernel) -> DiffDoc:
     """
     if a.group.name != b.group.name:
         raise BadInput("compare", a.group.name, f"is another group than {b.group.name}", "compare one group")
-    program = a.group.program
     return DiffDoc(
         group=a.group.name,
         a=to_text(a.advice),
         b=to_text(b.advice),
         entries=entry_lines(a.recipe, b.recipe, a.group.name),
-        schedule=line_diff(show(a.schedule, program), show(b.schedule, program)),
+        schedule=line_diff(show(a.schedule, a.program), show(b.schedule, b.program)),
         cuda=line_diff(a.source.text, b.source.text),
         figures=(*_predicted(a, b), *_stated(a, b)),
     )

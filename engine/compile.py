@@ -1,6 +1,6 @@
 """The whole compiler on one screen: from a fusion group and a recipe to CUDA text.
 
-    dependences -> constraint tree -> schedule -> legality -> tile program -> CUDA text -> facts
+    rewrites -> dependences -> constraint tree -> schedule -> legality -> tile program -> CUDA text -> facts
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from engine.poly.nodes import Dependence
 from engine.predict.facts import kernel_facts
 from engine.predict.nodes import KernelFacts
 from engine.recipe import Advice, Recipe
+from engine.rewrite.apply import rewritten
 from engine.schedule.advisers.mapping import map_group
 from engine.schedule.advisers.pipeline import pipeline_group
 from engine.schedule.advisers.plans import plans
@@ -30,6 +31,7 @@ from engine.schedule.compose import compose
 from engine.schedule.nodes import HONOURED, RELAXED, ScheduleTree, Verdict
 from engine.schedule.solve import schedule
 from engine.target import Target, target
+from engine.tensor.nodes import TensorProgram
 
 Observer = Callable[[str, object, object], None]
 """Called with (stage, value before, value after) as each stage finishes."""
@@ -40,7 +42,10 @@ class Kernel:
     """A compiled group, with every value on the way."""
 
     group: FusionGroup
+    """As it was fused: what the kernel is compared with."""
     recipe: Recipe
+    program: TensorProgram
+    """The group's program after the recipe's rewrites: what was scheduled."""
     dependences: tuple[Dependence, ...]
     schedule: ScheduleTree
     verdicts: tuple[Verdict, ...]
@@ -51,7 +56,7 @@ class Kernel:
     source: CudaSource
     facts: KernelFacts
     timings: tuple[tuple[str, float], ...]
-    """(stage, milliseconds) from dependences to CUDA text."""
+    """(stage, milliseconds) from rewrites to CUDA text."""
 
     @property
     def milliseconds(self) -> float:
@@ -105,7 +110,7 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
     Raises Illegal when required entries cannot hold, Unsupported when no kernel follows the schedule.
     """
     recipe = recipe or default_recipe(group)
-    program = group.program
+    advice = recipe.groups.get(group.name, ())
     timings: list[tuple[str, float]] = []
     start = time.perf_counter()
 
@@ -116,17 +121,21 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
             observe(stage, before, after)
         start = time.perf_counter()
 
+    made = rewritten(group.program, advice)
+    program = made.program
+    tell("rewrites", group.program, program)
+
     needed = dependences(program)
     tell("dependences", program, needed)
 
-    tree = compose(recipe.groups.get(group.name, ()), program)
+    tree = compose(advice, program, made.verdicts)
     tell("constraint tree", recipe, tree)
 
     solved = schedule(program, needed, tree)  # checks the whole tree, whatever the search believes
     tell("schedule", tree, solved.tree, solved.milliseconds)
     tell("legality", solved.tree, (), solved.checking)
 
-    tile = lower(group, solved.tree, recipe.numerics)
+    tile = lower(replace(group, program=program), solved.tree, recipe.numerics)
     wrong = check_tile(tile)
     if wrong:
         raise Fault("codegen", group.name, wrong[0], "the code generator is wrong: report it")
@@ -138,6 +147,7 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
     return Kernel(
         group=group,
         recipe=recipe,
+        program=program,
         dependences=needed,
         schedule=solved.tree,
         verdicts=tuple(_final(v, tile) for v in solved.verdicts),
@@ -152,7 +162,8 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:
     """A verdict after lowering: what the kernel could not take as given is relaxed."""
     entry = verdict.placed.entry
-    note = tile.notes.get(verdict.placed.path)
+    taken_as = tile.notes.get(verdict.placed.path)
+    note = str(taken_as) if taken_as else None
     walked = ", ".join(tile.sequential)
     if walked and entry.field == "parallel" and entry.value and entry.dimension in (*tile.sequential, "innermost"):
         note = f"the order allows it, but the main loop of this kernel walks {walked} in turn"

@@ -203,13 +203,13 @@ class RepairDoc:
     """One change after which required entries no longer conflict; it was tried before it is offered."""
 
     kind: str
-    """"relax", "switch off", "replace", "cut" or "associative"."""
+    """"relax", "switch off", "replace", "cut" or "rewrite"."""
     path: tuple[int, ...]
-    """The entry that changes, or that gets a cut below it; () for "associative"."""
+    """The entry that changes, or that gets a cut below it; () for "rewrite", which is an entry more of the user."""
     text: str
     """What changes, on one line."""
     recipe: str
-    """The group's whole advice after the change, as text; "" for "associative", which no advice can say."""
+    """The group's whole advice after the change, as text."""
     complete: bool
     """Whether everything required holds afterwards; else `text` says what still cannot."""
 

@@ -6,6 +6,9 @@ The command line prints it and exits with `exit_code`; the window shows it as a 
 
 from __future__ import annotations
 
+LONGEST = 2000
+"""Characters of one part of a message: names in a damaged file may be of any length."""
+
 
 class EngineError(Exception):
     """Base of all errors the engine raises on purpose.
@@ -17,6 +20,7 @@ class EngineError(Exception):
     exit_code = 2
 
     def __init__(self, stage: str, subject: str, reason: str, hint: str = "") -> None:
+        subject, reason, hint = map(_shortened, (subject, reason, hint))
         super().__init__(f"{subject}: {reason}" + (f" ({hint})" if hint else ""))
         self.stage = stage
         self.subject = subject
@@ -54,3 +58,9 @@ class Fault(EngineError):
     """The engine broke a rule of its own: never the user's doing, and worth a report."""
 
     exit_code = 1
+
+
+def _shortened(text: str) -> str:
+    """The text, or where it is past all reading its two ends."""
+    half = LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]}...{text[-half:]}"

@@ -15,7 +15,8 @@ class MoveDoc:
     """One step that an engineer may take from here, tried before it is shown: its predicted effect, or why not."""
 
     kind: str
-    """"order", "cut", "join", "parallel", "vector", "block", "thread", "lane", "warp", "tile", "stages", "split"."""
+    """"order", "cut", "join", "parallel", "vector", "block", "thread", "lane", "warp", "tile", "stages", "split",
+    "recompute"."""
     title: str
     """"Rows per block 1 → 2", "Interchange i and j"."""
     statements: tuple[str, ...]

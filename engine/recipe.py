@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from engine import text
 from engine.errors import BadInput
 
-VERSION = 1
-"""Version of the JSON form; a newer one is refused, an older one is read."""
+VERSION = 2
+"""Version of the JSON form; a newer one is refused, an older one is read.  2: entries can say `rewrite`."""
 
 AUTHORS = ("user", "stitch", "vectorize", "map", "tensorize", "pipeline", "tune")
 """Who may give advice, in order of precedence in the composed tree."""
 
-FIELDS = ("pin", "terms", "equal", "parallel", "objective", "cut", "split", "mark", "enabled")
+FIELDS = ("pin", "terms", "equal", "parallel", "objective", "cut", "split", "mark", "rewrite", "enabled")
 """What an entry can say (DESIGN 5)."""
 
 ENTRY_FIELDS = FIELDS[:-1]
@@ -31,11 +31,18 @@ ENTRY_FIELDS = FIELDS[:-1]
 MARKS = ("block", "thread", "warp", "lane", "vector", "tile", "intrinsic", "stages", "scope", "unroll")
 """What a mark can select (value of a `mark` entry: one of these names and a number or a word)."""
 
+ASSOCIATIVE, RECOMPUTE = "associative", "recompute"
+REWRITES = (ASSOCIATIVE, RECOMPUTE)
+"""Algebraic changes of a group's program, made before it is scheduled (value of a `rewrite` entry: one of these names,
+then the statement that a value is recomputed in)."""
+
 Value = bool | int | float | str | tuple["Value", ...]
 
+NOT_INSIDE = "a rewrite changes the program for all alternatives, it cannot stand in one of them"
+"""Why `_checked_scenario`, the text form and `compose` refuse such an entry."""
 _MAX_ENTRIES = 100_000
 _WORD = re.compile(r"[A-Za-z_][\w.\-/]*", re.ASCII)
-_RESERVED = ("all", "any", "true", "false", "required", "off", "after", "advice", "either", "or")
+_RESERVED = ("all", "any", "true", "false", "required", "off", "after", "advice", "either", "or", "rewrite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,8 @@ class Entry:
     """One wish: `field = value` for `statements` at `dimension`.  Prints as its line of the text form.
 
     pin: allowed iterator names, e.g. ("j",).  parallel: True.  cut: ordered partition of statement names,
-    (("S0",), ("S1", "S2")).  split: factor.  mark: (name, value), e.g. ("stages", 3) or ("vector", 4).
+    (("S0",), ("S1", "S2")).  split: factor.  mark: (name, value), e.g. ("stages", 3) or ("vector", 4).  rewrite:
+    ("associative",), or ("recompute", "S3") for a value that S3 is to compute again; about one statement, no dimension.
     """
 
     statements: tuple[str, ...]
@@ -59,6 +67,10 @@ class Entry:
 
     def __str__(self) -> str:
         switches = ("required " if self.required else "") + ("" if self.enabled else "off ")
+        if self.field == "rewrite" and isinstance(self.value, tuple):
+            kind, *consumer = self.value
+            where = f" in {_atom(consumer[0])}" if consumer else ""
+            return f"{switches}rewrite {kind} {', '.join(map(_atom, self.statements))}{where}"
         statements = ", ".join(map(_atom, self.statements)) or "all"
         return f"{switches}{statements} @ {_dimension(self.dimension)}: {self.field} {_value(self.field, self.value)}"
 
@@ -90,8 +102,6 @@ class Recipe:
     """Sizes bound to the graph's symbolic dimensions."""
     numerics: Mapping[str, str] = field(default_factory=dict)
     """"accumulate" and "tensor_cores" types; empty means float32 accumulation on CUDA cores."""
-    rewrites: tuple[str, ...] = ()
-    """Algebraic changes made before scheduling, by name."""
     fusion: Mapping[str, str] = field(default_factory=dict)
     """Fusion choices: "policy" and what a person forced."""
     groups: Mapping[str, tuple[Advice, ...]] = field(default_factory=dict)
@@ -109,13 +119,7 @@ class Recipe:
                 names = ", ".join(self.groups) or "none"
                 raise BadInput("recipe", "advise", "say which group the entries are for", f"the recipe holds {names}")
             group = next(iter(self.groups))
-        advice = list(self.groups.get(group, ()))
-        position = next((k for k, one in enumerate(advice) if one.author == author), len(advice))
-        if position == len(advice):
-            advice.append(Advice(author, Scenario()))
-        scenario = advice[position].scenario
-        advice[position] = Advice(author, replace(scenario, entries=scenario.entries + entries))
-        return self.with_group(group, tuple(advice))
+        return self.with_group(group, with_entries(self.groups.get(group, ()), author, entries))
 
     def with_group(self, group: str, advice: tuple[Advice, ...]) -> Recipe:
         """A recipe whose `group` has exactly this advice."""
@@ -138,7 +142,7 @@ class Recipe:
         if version > VERSION:
             hint = "read it with a newer program"
             raise BadInput("recipe", "version", f"{version} is newer than {VERSION}, which this program reads", hint)
-        recipe = text.from_json(Recipe, {k: v for k, v in data.items() if k != "version"})
+        recipe = text.from_json(Recipe, _without_version(data, version))
         return replace(recipe, groups={name: _checked(name, advice) for name, advice in recipe.groups.items()})
 
     @staticmethod
@@ -155,6 +159,17 @@ class Recipe:
         return Recipe.from_json(data)
 
 
+def with_entries(advice: Sequence[Advice], author: str, entries: Sequence[Entry]) -> tuple[Advice, ...]:
+    """The advice of a group with more entries of an author, after those that the author has."""
+    result = list(advice)
+    position = next((k for k, one in enumerate(result) if one.author == author), len(result))
+    if position == len(result):
+        result.append(Advice(author, Scenario()))
+    scenario = result[position].scenario
+    result[position] = Advice(author, replace(scenario, entries=(*scenario.entries, *entries)))
+    return tuple(result)
+
+
 def entry(
     *statements: str,
     pin: str | tuple[str, ...] | None = None,
@@ -162,6 +177,7 @@ def entry(
     cut: tuple[tuple[str, ...] | str, ...] | None = None,
     split: int | None = None,
     mark: tuple[str, int | str] | None = None,
+    rewrite: str | tuple[str, ...] | None = None,
     equal: tuple[str, ...] | None = None,
     terms: Value | None = None,
     objective: Value | None = None,
@@ -181,6 +197,7 @@ def entry(
         "cut": cut,
         "split": split,
         "mark": mark,
+        "rewrite": rewrite,
         "equal": equal,
         "terms": terms,
         "objective": objective,
@@ -217,8 +234,24 @@ def checked_entry(entry: Entry) -> Entry:
             assert isinstance(value, tuple)
             _require(value[0] in MARKS, entry, f"{value[0]!r} is unknown", f"marks are {', '.join(MARKS)}")
             _require(_is_count(value[1]) or isinstance(value[1], str), entry, "takes a number or a word", "vector 4")
+        case "rewrite":
+            value = (value,) if isinstance(value, str) else value
+            _require(_is_names(value), entry, "takes a name", "rewrite associative S2")
+            _check_rewrite(replace(entry, value=value))
     _require(_is_plain(value), entry, "holds a number that is not finite", "")
     return replace(entry, value=value)
+
+
+def _check_rewrite(entry: Entry) -> None:
+    """BadInput for a rewrite of no known kind, or one that does not say what it is about."""
+    assert isinstance(entry.value, tuple)
+    kind, *consumer = entry.value
+    hint = "rewrite recompute S0 in S3" if kind == RECOMPUTE else "rewrite associative S2"
+    _require(kind in REWRITES, entry, f"{kind!r} is unknown, rewrites are {', '.join(REWRITES)}", hint)
+    _require(len(entry.statements) == 1, entry, "is about exactly one statement", hint)
+    _require(not entry.dimension, entry, "is about no dimension", hint)
+    wanted = 1 if kind == RECOMPUTE else 0
+    _require(len(consumer) == wanted, entry, f"takes {wanted or 'no'} statement after the first", hint)
 
 
 def _require(condition: bool, entry: Entry, reason: str, hint: str) -> None:
@@ -240,6 +273,15 @@ def _is_plain(value: Value) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
+def _without_version(data: Mapping[str, object], version: int) -> dict[str, object]:
+    """The content of a recipe's JSON form; version 1 had a list of rewrites that nothing ever followed."""
+    content = {key: value for key, value in data.items() if key != "version"}
+    if version == 1 and content.pop("rewrites", []) != []:
+        hint = "say “rewrite ...” in the advice of a group"
+        raise BadInput("recipe", "rewrites", "names changes that version 1 could not make", hint)
+    return content
+
+
 def _checked(group: str, advice: Sequence[Advice]) -> tuple[Advice, ...]:
     """The advice of one group with every entry checked."""
     found: list[Advice] = []
@@ -256,17 +298,18 @@ def _checked(group: str, advice: Sequence[Advice]) -> tuple[Advice, ...]:
     return tuple(found)
 
 
-def _checked_scenario(scenario: Scenario, where: str) -> tuple[Scenario, int]:
+def _checked_scenario(scenario: Scenario, where: str, inside: bool = False) -> tuple[Scenario, int]:
     """The scenario with its entries checked, and their number."""
     entries = []
     for number, item in enumerate(scenario.entries):
         try:
             entries.append(checked_entry(item))
+            _require(not inside or item.field != "rewrite", item, NOT_INSIDE, "")
         except BadInput as error:
             raise BadInput(
                 "recipe", f"{where}.entries[{number}]", f"{error.subject} {error.reason}", error.hint
             ) from None
-    inner = [_checked_scenario(a, f"{where}.alternatives[{k}]") for k, a in enumerate(scenario.alternatives)]
+    inner = [_checked_scenario(a, f"{where}.alternatives[{k}]", True) for k, a in enumerate(scenario.alternatives)]
     count = len(entries) + sum(size for _, size in inner)
     return Scenario(tuple(entries), tuple(alternative for alternative, _ in inner), scenario.label), count
 
@@ -278,10 +321,6 @@ def diff(a: Recipe, b: Recipe) -> tuple[str, ...]:
         lines.append(f"target: {a.target} → {b.target}")
     for name in ("dimensions", "numerics", "fusion"):
         lines += _changed_keys(name, getattr(a, name), getattr(b, name))
-    lines += [f"rewrites: - {r}" for r in a.rewrites if r not in b.rewrites]
-    lines += [f"rewrites: + {r}" for r in b.rewrites if r not in a.rewrites]
-    if not lines and a.rewrites != b.rewrites:
-        lines.append(f"rewrites: {', '.join(a.rewrites)} → {', '.join(b.rewrites)}")
     for group in dict.fromkeys((*a.groups, *b.groups)):
         lines += _changed_advice(group, a.groups.get(group), b.groups.get(group))
     return tuple(lines)

@@ -6,7 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from engine.alternatives import scenario_docs
+from engine.codegen.tile import Note
 from engine.compile import Kernel, compile_group, default_recipe
 from engine.documents import (
     CheckDoc,
@@ -28,7 +31,7 @@ from engine.documents import (
 from engine.errors import EngineError
 from engine.explanation import explain_kernel
 from engine.fuse.nodes import FusionGroup, FusionPlan
-from engine.graph.nodes import OperatorGraph, Tensor
+from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
 from engine.predict.model import predict
 from engine.predict.nodes import KernelFacts, Prediction
 from engine.predict.traffic import compulsory_bytes, flop_counts
@@ -43,6 +46,8 @@ from engine.target import target as find_target
 from engine.tensor.nodes import TensorProgram
 
 MICRO = 1e6
+LONGEST_VALUE = 80
+"""Characters of an attribute's value, at most."""
 
 
 def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200") -> ModelDoc:
@@ -68,6 +73,7 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200") -> M
                 shape=_shape(graph.tensors[op.outputs[0]]) if op.outputs else "",
                 node=node_of.get(op.name, ""),
                 scope=op.scope,
+                attributes=tuple((name, _value_text(value)) for name, value in op.attributes.items()),
             )
             for op in graph.operators
         ),
@@ -78,6 +84,17 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200") -> M
         total=Time(total, "predicted", "uncalibrated") if total else None,
         seconds=(),
     )
+
+
+def _value_text(value: AttributeValue) -> str:
+    """An attribute's value on one line: "0,2,1,3", "1e-05", "float32[3, 3]"."""
+    if isinstance(value, np.ndarray):
+        text = f"{value.dtype}{list(value.shape)}"
+    elif isinstance(value, tuple):
+        text = ",".join(map(str, value[:LONGEST_VALUE]))
+    else:
+        text = str(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
 def _predicted(group: FusionGroup, machine: Target) -> Prediction | None:
@@ -164,7 +181,7 @@ def _group_doc(
         instances=len(group.instances),
         statements=tuple(map(str, group.program.statements)),
         because=group.because,
-        boundaries=tuple(neighbours),
+        boundaries=tuple(dict.fromkeys(neighbours)),
         bytes=moved,
         flops=flop_counts(group.program)[0],
         bound=prediction.bound if prediction else "",
@@ -244,12 +261,11 @@ def repair_docs(conflict: Conflict, advice: Sequence[Advice]) -> tuple[RepairDoc
 
 
 def _repair_doc(repair: Repair, advice: Sequence[Advice]) -> RepairDoc:
-    changed = repaired(advice, repair)
     return RepairDoc(
         kind=repair.kind,
         path=repair.placed.path if repair.placed else (),
         text=repair.text,
-        recipe="" if changed is None else to_text(changed),
+        recipe=to_text(repaired(advice, repair)),
         complete=not repair.leaves,
     )
 
@@ -278,7 +294,7 @@ def _entry_doc(verdict: Verdict) -> EntryDoc:
 
 def _statement_docs(kernel: Kernel) -> Iterable[StatementDoc]:
     instance = kernel.group.instances[0]
-    for statement in kernel.group.program.statements:
+    for statement in kernel.program.statements:
         yield StatementDoc(
             name=statement.name,
             text=str(statement),
@@ -289,34 +305,47 @@ def _statement_docs(kernel: Kernel) -> Iterable[StatementDoc]:
 
 
 def schedule_doc(kernel: Kernel) -> ScheduleDoc:
-    """The schedule tree with its marks as chips."""
-    program = kernel.group.program
+    """The schedule tree with its marks as chips, as the kernel has them."""
+    program = kernel.program
     names = tuple(s.name for s in program.statements)
     texts = {s.name: str(s).split(": ", 1)[1] for s in program.statements}
-    child = _node_doc(kernel.schedule.root, texts)
+    child = _node_doc(kernel.schedule.root, texts, kernel.tile.notes)
     return ScheduleDoc("domain", ", ".join(names), names, "", False, (), child)
 
 
-def _node_doc(node: Node, texts: Mapping[str, str]) -> tuple[ScheduleDoc, ...]:
+def _node_doc(node: Node, texts: Mapping[str, str], notes: Mapping[tuple[int, ...], Note]) -> tuple[ScheduleDoc, ...]:
     match node:
         case Leaf(names):
             return tuple(ScheduleDoc("statement", f"{n}  {texts[n]}", (n,), "", False, (), ()) for n in names)
         case Sequenced(children):
-            inner = tuple(doc for child in children for doc in _node_doc(child, texts))
+            inner = tuple(doc for child in children for doc in _node_doc(child, texts, notes))
             order = " → ".join(" ".join(statements_of(c)) for c in children)
             return (ScheduleDoc("sequence", order, statements_of(node), "", False, (), inner),)
         case Band(members, _, child):
-            docs = _node_doc(child, texts)
+            docs = _node_doc(child, texts, notes)
             for member in reversed(members):
-                chips = tuple(_chip(m) for m in member.marks)
+                chips = _chips(member.marks, notes)
                 text = f"{member.name} = 0 … {member.extent - 1:,}"
                 below = statements_of(child)
                 docs = (ScheduleDoc("band", text, below, member.name, member.parallel, chips, docs),)
             return docs
 
 
-def _chip(mark: Mark) -> str:
-    return f"{mark.value} stages" if mark.name == "stages" else f"{mark.name} {mark.value}"
+def _chips(marks: Sequence[Mark], notes: Mapping[tuple[int, ...], Note]) -> tuple[str, ...]:
+    """The marks of a dimension; of one that was not taken as given, what the kernel has unless another mark says it."""
+    held = {mark.name for mark in marks if mark.path not in notes}
+    chips: list[str] = []
+    for mark in marks:
+        note = notes.get(mark.path)
+        if note is None:
+            chips.append(_chip(mark.name, mark.value))
+        elif note.value and mark.name not in held:
+            chips.append(_chip(mark.name, note.value))
+    return tuple(dict.fromkeys(chips))
+
+
+def _chip(name: str, value: int | str) -> str:
+    return f"{value} stages" if name == "stages" else f"{name} {value}"
 
 
 def check_doc(check: Check) -> CheckDoc:

@@ -78,31 +78,31 @@ def _row(kernel: Kernel) -> dict[str, Any]:
 
 
 def _buffers(graph: OperatorGraph, plan: FusionPlan) -> list[dict[str, Any]]:
-    """Every tensor in global memory with its role."""
-    used = dict.fromkeys(
-        instance.arrays[array]
-        for group in plan.groups
-        for instance in group.instances
-        for array in (*group.program.inputs, *group.program.outputs)
-    )
+    """Every tensor in global memory with its role: the graph's, and what operators need in between."""
+    used: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for group in plan.groups:
+        for instance in group.instances:
+            for name in (*group.program.inputs, *group.program.outputs):
+                array, part, tensor = group.program.arrays[name], instance.parts.get(name), instance.arrays[name]
+                known = graph.tensors.get(tensor)
+                shape = known.shape if known else (part.whole,) if part else array.shape
+                used.setdefault(tensor, (array.dtype, shape))
     roles = dict.fromkeys(used, "intermediate")
     roles |= {name: "constant" for name in used if name in graph.constants}
     roles |= {name: "input" for name in used if name in graph.inputs}
     roles |= {name: "output" for name in used if name in graph.outputs}
-    return [
-        {"name": n, "role": roles[n], "dtype": graph.tensors[n].dtype, "shape": graph.tensors[n].shape}
-        for n in used
-        if n in graph.tensors
-    ]
+    return [{"name": n, "role": roles[n], "dtype": dtype, "shape": shape} for n, (dtype, shape) in used.items()]
 
 
 def _launches(plan: FusionPlan, compiled: set[str]) -> list[dict[str, Any]]:
-    """Launches in order, with the tensor behind each parameter's array."""
+    """Launches in order, with the tensor behind each parameter's array, and its first element there if not 0."""
     rows = []
     for launch in plan.launches:
         if launch.group in compiled:
             group = plan.group(launch.group)
             outside = {*group.program.inputs, *group.program.outputs}
-            arrays = {a: t for a, t in group.instances[launch.instance].arrays.items() if a in outside}
-            rows.append({"group": launch.group, "instance": launch.instance, "arrays": arrays})
+            own = group.instances[launch.instance]
+            arrays = {a: t for a, t in own.arrays.items() if a in outside}
+            first = {array: part.first for array, part in own.parts.items()}
+            rows.append({"group": launch.group, "instance": launch.instance, "arrays": arrays, "first": first})
     return rows

@@ -7,6 +7,7 @@ exporter's BERT (and its module paths as metadata), small enough to carry its we
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,29 @@ FOLDER = Path(__file__).parents[1] / "resources" / "models"
 FLOAT, FLOAT16, INT64 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64
 
 
-class Model:
-    """A graph under construction; every node's output has the node's name."""
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Dimensions of a BERT encoder."""
 
-    def __init__(self, name: str, seed: int = 0) -> None:
+    sequence: int
+    hidden: int
+    heads: int
+    vocabulary: int
+    inner: int
+
+
+TINY = Sizes(sequence=32, hidden=64, heads=2, vocabulary=100, inner=256)
+
+
+class Model:
+    """A graph under construction; every node's output has the node's name.  sizes: of the encoder, where it has one."""
+
+    def __init__(self, name: str, seed: int = 0, sizes: Sizes = TINY) -> None:
         self.name = name
+        self.sizes = sizes
         self.random = np.random.RandomState(seed)
         self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
+        self.weights: dict[str, onnx.TensorProto] = {}
         self.inputs: list[onnx.ValueInfoProto] = []
         self.outputs: list[onnx.ValueInfoProto] = []
 
@@ -36,8 +52,8 @@ class Model:
         self.outputs.append(helper.make_tensor_value_info(name, element, shape))
 
     def constant(self, name: str, value: np.ndarray) -> str:
-        if name not in {w.name for w in self.weights}:
-            self.weights.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
+        if name not in self.weights:
+            self.weights[name] = numpy_helper.from_array(np.asarray(value, order="C"), name)
         return name
 
     def weight(self, name: str, *shape: int, mean: float = 0.0, deviation: float = 0.05) -> str:
@@ -52,7 +68,8 @@ class Model:
         return output
 
     def save(self, folder: Path) -> None:
-        graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, self.weights)
+        weights = list(self.weights.values())
+        graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], producer_name="loomscope")
         model.ir_version = 10
         onnx.checker.check_model(model, full_check=True)
@@ -67,38 +84,41 @@ def namespace(scope: str, node: str) -> str:
     return f": loomscope.example.Wrapped/{path}/{node}: aten.{node}"
 
 
-LAYERS, SEQUENCE, HIDDEN, HEADS, VOCABULARY, INNER = 2, 32, 64, 2, 100, 256
-
-
 def bert_tiny() -> Model:
     """A BERT encoder with pooler, batch 1: 2 layers of 64, 2 heads, 32 tokens of a vocabulary of 100."""
-    m = Model("bert_tiny")
-    for name in ("input_ids", "attention_mask", "token_type_ids"):
-        m.input(name, INT64, 1, SEQUENCE)
+    return bert("bert_tiny", 2, TINY)
+
+
+def bert(name: str, layers: int, sizes: Sizes) -> Model:
+    """A BERT encoder with pooler, batch 1: 34 operators a layer."""
+    m = Model(name, sizes=sizes)
+    hidden = sizes.hidden
+    for fed in ("input_ids", "attention_mask", "token_type_ids"):
+        m.input(fed, INT64, 1, sizes.sequence)
     x = _embeddings(m)
     mask = _mask(m)
-    for layer in range(LAYERS):
+    for layer in range(layers):
         x = _layer(m, f"model.encoder.layer.{layer}", x, mask)
     scope = "model.pooler"
     first = m.node("Gather", [x, m.constant("first", np.array(0))], "select", scope, axis=1)
-    dense = [first, m.weight(f"{scope}.weight", HIDDEN, HIDDEN), m.weight(f"{scope}.bias", HIDDEN)]
+    dense = [first, m.weight(f"{scope}.weight", hidden, hidden), m.weight(f"{scope}.bias", hidden)]
     pooled = m.node(
         "Tanh", [m.node("Gemm", dense, "pooled", f"{scope}.dense", transB=1)], "tanh", f"{scope}.activation"
     )
-    m.output(x, FLOAT, 1, SEQUENCE, HIDDEN)
-    m.output(pooled, FLOAT, 1, HIDDEN)
+    m.output(x, FLOAT, 1, sizes.sequence, hidden)
+    m.output(pooled, FLOAT, 1, hidden)
     return m
 
 
 def _embeddings(m: Model) -> str:
     scope = "model.embeddings"
-    words = m.weight(f"{scope}.word_embeddings.weight", VOCABULARY, HIDDEN, deviation=0.5)
-    kinds = m.weight(f"{scope}.token_type_embeddings.weight", 2, HIDDEN, deviation=0.5)
-    places = m.weight(f"{scope}.position_embeddings.weight", 2 * SEQUENCE, HIDDEN, deviation=0.5)
+    words = m.weight(f"{scope}.word_embeddings.weight", m.sizes.vocabulary, m.sizes.hidden, deviation=0.5)
+    kinds = m.weight(f"{scope}.token_type_embeddings.weight", 2, m.sizes.hidden, deviation=0.5)
+    places = m.weight(f"{scope}.position_embeddings.weight", 2 * m.sizes.sequence, m.sizes.hidden, deviation=0.5)
     word = m.node("Gather", [words, "input_ids"], "embedding", f"{scope}.word_embeddings", axis=0)
     kind = m.node("Gather", [kinds, "token_type_ids"], "embedding_1", f"{scope}.token_type_embeddings", axis=0)
     total = m.node("Add", [word, kind], "add", scope)
-    ids = m.constant("position_ids", np.arange(SEQUENCE)[None])
+    ids = m.constant("position_ids", np.arange(m.sizes.sequence)[None])
     place = m.node("Gather", [places, ids], "embedding_2", f"{scope}.position_embeddings", axis=0)
     return _normalised(m, f"{scope}.LayerNorm", m.node("Add", [total, place], "add_1", scope), "layer_norm")
 
@@ -107,9 +127,9 @@ def _mask(m: Model) -> str:
     """0 where a token may look, the lowest number where it may not: [1, 1, 32, 32]."""
     scope = "model"
     keep = m.node("Cast", ["attention_mask"], "_to_copy", scope, to=TensorProto.BOOL)
-    rows = np.stack([np.zeros(SEQUENCE, np.int64), np.arange(SEQUENCE)], -1)[None, None, None]
+    rows = np.stack([np.zeros(m.sizes.sequence, np.int64), np.arange(m.sizes.sequence)], -1)[None, None, None]
     columns = m.node("GatherND", [keep, m.constant("mask_index", rows)], "index", scope, batch_dims=0)
-    every = m.constant("every_row", np.ones((1, 1, SEQUENCE, 1), bool))
+    every = m.constant("every_row", np.ones((1, 1, m.sizes.sequence, 1), bool))
     both = m.node("And", [every, columns], "bitwise_and", scope)
     zero = m.constant("zero", np.float32(0))
     lowest = m.constant("lowest", np.float32(np.finfo(np.float32).min))
@@ -122,12 +142,12 @@ def _linear(m: Model, scope: str, x: str, wide: int, deep: int, output: str) -> 
 
 
 def _normalised(m: Model, scope: str, x: str, output: str) -> str:
-    scale, shift = m.weight(f"{scope}.weight", HIDDEN, mean=1.0), m.weight(f"{scope}.bias", HIDDEN)
+    scale, shift = m.weight(f"{scope}.weight", m.sizes.hidden, mean=1.0), m.weight(f"{scope}.bias", m.sizes.hidden)
     return m.node("LayerNormalization", [x, scale, shift], output, scope, axis=-1, epsilon=1e-12, stash_type=1)
 
 
 def _heads(m: Model, scope: str, x: str, perm: tuple[int, ...], output: str) -> str:
-    shape = m.constant("head_shape", np.array([1, SEQUENCE, HEADS, HIDDEN // HEADS]))
+    shape = m.constant("head_shape", np.array([1, m.sizes.sequence, m.sizes.heads, m.sizes.hidden // m.sizes.heads]))
     view = m.node("Reshape", [x, shape], f"{output}_view", scope, allowzero=1)
     return m.node("Transpose", [view], output, scope, perm=perm)
 
@@ -135,30 +155,31 @@ def _heads(m: Model, scope: str, x: str, perm: tuple[int, ...], output: str) -> 
 def _layer(m: Model, scope: str, x: str, mask: str) -> str:
     at = scope.rpartition(".")[2]
     attended = _attention(m, f"{scope}.attention", x, mask, at)
-    inner = _linear(m, f"{scope}.intermediate.dense", attended, HIDDEN, INNER, f"inner_{at}")
+    inner = _linear(m, f"{scope}.intermediate.dense", attended, m.sizes.hidden, m.sizes.inner, f"inner_{at}")
     active = _gelu(m, f"{scope}.intermediate.intermediate_act_fn", inner, at)
-    outer = _linear(m, f"{scope}.output.dense", active, INNER, HIDDEN, f"outer_{at}")
+    outer = _linear(m, f"{scope}.output.dense", active, m.sizes.inner, m.sizes.hidden, f"outer_{at}")
     total = m.node("Add", [outer, attended], f"output_add_{at}", f"{scope}.output")
     return _normalised(m, f"{scope}.output.LayerNorm", total, f"output_norm_{at}")
 
 
 def _attention(m: Model, scope: str, x: str, mask: str, at: str) -> str:
     inside = f"{scope}.self"
+    hidden = m.sizes.hidden
     query, key, value = (
-        _linear(m, f"{inside}.{name}", x, HIDDEN, HIDDEN, f"{name}_{at}") for name in ("query", "key", "value")
+        _linear(m, f"{inside}.{name}", x, hidden, hidden, f"{name}_{at}") for name in ("query", "key", "value")
     )
     q = _heads(m, inside, query, (0, 2, 1, 3), f"q_{at}")
     v = _heads(m, inside, value, (0, 2, 1, 3), f"v_{at}")
     k = _heads(m, inside, key, (0, 2, 3, 1), f"k_{at}")
-    scale = m.constant("scale", np.float32((HIDDEN // HEADS) ** -0.5))
+    scale = m.constant("scale", np.float32((m.sizes.hidden // m.sizes.heads) ** -0.5))
     scores = m.node("Mul", [m.node("MatMul", [q, k], f"scores_{at}", inside), scale], f"scaled_{at}", inside)
     masked = m.node("Add", [scores, mask], f"masked_{at}", inside)
     weights = m.node("Softmax", [masked], f"softmax_{at}", inside, axis=-1)
     context = m.node("MatMul", [weights, v], f"context_{at}", inside)
     turned = m.node("Transpose", [context], f"turned_{at}", inside, perm=(0, 2, 1, 3))
-    shape = m.constant("hidden_shape", np.array([1, SEQUENCE, HIDDEN]))
+    shape = m.constant("hidden_shape", np.array([1, m.sizes.sequence, m.sizes.hidden]))
     flat = m.node("Reshape", [turned, shape], f"flat_{at}", inside, allowzero=1)
-    dense = _linear(m, f"{scope}.output.dense", flat, HIDDEN, HIDDEN, f"attended_{at}")
+    dense = _linear(m, f"{scope}.output.dense", flat, m.sizes.hidden, m.sizes.hidden, f"attended_{at}")
     total = m.node("Add", [dense, x], f"attention_add_{at}", f"{scope}.output")
     return _normalised(m, f"{scope}.output.LayerNorm", total, f"attention_norm_{at}")
 

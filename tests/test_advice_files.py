@@ -58,6 +58,19 @@ def test_a_tree_stands_beside_the_advisers_and_replaces_its_own_authors(tree: Ca
     assert found.keys() == {entry for entry in advisers if "mark vector" in entry}
 
 
+def test_a_tree_rewrites_the_program_before_it_is_scheduled(tree: Callable[[str], str], tmp_path: Path) -> None:
+    line = "rewrite recompute S1 in S3"
+    path, made = tree(f"advice user\n  {line}  # because exp is cheap\n"), tmp_path / "made.json"
+    assert verdicts("--tree", path)[line] == "honoured"
+    assert "exp(" in loomscope("schedule", SOFTMAX, "--tree", path).stdout.split("S3", 2)[2]
+    assert loomscope("recipe", SOFTMAX, "--tree", path, "-o", str(made)).returncode == 0
+    assert verdicts("--recipe", str(made)) == verdicts("--tree", path)
+    told = loomscope("explain", SOFTMAX, "--group", GROUP, "--recipe", str(made)).stdout
+    assert f"user: {line} (because exp is cheap): honoured: S1 stays" in told
+    checked = document("verify", SOFTMAX, "--recipe", str(made))
+    assert checked["summary"] == {"pass": 1, "fail": 0, "unsupported": 0}
+
+
 def test_a_tree_replaces_the_users_part_of_a_recipe(tree: Callable[[str], str], recipe: Callable[..., str]) -> None:
     made = recipe(groups={GROUP: advice("S0")})
     assert verdicts("--recipe", made) == {"S0 @ outermost: parallel true": "honoured"}
@@ -80,6 +93,8 @@ def test_a_required_entry_that_cannot_hold_shows_its_witness(tree: Callable[[str
     [
         ("advice user\n  all @ i\n", ("tree.advice, line 2",)),
         ("advice wizard\n", ("tree.advice, line 1", "wizard")),
+        ("advice user\n  rewrite recompute S1 in S9\n", ("tree.advice", "S9", "S0, S1, S2, S3")),
+        ("advice user\n  rewrite fast S1\n", ("tree.advice, line 2", "no rewrite is called 'fast'", "associative")),
         ("advice user\n  S9 @ i: split 4\n", ("tree.advice", "S9", "S0, S1, S2, S3")),
         ('{"pattern": []}', ("tree.advice", "pattern is a list, not text")),
     ],
@@ -98,7 +113,7 @@ def test_a_tree_for_one_of_many_groups_must_say_which(tree: Callable[[str], str]
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"version": 2}, ("recipe.json", "version", "2 is newer")),
+        ({"version": 3}, ("recipe.json", "version", "3 is newer")),
         ({"target": "h300"}, ("h300", "h200")),
         ({"colour": "red"}, ("recipe.json", "colour")),
         ({"groups": {"softmax_7": []}}, ("recipe.json", "softmax_7", GROUP)),

@@ -16,9 +16,9 @@ WISH = entry("S1", pin="j", at="innermost", because="rows are contiguous")
 
 
 def recipe() -> Recipe:
-    return Recipe(
-        "h200", {"batch": 8}, {"accumulate": "float32"}, ("online_softmax",), {"policy": "stitch"}
-    ).with_group("softmax_0", (Advice("map", Scenario((entry(mark=("lane", 32), at="innermost"),))),))
+    return Recipe("h200", {"batch": 8}, {"accumulate": "float32"}, {"policy": "stitch"}).with_group(
+        "softmax_0", (Advice("map", Scenario((entry(mark=("lane", 32), at="innermost"),))),)
+    )
 
 
 def test_entry_takes_exactly_one_field() -> None:
@@ -44,6 +44,12 @@ def test_entry_takes_exactly_one_field() -> None:
         {"mark": ("lane", 0)},
         {"mark": ("lane", 2.5)},
         {"terms": (1, float("nan"))},
+        {"rewrite": "online softmax"},
+        {"rewrite": ()},
+        {"rewrite": "recompute"},
+        {"rewrite": ("recompute", "S1", "S2")},
+        {"rewrite": ("associative", "S1")},
+        {"rewrite": "associative", "at": "j"},
     ],
     ids=str,
 )
@@ -80,7 +86,23 @@ def test_json_of_this_version_reads_the_same_tomorrow() -> None:
     text = """{"version": 1, "target": "h200", "groups": {"softmax_0": [{"author": "user", "scenario": {"entries": [
         {"statements": ["S1"], "dimension": "innermost", "field": "pin", "value": ["j"],
          "because": "rows are contiguous"}]}}]}}"""
-    assert Recipe.loads(text) == Recipe("h200", groups={"softmax_0": (Advice("user", Scenario((WISH,))),)})
+    expected = Recipe("h200", groups={"softmax_0": (Advice("user", Scenario((WISH,))),)})
+    assert Recipe.loads(text) == expected
+    assert Recipe.loads(text.replace('"groups"', '"rewrites": [], "groups"')) == expected, "as version 1 wrote it"
+    rewrite = """{"statements": ["S1"], "dimension": "", "field": "rewrite", "value": ["recompute", "S3"]}"""
+    text = f"""{{"version": 2, "target": "h200", "groups": {{"g": [
+        {{"author": "user", "scenario": {{"entries": [{rewrite}]}}}}]}}}}"""
+    wish = entry("S1", rewrite=("recompute", "S3"))
+    assert Recipe.loads(text) == Recipe("h200", groups={"g": (Advice("user", Scenario((wish,))),)})
+
+
+def test_rewrites_that_version_1_named_are_not_dropped_silently() -> None:
+    old = {"version": 1, "target": "h200", "rewrites": ["online_softmax"]}
+    with pytest.raises(BadInput, match=r"rewrites: names changes .* \(say “rewrite ...” in the advice of a group\)"):
+        Recipe.from_json(old)
+    with pytest.raises(BadInput, match="rewrites: is unknown"):
+        Recipe.from_json({"version": 2, "target": "h200", "rewrites": []})
+    assert Recipe.from_json({**old, "rewrites": []}) == Recipe("h200")
 
 
 def plain() -> dict:
@@ -152,15 +174,16 @@ def test_deep_nesting_and_broken_text_are_refused() -> None:
 
 def test_diff_reads_like_a_change() -> None:
     a = recipe()
-    b = Recipe("a100", {"batch": 16}, a.numerics, (), {**a.fusion, "join": "S0"}, a.groups).advise("user", WISH)
+    b = Recipe("a100", {"batch": 16}, a.numerics, {**a.fusion, "join": "S0"}, a.groups).advise("user", WISH)
     assert diff(a, a) == ()
     assert diff(a, b) == (
         "target: h200 → a100",
         "dimensions batch: 8 → 16",
         "fusion join: none → S0",
-        "rewrites: - online_softmax",
         "group softmax_0: + user: S1 @ innermost: pin j (because rows are contiguous)",
     )
+    c = b.advise("user", entry("S1", rewrite=("recompute", "S3"), because="cheap"))
+    assert diff(b, c) == ("group softmax_0: + user: rewrite recompute S1 in S3 (because cheap)",)
     assert diff(b, a)[-1] == "group softmax_0: - user: S1 @ innermost: pin j (because rows are contiguous)"
 
 

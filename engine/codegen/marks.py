@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from engine.codegen.nest import Nest
+from engine.codegen.tile import Note
 from engine.recipe import AUTHORS
 from engine.schedule.nodes import Mark, Member
 
@@ -19,7 +20,7 @@ class Marks:
         marks = [(member, mark) for member in nest.members for mark in member.marks]
         self._marks = sorted(marks, key=lambda pair: AUTHORS.index(pair[1].author))
         self._read: set[tuple[int, ...]] = set()
-        self.notes: dict[tuple[int, ...], str] = {}
+        self.notes: dict[tuple[int, ...], Note] = {}
 
     def first(self, *names: str) -> str | None:
         """Which of these marks the first author gives, or None."""
@@ -42,7 +43,7 @@ class Marks:
     def refuse(self, because: Mapping[str, str], members: Collection[Member] | None = None) -> None:
         """Note why this kernel takes none of the marks with these names (on `members`)."""
         for name, reason in because.items():
-            self.notes |= {mark.path: reason for _, mark in self._named(name, members)}
+            self.notes |= {mark.path: Note(reason) for _, mark in self._named(name, members)}
 
     def unrolled(self, steps: int, default: bool, members: Collection[Member]) -> bool:
         """Whether a loop of `steps` over `members` is written out: what `unroll` marks on them say, or the default."""
@@ -69,19 +70,19 @@ class Marks:
         for mark, value in counted:
             if value != given:
                 reason = f"another entry asks for {asked}" if value != asked else f"this kernel takes {needs}"
-                self.notes[mark.path] = f"{name} {given}{unit}: {reason}"
+                self.notes[mark.path] = Note(reason, name, f"{given}{unit}")
         return given
 
     def changed(self, name: str, given: int, because: str, members: Collection[Member] | None = None) -> None:
         """Note that a mark's number had to become `given` after all."""
         for _, mark in self._named(name, members):
             if mark.value != given:
-                self.notes[mark.path] = f"{name} {given}: {because}"
+                self.notes[mark.path] = Note(because, name, str(given))
 
-    def unread(self) -> dict[tuple[int, ...], str]:
+    def unread(self) -> dict[tuple[int, ...], Note]:
         """`notes`, and one for every mark that the kernel never looked at."""
         ignored = {
-            mark.path: f"this kernel has no use for {mark.name} on {member.name}"
+            mark.path: Note(f"this kernel has no use for {mark.name} on {member.name}")
             for member, mark in self._marks
             if mark.path not in self._read
         }

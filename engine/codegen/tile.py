@@ -219,6 +219,20 @@ TileOp = (
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """Why a kernel did not take a mark as given, and what it has in its place."""
+
+    because: str
+    name: str = ""
+    value: str = ""
+    """In place of the mark's: "4", "16 elements"; "" where the kernel has none of it."""
+
+    def __str__(self) -> str:
+        """ "block 4: this kernel takes whole warps"."""
+        return f"{self.name} {self.value}: {self.because}" if self.value else self.because
+
+
+@dataclass(frozen=True, slots=True)
 class TileProgram:
     """One kernel before it becomes text."""
 
@@ -240,7 +254,7 @@ class TileProgram:
     """(condition over the constants, BLOCKS and THREADS; why it must hold), checked by the CUDA compiler."""
     stages: int = 1
     """Stages of the shared-memory pipeline; 1 when copies and use alternate."""
-    notes: Mapping[tuple[int, ...], str] = field(default_factory=dict)
+    notes: Mapping[tuple[int, ...], Note] = field(default_factory=dict)
     """Recipe entries that could not be taken as given: place in the recipe -> why, and what was done instead."""
     sequential: tuple[str, ...] = ()
     """Dimensions that the schedule holds parallel and this kernel walks in order all the same."""

@@ -12,7 +12,7 @@ from engine.explore.apart import why_apart
 from engine.explore.interchange import neighbours, pins
 from engine.explore.situation import dimension_names
 from engine.explore.trial import Change, Path, entries_of, entry_at
-from engine.recipe import AUTHORS, Advice, Entry
+from engine.recipe import AUTHORS, RECOMPUTE, Advice, Entry
 from engine.schedule.address import places
 from engine.schedule.nodes import Leaf, Mark, Member, statements_of, walk
 from engine.schedule.nodes import Sequence as Sequenced
@@ -50,6 +50,7 @@ _MENU = {
 _FIRST = {"vector": (2, 4), "warp": (8,), "lane": (32,), "tile": (32,)}
 """What to try first of a mark that nobody has given."""
 _CUTS = 8
+_RECOMPUTED = 8
 SPLIT = 4
 """Factor tried of a split where no threads share the dimension."""
 
@@ -72,8 +73,8 @@ class Candidate:
 
 def candidates(now: Kernel) -> list[Candidate]:
     """Every step worth trying, the most promising kinds first."""
-    every = (_numbers(now), _absent(now), _orders(now), _cuts(now), _joins(now), _parallel(now), _splits(now))
-    return list(chain.from_iterable(every))
+    marks, orders = (_numbers(now), _absent(now)), (_orders(now), _cuts(now), _joins(now), _parallel(now), _splits(now))
+    return list(chain.from_iterable((*marks, *orders, _rewrites(now))))
 
 
 def _numbers(now: Kernel) -> Iterator[Candidate]:
@@ -117,7 +118,7 @@ def _what(now: Kernel, name: str, member: Member) -> str:
 def _absent(now: Kernel) -> Iterator[Candidate]:
     """Marks that the kernel could take and nobody has given."""
     given = {mark.name for _, mark in strongest(now)}
-    statements = now.group.program.statements
+    statements = now.program.statements
     heart = next((s for s in statements if s.reduction), statements[-1])
     where = places(now.schedule.root)[heart.name].members
     for name in _MENU.get(now.group.kind, ()):
@@ -131,7 +132,7 @@ def _absent(now: Kernel) -> Iterator[Candidate]:
 
 def _blocks(now: Kernel) -> tuple[int, int]:
     """Twice and half of what a block does now."""
-    points = max(math.prod(s.extents.values()) for s in now.group.program.statements)
+    points = max(math.prod(s.extents.values()) for s in now.program.statements)
     each = 1 << (-(-points // now.facts.blocks) - 1).bit_length()
     return each * 2, max(1, each // 2)
 
@@ -182,7 +183,7 @@ def _joins(now: Kernel) -> Iterator[Candidate]:
             yield Candidate("join", f"Join {text}", named, Change((), off=(path,)), lines=(off,))
     for node in walk(now.schedule.root):
         for a, b in zip(node.children, node.children[1:], strict=False) if isinstance(node, Sequenced) else ():
-            found = why_apart(now.group.program, now.dependences, now.schedule, a, b)
+            found = why_apart(now.program, now.dependences, now.schedule, a, b)
             if found is not None:
                 names = (*statements_of(a), *statements_of(b))
                 title = f"Join {' '.join(statements_of(a))} with {' '.join(statements_of(b))}"
@@ -215,6 +216,23 @@ def _splits(now: Kernel) -> Iterator[Candidate]:
         size = _half(now, member)
         change = Change((Entry((statement,), "innermost", "split", size),))
         yield Candidate("split", f"Split {name} by {size}", (statement,), change)
+
+
+def _rewrites(now: Kernel) -> Iterator[Candidate]:
+    """Values that their readers compute again, and that are read from where they are kept again."""
+    for path, _, entry in entries_of(now.advice):
+        match entry.field, entry.value:
+            case "rewrite", (_, str() as reader):
+                off = entry_text(replace(entry, enabled=False))
+                title, names = f"Keep {entry.statements[0]} for {reader}", (*entry.statements, reader)
+                yield Candidate(RECOMPUTE, title, names, Change((), off=(path,)), lines=(off,))
+    statements = now.program.statements
+    pairs = [(a, b) for a in statements for b in statements if any(r.array == a.write.array for r in b.reads())]
+    again = [(made, reader) for made, reader in pairs if made is not reader and made.reduction is None]
+    for made, reader in again[:_RECOMPUTED]:
+        entry = Entry((made.name,), "", "rewrite", (RECOMPUTE, reader.name))
+        names = (made.name, reader.name)
+        yield Candidate(RECOMPUTE, f"Recompute {made.name} in {reader.name}", names, Change((entry,)))
 
 
 def _half(now: Kernel, member: Member) -> int:

@@ -100,7 +100,7 @@ def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:
 def _with_dependence(now: Kernel, candidate: Candidate, trial: Trial) -> Trial:
     """An interchange that makes no kernel, with the dependence that keeps the loops from being shared in that order."""
     tree = interchanged(now.schedule, candidate.order)
-    broken = check_schedule(now.group.program, now.dependences, tree)
+    broken = check_schedule(now.program, now.dependences, tree)
     if not broken:
         return trial
     witness = broken[0].witness

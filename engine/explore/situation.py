@@ -10,6 +10,7 @@ from engine.fuse.nodes import FusionGroup
 from engine.poly.dependences import dependences
 from engine.poly.nodes import Dependence
 from engine.recipe import Advice, Recipe
+from engine.rewrite.apply import rewritten
 from engine.schedule.address import Place, places
 from engine.schedule.compose import compose
 from engine.schedule.legality import check_schedule
@@ -29,10 +30,8 @@ class Situation:
     advice: tuple[Advice, ...]
     dependences: tuple[Dependence, ...]
     tree: ScheduleTree
-
-    @property
-    def program(self) -> TensorProgram:
-        return self.group.program
+    program: TensorProgram
+    """The group's, after the rewrites of its advice."""
 
     @property
     def places(self) -> dict[str, Place]:
@@ -49,9 +48,10 @@ class Situation:
 def situation(group: FusionGroup, recipe: Recipe) -> Situation:
     """The schedule of a group under a recipe.  Raises Conflict when required entries cannot hold."""
     advice = recipe.groups.get(group.name, ())
-    needed = dependences(group.program)
-    solved = schedule(group.program, needed, compose(advice, group.program))
-    return Situation(group, advice, needed, solved.tree)
+    made = rewritten(group.program, advice)
+    needed = dependences(made.program)
+    solved = schedule(made.program, needed, compose(advice, made.program, made.verdicts))
+    return Situation(group, advice, needed, solved.tree, made.program)
 
 
 def holding_part(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> Situation:

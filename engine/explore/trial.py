@@ -10,7 +10,7 @@ from engine.documents import Time
 from engine.errors import EngineError
 from engine.fuse.nodes import FusionGroup
 from engine.predict.model import predict
-from engine.recipe import Advice, Entry, Recipe, Scenario
+from engine.recipe import Advice, Entry, Recipe, Scenario, with_entries
 from engine.schedule.nodes import HONOURED, INFEASIBLE, Conflict, Verdict
 
 Path = tuple[int, ...]
@@ -82,13 +82,10 @@ def applied(advice: Sequence[Advice], change: Change) -> tuple[tuple[Advice, ...
         result[number] = replace(result[number], scenario=_without(result[number].scenario, place, own))
     if not change.entries:
         return tuple(result), frozenset()
-    number = next((k for k, one in enumerate(result) if one.author == "user"), len(result))
-    if number == len(result):
-        result.append(Advice("user", Scenario()))
-    scenario = result[number].scenario
-    first = len(scenario.entries)
-    result[number] = replace(result[number], scenario=replace(scenario, entries=scenario.entries + change.entries))
-    return tuple(result), frozenset((number, first + k) for k in range(len(change.entries)))
+    after = with_entries(result, "user", change.entries)
+    number = next(k for k, one in enumerate(after) if one.author == "user")
+    count = len(after[number].scenario.entries)
+    return after, frozenset((number, k) for k in range(count - len(change.entries), count))
 
 
 def switched_off(advice: Sequence[Advice], paths: Iterable[Path]) -> tuple[Advice, ...]:

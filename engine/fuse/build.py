@@ -6,6 +6,7 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from engine.fuse.narrow import narrowed
 from engine.fuse.nodes import Instance
 from engine.fuse.pattern import Patterns
 from engine.fuse.shape import Shape
@@ -58,6 +59,7 @@ class GroupBuilder:
             operators=self._operators(statements),
             arrays=dict(zip(first.instance.arrays, (arrays[at] for at in places), strict=True)),
             statements={name: s.operator for name, s in zip(first.instance.statements, own, strict=True)},
+            parts=first.instance.parts,
         )
         return replace(first, instance=instance)
 
@@ -79,11 +81,13 @@ class GroupBuilder:
             outputs=tuple(a for a in used if a in self._outputs and a in made),
             constants=tuple(a for a in inputs if a in self._constants),
         )
+        body, parts = narrowed(body)
         short = _short_names(used)
         instance = Instance(
             operators=self._operators(statements),
             arrays={short[a]: a for a in used},
             statements={s.name: s.operator for s in named},
+            parts={short[a]: part for a, part in parts.items()},
         )
         kind = f"{reduction_direction(named)} reduction" if shape.kind == "reduction" else shape.kind
         program = rename_arrays(without_unit_axes(body), short)

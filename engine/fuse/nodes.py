@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from engine.graph.nodes import OperatorGraph
-from engine.tensor.nodes import TensorProgram
+from engine.tensor.nodes import Array, TensorProgram
 
 REGISTER, SHUFFLE, SHARED, GLOBAL = "register", "shuffle", "shared", "global"
 """Schemes: how an intermediate is handed from its producer to its consumer."""
@@ -24,6 +26,16 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A contiguous block of a tensor, as an array of a group's program."""
+
+    first: int
+    """Place of its first element in the tensor, row-major."""
+    whole: int
+    """Elements of the tensor."""
+
+
+@dataclass(frozen=True, slots=True)
 class Instance:
     """One occurrence of a group in the graph."""
 
@@ -33,6 +45,16 @@ class Instance:
     """Array of the group's program -> tensor of the graph."""
     statements: Mapping[str, str]
     """Statement of the group's program -> graph operator of this occurrence."""
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    """Arrays of the group's program that are a part of their tensor; the others are all of it."""
+
+    def view(self, array: Array, tensor: np.ndarray) -> np.ndarray:
+        """What an array of the group's program is of its tensor's value: no copy, in the array's shape."""
+        flat = tensor.reshape(-1)
+        part = self.parts.get(array.name)
+        if part is not None:
+            flat = flat[part.first : part.first + array.elements]
+        return flat.reshape(array.shape)
 
 
 @dataclass(frozen=True, slots=True)

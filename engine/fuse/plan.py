@@ -88,8 +88,9 @@ def _collect(built: Sequence[Built], graph: OperatorGraph) -> tuple[list[FusionG
 
 def _aligned(one: Built, first: Built) -> Instance:
     """The instance of `one` in the array names of `first`: equal groups list their arrays in the same order."""
-    arrays = dict(zip(first.program.arrays, (one.instance.arrays[a] for a in one.program.arrays), strict=True))
-    return replace(one.instance, arrays=arrays)
+    names = dict(zip(one.program.arrays, first.program.arrays, strict=True))
+    arrays = {names[array]: tensor for array, tensor in one.instance.arrays.items()}
+    return replace(one.instance, arrays=arrays, parts={names[a]: part for a, part in one.instance.parts.items()})
 
 
 def _boundaries(groups: Sequence[FusionGroup], launches: Sequence[Launch], partition: Partition) -> list[Boundary]:

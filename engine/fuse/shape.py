@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from networkx.utils import UnionFind
 
 from engine.fuse.fold import is_layout
-from engine.tensor.nodes import Access, Apply, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Position, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator
 
 Key = tuple[str, str]
@@ -73,6 +73,13 @@ def _arrays(value: Scalar) -> list[Access]:
     if isinstance(value, Access):
         return [value]
     return [a for o in value.operands for a in _arrays(o)] if isinstance(value, Apply) else []
+
+
+def _asks_position(value: Scalar) -> bool:
+    """Whether the value depends on where it stands, as a triangle of a matrix does."""
+    return isinstance(value, Position) or (
+        isinstance(value, Apply) and any(_asks_position(operand) for operand in value.operands)
+    )
 
 
 def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozenset()) -> Shape | str:
@@ -278,5 +285,6 @@ def _can_inline(
     readers = [s for s in statements if any(a.array == statement.write.array for a in s.reads())]
     if heart is not None and heart in readers:
         wide = [a for a in statement.reads() if len(a.indices)]
-        return len(readers) == 1 and len(wide) == 1
+        # A tile is copied before anyone knows where its elements will be used: a factor may not ask for its position.
+        return len(readers) == 1 and len(wide) == 1 and not _asks_position(statement.expression)
     return bool(readers)

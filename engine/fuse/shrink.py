@@ -58,6 +58,12 @@ def shrink(group: FusionGroup, points: int) -> Shrunk | None:
 def _is_plain(program: TensorProgram, name: str) -> bool:
     """Whether the iterator only ever stands alone, on axes of its own extent."""
     extent = {s.extents[name] for s in program.statements if name in s.extents}
+    accesses = [a for s in program.statements for a in (*s.reads(), s.write)]
+    places = {(a.array, axis) for a in accesses for axis, i in enumerate(a.indices) if plain_iterator(i) == name}
+    for access in accesses:
+        # An axis that something else walks too (rows against rows of one array) has to stay whole.
+        if any((access.array, axis) in places and plain_iterator(i) != name for axis, i in enumerate(access.indices)):
+            return False
     for statement in program.statements:
         if statement.reduction and name in statement.reduction.iterators:
             return False

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.errors import BadInput, Unsupported
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
-from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape, read_limited
+from engine.graph.limits import MAX_OPERATORS, MAX_TEXT_BYTES, checked_name, checked_shape, read_limited
 from engine.graph.nodes import DTYPES, AttributeValue, Constant, Operator, OperatorGraph, Tensor, Update
 
 IN_PLACE = ("InplaceAssign", "Assign")
@@ -87,7 +87,7 @@ class _Reader:
 
     def _document(self) -> dict[str, Any]:
         try:
-            document = json.loads(read_limited(self._path))
+            document = json.loads(read_limited(self._path, MAX_TEXT_BYTES))
         except json.JSONDecodeError as error:
             raise self._bad(f"line {error.lineno}", f"is no JSON: {error.msg}") from None
         except (UnicodeDecodeError, RecursionError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Operators that the ONNX standard defines by simpler ones: they are written out when a model is read.
+"""Operators that the ONNX standard defines by simpler ones, and scans: they are written out when a model is read.
 
 The bodies are the standard's own, with the attributes and element types of each node put in.
 """
@@ -11,6 +11,8 @@ import onnx.shape_inference
 from onnx import defs
 
 from engine.errors import BadInput
+from engine.graph.calls import check_calls
+from engine.graph.unroll import unroll
 
 WRITTEN_OUT = (
     "Attention", "BlackmanWindow", "CausalConvWithState", "CenterCropPad", "FlexAttention", "GroupNormalization",
@@ -23,36 +25,54 @@ _DOMAIN = "standard.functions"
 
 
 def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
-    """The model with its own functions, and the standard's of `WRITTEN_OUT`, replaced by their bodies.
+    """The model with its own functions, and the standard's of `WRITTEN_OUT`, replaced by their bodies; scans unrolled.
 
     Raises BadInput for a function that calls itself or whose body does not fit.
     """
+    check_calls(model, subject)
     try:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
-        while any(map(_is_written_out, model.graph.node)):
-            model = onnx.inliner.inline_local_functions(_with_bodies(model))
-    except (RuntimeError, ValueError) as error:
+        while bodies := _bodies(model):
+            model = onnx.inliner.inline_local_functions(_with_bodies(model, bodies))
+        if any(node.op_type == "Scan" for node in model.graph.node):
+            unroll(model, _opset(model), _types(model))
+    except (RuntimeError, ValueError, TypeError, IndexError, onnx.checker.ValidationError) as error:
         raise BadInput("graph", subject, f"its functions cannot be written out: {error}") from None
     return model
 
 
-def _is_written_out(node: onnx.NodeProto) -> bool:
-    return node.op_type in WRITTEN_OUT and node.domain in ("", "ai.onnx")
+Bodies = list[tuple[int, onnx.FunctionProto]]
+"""Place of a node among the graph's and the function that it calls."""
 
 
-def _with_bodies(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with its nodes of `WRITTEN_OUT` made calls of functions of its own, one for each node."""
-    types = _types(model)
-    opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
-    model.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
-    for number, node in enumerate(filter(_is_written_out, model.graph.node)):
+def _bodies(model: onnx.ModelProto) -> Bodies:
+    """The bodies of the nodes of `WRITTEN_OUT`; a node whose operator set has none stays as it is."""
+    opset = _opset(model)
+    chosen = [
+        (at, node)
+        for at, node in enumerate(model.graph.node)
+        if node.op_type in WRITTEN_OUT and node.domain in ("", "ai.onnx") and defs.has(node.op_type, opset, "")
+    ]
+    types = _types(model) if chosen else {}
+    found = []
+    for at, node in chosen:
         schema = defs.get_schema(node.op_type, opset)
         node.attribute.extend(absent_attributes(schema, node))
         body = _body(schema, opset, node, [types.get(name, onnx.TypeProto()) for name in node.input])
-        body.domain, body.name = _DOMAIN, f"{node.op_type}_{number}"
+        if body is not None:
+            found.append((at, body))
+    return found
+
+
+def _with_bodies(model: onnx.ModelProto, bodies: Bodies) -> onnx.ModelProto:
+    """The model with nodes made calls of functions of its own, one for each node."""
+    model.opset_import.append(onnx.helper.make_opsetid(_DOMAIN, 1))
+    for at, body in bodies:
+        node = model.graph.node[at]
+        body.domain, body.name = _DOMAIN, f"{node.op_type}_{at}"
         del body.opset_import[:]
-        body.opset_import.append(onnx.helper.make_opsetid("", opset))
+        body.opset_import.append(onnx.helper.make_opsetid("", _opset(model)))
         model.functions.append(body)
         node.domain, node.op_type = body.domain, body.name
     return model
@@ -66,28 +86,29 @@ def absent_attributes(schema: defs.OpSchema, node: onnx.NodeProto) -> list[onnx.
 
 def _body(
     schema: defs.OpSchema, opset: int, node: onnx.NodeProto, operands: list[onnx.TypeProto]
-) -> onnx.FunctionProto:
-    """The body of a node; which one it is may depend on its attributes and on the types of its operands."""
+) -> onnx.FunctionProto | None:
+    """The body of a node, where there is one; it may depend on its attributes and on the types of its operands."""
     body = onnx.FunctionProto()
     if schema.has_context_dependent_function:
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
         types = [operand.SerializeToString() for operand in operands]
-        body.ParseFromString(
-            schema.get_context_dependent_function_with_opset_version(
-                max(versions, default=opset), node.SerializeToString(), types
-            )
+        written = schema.get_context_dependent_function_with_opset_version(
+            max(versions, default=opset), node.SerializeToString(), types
         )
     else:
         versions = [v for v in schema.function_opset_versions if v <= opset]
-        body.ParseFromString(schema.get_function_with_opset_version(max(versions, default=opset)))
-    if not body.node:
-        raise ValueError(f"{node.op_type} has no body in operator set {opset}")
-    return body
+        written = schema.get_function_with_opset_version(max(versions, default=opset))
+    body.ParseFromString(written)
+    return body if body.node else None
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return int(next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1))
 
 
 def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     """What is known of every tensor, weights included."""
-    inferred = onnx.shape_inference.infer_shapes(model).graph
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     types = {t.name: onnx.helper.make_tensor_type_proto(t.data_type, tuple(t.dims)) for t in model.graph.initializer}
     types.update((value.name, value.type) for value in (*inferred.input, *inferred.value_info, *inferred.output))
     return types

@@ -9,6 +9,8 @@ from engine.errors import BadInput
 
 MAX_FILE_BYTES = 2 * 2**30
 """Protocol buffers cannot hold more in one message."""
+MAX_TEXT_BYTES = 32 * 2**20
+"""Of JSON and advice: the largest real file has 40 kB, and as values a text takes up to twenty times its size."""
 MAX_ELEMENTS = 2**31
 """Elements of one tensor."""
 MAX_RANK = 8
@@ -17,14 +19,15 @@ MAX_NAME = 4096
 MAX_OPERATORS = 200_000
 
 
-def read_limited(path: Path) -> bytes:
-    """The bytes of a file; BadInput when it is missing, no file, empty or past `MAX_FILE_BYTES`."""
+def read_limited(path: Path, most: int = MAX_FILE_BYTES) -> bytes:
+    """The bytes of a file; BadInput when it is missing, no file (a pipe never ends), empty or past `most` bytes."""
     try:
         size = path.stat().st_size
         if not path.is_file():
             raise BadInput("graph", str(path), "is not a file", "give an .onnx or an AKG .json file")
-        if size > MAX_FILE_BYTES:
-            raise BadInput("graph", str(path), f"has {size} bytes, over 2 GiB", "keep its weights in a second file")
+        if size > most:
+            hint = "keep its weights in a second file" if most == MAX_FILE_BYTES else ""
+            raise BadInput("graph", str(path), f"has {size} bytes, more than {most >> 20} MiB", hint)
         data = path.read_bytes()
     except FileNotFoundError:
         raise BadInput("graph", str(path), "there is no such file") from None

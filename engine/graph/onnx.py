@@ -24,6 +24,8 @@ from engine.graph.weights import dtype_name, light_fills, tensor_value
 _STANDARD = ("", "ai.onnx")
 _READS_DEFAULTS = ("STFT",)
 """Operators whose inference takes another default for an absent attribute than their definition says."""
+_REFUSALS = (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError)
+"""What ONNX's own code raises at a damaged model."""
 
 
 def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
@@ -296,7 +298,7 @@ class _Import:
             found: Mapping[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
                 schema, node, types, small, None, list(self._model.opset_import), self._model.ir_version
             )
-        except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+        except (*_REFUSALS, shape_inference.InferenceError) as error:
             shapes = ", ".join(str(self._tensors[name]) for name in types if name in self._tensors)
             reason = f"{op.kind} does not accept {shapes}: {_last_line(error)}"
             raise BadInput("graph", f"operator {op.name}", reason, "export the model again") from None

@@ -12,7 +12,6 @@ import importlib.util
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,13 +25,29 @@ import numpy as np
 
 from engine.codegen.nodes import CudaSource
 from engine.errors import BadInput, MissingCapability
-from engine.run.nodes import MEASURED, Failure, Timing
+from engine.run.nodes import MEASURED, Compiled, Failure, Timing
+from engine.run.nvrtc import nvrtc_version
+from engine.run.statistics import summarise
 
 _WORKER = (sys.executable, "-m", "engine.run.measure_worker")
 _ROOT = Path(__file__).resolve().parents[2]
 """Folder that holds the `engine` package: the worker imports it from there, wherever the caller runs."""
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
+ROUNDS, SAMPLES = 10, 5
+"""Rounds of a measurement, and the samples of one kernel in each."""
+Samples = list[list[float]]
+"""Of each kernel, in the order taken."""
 GPU_HINT = 'install an NVIDIA driver and PyCUDA: pip install "loomscope[gpu]"'
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """A kernel to be measured."""
+
+    source: CudaSource
+    compiled: Compiled
+    arrays: Mapping[str, np.ndarray]
+    """Value of every buffer that the kernel reads, by array name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,45 +84,61 @@ def require_pycuda() -> None:
 
 
 def measure_kernel(
-    source: CudaSource,
-    cubin: bytes,
-    arrays: Mapping[str, np.ndarray],
+    trial: Trial,
     *,
-    samples: int = 50,
+    rounds: int = ROUNDS,
+    samples: int = SAMPLES,
     on_sample: Callable[[float], None] | None = None,
     timeout: float = 60.0,
     worker: Sequence[str] = _WORKER,
 ) -> Measurement | Failure:
-    """Run a kernel on the first GPU and time it.
+    """Run one kernel on the first GPU and time it, as `measure_kernels` does.
 
-    arrays: value of every buffer that the kernel reads, by array name.  samples: times to take, in microseconds each;
-    `on_sample` sees them as they come.  timeout: seconds for everything, the process's start included.
-    Raises MissingCapability without a GPU or PyCUDA, BadInput for an array that does not fit its buffer.  What the
-    kernel itself does wrong is a `Failure`.
+    on_sample: called with each time in microseconds as it comes.
+    """
+    seen = None if on_sample is None else (lambda _, microseconds: on_sample(microseconds))
+    found = measure_kernels([trial], rounds=rounds, samples=samples, on_sample=seen, timeout=timeout, worker=worker)
+    return found if isinstance(found, Failure) else found[0]
+
+
+def measure_kernels(
+    trials: Sequence[Trial],
+    *,
+    rounds: int = ROUNDS,
+    samples: int = SAMPLES,
+    on_sample: Callable[[int, float], None] | None = None,
+    timeout: float = 60.0,
+    worker: Sequence[str] = _WORKER,
+) -> tuple[Measurement, ...] | Failure:
+    """Run kernels on the first GPU and time them in interleaved rounds, so that their times can be compared.
+
+    rounds, samples: in each round every kernel gives `samples` times.  on_sample: called with the kernel's number and
+    each time in microseconds as it comes.  timeout: seconds for everything, the process's start included.
+    Raises MissingCapability without a GPU or PyCUDA, and where the GPU or its driver cannot run what was compiled;
+    BadInput for an array that does not fit its buffer.  What a kernel itself does wrong is a `Failure` of all.
     """
     with tempfile.TemporaryDirectory(prefix="loomscope-measure-") as name:
-        folder = Path(name)
-        request = _request(source, cubin, arrays, samples, folder)
-        answer = _converse(worker, request, timeout, on_sample)
+        folders = [Path(name) / str(n) for n in range(len(trials))]
+        kernels = [_request(trial, folder) for trial, folder in zip(trials, folders, strict=True)]
+        request = {"kernels": kernels, "rounds": rounds, "samples": samples, "compiler": nvrtc_version() or ""}
+        answer = _converse(worker, request, Path(name) / "log", timeout, on_sample)
         if isinstance(answer, Failure):
             return answer
-        outputs = {
-            buffer.array: np.fromfile(folder / f"{n}.out", dtype=buffer.dtype)
-            for n, buffer in enumerate(source.buffers)
-            if buffer.written
-        }
-        return Measurement(_timing(answer), outputs)
+        return tuple(
+            Measurement(_timing(answer, number, rounds), _outputs(trial.source, folder))
+            for number, (trial, folder) in enumerate(zip(trials, folders, strict=True))
+        )
 
 
-def _request(
-    source: CudaSource, cubin: bytes, arrays: Mapping[str, np.ndarray], samples: int, folder: Path
-) -> dict[str, Any]:
+def _request(trial: Trial, folder: Path) -> dict[str, Any]:
     """Write the cubin and the arrays; the request names them."""
-    (folder / "kernel.cubin").write_bytes(cubin)
+    source = trial.source
+    folder.mkdir()
+    (folder / "kernel.cubin").write_bytes(trial.compiled.cubin)
     buffers = []
     for n, buffer in enumerate(source.buffers):
         if buffer.read:
-            value = arrays.get(buffer.array)
+            value = trial.arrays.get(buffer.array)
             if value is None:
                 raise BadInput("measure", buffer.array, "the kernel reads this array and no value was given")
             if value.size != buffer.elements:
@@ -117,16 +148,27 @@ def _request(
         buffers.append({"bytes": size, "read": buffer.read, "written": buffer.written})
     return {
         "folder": str(folder), "entry": source.entry, "grid": source.grid, "block": source.block,
-        "shared_bytes": source.shared_bytes, "buffers": buffers, "samples": samples,
+        "shared_bytes": source.shared_bytes, "buffers": buffers, "architecture": trial.compiled.architecture,
     }  # fmt: skip
 
 
+def _outputs(source: CudaSource, folder: Path) -> dict[str, np.ndarray]:
+    return {
+        buffer.array: np.fromfile(folder / f"{n}.out", dtype=buffer.dtype)
+        for n, buffer in enumerate(source.buffers)
+        if buffer.written
+    }
+
+
 def _converse(
-    worker: Sequence[str], request: dict[str, Any], timeout: float, on_sample: Callable[[float], None] | None
+    worker: Sequence[str],
+    request: dict[str, Any],
+    log: Path,
+    timeout: float,
+    on_sample: Callable[[int, float], None] | None,
 ) -> dict[str, Any] | Failure:
-    """Send the request, follow the answer: its last object with every sample in "samples", or why there is none."""
+    """Send the request, follow the answer: its last object with every kernel's samples, or why there is none."""
     path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
-    log = Path(request["folder"]) / "log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
             worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
@@ -153,10 +195,10 @@ def _converse(
 
 
 def _follow(
-    process: subprocess.Popen[str], request: dict[str, Any], on_sample: Callable[[float], None] | None
-) -> tuple[list[float], dict[str, Any]]:
-    """Every sample, and the last object that the process wrote (empty when it wrote none)."""
-    samples: list[float] = []
+    process: subprocess.Popen[str], request: dict[str, Any], on_sample: Callable[[int, float], None] | None
+) -> tuple[Samples, dict[str, Any]]:
+    """Every kernel's samples, and the last object that the process wrote (empty when it wrote none)."""
+    samples: Samples = [[] for _ in request["kernels"]]
     last: dict[str, Any] = {}
     assert process.stdin is not None
     assert process.stdout is not None
@@ -168,18 +210,20 @@ def _follow(
         for line in lines:
             last = json.loads(line)
             if last["event"] == "sample":
-                samples.append(last["microseconds"])
+                samples[last["kernel"]].append(last["microseconds"])
                 if on_sample is not None:
-                    on_sample(samples[-1])
+                    on_sample(last["kernel"], last["microseconds"])
     return samples, last
 
 
-def _outcome(last: dict[str, Any], samples: list[float], status: int, log: str) -> dict[str, Any] | Failure:
+def _outcome(last: dict[str, Any], samples: Samples, status: int, log: str) -> dict[str, Any] | Failure:
     match last.get("event"):
         case "done":
             return {**last, "samples": samples}
         case "missing":
             raise MissingCapability("measure", "this machine", last["message"], GPU_HINT)
+        case "unfit":
+            raise MissingCapability("measure", "this machine's GPU", last["message"], last["hint"])
         case "failure":
             return Failure(last["kind"], last["message"])
         case _:
@@ -187,7 +231,8 @@ def _outcome(last: dict[str, Any], samples: list[float], status: int, log: str) 
             return Failure("crash", f"the measuring process ended with status {status}: {ending[0]}")
 
 
-def _timing(answer: dict[str, Any]) -> Timing:
-    samples = tuple(answer["samples"])
-    low, high = np.percentile(samples, (20, 80))
-    return Timing(MEASURED, statistics.median(samples), samples, float(low), float(high), answer["environment"])
+def _timing(answer: dict[str, Any], number: int, rounds: int) -> Timing:
+    samples = tuple(answer["samples"][number])
+    found = summarise(samples, answer.get("clocks", ()))
+    environment = answer["environments"][number]
+    return Timing(MEASURED, found.median, samples, found.low, found.high, environment, rounds, found.noise)

@@ -1,9 +1,11 @@
 """The process that owns the GPU: one request in, samples out.  Started by `engine.run.measure`, never imported by it.
 
-Method: the primary context, one untimed launch whose results are saved, warm-up for a fixed time, then samples.  A
-sample is the time between two events around one or several launches, divided by their number.  A host-to-device copy
-goes ahead of each sample, so that the launches are queued before the first event passes and no time of the host is
-counted.  Launches walk through copies of the buffers that together exceed three times the L2 cache: times are cold.
+Method: the primary context, one untimed launch of each kernel whose results are saved, warm-up for a fixed time, then
+rounds.  In a round each kernel gets a few samples, in turn, and every second round goes through them backwards: what
+drifts hits all alike.  A sample is the time between two events around one launch, or around one replay of a graph of
+many launches where a single one is short.  A host-to-device copy goes ahead of each sample, so that everything is
+queued before the first event passes and no time of the host is counted.  Launches walk through copies of the buffers
+that together exceed three times the L2 cache: times are cold.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import contextlib
 import datetime
 import json
 import math
-import subprocess
+import re
 import sys
 import time
 from pathlib import Path
@@ -20,18 +22,21 @@ from typing import Any
 
 import numpy as np
 
+from engine.run.cuda_graph import Graph, GraphError, library
+from engine.run.nvml import Monitor, State, described
+
 WARM_UP_SECONDS = 0.3
-"""Long enough for the clock to rise; kernels that need more show it as a wide spread."""
+"""Long enough for the clock to rise; kernels that need more show it as a drift."""
 COLD_FACTOR = 3
 """The copies of all buffers together hold this many times the L2 cache."""
 MOST_COPIES = 512
 MEMORY_SHARE = 0.5
-"""Part of the free memory that the copies may take."""
+"""Part of the free memory that the copies of all kernels may take."""
 AHEAD_BYTES = 8 << 20
 """Size of the copy that keeps the GPU busy while a sample is queued: about 150 us over PCIe 5."""
 SHORT_MICROSECONDS = 50.0
-LAUNCHES_OF_SHORT = 8
-"""A kernel under SHORT_MICROSECONDS is launched this often in one sample."""
+LAUNCHES_OF_SHORT = 20
+"""A kernel under SHORT_MICROSECONDS is launched at least this often in one sample."""
 
 
 def main() -> int:
@@ -50,10 +55,14 @@ def main() -> int:
     except driver.Error as error:
         say(event="missing", message=f"CUDA does not start: {error}")
         return 0
+    unfit = unfit_device(driver, request)
+    if unfit:
+        say(event="unfit", message=unfit[0], hint=unfit[1])
+        return 0
     context = driver.Device(0).retain_primary_context()
     context.push()
     try:
-        Bench(driver, request).run()
+        Session(driver, request).run()
     except driver.MemoryError as error:
         say(event="failure", kind="out of memory", message=str(error))
     except (driver.LaunchError, driver.RuntimeError, driver.LogicError) as error:
@@ -70,48 +79,147 @@ def say(**message: Any) -> None:
     print(json.dumps(message), flush=True)
 
 
-class Bench:
-    """One kernel with its buffers on the GPU."""
+def unfit_device(driver: Any, request: dict[str, Any]) -> tuple[str, str] | None:
+    """Why this GPU or its driver cannot run what was compiled, with what to do; None where they can."""
+    device, supported = driver.Device(0), int(driver.get_driver_version()) // 1000
+    compiler = int(str(request["compiler"]).partition(".")[0] or 0)
+    if supported < compiler:
+        reason = f"the NVIDIA driver knows CUDA {supported}, the kernels were compiled for CUDA {compiler}"
+        return reason, f"install a driver for CUDA {compiler} or newer"
+    own = tuple(device.compute_capability())
+    for kernel in request["kernels"]:
+        found = re.fullmatch(r"sm_(\d+)(\d)([a-z]?)", kernel["architecture"])
+        assert found, kernel["architecture"]
+        built = int(found[1]), int(found[2])
+        # Code with a letter runs on its own chip only, other code on later ones of the same generation.
+        if own != built if found[3] else (own[0], own[1] >= built[1]) != (built[0], True):
+            reason = f"{device.name()} has compute capability {own[0]}.{own[1]}; the kernels are for {found[0]}"
+            return reason, "name this machine's GPU with --target"
+    return None
+
+
+class Session:
+    """All kernels of the request, their samples interleaved."""
 
     def __init__(self, driver: Any, request: dict[str, Any]) -> None:
-        self.driver = driver
-        self.request = request
+        self.driver, self.request = driver, request
+        self.device = driver.Context.get_device()
+        self.stream = driver.Stream()
+        self.monitor = Monitor(self.device.pci_bus_id())
+        self.states: list[State] = []
+        share = MEMORY_SHARE / len(request["kernels"])
+        self.kernels = [LoadedKernel(driver, self.stream, kernel, share) for kernel in request["kernels"]]
+        self.ahead = driver.pagelocked_zeros(AHEAD_BYTES, np.uint8)
+        self.landing = driver.mem_alloc(AHEAD_BYTES)
+
+    def run(self) -> None:
+        """Save the results of one launch each, warm up, take the rounds."""
+        for kernel in self.kernels:
+            kernel.save_first()
+        for kernel in self.kernels:
+            kernel.warm_up()
+        for number in range(self.request["rounds"]):
+            self._round(number)
+        environment = self._environment()
+        say(event="done", environments=[{**environment, **kernel.environment()} for kernel in self.kernels],
+            clocks=[state.sm_clock for state in self.states])  # fmt: skip
+
+    def _round(self, number: int) -> None:
+        order = list(enumerate(self.kernels))
+        for which, kernel in reversed(order) if number % 2 else order:
+            for _ in range(self.request["samples"]):
+                self.driver.memcpy_htod_async(self.landing, self.ahead, self.stream)
+                say(event="sample", kernel=which, round=number, microseconds=kernel.sample())
+        state = self.monitor.look()
+        if state is not None:
+            self.states.append(state)
+
+    def _environment(self) -> dict[str, str]:
+        major, minor = self.device.compute_capability()
+        version = self.monitor.driver()
+        return {
+            "device": self.device.name(),
+            "compute capability": f"{major}.{minor}",
+            "CUDA driver": str(self.driver.get_driver_version()),
+            **({"driver_version": version} if version else {}),
+            "compiler": f"NVRTC {self.request['compiler']}",
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "rounds": f"{self.request['rounds']} of {self.request['samples']}, {len(self.kernels)} interleaved",
+            **described(self.states),
+        }
+
+
+class LoadedKernel:
+    """One kernel with its buffers on the GPU."""
+
+    def __init__(self, driver: Any, stream: Any, request: dict[str, Any], share: float) -> None:
+        self.driver, self.stream, self.request = driver, stream, request
         self.folder = Path(request["folder"])
         self.sizes: list[int] = [buffer["bytes"] for buffer in request["buffers"]]
-        self.device = driver.Context.get_device()
+        self.l2_bytes = int(driver.Context.get_device().get_attribute(driver.device_attribute.L2_CACHE_SIZE))
         self.module = driver.module_from_buffer((self.folder / "kernel.cubin").read_bytes())
         self.function = self.module.get_function(request["entry"])
         attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.function.set_attribute(attribute, request["shared_bytes"])
         self.function.prepare("P" * len(self.sizes))
-        self.stream = driver.Stream()
-        self.copies = [self._copy() for _ in range(self._count_copies())]
+        self.copies = [self._copy() for _ in range(self._count_copies(share))]
         self.turn = 0
+        self.graph: Graph | None = None
+        self.launches = 1
+        self.method = "one launch between two events"
 
-    def run(self) -> None:
-        """Save the results of one launch, warm up, take the samples."""
+    def save_first(self) -> None:
+        """One untimed launch; its results go into files."""
         self._launch(self.copies[0])
         self.stream.synchronize()
-        self._save(self.copies[0])
-        launches = LAUNCHES_OF_SHORT if self._warm_up() < SHORT_MICROSECONDS else 1
-        ahead = self.driver.pagelocked_zeros(AHEAD_BYTES, np.uint8)
-        landing = self.driver.mem_alloc(AHEAD_BYTES)
-        for _ in range(self.request["samples"]):
-            self.driver.memcpy_htod_async(landing, ahead, self.stream)
-            say(event="sample", microseconds=self._sample(launches))
-        say(event="done", environment=self._environment(launches))
+        for n, buffer in enumerate(self.request["buffers"]):
+            if buffer["written"]:
+                value = np.empty(buffer["bytes"], np.uint8)
+                self.driver.memcpy_dtoh(value, self.copies[0][n])
+                value.tofile(self.folder / f"{n}.out")
 
-    def _count_copies(self) -> int:
+    def warm_up(self) -> None:
+        """Launch for WARM_UP_SECONDS; a short kernel is then launched many times in one sample."""
+        end = time.monotonic() + WARM_UP_SECONDS
+        seen = self.sample()
+        while time.monotonic() < end:
+            seen = min(seen, self.sample())
+        if seen >= SHORT_MICROSECONDS:
+            return
+        self.launches = max(LAUNCHES_OF_SHORT, len(self.copies))
+        try:
+            self.graph = Graph(library(), self.stream.handle, self._enqueue)
+            self.method = f"replay of a graph of {self.launches} launches"
+        except GraphError as error:
+            self.method = f"{self.launches} launches between two events, without a graph: {error}"
+
+    def sample(self) -> float:
+        """Microseconds of one launch, from one launch or from many."""
+        start, stop = self.driver.Event(), self.driver.Event()
+        start.record(self.stream)
+        if self.graph is not None:
+            self.graph.launch()
+        else:
+            self._enqueue()
+        stop.record(self.stream)
+        stop.synchronize()
+        return float(stop.time_since(start)) * 1e3 / self.launches
+
+    def environment(self) -> dict[str, str]:
+        """How the samples of this kernel came about."""
+        cold = len(self.copies) * sum(self.sizes) >= COLD_FACTOR * self.l2_bytes
+        state = "cold" if cold else "warm: the buffers cannot exceed the L2 cache"
+        return {"cache": f"{state}, {len(self.copies)} copies in rotation", "method": self.method}
+
+    def _count_copies(self, share: float) -> int:
         """As many as make the caches cold, within the memory and a fixed number."""
         footprint: int = max(sum(self.sizes), 1)
-        cold = COLD_FACTOR * self._l2_bytes()
         free: int = self.driver.mem_get_info()[0]
-        wanted = math.ceil(cold / footprint) + 1
-        fitting = int(free * MEMORY_SHARE) // footprint
-        return max(1, min(wanted, MOST_COPIES, fitting))
-
-    def _l2_bytes(self) -> int:
-        return int(self.device.get_attribute(self.driver.device_attribute.L2_CACHE_SIZE))
+        if footprint > free:
+            needed = f"its arrays take {footprint / 1e9:.2f} GB, {free / 1e9:.2f} GB are free"
+            raise self.driver.MemoryError(needed)
+        wanted = math.ceil(COLD_FACTOR * self.l2_bytes / footprint) + 1
+        return max(1, min(wanted, MOST_COPIES, int(free * share) // footprint))
 
     def _copy(self) -> list[Any]:
         """All buffers once, filled; what is only written starts as 0xFF bytes, so that a missing write shows."""
@@ -125,64 +233,15 @@ class Bench:
             pointers.append(pointer)
         return pointers
 
-    def _save(self, copy: list[Any]) -> None:
-        for n, buffer in enumerate(self.request["buffers"]):
-            if buffer["written"]:
-                value = np.empty(buffer["bytes"], np.uint8)
-                self.driver.memcpy_dtoh(value, copy[n])
-                value.tofile(self.folder / f"{n}.out")
+    def _enqueue(self) -> None:
+        for _ in range(self.launches):
+            self.turn = (self.turn + 1) % len(self.copies)
+            self._launch(self.copies[self.turn])
 
     def _launch(self, copy: list[Any]) -> None:
         grid, block = tuple(self.request["grid"]), tuple(self.request["block"])
         shared = self.request["shared_bytes"]
         self.function.prepared_async_call(grid, block, self.stream, *map(int, copy), shared_size=shared)
-
-    def _next(self) -> list[Any]:
-        self.turn = (self.turn + 1) % len(self.copies)
-        return self.copies[self.turn]
-
-    def _warm_up(self) -> float:
-        """Launch for WARM_UP_SECONDS; a first idea of the time of one launch in microseconds."""
-        end = time.monotonic() + WARM_UP_SECONDS
-        seen = self._sample(1)
-        while time.monotonic() < end:
-            seen = min(seen, self._sample(1))
-        return seen
-
-    def _sample(self, launches: int) -> float:
-        start, stop = self.driver.Event(), self.driver.Event()
-        start.record(self.stream)
-        for _ in range(launches):
-            self._launch(self._next())
-        stop.record(self.stream)
-        stop.synchronize()
-        return float(stop.time_since(start)) * 1e3 / launches
-
-    def _environment(self, launches: int) -> dict[str, str]:
-        held = len(self.copies) * sum(self.sizes)
-        cold = held >= COLD_FACTOR * self._l2_bytes()
-        state = "cold" if cold else "warm: the buffers cannot exceed the L2 cache"
-        major, minor = self.device.compute_capability()
-        return {
-            "device": self.device.name(),
-            "compute capability": f"{major}.{minor}",
-            "CUDA driver": str(self.driver.get_driver_version()),
-            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "cache": f"{state}, {len(self.copies)} copies in rotation",
-            "launches per sample": str(launches),
-            **clocks(),
-        }
-
-
-def clocks() -> dict[str, str]:
-    """Clocks and power as nvidia-smi sees them right after the samples; empty where it does not answer."""
-    fields = ("clocks.sm", "clocks.mem", "power.draw", "temperature.gpu", "driver_version")
-    query = ["nvidia-smi", "--id=0", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    return dict(zip(fields, (value.strip() for value in answer.split(",")), strict=False))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class WarpAccess:
     touched: int
     """32-byte sectors of global memory, or passes over the banks of shared memory."""
     offsets: tuple[int, ...]
-    """Of each of the 32 lanes: bytes from the start of the buffer, or of the block's shared memory; -1: took no part."""
+    """Of each of the 32 lanes: bytes from the start of the buffer or of the block's shared memory; -1: took no part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,10 @@ class Timing:
     """80th percentile of the samples; 0 for a predicted time."""
     environment: Mapping[str, str] | None = None
     """Device, driver, clocks, versions, date for measured times; model and calibration for predicted ones."""
+    rounds: int = 0
+    """Rounds of equal length that `samples` was taken in; 0 where it is not known."""
+    noise: str = ""
+    """Why the samples say little; "" for a quiet run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engine.errors import BadInput
-from engine.recipe import AUTHORS, Advice, Entry, Scenario, Value
+from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario, Value
 from engine.schedule.address import Address
-from engine.schedule.nodes import ConstraintNode, ConstraintTree, Placed
+from engine.schedule.nodes import ConstraintNode, ConstraintTree, Placed, Verdict
 from engine.schedule.rules import cut_parts, pinned
 from engine.schedule.terms import CONST, RELATIONS, SHIFT, SKEW
 from engine.schedule.text import entry_text
@@ -26,11 +26,13 @@ class _Sorting:
     beyond: list[Placed] = field(default_factory=list)
 
 
-def compose(advice: Sequence[Advice], program: TensorProgram) -> ConstraintTree:
+def compose(advice: Sequence[Advice], program: TensorProgram, rewrites: tuple[Verdict, ...] = ()) -> ConstraintTree:
     """Everybody's entries on every path, the user's first; alternatives multiply, best first, up to `MAX_SCENARIOS`.
 
     The alternatives of one author hold below those of the authors before it.  Entries of alternatives that are left
-    out stay known as `beyond`, disabled ones as `disabled`.  BadInput for alternatives without a statement to speak of.
+    out stay known as `beyond`, disabled ones as `disabled`.  Rewrites are none of the tree's business: `program` is
+    after them, `rewrites` says what became of them.  BadInput for a program without statements, and for a rewrite in
+    an alternative.
     """
     if not program.statements:
         raise BadInput("schedule", program.name, "has no statements to give advice about")
@@ -45,15 +47,18 @@ def compose(advice: Sequence[Advice], program: TensorProgram) -> ConstraintTree:
             kept = _first(root.children, max(1, MAX_SCENARIOS // paths), sorting)
             paths *= sum(map(count_paths, kept))
             children = _below(children, kept)
-    return ConstraintTree(ConstraintNode(entries, children), tuple(sorting.disabled), tuple(sorting.beyond))
+    return ConstraintTree(ConstraintNode(entries, children), tuple(sorting.disabled), tuple(sorting.beyond), rewrites)
 
 
 def _node(scenario: Scenario, author: str, path: tuple[int, ...], sorting: _Sorting) -> ConstraintNode:
     """A scenario as a constraint node; an entry's path is (advice, alternatives ..., entry)."""
     placed = [Placed(entry, author, (*path, number)) for number, entry in enumerate(scenario.entries)]
     sorting.disabled += [p for p in placed if not p.entry.enabled]
+    misplaced = [p.entry for p in placed if p.entry.field == "rewrite" and len(path) > 1]
+    if misplaced:
+        raise BadInput("recipe", f"{author}: {entry_text(misplaced[0])}", NOT_INSIDE)
     children = tuple(_node(a, author, (*path, k), sorting) for k, a in enumerate(scenario.alternatives))
-    return ConstraintNode(tuple(p for p in placed if p.entry.enabled), children)
+    return ConstraintNode(tuple(p for p in placed if p.entry.enabled and p.entry.field != "rewrite"), children)
 
 
 def count_paths(node: ConstraintNode) -> int:
@@ -132,6 +137,8 @@ def _statements(entry: Entry) -> tuple[str, ...]:
         inside = tuple(name for part in cut_parts(entry.value) for name in part)
     if entry.field == "equal":
         inside = pinned(entry.value)
+    if entry.field == "rewrite":
+        inside = tuple(name for name in pinned(entry.value) if name not in REWRITES)
     return entry.statements + inside
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from engine.errors import OverBudget
-from engine.recipe import Advice, Entry, Scenario
+from engine.errors import BadInput, OverBudget, Unsupported
+from engine.recipe import ASSOCIATIVE, RECOMPUTE, Advice, Entry, Scenario, with_entries
+from engine.rewrite.apply import apply
 from engine.schedule.nodes import (
-    ASSOCIATIVE,
     CUT,
     RELAX,
     REPLACE,
+    REWRITE,
     SWITCH_OFF,
     Conflict,
     ConstraintNode,
@@ -27,6 +28,8 @@ from engine.tensor.nodes import Statement, TensorProgram
 Retry = Callable[[TensorProgram, ConstraintTree], tuple[Placed, ...]]
 """Solve again: the entries that conflict now, none when all required ones hold.  May raise OverBudget."""
 
+REASON = "entries that are required conflict without it"
+"""Of a rewrite that is offered as a repair."""
 _STATEMENTS = 12
 """How many statements an entry may speak of for narrower ones to be tried."""
 
@@ -58,21 +61,10 @@ def with_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTre
     return Conflict(conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found)
 
 
-def with_associative(program: TensorProgram, statement: str) -> TensorProgram:
-    """The program with the terms of one statement's reduction in any order."""
-
-    def changed(one: Statement) -> Statement:
-        if one.name != statement or one.reduction is None:
-            return one
-        return replace(one, reduction=replace(one.reduction, associative=True))
-
-    return replace(program, statements=tuple(map(changed, program.statements)))
-
-
-def repaired(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...] | None:
-    """The advice of a group after a repair; None for ASSOCIATIVE, which changes the program and not the advice."""
-    if repair.placed is None or repair.entry is None:
-        return None
+def repaired(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...]:
+    """The advice of a group after a repair."""
+    if repair.placed is None:
+        return with_entries(advice, "user", (repair.entry,))
     number, *place = repair.placed.path
     changed = _with_entry(advice[number].scenario, place, repair)
     return (*advice[:number], replace(advice[number], scenario=changed), *advice[number + 1 :])
@@ -82,7 +74,6 @@ def _with_entry(scenario: Scenario, place: Sequence[int], repair: Repair) -> Sce
     """The scenario with the entry of `repair` at (alternative numbers ..., entry number), or after it."""
     number, *below = place
     if not below:
-        assert repair.entry is not None
         kept = scenario.entries[: number + repair.added]
         return replace(scenario, entries=(*kept, repair.entry, *scenario.entries[number + 1 :]))
     inner = scenario.alternatives
@@ -96,13 +87,11 @@ def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, ret
     for repair in _proposals(conflict.conflicting, program):
         if repair.added and split:
             continue  # one place to split is enough
-        changed = program
-        if repair.kind == ASSOCIATIVE:
-            changed = with_associative(program, repair.statement)
         try:
+            changed = apply(program, repair.entry) if repair.kind == REWRITE else program
             left = retry(changed, _applied(tree, repair))
-        except OverBudget:
-            continue  # a change that cannot be solved in time is none to offer
+        except (BadInput, Unsupported, OverBudget):
+            continue  # a change that cannot be made, or not be solved in time, is none to offer
         if not left:
             split = split or repair.added
             yield repair
@@ -116,27 +105,47 @@ def _proposals(conflicting: Sequence[Placed], program: TensorProgram) -> Iterato
     for placed in conflicting:
         yield from _split_here(placed, program)
     yield from _associative(conflicting, program)
+    yield from _recomputed(conflicting, program)
     yield from _cut_between(conflicting, program)
     for placed in conflicting:
         yield from _narrower(placed, program)
     for placed in conflicting:
         if placed.entry.required:
             soft = replace(placed.entry, required=False)
-            yield Repair(RELAX, f"make “{entry_text(soft)}” soft", placed, soft)
+            yield Repair(RELAX, f"make “{entry_text(soft)}” soft", soft, placed)
     for placed in conflicting:
         off = replace(placed.entry, enabled=False)
-        yield Repair(SWITCH_OFF, f"switch off “{entry_text(placed.entry)}”", placed, off)
+        yield Repair(SWITCH_OFF, f"switch off “{entry_text(placed.entry)}”", off, placed)
 
 
 def _associative(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
     """Reductions in a fixed order, of statements that the entries speak of."""
+    for statement in _spoken_of(conflicting, program):
+        if statement.reduction is not None and not statement.reduction.associative:
+            text = f"let {statement.name} add the terms of {statement.write.array} in any order"
+            yield Repair(REWRITE, text, Entry((statement.name,), "", "rewrite", (ASSOCIATIVE,), because=REASON))
+
+
+def _recomputed(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
+    """Values that a statement could compute again instead of waiting for them, of statements spoken of."""
+    spoken = _spoken_of(conflicting, program)
+    pairs = [
+        (made, reader)
+        for reader in spoken
+        for made in spoken
+        if made.reduction is None and any(a.array == made.write.array for a in reader.reads())
+    ]
+    for made, reader in pairs[:_STATEMENTS]:
+        text = f"let {reader.name} compute {made.write.array} again, without waiting for {made.name}"
+        wish = Entry((made.name,), "", "rewrite", (RECOMPUTE, reader.name), because=REASON)
+        yield Repair(REWRITE, text, wish)
+
+
+def _spoken_of(conflicting: Sequence[Placed], program: TensorProgram) -> list[Statement]:
+    """The statements that some entries name; all of them where one names none."""
     named = {name for placed in conflicting for name in placed.entry.statements}
     everything = any(not placed.entry.statements for placed in conflicting)
-    for statement in program.statements:
-        ordered = statement.reduction is not None and not statement.reduction.associative
-        if ordered and (everything or statement.name in named):
-            text = f"let {statement.name} add the terms of {statement.write.array} in any order"
-            yield Repair(ASSOCIATIVE, text, statement=statement.name)
+    return [s for s in program.statements if everything or s.name in named]
 
 
 def _split_here(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
@@ -151,7 +160,7 @@ def _split_here(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
     for value in dict.fromkeys((in_order, runs)):
         if len(value) > 1 and value != placed.entry.value:
             other = replace(placed.entry, value=value)
-            yield Repair(CUT, f"split in the order of the dependences: “{entry_text(other)}”", placed, other)
+            yield Repair(CUT, f"split in the order of the dependences: “{entry_text(other)}”", other, placed)
 
 
 def _cut_between(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
@@ -167,7 +176,7 @@ def _cut_between(conflicting: Sequence[Placed], program: TensorProgram) -> Itera
     for dimension in ("innermost", "outermost"):
         for k in places:
             cut = Entry((), dimension, "cut", (tuple(names[:k]), tuple(names[k:])), required=True)
-            yield Repair(CUT, f"split here: “{entry_text(cut)}”", conflicting[-1], cut, added=True)
+            yield Repair(CUT, f"split here: “{entry_text(cut)}”", cut, conflicting[-1], added=True)
 
 
 def _narrower(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
@@ -178,12 +187,12 @@ def _narrower(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
         return
     for name in names:
         other: Entry = replace(entry, statements=tuple(n for n in names if n != name))
-        yield Repair(REPLACE, f"leave {name} out: “{entry_text(other)}”", placed, other)
+        yield Repair(REPLACE, f"leave {name} out: “{entry_text(other)}”", other, placed)
 
 
 def _applied(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
     """The constraint tree after a repair of an entry."""
-    if repair.placed is None or repair.entry is None:
+    if repair.placed is None:
         return tree
     *place, number = repair.placed.path
     new = replace(repair.placed, entry=repair.entry)

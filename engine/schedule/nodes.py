@@ -37,6 +37,8 @@ class ConstraintTree:
     disabled: tuple[Placed, ...] = ()
     beyond: tuple[Placed, ...] = ()
     """Entries of alternatives that the bound on their number left out, to report them."""
+    rewrites: tuple[Verdict, ...] = ()
+    """What became of the entries that change the program, to report them: that was before the tree was composed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ class Scheduled:
     """Decisions in order, for `explain`: fusion tests, cuts, alternatives given up and why."""
 
 
-RELAX, SWITCH_OFF, REPLACE, CUT, ASSOCIATIVE = "relax", "switch off", "replace", "cut", "associative"
+RELAX, SWITCH_OFF, REPLACE, CUT, REWRITE = "relax", "switch off", "replace", "cut", "rewrite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,18 +197,15 @@ class Repair:
 
     kind: str
     """RELAX: make the entry soft.  SWITCH_OFF: disable it.  REPLACE: write another in its place.  CUT: split the
-    statements elsewhere, or into more parts.  ASSOCIATIVE: let the terms of a statement's reduction come in any
-    order."""
+    statements elsewhere, or into more parts.  REWRITE: change the program first (`entry` says how)."""
     text: str
     """For a person, one line."""
+    entry: Entry
+    """What stands in the place of `placed` afterwards, or is added."""
     placed: Placed | None = None
-    """The entry that changes, or that gets a neighbour; None for ASSOCIATIVE."""
-    entry: Entry | None = None
-    """What stands in its place afterwards; None for ASSOCIATIVE."""
+    """The entry that changes, or that gets a neighbour; None for REWRITE, which is the user's."""
     added: bool = False
     """Whether `entry` is put below `placed`, which stays."""
-    statement: str = ""
-    """The statement whose reduction is declared associative."""
     leaves: tuple[Placed, ...] = ()
     """What still cannot hold afterwards, where the change only brings the next conflict; else none."""
 

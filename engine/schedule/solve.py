@@ -348,12 +348,12 @@ class _Solve:
         return next((f"{entry_text(v.placed.entry)}: {v.because}" for v in found if v and v.outcome == INFEASIBLE), "")
 
     def verdicts(self, tree: ConstraintTree) -> tuple[Verdict, ...]:
-        """One verdict for every entry of the tree, in its order."""
+        """One verdict for every entry of the tree, in its order, and those of the rewrites before it."""
         result = [
             self.found.get(p.path, Verdict(p, NOT_REACHED, "the solve ended before it")) for p in _entries(tree.root)
         ]
         result += [Verdict(p, NOT_REACHED, "too many alternatives; this one was left out") for p in tree.beyond]
-        return (*result, *(Verdict(p, DISABLED, "switched off") for p in tree.disabled))
+        return (*result, *(Verdict(p, DISABLED, "switched off") for p in tree.disabled), *tree.rewrites)
 
     def conflict(self, tree: ConstraintTree) -> Conflict:
         """The error for the first required entry that does not hold."""

@@ -5,22 +5,36 @@
     advice user
       required S1, S2 @ innermost: pin j  # because rows are contiguous
       off S3 @ outermost: parallel true
+      rewrite recompute S0 in S3          # because it is cheap
       either
         S0 @ i: split 4
       or
         S0 @ i: split 8
 
 A name that is not a plain word is written as a JSON string; so is a reason that is not one plain line.  "any" stands
-for no dimension.  A comment that does not begin with "because" is dropped.
+for no dimension.  A rewrite stands with its author's entries, never in an alternative.  A comment that does not begin
+with "because" is dropped.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.errors import BadInput
-from engine.recipe import AUTHORS, ENTRY_FIELDS, Advice, Entry, Scenario, Value, checked_entry
+from engine.recipe import (
+    AUTHORS,
+    ENTRY_FIELDS,
+    NOT_INSIDE,
+    RECOMPUTE,
+    REWRITES,
+    Advice,
+    Entry,
+    Scenario,
+    Value,
+    checked_entry,
+)
 from engine.schedule.scan import Line, Scanner, lines_of
 
 _MAX_DEPTH = 32
@@ -96,6 +110,8 @@ def _parse_scenario(lines: list[Line], label: str, depth: int) -> Scenario:
             if alternatives:
                 raise line.error("an entry after alternatives", "put it before “either”, or indent it into one of them")
             entries.append(_parse_entry(line))
+            if depth > 1 and entries[-1].field == "rewrite":
+                raise line.error(NOT_INSIDE, "write it before “either”, below “advice AUTHOR”")
             continue
         if (word == "or") != bool(alternatives):
             raise line.error(
@@ -121,6 +137,16 @@ def _parse_entry(line: Line) -> Entry:
             required = True
         else:
             enabled_off = True
+    wish = _parse_rewrite(scan) if scan.peek() == "rewrite" else _parse_wish(scan)
+    scan.end()
+    try:
+        return checked_entry(replace(wish, required=required, because=line.because(), enabled=not enabled_off))
+    except BadInput as error:
+        raise line.error(error.reason, error.hint) from None
+
+
+def _parse_wish(scan: Scanner) -> Entry:
+    """`STATEMENTS @ DIMENSION: FIELD VALUE`."""
     statements: tuple[str, ...] = ()
     if scan.peek() == "all":
         scan.word()
@@ -130,15 +156,25 @@ def _parse_entry(line: Line) -> Entry:
     dimension = _parse_dimension(scan)
     scan.expect(":", "a colon follows the dimension")
     field = scan.word("a field")
+    if field == "rewrite":
+        raise scan.line.error("a rewrite is about no dimension", "write “rewrite associative S2”")
     if field not in ENTRY_FIELDS:
-        raise line.error(f"no field is called {field!r}", f"fields are {', '.join(ENTRY_FIELDS)}")
-    value = _parse_value(scan, field)
-    scan.end()
-    entry = Entry(statements, dimension, field, value, required, line.because(), not enabled_off)
-    try:
-        return checked_entry(entry)
-    except BadInput as error:
-        raise line.error(error.reason, error.hint) from None
+        raise scan.line.error(f"no field is called {field!r}", f"fields are {', '.join(ENTRY_FIELDS)}")
+    return Entry(statements, dimension, field, _parse_value(scan, field))
+
+
+def _parse_rewrite(scan: Scanner) -> Entry:
+    """`rewrite associative S2` or `rewrite recompute S0 in S3`."""
+    scan.word()
+    kind = scan.word("a rewrite")
+    if kind not in REWRITES:
+        raise scan.line.error(f"no rewrite is called {kind!r}", f"rewrites are {', '.join(REWRITES)}")
+    statement = scan.name("a statement")
+    value: tuple[Value, ...] = (kind,)
+    if kind == RECOMPUTE:
+        scan.expect("in", "write recompute PRODUCER in READER")
+        value = (kind, scan.name("the statement that reads it"))
+    return Entry((statement,), "", "rewrite", value)
 
 
 def _parse_dimension(scan: Scanner) -> str:

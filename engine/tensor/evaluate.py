@@ -57,6 +57,12 @@ def evaluate(program: TensorProgram, inputs: Mapping[str, np.ndarray], exact: bo
 
 def temporaries(program: TensorProgram, known: Mapping[str, np.ndarray], wanted: Collection[str]) -> Arrays:
     """Arrays that a lowering made between the graph's tensors, from tensors whose values are `known`."""
+    part = behind(program, known.keys(), wanted)
+    return evaluate(part, {name: known[name] for name in part.inputs})
+
+
+def behind(program: TensorProgram, known: Collection[str], wanted: Collection[str]) -> TensorProgram:
+    """The part of a program that makes the `wanted` arrays from those that are `known`."""
     needed = set(wanted)
     chosen: list[Statement] = []
     for statement in reversed(program.statements):
@@ -65,8 +71,7 @@ def temporaries(program: TensorProgram, known: Mapping[str, np.ndarray], wanted:
             needed |= {a.array for a in statement.reads() if a.array not in known}
     made = {s.write.array for s in chosen}
     reads = {a.array for s in chosen for a in s.reads()} - made
-    part = replace(program, statements=tuple(chosen[::-1]), inputs=tuple(reads), outputs=tuple(made))
-    return evaluate(part, {name: known[name] for name in reads})
+    return replace(program, statements=tuple(chosen[::-1]), inputs=tuple(reads), outputs=tuple(made))
 
 
 def _numpy(dtype: str, exact: bool) -> np.dtype:

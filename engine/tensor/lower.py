@@ -12,6 +12,15 @@ from engine.tensor.check import check_program
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.operators import rule_of
 
+WITHOUT_EXPRESSION = {
+    **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression"), "gives as many results as the data ask for"),
+    **dict.fromkeys(("Bernoulli", "Multinomial"), "draws at random"),
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "draws at random"),
+    **dict.fromkeys(("If", "Loop"), "decides what runs when the data are there"),
+    "Scan": "walks a length that is not known",
+}
+"""Why operators of the standard cannot be expressions over boxes of fixed size."""
+
 EMPTY_OPERANDS = ("Concat",)
 """Operators that give elements where their first operand has none."""
 
@@ -89,7 +98,7 @@ def _lowered(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
 def _obstacle(op: Operator, build: Builder) -> str:
     """Why an operator cannot be compiled whatever its attributes; "" when it can."""
     if rule_of(op) is None:
-        return f"{op.kind} has no tensor expression yet"
+        return f"{op.kind} {WITHOUT_EXPRESSION.get(op.kind, 'has no tensor expression yet')}"
     for name in filter(None, (*op.inputs, *op.outputs)):
         if build.dtype(name) not in COMPILED_DTYPES:
             return f"{name} holds {build.dtype(name)}; kernels are generated for {', '.join(COMPILED_DTYPES)}"

@@ -16,16 +16,18 @@ import numpy as np
 from engine.codegen.nodes import CudaSource
 from engine.compile import Kernel, compile_group
 from engine.errors import EngineError, Unsupported
-from engine.fuse.shrink import shrink
+from engine.fuse.shrink import Shrunk, shrink
 from engine.run.emulate.emulate import ORDERS, emulate
 from engine.run.nodes import Check, Finding, SiteCount
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
-from engine.verify.tolerance import Tolerance, tolerance
+from engine.verify.tolerance import Tolerance, group_tolerance, on_tensor_cores
 
 Values = Mapping[str, np.ndarray]
 
 WORK = 60_000_000
 """Operations and bytes that one emulated order may cost before blocks are sampled."""
+SMALLER = WORK // 16
+"""Points of the widest statement of a group that is cut to a smaller size."""
 OUTLIER = 2.0**10
 """Magnitudes this far above the lower quartile are masks, not results."""
 SAMPLE = 4
@@ -53,16 +55,16 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
     values: expected value of each array of the group's program.  before: its value before the launch, where that
     differs (buffers updated in place).
     """
-    wanted = tolerance(kernel.group.program, kernel.tile.intrinsic)
-    blocks = _sample(kernel)
+    wanted = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
+    blocks = sample_blocks(kernel)
     total = kernel.source.grid[0]
     tally = _Tally()
     for fault in partition_faults(kernel.source, kernel.group.program):
         tally.add(fault)
     expected = {name: values[name] for name in kernel.group.program.outputs}
     _run(kernel.source, {**values, **before}, expected, blocks, wanted, tally, timeout)
-    if len(blocks) < total:
-        _run_smaller(kernel, values, before, wanted, tally, timeout)
+    if small := smaller(kernel):
+        _run_smaller(*small, values, before, wanted, tally, timeout)
     status = "fail" if tally.findings or not tally.worst <= wanted.relative or not tally.compared else "pass"
     return Check(
         group=kernel.group.name,
@@ -80,7 +82,7 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
     )
 
 
-def _sample(kernel: Kernel) -> tuple[int, ...]:
+def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
     """All blocks of a small launch; of a large one the boundary blocks and some others, by a fixed seed."""
     total, facts = kernel.source.grid[0], kernel.facts
     work = facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
@@ -142,7 +144,7 @@ def _store_line(source: CudaSource, array: str) -> int:
 
 def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
     """What is wrong with a launch's outputs, or ""."""
-    wanted = tolerance(kernel.group.program, kernel.tile.intrinsic)
+    wanted = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
     for name, got in outputs.items():
         part = own_part(kernel.group.program, name)
         errors = wanted.errors(got.reshape(-1)[part], expected[name].reshape(-1)[part], _scale(expected[name]))
@@ -166,18 +168,20 @@ def _scale(value: np.ndarray) -> float:
     return float(ordinary.max())
 
 
+def smaller(kernel: Kernel) -> tuple[Shrunk, Kernel] | None:
+    """The same group at a smaller size and its kernel, where blocks of the large launch are only sampled; or None."""
+    small = shrink(kernel.group, SMALLER) if len(sample_blocks(kernel)) < kernel.source.grid[0] else None
+    return None if small is None else (small, compile_group(small.group, kernel.recipe))
+
+
 def _run_smaller(
-    kernel: Kernel, values: Values, before: Values, wanted: Tolerance, tally: _Tally, timeout: float
+    small: Shrunk, compiled: Kernel, values: Values, before: Values, wanted: Tolerance, tally: _Tally, timeout: float
 ) -> None:
-    """The same group cut to a smaller size: its index maps, and every block that is affordable."""
-    small = shrink(kernel.group, WORK // 16)
-    if small is None:
-        return
-    compiled = compile_group(small.group, kernel.recipe)
+    """The group at a smaller size: its index maps, and every block that is affordable."""
     whole = {**values, **before}
     arrays = {name: small.slice(name, whole[name]) for name in small.cuts if name in whole}
     expected = {name: small.slice(name, values[name]) for name in small.group.program.outputs}
-    blocks = _sample(compiled)
+    blocks = sample_blocks(compiled)
     inner = _Tally()
     for fault in partition_faults(compiled.source, small.group.program):
         inner.add(fault)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.compile import Kernel, compile_group
-from engine.errors import Unsupported
+from engine.errors import Fault, Unsupported
 from engine.fuse.nodes import FusionPlan, Launch
 from engine.recipe import Recipe
 from engine.run.emulate.emulate import emulate
 from engine.run.nodes import Check
 from engine.run.reference import input_values, operator_values, reference_values
-from engine.verify.tolerance import tolerance
+from engine.verify.tolerance import on_tensor_cores, tolerance
 
 Progress = Callable[[str, int, int], None]
 
@@ -46,18 +46,18 @@ def check_model(
     graph = plan.source
     if graph is None:
         raise Unsupported("check", plan.graph, "the plan comes from no graph", "fuse a graph")
+    updated = [update.target for update in graph.updates]
+    wanted = tuple(dict.fromkeys((*graph.outputs, *updated)))
+    if not wanted:
+        names = ", ".join(list(plan.unsupported)[:3])
+        raise Unsupported("check", plan.graph, f"no output is known without a kernel for {names}")
     run = _Run(plan, recipe, dict(input_values(graph, seed)), timeout)
     for number, launch in enumerate(plan.launches):
         if progress:
             progress(launch.group, number, len(plan.launches))
         run.launch(launch)
-    updated = [update.target for update in graph.updates]
-    wanted = tuple(dict.fromkeys((*graph.outputs, *updated)))
     expected = reference_values(graph, seed, wanted)
-    checks = tuple(
-        _compare(n, run.value(n).reshape(expected[n].shape), expected[n], run.allowed, run.blocks, len(plan.launches))
-        for n in wanted
-    )
+    checks = tuple(_compare(n, run.value(n).reshape(expected[n].shape), expected[n], run) for n in wanted)
     return ModelCheck(len(plan.launches), checks, tuple(run.by_reference))
 
 
@@ -73,7 +73,7 @@ class _Run:
         self._without_kernel = {
             name: op for op in self._graph.operators if op.name in plan.unsupported for name in op.outputs if name
         }
-        self.allowed, self.blocks = 0.0, 0
+        self.allowed, self.blocks, self.launches = 0.0, 0, 0
         self.by_reference: list[str] = []
 
     def value(self, tensor: str) -> np.ndarray:
@@ -99,38 +99,54 @@ class _Run:
         for buffer in kernel.source.buffers:
             if buffer.read:
                 self.value(tensors[buffer.array])
-        self._values.update(_launch(kernel, launch.instance, self._values, self._timeout))
-        self.allowed += tolerance(kernel.group.program, kernel.tile.intrinsic).relative
+        self._values.update(run_launch(kernel, launch.instance, self._values, timeout=self._timeout))
+        self.allowed += on_tensor_cores(tolerance(kernel.group.program), kernel.tile.intrinsic).relative
         self.blocks += kernel.source.grid[0]
+        self.launches += 1
 
 
-def _launch(kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], timeout: float) -> dict[str, np.ndarray]:
-    """Run one launch; the arrays it wrote, by tensor name, in the group's shape.
+def run_launch(
+    kernel: Kernel, instance: int, values: Mapping[str, np.ndarray], *, checked: bool = False, timeout: float = 120.0
+) -> dict[str, np.ndarray]:
+    """Run one launch on the values of tensors; the whole tensors that it wrote to.
 
-    A launch that writes a part of an array leaves the rest as earlier launches made it.
+    A launch that writes a part of a tensor leaves the rest as earlier launches made it.  Raises Fault for what the
+    emulator finds.
     """
-    tensors = kernel.group.instances[instance].arrays
-    arrays = {b.array: values[tensors[b.array]] for b in kernel.source.buffers if b.read or tensors[b.array] in values}
-    emulation, outputs, _ = emulate(kernel.source, arrays, checked=False, timeout=timeout)
-    if emulation.findings:
-        raise Unsupported("check", kernel.group.name, f"the run ended early: {emulation.findings[0].message}")
-    shapes = {name: kernel.group.program.arrays[name].shape for name in outputs}
-    return {tensors[name]: value.reshape(shapes[name]) for name, value in outputs.items()}
+    group = kernel.group
+    own, declared = group.instances[instance], group.program.arrays
+    buffers = [b for b in kernel.source.buffers if b.read or own.arrays[b.array] in values]
+    arrays = {b.array: own.view(declared[b.array], values[own.arrays[b.array]]) for b in buffers}
+    emulation, outputs, _ = emulate(kernel.source, arrays, checked=checked, timeout=timeout)
+    for finding in emulation.findings:
+        raise Fault("check", group.name, f"{finding.kind}: {finding.message}")
+    written: dict[str, np.ndarray] = {}
+    for name, value in outputs.items():
+        tensor = own.arrays[name]
+        if name not in own.parts:
+            written[tensor] = value.reshape(declared[name].shape)
+            continue
+        if tensor not in written:
+            before = values.get(tensor)
+            written[tensor] = np.zeros(own.parts[name].whole, value.dtype) if before is None else before.copy()
+        own.view(declared[name], written[tensor])[...] = value.reshape(declared[name].shape)
+    return written
 
 
-def _compare(
-    tensor: str, got: np.ndarray, expected: np.ndarray, allowed: float, blocks: int, launches: int
-) -> Check:
+def _compare(tensor: str, got: np.ndarray, expected: np.ndarray, run: _Run) -> Check:
     """One output of the model as a check."""
+    allowed = run.allowed
     if expected.dtype.kind == "f":
         right = expected.astype(np.float64)
         # Where all elements are the same, their size takes the place of their spread.
         spread = float(right.std()) or float(np.abs(right).max()) or 1.0
         error = float(np.abs(got.astype(np.float64) - right).max() / spread)
-        because = f"the tolerances of {launches} launches added up, in standard deviations of the output"
+        because = f"the tolerances of {run.launches} launches added up, in standard deviations of the output"
     else:
         error, allowed = float(np.count_nonzero(got != expected)), 0.0
         because = "exact: integers and booleans"
+    if run.by_reference:
+        because += f"; without a kernel, run by the reference: {', '.join(run.by_reference)}"
     passed = error <= allowed
     message = "" if passed else f"largest error {error:.3g}, allowed {allowed:.3g}"
     return Check(
@@ -139,8 +155,8 @@ def _compare(
         max_error=error,
         tolerance=allowed,
         tolerance_because=because,
-        blocks_run=blocks,
-        blocks_total=blocks,
+        blocks_run=run.blocks,
+        blocks_total=run.blocks,
         elements_compared=got.size,
         orders=("late",),
         findings=(),

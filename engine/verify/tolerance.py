@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.fuse.nodes import FusionGroup
+from engine.tensor.evaluate import behind
+from engine.tensor.lower import lower
 from engine.tensor.nodes import Apply, Scalar, TensorProgram
 from engine.tensorize.intrinsics import INTRINSICS
 
@@ -43,16 +46,28 @@ class Tolerance:
         return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
 
 
-def tolerance(program: TensorProgram, intrinsic: str = "") -> Tolerance:
-    """The tolerance of every output of a program: roundings along it, functions, the longest reduction.
+def group_tolerance(group: FusionGroup) -> Tolerance:
+    """The tolerance of what a group writes.
 
-    intrinsic: the instruction that multiplies on tensor cores; tf32 rounds both operands of every product.
+    Where it reads what a lowering made inside an operator (the state of an LSTM, the mean of a norm), the reference has
+    no value for that: it is computed from the nearest tensors that have one, and those statements round too.
     """
-    rounded = 2 if intrinsic in INTRINSICS and INTRINSICS[intrinsic].numerics == "tf32" else 0
-    halves = sum(program.arrays[s.write.array].dtype == "float16" for s in program.statements)
-    singles = sum(program.arrays[s.write.array].dtype == "float32" for s in program.statements)
-    functions = sum(_functions(s.expression) for s in program.statements)
-    lengths = [math.prod(i.extent for i in s.reduced) for s in program.statements if s.reduction]
+    if group.graph is None:
+        return tolerance(group.program)
+    known = group.graph.tensors.keys()
+    inside = {tensor for n in group.program.inputs if (tensor := group.instances[0].arrays[n]) not in known}
+    if not inside:
+        return tolerance(group.program)
+    return tolerance(group.program, behind(lower(group.graph), known, inside))
+
+
+def tolerance(*programs: TensorProgram) -> Tolerance:
+    """The tolerance of every output of programs that feed each other: roundings, functions, the longest reduction."""
+    statements = [(program, statement) for program in programs for statement in program.statements]
+    kinds = [program.arrays[statement.write.array].dtype for program, statement in statements]
+    halves, singles = kinds.count("float16"), kinds.count("float32")
+    functions = sum(_functions(s.expression) for _, s in statements)
+    lengths = [math.prod(i.extent for i in s.reduced) for _, s in statements if s.reduction]
     longest = max(lengths, default=1)
     summed = SUM_FACTOR * math.sqrt(longest) if lengths else 0
     single = UNIT["float32"] * (2 * singles + FUNCTION_ULPS * functions + summed)
@@ -61,8 +76,15 @@ def tolerance(program: TensorProgram, intrinsic: str = "") -> Tolerance:
     reasons += [f"{singles} to float32 (2^-24)"] * (singles > 0)
     reasons += [f"{functions} functions of {FUNCTION_ULPS} ulp"] * (functions > 0)
     reasons += [f"a reduction of {longest} terms ({SUM_FACTOR} sqrt n)"] * bool(lengths)
-    reasons += [f"{rounded} operands rounded to tf32 (2^-11)"] * (rounded > 0)
-    return Tolerance(single + half + UNIT["tf32"] * rounded, ", ".join(reasons) or "exact: integers and booleans")
+    reasons += ["from the nearest tensors that the reference has"] * (len(programs) > 1)
+    return Tolerance(single + half, ", ".join(reasons) or "exact: integers and booleans")
+
+
+def on_tensor_cores(found: Tolerance, intrinsic: str) -> Tolerance:
+    """The tolerance where an instruction ("" for none) multiplies: tf32 rounds both operands of every product."""
+    if intrinsic not in INTRINSICS or INTRINSICS[intrinsic].numerics != "tf32":
+        return found
+    return Tolerance(found.relative + 2 * UNIT["tf32"], f"{found.because}, 2 operands rounded to tf32 (2^-11)")
 
 
 def _functions(value: Scalar) -> int:

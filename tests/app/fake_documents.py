@@ -245,14 +245,14 @@ def kernel(group: str, recipe: str | None = None) -> KernelDoc:
 
 
 def _repairs(text: str, entries: tuple[EntryDoc, ...]) -> tuple[RepairDoc, ...]:
-    """For what is infeasible: soft, off, or another sum, which no advice can say."""
+    """For what is infeasible: soft, off, or another sum."""
     found: list[RepairDoc] = []
     for entry in entries:
         if entry.outcome == "infeasible":
             wish = entry.text.removeprefix("required ")
             soft, off = text.replace(entry.text, wish), text.replace(entry.text, f"off {entry.text}")
             found += [
-                RepairDoc("associative", (), "let S2 add the terms of s in any order", "", True),
+                RepairDoc("rewrite", (), "let S2 add the terms of s in any order", f"{text}  rewrite associative S2\n", True),
                 RepairDoc("relax", entry.path, f"make “{wish}” soft", soft, True),
                 RepairDoc("switch off", entry.path, f"switch off “{entry.text}”", off, True),
             ]

@@ -17,8 +17,9 @@ from PySide6.QtGui import QDropEvent
 
 from app.history import History
 from app.recovery import find_orphans, journal_folder, read_journal
+from app.render import render
 from app.window import Window
-from tests.app.driving import MODEL, PATIENCE, select, settle
+from tests.app.driving import COMMAND, MODEL, PATIENCE, select, settle
 
 GROUP = "softmax_0"
 BESIDE = Path(__file__).with_name("crashing.py")
@@ -98,6 +99,18 @@ def test_a_workspace_is_saved_and_opened_with_everything(
     assert again.windowTitle() == "mine.loom — Loomscope"
 
 
+def test_a_workspace_is_drawn_without_a_display(
+    make: Callable[..., Window], qtbot: object, model: str, tmp_path: Path
+) -> None:
+    window = opened(make, qtbot, model)
+    edited(window, qtbot)
+    loom = str(Path(model).with_name("mine.loom"))
+    window.document.save(loom)
+    done(window, qtbot)
+    render(loom, tmp_path / "drawn.png", command=COMMAND)
+    assert (tmp_path / "drawn.png").is_file() and not list(journal_folder().glob("*")), "drawing leaves nothing"
+
+
 def test_saving_again_asks_nothing(make: Callable[..., Window], qtbot: object, model: str) -> None:
     window = opened(make, qtbot, model)
     edited(window, qtbot)
@@ -135,7 +148,8 @@ def test_a_damaged_workspace_is_explained_and_changes_nothing(
     window.document.save(str(loom))
     done(window, qtbot)
     whole = loom.read_text()
-    for content, words in ((whole[: len(whole) // 2], "cut short"), (whole.replace('"version":1', '"version":9'), "9")):
+    newer = whole.replace('"version": 1', '"version": 9')
+    for content, words in ((whole[: len(whole) // 2], "cut short"), (newer, "9")):
         bad = loom.with_name("bad.loom")
         bad.write_text(content)
         window.open_file(str(bad))
@@ -228,6 +242,7 @@ def test_edits_survive_a_kill(make: Callable[..., Window], qtbot: object, model:
     assert "block 11" in history.text and history.steps[3].title == "Block 10 → 11 at i"
     assert all(step.predicted is not None for step in history.steps)
     assert window.document.is_modified and not window.notice.has_news
+    assert window.workspace.bus.selection.group == GROUP, "where the last edit was made"
     assert not file.exists(), "it lives on in this window's journal"
     (own,) = journals.glob("*.journal")
     left = read_journal(own)

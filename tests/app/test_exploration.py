@@ -13,6 +13,7 @@ from app.window import Window
 from tests.app.driving import select, settle
 from tests.app.fake_exploration import ILLEGAL, moves, with_lines
 from views.constraints.rows import scenario_key
+from views.constraints.view import TEXT
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE
 from views.space.geometry import ACROSS, DOWN
 from views.space.trial import Trial
@@ -286,11 +287,32 @@ def test_pasted_text_with_an_error_is_shown_where_it_is_wrong_and_kept(editing: 
     explored(editing, qtbot)
     lines = constraints.text.edit.toPlainText().splitlines()
     assert lines[:-3] == before.splitlines() and lines[-2:] == ["  S0 @ i: split 2", "  this is not an entry"]
+    assert constraints.pages.currentIndex() == 0 and constraints.tabs["Tree"].isChecked(), "the tree stays in front"
+    assert constraints.refused.isVisible() and "this is not an entry" in constraints.refused.reason.text()
+    constraints.refused.show_text.click()
+    assert constraints.pages.currentIndex() == 1 and constraints.tabs["Text"].isChecked()
     assert "this is not an entry" in constraints.text.message.text()
     assert constraints.text.edit.marked == len(lines)
     assert editing.panels.code.text.toPlainText() == code
     editing.action("undo").trigger()
     assert advice(editing) == before and constraints.text.edit.marked == 0
+    assert constraints.refused.isHidden()
+
+
+def test_a_refused_edit_is_told_again_when_its_group_is_selected_again(editing: Window, qtbot: object) -> None:
+    constraints = editing.panels.constraints
+    constraints.select_tab(TEXT)
+    constraints.text.edit.setPlainText(advice(editing) + "this is not an entry\n")
+    constraints.text.request_apply()
+    explored(editing, qtbot)
+    assert constraints.pages.currentIndex() == 1, "an edit of the text is answered in the text"
+    refused = advice(editing)
+    select(editing, qtbot, "layernorm_0")
+    assert constraints.refused.isHidden() and "this is not an entry" not in constraints.text.edit.toPlainText()
+    select(editing, qtbot)
+    assert not constraints.refused.isHidden()
+    assert constraints.text.edit.toPlainText() == refused
+    assert any("mark lane" in title for title in titles(constraints.tree)), "with the entries of the last legal advice"
 
 
 def test_cancelling_gives_a_question_up_until_it_is_asked_again(editing: Window, qtbot: object) -> None:

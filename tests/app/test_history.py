@@ -164,8 +164,18 @@ def test_a_trail_that_contradicts_itself_is_refused(trail: Trail) -> None:
         (ADVICE.replace("  S0 @ k: mark stages 2", "#"), "Without stages 2 on S0"),
         (ADVICE.replace("block 8", "block 4").replace("vector 8", "vector 4"), "Block 8 → 4 at i and 1 more"),
         (ADVICE + "# a remark\n", "Order or remarks"),
+        (ADVICE + "advice user\n  rewrite recompute S1 in S3  # because it is cheap\n", "Recompute S1 in S3"),
+        (ADVICE + "advice user\n  required rewrite associative S2\n", "Associative S2"),
         ("this is no advice", "Edited advice"),
     ],
 )
 def test_titles_say_what_changed(after: str, title: str) -> None:
     assert title_of(ADVICE, after) == title
+
+
+def test_titles_of_a_rewrite_that_changes_or_goes() -> None:
+    before = "advice user\n  rewrite recompute S1 in S3\n"
+    assert title_of(before, before.replace("rewrite", "off rewrite")) == "Switch off recompute S1 in S3"
+    assert title_of(before, before.replace("rewrite", "required rewrite")) == "Require recompute S1 in S3"
+    assert title_of(before, before.replace("S3", "S2")) == "Recompute S1 in S3 → S1 in S2"
+    assert title_of(before, "advice user\n") == "Without recompute S1 in S3"

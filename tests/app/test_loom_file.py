@@ -162,6 +162,11 @@ def test_the_example_needs_no_path(tmp_path: Path) -> None:
     assert reference.path == EXAMPLE and len(reference.sha256) == 64 and find_model(reference, tmp_path) == EXAMPLE
 
 
+def test_a_row_of_a_suite_needs_no_path(tmp_path: Path) -> None:
+    reference = reference_to("suite:alcop/MM_BERT_FC1", tmp_path)
+    assert reference.path == find_model(reference, tmp_path) == "suite:alcop/MM_BERT_FC1"
+
+
 def test_a_digest_follows_the_content(tmp_path: Path) -> None:
     file = tmp_path / "m.onnx"
     file.write_bytes(b"one")

@@ -228,3 +228,27 @@ def look_at_the_addresses(window: Window, qtbot: object) -> None:
     assert any("global load of x, 16 bytes a lane; now 16 sectors, ideal 16" in title for title in titles)
     window.panels.schedule.select_tab(SPACE)
     explored(window, qtbot)
+
+
+def test_a_legal_interchange_is_applied_and_taken_back(make: Callable[..., Window], qtbot: object) -> None:
+    window = make(command=COMMAND)
+    window.workspace.start()
+    window.open_file(str(Path(MODEL).with_name("bert_tiny.onnx")))
+    settle(window, qtbot)
+    window.set_perspective("Schedule")
+    before = select(window, qtbot, "matmul_4")
+    window.panels.schedule.select_tab(SPACE)
+    explored(window, qtbot)
+    plan = window.panels.schedule.space.canvas.plan
+    assert plan is not None and plan.doc.order[:2] == ("i", "j")
+    dragged(window, qtbot, plan.label_box(ACROSS).center(), plan.label_box(DOWN).center())
+    explored(window, qtbot)
+    kernel = window.workspace.kernel("matmul_4")
+    assert kernel is not None and kernel.legal and kernel.recipe != before.recipe
+    (outer,) = kernel.schedule.children
+    assert (outer.dimension, outer.children[0].dimension) == ("j", "i")
+    changed = window.panels.schedule.space.canvas.plan
+    assert changed is not None and changed.doc.order[:2] == ("j", "i") and not changed.doc.violated
+    window.action("undo").trigger()
+    explored(window, qtbot)
+    assert window.workspace.kernel("matmul_4") is before

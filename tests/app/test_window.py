@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QPixmap
+from PySide6.QtGui import QDropEvent, QImage, QPixmap
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from app.actions import ACTIONS, MENUS
@@ -17,6 +17,9 @@ from app.watchdog import Watchdog
 from app.window import Window
 from engine.errors import BadInput
 from tests.app.driving import COMMAND, MODEL, PATIENCE, select, settle
+from tests.app.fake_documents import ADVICE
+from tests.app.fake_exploration import ILLEGAL, with_lines
+from views.theme import load_theme
 
 STALL_MS = 100
 """The longest that the window may stand still (DESIGN 10)."""
@@ -201,7 +204,24 @@ def test_render_draws_window_and_panel(tmp_path: Path) -> None:
     assert 240 < QPixmap(str(part)).width() < 1280
 
 
-@pytest.mark.parametrize("wrong", [{name: "nothing"} for name in ("group", "panel", "theme", "perspective")])
+def test_render_draws_a_tab_under_other_advice(tmp_path: Path) -> None:
+    advice, drawn = tmp_path / "advice.txt", [tmp_path / f"{name}.png" for name in ("tree", "space", "wrong")]
+    advice.write_text(with_lines(ADVICE, [ILLEGAL]), encoding="utf-8")
+    choices = ({}, {"tab": "iteration space"}, {"tab": "iteration space", "advice": advice})
+    for place, options in zip(drawn, choices, strict=True):
+        render(MODEL, place, theme="light", panel="schedule", group="softmax_0", command=COMMAND, **options)  # type: ignore[arg-type]
+    wrong = load_theme("light").colour("wrong").rgb()
+    assert [wrong in pixels(place) for place in drawn] == [False, False, True]
+    with pytest.raises(BadInput, match="cannot be read"):
+        render(MODEL, drawn[0], advice=tmp_path / "none.txt", command=COMMAND)
+
+
+def pixels(place: Path) -> set[int]:
+    picture = QImage(str(place))
+    return {picture.pixel(x, y) for x in range(picture.width()) for y in range(picture.height())}
+
+
+@pytest.mark.parametrize("wrong", [{name: "nothing"} for name in ("group", "panel", "tab", "theme", "perspective")])
 def test_render_refuses_what_is_not_there(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="nothing"):
         render(MODEL, tmp_path / "x.png", command=COMMAND, **wrong)  # type: ignore[arg-type]

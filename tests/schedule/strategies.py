@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from engine.recipe import AUTHORS, MARKS, Advice, Entry, Recipe, Scenario, Value
 
 words = st.sampled_from(
-    ["S0", "S1", "i", "j", "all", "any", "true", "or", "after", "x.y", "a b", "#", '"', "ü", "3", ""]
+    ["S0", "S1", "i", "j", "in", "rewrite", "all", "any", "true", "or", "after", "x.y", "a b", "#", '"', "ü", "3", ""]
 )
 names = st.one_of(words, st.text(min_size=1, max_size=6)).filter(bool)
 numbers = st.one_of(
@@ -51,6 +53,13 @@ def entries(draw: st.DrawFn) -> Entry:
     )
 
 
+@st.composite
+def rewrites(draw: st.DrawFn) -> Entry:
+    value = draw(st.one_of(st.just(("associative",)), st.tuples(st.just("recompute"), names)))
+    required, enabled = draw(st.booleans()), draw(st.booleans())
+    return Entry((draw(names),), "", "rewrite", value, required, draw(reasons), enabled)
+
+
 labels = st.one_of(st.just(""), st.text(max_size=5))
 leaves = st.builds(Scenario, st.lists(entries(), max_size=3).map(tuple), st.just(()), labels)
 scenarios = st.recursive(
@@ -60,14 +69,23 @@ scenarios = st.recursive(
     ),
     max_leaves=4,
 )
-advices = st.lists(st.builds(Advice, st.sampled_from(AUTHORS), scenarios), max_size=3).map(tuple)
+
+
+@st.composite
+def advice_of_an_author(draw: st.DrawFn) -> Advice:
+    scenario = draw(scenarios)
+    own = tuple(draw(st.lists(rewrites(), max_size=2)))
+    entries = tuple(draw(st.permutations((*scenario.entries, *own))))
+    return Advice(draw(st.sampled_from(AUTHORS)), replace(scenario, entries=entries))
+
+
+advices = st.lists(advice_of_an_author(), max_size=3).map(tuple)
 short = st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=2)
 recipes = st.builds(
     Recipe,
     st.text(max_size=5),
     st.dictionaries(st.text(max_size=4), st.integers(1, 4096), max_size=2),
     short,
-    st.lists(st.text(max_size=4), max_size=2).map(tuple),
     short,
     st.dictionaries(st.text(max_size=4), advices, max_size=2),
 )

@@ -21,6 +21,8 @@ advice user
   required S1, S2 @ innermost: pin j       # because rows are contiguous
   off S3 @ outermost: parallel true
   all @ outermost: cut S0 | S1 S2
+  required rewrite associative S2   # because its order does not matter
+  off rewrite recompute S0 in "in"
   either
     S0 @ i: split 4   # a remark
   or
@@ -50,6 +52,8 @@ def test_the_example_means_what_it_says() -> None:
                     entry("S1", "S2", pin="j", at="innermost", required=True, because="rows are contiguous"),
                     entry("S3", parallel=True, at="outermost", enabled=False),
                     entry(cut=("S0", ("S1", "S2")), at="outermost"),
+                    entry("S2", rewrite="associative", required=True, because="its order does not matter"),
+                    entry("S0", rewrite=("recompute", "in"), enabled=False),
                 ),
                 (
                     Scenario((entry("S0", split=4, at="i"),)),
@@ -97,6 +101,14 @@ def test_entry_text_is_one_line_without_the_reason() -> None:
         ("advice user\n  either\n    S0 @ i: split 4\n  S0 @ i: split 8", 4, "after alternatives"),
         ("advice user\n  S0 @ i: split 4\n    S0 @ i: split 8", 3, "indentation"),
         ("advice user\n  S0 @ i: pin ?", 2, "cannot read"),
+        ("advice user\n  rewrite online S0", 2, "no rewrite is called 'online'"),
+        ("advice user\n  rewrite associative", 2, "the line ends where a statement is expected"),
+        ("advice user\n  rewrite associative S0 S1", 2, "left over"),
+        ("advice user\n  rewrite recompute S0", 2, "'in' is expected"),
+        ("advice user\n  rewrite recompute S0 in", 2, "the line ends"),
+        ("advice user\n  S0 @ any: rewrite associative", 2, "about no dimension"),
+        ("rewrite associative S0", 1, "advice AUTHOR"),
+        ("advice user\n  either\n    rewrite associative S0", 3, "cannot stand in one of them"),
         ('advice user\n  "S0 @ i: split 4', 2, "cannot read"),
         ("advice user\n  S0 @ i: terms (1, 2", 2, "is expected"),
         ("advice user\n  S0 @ i: terms " + "(" * 40, 2, "nested deeper"),

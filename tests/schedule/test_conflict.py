@@ -10,10 +10,10 @@ import pytest
 
 from engine.poly.dependences import dependences
 from engine.recipe import Advice, Entry, Scenario, entry
+from engine.rewrite.apply import rewritten
 from engine.schedule.compose import compose
 from engine.schedule.conflict import repaired as repaired_advice
-from engine.schedule.conflict import with_associative
-from engine.schedule.nodes import ASSOCIATIVE, CUT, HONOURED, RELAX, SWITCH_OFF, Conflict, Repair, Scheduled
+from engine.schedule.nodes import CUT, HONOURED, RELAX, REWRITE, SWITCH_OFF, Conflict, Repair, Scheduled
 from engine.schedule.solve import schedule
 from engine.tensor.nodes import TensorProgram
 from tests import programs
@@ -22,7 +22,9 @@ ORDERED = programs.matmul_bias_relu(associative=False)
 
 
 def solved(program: TensorProgram, *entries: Entry) -> Scheduled:
-    return schedule(program, dependences(program), compose((Advice("user", Scenario(entries)),), program))
+    advice = (Advice("user", Scenario(entries)),)
+    made = rewritten(program, advice)
+    return schedule(made.program, dependences(made.program), compose(advice, made.program, made.verdicts))
 
 
 def conflict(program: TensorProgram, *entries: Entry) -> Conflict:
@@ -33,10 +35,7 @@ def conflict(program: TensorProgram, *entries: Entry) -> Conflict:
 
 def repaired(program: TensorProgram, entries: tuple[Entry, ...], repair: Repair) -> Scheduled:
     """The solve after a repair, applied as a window would."""
-    if repair.kind == ASSOCIATIVE:
-        return solved(with_associative(program, repair.statement), *entries)
-    assert repair.placed is not None and repair.entry is not None
-    (changed,) = repaired_advice((Advice("user", Scenario(entries)),), repair) or ()
+    (changed,) = repaired_advice((Advice("user", Scenario(entries)),), repair)
     return solved(program, *changed.scenario.entries)
 
 
@@ -107,7 +106,7 @@ def test_a_part_that_the_others_stand_between_is_split() -> None:
     entries = (must(cut=(("S0", "S3"), ("S1", "S2")), at="outermost"),)
     found = conflict(programs.softmax(), *entries)
     (repair,) = [r for r in found.repairs if r.kind == CUT]
-    assert repair.entry is not None and repair.entry.value == (("S0",), ("S1", "S2"), ("S3",))
+    assert repair.entry.value == (("S0",), ("S1", "S2"), ("S3",))
     assert repaired(programs.softmax(), entries, repair).verdicts[0].outcome == HONOURED
     assert repair.text in found.hint, "it loses nothing that was asked for"
 
@@ -119,15 +118,15 @@ def test_a_cut_that_lets_the_rest_hold_is_offered_as_an_entry_more() -> None:
     (repair,) = [r for r in found.repairs if r.kind == CUT]
     assert repair.added and repair.text == "split here: “required all @ outermost: cut S0 S1 | S2”"
     after = repaired_advice((Advice("user", Scenario(entries)),), repair)
-    assert after is not None
     assert after[0].scenario.entries == (entries[0], repair.entry, entries[1])
 
 
 def test_an_ordered_reduction_is_offered_as_associative() -> None:
     found = conflict(ORDERED, *OUTER_K)
-    (repair,) = [r for r in found.repairs if r.kind == ASSOCIATIVE]
+    (repair,) = [r for r in found.repairs if r.kind == REWRITE]
     assert repair.text == "let S0 add the terms of c in any order"
-    assert all(r.kind != ASSOCIATIVE for r in conflict(ORDERED, *THREE).repairs), "it would not help there"
+    assert str(repair.entry) == "rewrite associative S0"
+    assert all(r.kind != REWRITE for r in conflict(ORDERED, *THREE).repairs), "it would not help there"
 
 
 def test_a_statement_that_cannot_follow_may_be_left_out() -> None:

@@ -193,7 +193,9 @@ def test_element_wise_in_any_loop_order(tmp_path: Path, order: str) -> None:
         ["y"],
     )
     (kernel,) = check_all(path, entry("S1", "innermost", pin=order))
-    assert kernel.source.text.count("x.load<4>") == (order == "k"), "only the contiguous dimension gives vectors"
+    text = kernel.source.text
+    assert text.count("x.load<4>") == text.count("y.store<4>") == 1, "vectors run along the contiguous dimension"
+    assert ("k_strip" in text) == (order != "k"), "in strips where it is not the innermost loop"
 
 
 def test_vector_width_asked_for_too_wide_is_relaxed(tmp_path: Path) -> None:

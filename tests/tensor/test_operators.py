@@ -191,6 +191,16 @@ def products() -> list[Case]:
     return cases
 
 
+def sums_of_products() -> list[Case]:
+    shapes = {
+        "ij,jk->ik": [(5, 7), (7, 3)], "bij,bjk->bik": [(2, 5, 7), (2, 7, 3)], "ii->i": [(6, 6)], "ij->ji": [(4, 5)],
+        "i,j->ij": [(4,), (6,)], "ij->": [(4, 5)], "...ij,...jk->...ik": [(2, 3, 4, 5), (2, 3, 5, 6)],
+        "ij,ij": [(4, 5), (4, 5)],
+        "bhqd,bhkd->bhqk": [(2, 3, 4, 8), (2, 3, 5, 8)], "ab,bc,cd->ad": [(3, 4), (4, 5), (5, 6)],
+    }  # fmt: skip
+    return [Case("Einsum", [real(*s) for s in of], {"equation": equation}) for equation, of in shapes.items()]
+
+
 def sliding() -> list[Case]:
     """Windows with padding on some sides, strides, dilations and groups."""
     image = real(2, 4, 9, 11)
@@ -317,7 +327,7 @@ def recurrent() -> list[Case]:
 
 FAMILIES = (
     unary, binary, layout, gathers, reductions, rows, products, sliding, bits, along_an_axis, scatters, resized,
-    sampled, transposed, recurrent,
+    sampled, transposed, recurrent, sums_of_products,
 )  # fmt: skip
 CASES = [case for family in FAMILIES for case in family()]
 

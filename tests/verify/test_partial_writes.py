@@ -21,13 +21,13 @@ from engine.verify.model import check_model
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> engine.FusionPlan:
-    """relu(x) [4, 2] above sigmoid(y) [8, 2]: two launches, one output."""
+    """relu(x) [2, 4] beside sigmoid(y) [2, 8]: two launches, one output, neither part of which is contiguous."""
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
         helper.make_node("Sigmoid", ["y"], ["b"]),
-        helper.make_node("Concat", ["a", "b"], ["z"], axis=0),
+        helper.make_node("Concat", ["a", "b"], ["z"], axis=1),
     ]
-    shapes = {"x": (4, 2), "y": (8, 2), "z": (12, 2)}
+    shapes = {"x": (2, 4), "y": (2, 8), "z": (2, 12)}
     infos = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()}
     graph = helper.make_graph(nodes, "parts", [infos["x"], infos["y"]], [infos["z"]])
     path = Path(tmp_path_factory.mktemp("parts")) / "parts.onnx"
@@ -37,7 +37,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> engine.FusionPlan:
 
 @pytest.fixture(scope="module")
 def kernels(plan: engine.FusionPlan) -> list[engine.Kernel]:
-    """The two that write z, upper part first."""
+    """The two that write z, left part first."""
     found = [engine.compile(g) for g in plan.groups if g.instances[0].arrays[g.program.outputs[0]] == "z"]
     return sorted(found, key=lambda k: not part(k)[0])
 
@@ -53,9 +53,9 @@ def moved(source: CudaSource, by: int) -> CudaSource:
 
 
 def test_the_parts_are_disjoint_and_fill_the_output(kernels: list[engine.Kernel]) -> None:
-    upper, lower = kernels
-    assert part(upper).tolist() == [True] * 8 + [False] * 16
-    assert (part(upper) ^ part(lower)).all()
+    left, right = kernels
+    assert part(left).tolist() == 2 * ([True] * 4 + [False] * 8)
+    assert (part(left) ^ part(right)).all()
 
 
 def test_what_another_kernel_writes_is_not_missed(kernels: list[engine.Kernel]) -> None:
@@ -66,27 +66,27 @@ def test_what_another_kernel_writes_is_not_missed(kernels: list[engine.Kernel]) 
 
 
 def test_a_part_at_the_wrong_place_is_named(kernels: list[engine.Kernel]) -> None:
-    upper, lower = kernels
-    for kernel, by, kind in ((upper, 2, "not written"), (lower, -2, "not written"), (lower, 2, "out of bounds")):
+    left, right = kernels
+    for kernel, by, kind in ((left, 2, "not written"), (right, -2, "not written"), (right, 2, "out of bounds")):
         (fault,) = partition_faults(moved(kernel.source, by), kernel.group.program)
         assert fault.kind == kind
-    assert not partition_faults(lower.source, lower.group.program)
+    assert not partition_faults(right.source, right.group.program)
 
 
 def test_a_store_into_another_kernels_part_is_named(kernels: list[engine.Kernel]) -> None:
-    upper, _ = kernels
-    (footprint,) = upper.source.footprints
-    both = replace(upper.source, footprints=(footprint, replace(footprint, position=footprint.position + 8)))
-    (fault,) = partition_faults(both, upper.group.program)
+    left, _ = kernels
+    (footprint,) = left.source.footprints
+    both = replace(left.source, footprints=(footprint, replace(footprint, position=footprint.position + 8)))
+    (fault,) = partition_faults(both, left.group.program)
     assert (fault.kind, fault.message) == ("written twice", "element 8 of z is written, and belongs to another kernel")
 
 
 def test_a_missing_element_of_the_own_part_is_named(kernels: list[engine.Kernel]) -> None:
-    upper, _ = kernels
-    (footprint,) = upper.source.footprints
+    left, _ = kernels
+    (footprint,) = left.source.footprints
     guarded = replace(footprint, guards=(*footprint.guards, Index((), 6) - footprint.position))
-    (fault,) = partition_faults(replace(upper.source, footprints=(guarded,)), upper.group.program)
-    assert (fault.kind, fault.message) == ("not written", "element 7 of z is written by no block")
+    (fault,) = partition_faults(replace(left.source, footprints=(guarded,)), left.group.program)
+    assert (fault.kind, fault.message) == ("not written", "element 12 of z is written by no block")
 
 
 def test_a_wrong_value_inside_the_part_is_found(kernels: list[engine.Kernel]) -> None:

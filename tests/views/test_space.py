@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import QPointF, QSizeF, Qt
 
-from engine.exploration import OrderDoc, SpaceDoc
+from engine.exploration import ArrowDoc, OrderDoc, SpaceDoc
 from tests.app.fake_documents import ADVICE
 from tests.app.fake_exploration import ILLEGAL, space, with_lines
-from views.space.canvas import SpaceCanvas
-from views.space.geometry import ACROSS, DOWN, parallel_axes, plan
-from views.space.painting import caption, ends
+from views.space.canvas import CAPTION, SpaceCanvas
+from views.space.geometry import ACROSS, DOWN, named_arrow, parallel_axes, plan
+from views.space.painting import caption
 from views.space.trial import Trial, verdict
 from views.space.view import SpacePage
+from views.space.violation import ends, label_boxes
 from views.theme import load_theme
 
 SIZE = QSizeF(560, 330)
@@ -75,6 +78,47 @@ def test_both_ends_of_a_violated_dependence_are_named() -> None:
     doc = refused()
     (wrong,) = (arrow for arrow in doc.arrows if arrow.violated)
     assert ends(doc, wrong) == ("S2(i=2, j=9) writes m", "S3(i=2, j=3) reads m first")
+
+
+def broken_everywhere() -> SpaceDoc:
+    """S3 of every cell reads what its S2 has not written; the verdict tells of the first."""
+    doc = legal()
+    place = {point.text: number for number, point in enumerate(doc.points)}
+    arrows = tuple(
+        ArrowDoc(number, place[point.text.replace("S2", "S3")], "m", "flow", True, "")
+        for number, point in enumerate(doc.points)
+        if point.statement == "S2"
+    )
+    verdict = "breaks 1 of 9 dependences: S2[i=0, j=0] writes m[0], S3[i=0, j=0] reads it first"
+    return replace(doc, arrows=doc.arrows + arrows, violated=1, requested=True, verdict=verdict)
+
+
+def test_the_violated_dependence_that_is_named_lies_inside_the_picture() -> None:
+    doc = broken_everywhere()
+    number = named_arrow(doc)
+    assert number is not None
+    across, down = doc.points[doc.arrows[number].source].position
+    assert 3 <= across <= 8 and 1 <= down <= 4
+    other = ArrowDoc(0, 13, "x", "anti", True, "")
+    corner = replace(doc, arrows=(*legal().arrows, other))
+    assert named_arrow(corner) == len(corner.arrows) - 1, "the only one is named wherever it is"
+    assert named_arrow(replace(doc, arrows=(*doc.arrows, other))) == number, "the verdict speaks of m, not of x"
+    assert named_arrow(legal()) is None
+
+
+@pytest.mark.parametrize("size", [SIZE, QSizeF(430, 190), QSizeF(900, 600)])
+def test_labels_stand_on_no_mark_that_they_name_nor_on_axes_and_legend(size: QSizeF, qapp: object) -> None:
+    for doc in (refused(), broken_everywhere()):
+        laid = plan(doc, size)
+        for arrow in (arrow for arrow in doc.arrows if arrow.violated and {arrow.source, arrow.sink} <= laid.drawn):
+            first, second = label_boxes(laid, arrow)
+            assert not first.intersects(second)
+            assert min(first.top(), second.top()) >= CAPTION
+            assert min(first.left(), second.left()) >= laid.area.left()
+            assert max(first.right(), second.right()) <= size.width()
+            assert max(first.bottom(), second.bottom()) <= laid.area.bottom() + 6
+            for end in (arrow.source, arrow.sink):
+                assert not any(box.contains(laid.centres[end]) for box in (first, second))
 
 
 def test_a_trial_exchanges_two_axes_of_the_order() -> None:
@@ -192,10 +236,40 @@ def pixels(canvas: SpaceCanvas, token: str) -> int:
     return sum(picture.pixel(x, y) == wanted for x in range(picture.width()) for y in range(picture.height()))
 
 
+def reddish(canvas: SpaceCanvas) -> int:
+    """Pixels with red in them, also at the soft edges of thin lines."""
+    picture = canvas.grab().toImage()
+    colours = (picture.pixelColor(x, y) for x in range(picture.width()) for y in range(picture.height()))
+    return sum(colour.red() > colour.green() + 40 for colour in colours)
+
+
 def test_red_is_for_what_is_violated(canvas: SpaceCanvas) -> None:
     assert pixels(canvas, "wrong") == 0
     canvas.show_space(refused())
     assert pixels(canvas, "wrong") > 200
+
+
+def test_other_violated_dependences_are_drawn_at_the_point_in_hand(canvas: SpaceCanvas, qtbot: object) -> None:
+    canvas.show_space(broken_everywhere())
+    doc, before = broken_everywhere(), reddish(canvas)
+    canvas.setFocus()
+    qtbot.keyClick(canvas, Qt.Key.Key_Home)  # type: ignore[attr-defined]
+    assert reddish(canvas) > before
+    assert canvas.accessibleDescription().endswith("1 of 144, 1 violated dependence")
+    canvas.show_space(replace(doc, arrows=doc.arrows[:-1]))
+    assert reddish(canvas) == before, "those of other points stay out of the picture"
+
+
+def test_the_verdict_counts_what_is_not_drawn(qtbot: object) -> None:
+    page = SpacePage()
+    qtbot.addWidget(page)  # type: ignore[attr-defined]
+    page.show_space(broken_everywhere())
+    drawn = page.verdict.drawn
+    assert drawn.text().startswith("Drawn: S2(i=") and drawn.text().endswith("one of 72 pairs here; point at others")
+    page.show_space(refused())
+    assert drawn.text() == "Drawn: S2(i=2, j=9)"
+    page.show_space(legal())
+    assert drawn.isHidden()
 
 
 def test_a_dimension_taken_twice_changes_places(qtbot: object) -> None:

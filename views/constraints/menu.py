@@ -19,6 +19,7 @@ KINDS = {
     "Blocks, Threads, Warps": ("block", "thread", "lane", "warp"),
     "Tiles and Splits": ("tile", "split"),
     "Stages": ("stages",),
+    "Recompute": ("recompute",),
 }
 """Sub-menu -> kinds of moves; other kinds stand under "Other"."""
 MOST_REASON = 72

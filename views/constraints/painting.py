@@ -6,12 +6,14 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
 from engine.documents import EntryDoc, ScenarioDoc
-from views.constraints.rows import LINE, MARGIN, Links, Offer, Refusal, plain_text, reason, wish
+from views.constraints.rows import LINE, MARGIN, Links, Offer, Refusal, plain_text, reason, wish, witness_lines
 from views.rows import Row, RowState, draw_text
 from views.shapes import paint_author, paint_verdict
 from views.theme import Theme, code_face, face, semibold
 
-VERDICT, AUTHOR = 104, 84
+VERDICT, AUTHOR, FOLDED_AUTHOR = 104, 84, 24
+NARROW = 400
+"""Pixels of a panel below which authors are told by their marks alone; the tool tip names them."""
 BOX_LEFT, BOX_ROOM = 31, 20
 """Where the box that switches an entry stands, right of the chevron, and the room that it takes."""
 DEEPER = 10
@@ -76,13 +78,15 @@ def _paint_entry(painter: QPainter, entry: EntryDoc, state: RowState, theme: The
     painter.setFont(code_face())
     painter.setPen(theme.colour("text-3" if quiet else "text"))
     left = float(box + BOX_ROOM + 2)
-    edge = right - VERDICT - AUTHOR
+    folded = line.width() < NARROW
+    edge = right - VERDICT - (FOLDED_AUTHOR if folded else AUTHOR)
     text = wish(entry) if len(entry.path) <= 2 else plain_text(entry)
     draw_text(painter, QRectF(left, line.y(), edge - left - 8, line.height()), ("! " if entry.required else "") + text)
     paint_author(painter, QPointF(edge + 6, middle), entry.author, theme, 4.2)
     painter.setFont(face(11))
     painter.setPen(theme.colour("text-2"))
-    draw_text(painter, QRectF(edge + 17, line.y(), AUTHOR - 20, line.height()), entry.author)
+    if not folded:
+        draw_text(painter, QRectF(edge + 17, line.y(), AUTHOR - 20, line.height()), entry.author)
     _paint_outcome(
         painter, QRectF(right - VERDICT, line.y(), VERDICT, line.height()), entry.outcome, entry.outcome, theme
     )
@@ -107,7 +111,8 @@ def _paint_witness(painter: QPainter, entry: EntryDoc, row: QRectF, theme: Theme
     draw_text(painter, line, reason(entry))
     painter.setFont(code_face())
     painter.setPen(theme.colour("text"))
-    draw_text(painter, line.translated(0, LINE), entry.witness)
+    for number, text in enumerate(witness_lines(entry), 1):
+        draw_text(painter, line.translated(0, number * LINE - 2), text)
 
 
 def _paint_links(painter: QPainter, links: Links, state: RowState, theme: Theme) -> None:

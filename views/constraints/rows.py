@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ LINE, MARGIN = 21, 9
 """Heights of a line in the box under what cannot hold, and of the room above and below its lines."""
 REPLACEMENTS = 3
 """How many entries in place of others are offered."""
+ONE_LINE = 44
+"""Characters of a witness that fit on one line."""
 OUTCOMES = ("honoured", "relaxed", "infeasible", "not reached", "disabled", "matches nothing")
 SHOW, RELAX, DISABLE = "Show instances", "Relax", "Disable"
 
@@ -101,6 +104,13 @@ def reason(entry: EntryDoc) -> str:
     return entry.verdict.removesuffix(entry.witness).rstrip(": ")
 
 
+def witness_lines(entry: EntryDoc) -> list[str]:
+    """The instances that prove a conflict, each on a line of its own where both are too long for one."""
+    if len(entry.witness) <= ONE_LINE:
+        return [entry.witness] if entry.witness else []
+    return re.split(r", (?=\w+\[)", entry.witness, maxsplit=1)
+
+
 def repair_title(repair: RepairDoc) -> str:
     """What a repair does."""
     return repair.text[:1].upper() + repair.text[1:]
@@ -163,13 +173,14 @@ def _row(entry: EntryDoc, text: str, repairs: Sequence[RepairDoc]) -> Row:
     explained = entry.outcome in ("relaxed", "matches nothing") and entry.verdict
     below = tuple(_refusal(entry, repairs)) if entry.outcome == "infeasible" else ()
     title = f"{text}, {entry.author}, {entry.outcome}"
-    tip = "\n".join(part for part in (entry.text, entry.because and f"because {entry.because}", entry.verdict) if part)
+    because = f"because {entry.because}" if entry.because else ""
+    tip = "\n".join(part for part in (f"{entry.author}: {entry.text}", because, entry.verdict) if part)
     return Row(key_of(entry), title, entry, below, 42 if explained else 24, tip)
 
 
 def _refusal(entry: EntryDoc, repairs: Sequence[RepairDoc]) -> Iterator[Row]:
     """The witness, the links, then each other change that resolves the conflict: rows of one box."""
-    key, room = key_of(entry), 2 if entry.witness else 1
+    key, room = key_of(entry), 1 + len(witness_lines(entry))
     yield Row(f"{key}!", f"{reason(entry)} {entry.witness}".strip(), Refusal(entry), (), MARGIN + room * LINE)
     own = {repair.kind: repair for repair in repairs if repair.path == entry.path and repair.complete and repair.recipe}
     links: list[tuple[str, RepairDoc | None]] = [(SHOW, None)] if entry.witness else []

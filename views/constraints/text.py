@@ -76,8 +76,10 @@ class AdviceText(QWidget):
 
     def show_problem(self, problem: Problem | None) -> None:
         """Says inline why the text was refused."""
-        text = f"{problem.subject}: {problem.reason}. {problem.hint}" if problem else ""
-        self._say(text, "wrong-text" if problem else "small-hint")
+        if problem:
+            self._say(f"{problem.subject}: {problem.reason}. {problem.hint}", "wrong-text")
+        else:
+            self._say_state()
         found = LINE.search(problem.subject) if problem else None
         self.edit.mark_line(int(found[1]) if found else 0)
 
@@ -102,8 +104,11 @@ class AdviceText(QWidget):
         self.revert.setEnabled(draft)
         self.apply.setProperty("role", "primary-small" if draft else "small")
         self.apply.style().polish(self.apply)
-        self._say("edited, not applied" if draft else "STATEMENTS @ DIMENSION: FIELD VALUE", "small-hint")
+        self._say_state()
         self.draft_changed.emit(draft)
+
+    def _say_state(self) -> None:
+        self._say("edited, not applied" if self.is_draft else "STATEMENTS @ DIMENSION: FIELD VALUE", "small-hint")
 
     def _say(self, text: str, role: str) -> None:
         self.message.setText(text)

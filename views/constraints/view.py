@@ -12,6 +12,7 @@ from engine.documents import EntryDoc, KernelDoc, Problem, ScenarioDoc
 from engine.exploration import DecisionsDoc, MovesDoc
 from views.constraints.form import EntryForm
 from views.constraints.menu import fill
+from views.constraints.refused import RefusedEdit
 from views.constraints.rows import Links, Offer, Refusal, as_text, key_of, rows_of
 from views.constraints.summary import Summary
 from views.constraints.text import AdviceText
@@ -64,6 +65,8 @@ class ConstraintsView(Panel):
         self.tree.enabled_requested.connect(self.enabled_requested)
         self.tree.stages_requested.connect(self.stages_requested)
         self.tree.repair_requested.connect(lambda repair: self.apply_requested.emit(repair.recipe))
+        self.refused = RefusedEdit()
+        self.refused.text_requested.connect(self._show_text)
         self.stages = StagesBar()
         self.stages.stages_requested.connect(self._request_stages)
         self.text = AdviceText()
@@ -73,6 +76,7 @@ class ConstraintsView(Panel):
         column = QVBoxLayout(page)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self.refused)
         column.addWidget(self.form)
         column.addWidget(self.tree, 1)
         column.addWidget(self.stages)
@@ -84,11 +88,11 @@ class ConstraintsView(Panel):
         self.body_layout.addWidget(self.pages, 1)
         self.show_empty("Select a group to see what was asked for, by whom, and what came of it")
 
-    def show_kernel(self, kernel: KernelDoc) -> None:
-        """Shows the advice of a kernel, legal or not, with its verdicts."""
+    def show_kernel(self, kernel: KernelDoc, recipe: str) -> None:
+        """Shows the advice of a kernel, legal or not, with its verdicts; `recipe`: the text that was asked for last."""
         self._entries, self._scenarios = kernel.entries, kernel.scenarios
         self.tree.show_rows(rows_of(kernel.entries, kernel.repairs, kernel.scenarios))
-        self.text.show_text(kernel.group, kernel.recipe)
+        self.text.show_text(kernel.group, recipe)
         self.stages.show_stages(_stages_entry(kernel.entries), kernel.stages)
         self.form.show_choices([each.name for each in kernel.statements], _dimensions(kernel))
         self.summary.show_entries(kernel.entries, kernel.milliseconds)
@@ -104,10 +108,9 @@ class ConstraintsView(Panel):
         self.menu.popup(self.add_button.mapToGlobal(QPoint(0, self.add_button.height())))
 
     def show_problem(self, problem: Problem | None) -> None:
-        """Says why the last text was refused; the draft stays."""
+        """Says why the last edit was refused, in the tab that is in front and in the other one."""
+        self.refused.show_problem(problem)
         self.text.show_problem(problem)
-        if problem:
-            self.select_tab(TEXT)
 
     def show_selection(self, statements: Iterable[str]) -> None:
         """Marks the entries that speak of the statements."""
@@ -145,6 +148,10 @@ class ConstraintsView(Panel):
     def _show_form(self) -> None:
         self.form.show()
         self.form.value.setFocus()
+
+    def _show_text(self) -> None:
+        self.select_tab(TEXT)
+        self.text.edit.setFocus()
 
     def _copy(self, value: object) -> None:
         text = as_text(value, self._entries, self._scenarios)

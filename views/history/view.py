@@ -77,7 +77,7 @@ class HistoryView(Panel):
             self.canvas.clear()
         self.subtitle.setText(title)
         self.canvas.show_steps(parents, chip, current, baseline, redo)
-        self.compare.setEnabled(True)
+        self.compare.setEnabled(len(parents) > 1)
         self.show_body()
 
     def show_summary(self, figures: Sequence[Headline], note: str) -> None:

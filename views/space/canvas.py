@@ -9,16 +9,22 @@ from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QHelpEvent, QKeyEvent,
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from engine.documents import Problem
-from engine.exploration import OrderDoc, SpaceDoc
+from engine.exploration import ArrowDoc, OrderDoc, SpaceDoc
+from views.format import plural
 from views.space.geometry import ACROSS, DOWN, INTO, Plan, named_arrow, plan
-from views.space.painting import Look, ends, paint_space
+from views.space.painting import Look, caption, paint_space
 from views.space.trial import Trial, paint_trial, verdict
+from views.space.violation import ends
 from views.theme import Theme
 
 Keys = Qt.Key
 ARROWS = (Keys.Key_Left, Keys.Key_Right, Keys.Key_Up, Keys.Key_Down)
 TILES = (1, 2, 4, 8, 16, 32, 64, 128)
 """What the menu of an axis offers."""
+TOLD = 6
+"""Violated dependences that the tool tip of a point spells out."""
+CAPTION = 26
+"""Height of the line that tells how time runs."""
 HINTS = {
     None: "Left and Right step through the points in the order of execution, Return selects the statement",
     ACROSS: "Drag onto the other axis to interchange, drag the handle to tile. Keys: arrow tries the interchange, "
@@ -273,7 +279,9 @@ class SpaceCanvas(QWidget):
         else:
             place = min(max(order.index(self._point) + (1 if forwards else -1), 0), len(order) - 1)
         self._point = order[place]
-        self.setAccessibleDescription(f"{points[self._point].text}, {place + 1} of {len(order)}")
+        broken = self._broken_at(self._point)
+        told = f", {plural(len(broken), 'violated dependence')}" if broken else ""
+        self.setAccessibleDescription(f"{points[self._point].text}, {place + 1} of {len(order)}{told}")
         self.update()
 
     def _exchange(self, axis: int) -> None:
@@ -299,6 +307,8 @@ class SpaceCanvas(QWidget):
         point = self.plan.point_at(position)
         if point is not None:
             return self._tip_of_point(point)
+        if position.y() < CAPTION:
+            return caption(self._shown)
         axis = self.plan.label_at(position)
         handle = self.plan.handle_at(position)
         if handle is not None and axis is None:
@@ -309,10 +319,15 @@ class SpaceCanvas(QWidget):
     def _tip_of_point(self, index: int) -> str:
         doc = self._shown
         lines = [f"{doc.points[index].text}, number {doc.points[index].rank + 1} in the order of execution"]
-        for arrow in doc.arrows:
-            if arrow.violated and index in (arrow.source, arrow.sink):
-                lines.append("; ".join(ends(doc, arrow)))
+        broken = self._broken_at(index)
+        lines += ["; ".join(ends(doc, arrow)) for arrow in broken[:TOLD]]
+        if len(broken) > TOLD:
+            lines.append(f"and {len(broken) - TOLD} more that this order violates")
         return "\n".join(lines)
+
+    def _broken_at(self, index: int) -> list[ArrowDoc]:
+        """The violated dependences of a point."""
+        return [arrow for arrow in self._shown.arrows if arrow.violated and index in (arrow.source, arrow.sink)]
 
     def _describe(self) -> None:
         """Says which part has the keyboard and what its keys do."""

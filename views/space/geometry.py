@@ -12,7 +12,7 @@ from engine.exploration import AxisDoc, SpaceDoc
 
 LEFT, TOP, RIGHT, BOTTOM = 62.0, 38.0, 40.0, 34.0
 """Room for the axis that runs down, the caption, the end of the axis that runs across, and its numbers."""
-LARGEST_CELL, LARGEST_RADIUS = 76.0, 4.4
+LARGEST_CELL, LARGEST_RADIUS = 72.0, 4.4
 LEAST_GAP = 18.0
 """Pixels between marks of one cell; values for which there is no such room are left out at the end of an axis."""
 LEAST_SHOWN = 3
@@ -63,7 +63,7 @@ class Plan:
         if number == ACROSS:
             return QRectF(self.area.right() + 8, self.area.bottom() + 7, 26, 20)
         if number == DOWN:
-            return QRectF(self.area.left() - 56, self.area.center().y() - 10, 26, 20)
+            return QRectF(self.area.left() - 60, self.area.center().y() - 10, 24, 20)
         return QRectF(self.area.right() + 8, self.area.top() - 24, 26, 20)
 
     def label_at(self, position: QPointF) -> int | None:
@@ -101,15 +101,11 @@ def plan(doc: SpaceDoc, size: QSizeF) -> Plan:
     columns, rows = (*shown, 1, 1)[:2]
     cell = QSizeF(_within(room[0] / columns), _within(room[1] / rows))
     spare = max(room[0] - columns * cell.width(), 0.0)
-    area = QRectF(
-        QPointF(LEFT + spare / 2, TOP - depth.y()), QSizeF(columns * cell.width(), rows * cell.height())
-    )
+    area = QRectF(QPointF(LEFT + spare / 2, TOP - depth.y()), QSizeF(columns * cell.width(), rows * cell.height()))
     slots, gap = _slots(doc.statements, cell, layers)
     radius = min(LARGEST_RADIUS, max(gap * 0.3, 1.6))
     centres = tuple(_centre(point.position, area, cell) + slots[point.statement] for point in doc.points)
-    drawn = (
-        k for k, point in enumerate(doc.points) if all(a < b for a, b in zip(point.position, shown, strict=True))
-    )
+    drawn = (k for k, point in enumerate(doc.points) if all(a < b for a, b in zip(point.position, shown, strict=True)))
     return Plan(doc, shown, area, cell, slots, radius, centres, frozenset(drawn))
 
 
@@ -124,19 +120,31 @@ def _shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tuple[int, 
         while shown[number] > max(needed[number], LEAST_SHOWN):
             columns, rows = (*shown, 1, 1)[:2]
             cell = QSizeF(_within(room[0] / columns), _within(room[1] / rows))
-            if _slots(doc.statements, cell, layers)[1] >= LEAST_GAP:
+            length = cell.width() if number == ACROSS else cell.height()
+            if length == LARGEST_CELL or _slots(doc.statements, cell, layers)[1] >= LEAST_GAP:
                 break
             shown[number] -= 1
     return tuple(shown)
 
 
 def named_arrow(doc: SpaceDoc) -> int | None:
-    """The violated dependence that shows best: the longest, and of equal ones the one nearest to the third row."""
+    """The violated dependence that is drawn large: one that the verdict tells of, away from the picture's border.
 
-    def rank(number: int) -> tuple[float, float]:
-        source, sink = (doc.points[end].position for end in (doc.arrows[number].source, doc.arrows[number].sink))
+    The verdict's own instances only if they are away from it, too; else the longest, of equal ones that nearest the
+    third row.
+    """
+    last = [axis.shown - 1 for axis in doc.axes[:INTO]]
+
+    def rank(number: int) -> tuple[bool, bool, bool, float, float]:
+        arrow = doc.arrows[number]
+        ends = [doc.points[end] for end in (arrow.source, arrow.sink)]
+        source, sink = (end.position for end in ends)
+        same = arrow.array in doc.verdict and all(f"{end.statement}[" in doc.verdict for end in ends)
+        inside = all(0 < value < most for end in ends for value, most in zip(end.position, last, strict=False) if most)
+        told = all(end.text.replace("(", "[").replace(")", "]") in doc.verdict for end in ends)
         middle = (doc.axes[ACROSS].shown / 2, 2.0, 0.0)[: len(source)]
-        return math.dist(source, sink), -math.dist([(a + b) / 2 for a, b in zip(source, sink, strict=True)], middle)
+        centre = [(a + b) / 2 for a, b in zip(source, sink, strict=True)]
+        return same, inside, told, math.dist(source, sink), -math.dist(centre, middle)
 
     violated = [number for number, arrow in enumerate(doc.arrows) if arrow.violated]
     return max(violated, key=rank, default=None)
@@ -161,7 +169,7 @@ def _within(length: float) -> float:
 
 def _slots(statements: tuple[str, ...], cell: QSizeF, layers: int) -> tuple[dict[str, QPointF], float]:
     """The rows of marks that leave most room between them, and that room; deeper layers need some of the cell."""
-    depth = DEPTH_STEP * float(min(layers - 1, 2))
+    depth = DEPTH_STEP * float(min(layers - 1, 3))
     width, height = max(cell.width() - depth.x(), 6.0), max(cell.height() + depth.y(), 6.0)
     count = max(len(statements), 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
 from engine.documents import Problem
@@ -101,9 +101,11 @@ def _paint_note(painter: QPainter, plan: Plan, trial: Trial, outcome: str, sente
     """What would be asked for and whether it is legal, beside the pointer or in the middle, never outside."""
     painter.setFont(face(11))
     keys = "" if trial.at is not None or not trial.is_change else "Return applies, Esc drops it"
-    texts = (trial.title(plan.doc), sentence, keys)
-    width = min(max(painter.fontMetrics().horizontalAdvance(text) for text in texts) + 48.0, plan.area.width() + 60)
-    height = 44.0 if not keys else 60.0
+    title = trial.title(plan.doc)
+    metrics, widest = painter.fontMetrics(), int(plan.area.width())
+    width = min(max(metrics.horizontalAdvance(text) for text in (title, sentence, keys)) + 48, widest)
+    wrapped = metrics.boundingRect(QRect(0, 0, width - 38, 400), Qt.TextFlag.TextWordWrap, sentence).height()
+    height = 28.0 + wrapped + (18.0 if keys else 0.0)
     anchor = trial.at + QPointF(18, 16) if trial.at is not None else plan.area.center() - QPointF(width / 2, height / 2)
     right, bottom = plan.area.right() + 34 - width, plan.area.bottom() + 28 - height
     left, top = max(min(anchor.x(), right), 6.0), max(min(anchor.y(), bottom), 6.0)
@@ -114,10 +116,10 @@ def _paint_note(painter: QPainter, plan: Plan, trial: Trial, outcome: str, sente
     paint_verdict(painter, QPointF(left + 16, top + 14), outcome, theme, 4.5)
     painter.setFont(semibold(11))
     painter.setPen(theme.colour("text"))
-    draw_text(painter, QRectF(left + 30, top + 4, width - 38, 18), texts[0])
+    draw_text(painter, QRectF(left + 30, top + 4, width - 38, 18), title)
     painter.setFont(face(11))
     painter.setPen(theme.colour("wrong" if outcome == "infeasible" else "text-2"))
-    draw_text(painter, QRectF(left + 30, top + 21, width - 38, 18), sentence)
+    painter.drawText(QRectF(left + 30, top + 21, width - 38, wrapped + 2), Qt.TextFlag.TextWordWrap, sentence)
     if keys:
         painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(left + 30, top + 38, width - 38, 18), keys)
+        draw_text(painter, QRectF(left + 30, top + 22 + wrapped, width - 38, 18), keys)

@@ -13,6 +13,7 @@ from views.format import plural
 from views.panel import bar, label, loading_bar, rule
 from views.schedule.tree import ScheduleTree
 from views.space.canvas import SpaceCanvas
+from views.space.geometry import named_arrow
 from views.theme import Theme
 
 NONE = "—"
@@ -192,6 +193,8 @@ class Verdict(QFrame):
         text.setSpacing(1)
         text.addWidget(self.title)
         text.addWidget(self.sentence)
+        self.drawn = label("", "small-hint", wrap=True)
+        text.addWidget(self.drawn)
         self._buttons = QHBoxLayout()
         self._buttons.setSpacing(6)
         self._box = QFrame()
@@ -210,6 +213,8 @@ class Verdict(QFrame):
         """Shows what a space's order does to the dependences, and what can be done about it."""
         counts = f"{doc.violated} of {plural(doc.dependences, 'dependence')}"
         self._show(f"{counts} violated", doc.verdict.removeprefix(f"breaks {counts}: "), doc.violated > 0)
+        self.drawn.setText(_drawn(doc))
+        self.drawn.setVisible(bool(self.drawn.text()))
         for repair in [each for each in doc.repairs if each.recipe][:OFFERED]:
             name = SHORT.get(repair.kind, repair.text[:1].upper() + repair.text[1:])
             self._add_button(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…", repair.text).clicked.connect(
@@ -222,6 +227,7 @@ class Verdict(QFrame):
     def show_refusal(self, reason: str) -> None:
         """Why what was dropped could not be asked for."""
         self._show("Not possible", reason, True)
+        self.drawn.hide()
 
     def _show(self, title: str, sentence: str, wrong: bool) -> None:
         self._box.setProperty("role", "witness" if wrong else "")
@@ -244,6 +250,16 @@ class Verdict(QFrame):
         self._buttons.addWidget(button)
         self.buttons.append(button)
         return button
+
+
+def _drawn(doc: SpaceDoc) -> str:
+    """Which violated pair the picture names, and how many it has; "" where nothing is violated."""
+    named = named_arrow(doc)
+    if named is None:
+        return ""
+    pairs = sum(arrow.violated for arrow in doc.arrows)
+    others = f", one of {pairs} pairs here; point at others" if pairs > 1 else ""
+    return f"Drawn: {doc.points[doc.arrows[named].source].text}{others}"
 
 
 def _fill(choice: QComboBox, items: list[str], chosen: list[str], number: int) -> None:

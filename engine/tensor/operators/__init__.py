@@ -5,6 +5,7 @@ from engine.tensor.operators import (
     bits,
     contractions,
     convolution,
+    einsum,
     elementwise,
     fourier,
     gather,
@@ -23,6 +24,6 @@ from engine.tensor.operators.registry import RULES, Rule, rule_of
 
 __all__ = [
     "RULES", "Rule", "rule_of",
-    "activations", "bits", "contractions", "convolution", "elementwise", "fourier", "gather", "layout", "local",
-    "normalization", "pooling", "recurrent", "reductions", "resize", "sample", "scan", "scatter",
+    "activations", "bits", "contractions", "convolution", "einsum", "elementwise", "fourier", "gather", "layout",
+    "local", "normalization", "pooling", "recurrent", "reductions", "resize", "sample", "scan", "scatter",
 ]  # fmt: skip

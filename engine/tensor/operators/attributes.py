@@ -43,6 +43,22 @@ def integers(op: Operator, name: str) -> tuple[int, ...] | None:
     return tuple(int(item) for item in items if isinstance(item, int))
 
 
+def reals(op: Operator, name: str) -> tuple[float, ...]:
+    """A list of numbers, empty where it is absent; BadInput where the file has another type there."""
+    value = op.attributes.get(name, ())
+    if not isinstance(value, tuple) or not all(isinstance(item, int | float) for item in value):
+        raise BadInput("tensor", f"operator {op.name}", f"attribute {name} is {value!r}, numbers are needed")
+    return tuple(float(item) for item in value)
+
+
+def words(op: Operator, name: str) -> tuple[str, ...]:
+    """A list of words, empty where it is absent; BadInput where the file has another type there."""
+    value = op.attributes.get(name, ())
+    if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
+        raise BadInput("tensor", f"operator {op.name}", f"attribute {name} is {value!r}, words are needed")
+    return tuple(str(item) for item in value)
+
+
 def parameter(op: Operator, build: Builder, name: str, at: int) -> tuple[int, ...] | None:
     """Integers that are an attribute in older opsets and input `at` in newer ones; None where absent.
 

@@ -235,9 +235,10 @@ def clip(op: Operator, build: Builder) -> None:
 
 @operator("onnx.Dropout", meaning=lambda op, x: [x[0], np.ones(x[0].shape, bool)])
 def dropout(op: Operator, build: Builder) -> None:
-    """The identity outside training; the mask is all true."""
+    """The identity outside training, or where nothing is dropped; the mask is all true."""
     training = build.value(op.inputs[2]) if present(op, 2) else np.array(False)
-    if training is None or training.any():
+    ratio = build.value(op.inputs[1]) if present(op, 1) else np.array(0.5)
+    if (training is None or training.any()) and (ratio is None or ratio.any()):
         raise Unsupported("tensor", f"operator {op.name}", "drops at random", "export the model for inference")
     space = box(build.shape(op.outputs[0]))
     build.emit(op.outputs[0], space, build.read(op.inputs[0], space.written))

@@ -13,11 +13,11 @@ from operator import add
 
 import numpy as np
 
-from engine.errors import Unsupported
+from engine.errors import BadInput, Unsupported
 from engine.graph.nodes import Operator
 from engine.tensor.build import Box, Builder, accumulator, box
 from engine.tensor.index import Index
-from engine.tensor.operators.attributes import integer, present, present_output, real, text
+from engine.tensor.operators.attributes import integer, present, present_output, real, reals, text, words
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import (
@@ -122,11 +122,13 @@ def _layer(op: Operator, build: Builder, gates: int, defaults: Sequence[str]) ->
 
 def _activations(op: Operator, directions: int, defaults: Sequence[str]) -> tuple[tuple[Activation, ...], ...]:
     """The activation functions of each direction; alphas and betas are listed for those that take one."""
-    names = op.attributes.get("activations") or tuple(defaults) * directions
-    parameters = [list(_reals(op, "activation_alpha")), list(_reals(op, "activation_beta"))]
+    names = words(op, "activations") or tuple(defaults) * directions
+    if len(names) != len(defaults) * directions:
+        reason = f"has {len(names)} activations, {len(defaults)} for each of {directions} directions are needed"
+        raise BadInput("tensor", f"operator {op.name}", reason)
+    parameters = [list(reals(op, "activation_alpha")), list(reals(op, "activation_beta"))]
     found: list[Activation] = []
-    assert isinstance(names, tuple)
-    for name in map(str, names):
+    for name in names:
         entry = _ACTIVATIONS.get(name.lower())
         if entry is None:
             raise Unsupported("tensor", f"operator {op.name}", f"has the activation {name}")
@@ -139,12 +141,6 @@ def _activations(op: Operator, directions: int, defaults: Sequence[str]) -> tupl
 
 def _with_parameters(formula: Callable[[Term, float, float], Term], a: float, b: float, x: Term) -> Term:
     return formula(x, a, b)
-
-
-def _reals(op: Operator, name: str) -> tuple[float, ...]:
-    values = op.attributes.get(name, ())
-    assert isinstance(values, tuple)
-    return tuple(float(value) for value in values)
 
 
 def _inputs(layer: Layer, biased: Callable[[Index, Index], list[Term]]) -> str:

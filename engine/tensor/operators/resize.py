@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import reduce
 from operator import add
 
-from engine.errors import Unsupported
+from engine.errors import BadInput, Unsupported
 from engine.graph.nodes import Operator
 from engine.tensor.build import Box, Builder, box
 from engine.tensor.index import Extents, Index
@@ -93,6 +93,9 @@ def _axes(op: Operator, build: Builder) -> list[Axis]:
     factors = _numbers(op, build, "scales", 2 if op.kind == "Resize" and op.opset >= 11 else 1)
     sizes = parameter(op, build, "sizes", 3) if op.kind == "Resize" else None
     regions = _numbers(op, build, "roi", 1) if op.kind == "Resize" and op.opset >= 11 else ()
+    if len(regions) not in (0, 2 * len(listed)):
+        reason = f"roi has {len(regions)} numbers for {len(listed)} axes"
+        raise BadInput("tensor", f"operator {op.name}", reason, "two for each axis are needed")
     ratios = [Fraction(factor).limit_denominator(FINEST) for factor in factors]
     if sizes:
         ratios = [Fraction(size, shape[axis]) for size, axis in zip(sizes, listed, strict=True)]

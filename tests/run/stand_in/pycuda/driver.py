@@ -5,6 +5,7 @@ A "kernel" copies its first buffer to its second; one called "fault" raises as a
 
 from __future__ import annotations
 
+import os
 import time
 from types import SimpleNamespace
 
@@ -58,7 +59,11 @@ class Device:
         return "stand-in"
 
     def compute_capability(self) -> tuple[int, int]:
-        return 9, 0
+        major, _, minor = os.environ.get("STAND_IN_CAPABILITY", "9.0").partition(".")
+        return int(major), int(minor)
+
+    def pci_bus_id(self) -> str:
+        return "0000:00:00.0"
 
 
 class Context:
@@ -100,6 +105,8 @@ class Function:
 class Stream:
     """Work is done when it is queued."""
 
+    handle = 0xC0DE
+
     def synchronize(self) -> None:
         pass
 
@@ -122,7 +129,7 @@ def init() -> None:
 
 
 def get_driver_version() -> int:
-    return 13000
+    return int(os.environ.get("STAND_IN_CUDA", "13000"))
 
 
 def module_from_buffer(cubin: bytes) -> SimpleNamespace:
@@ -130,7 +137,8 @@ def module_from_buffer(cubin: bytes) -> SimpleNamespace:
 
 
 def mem_get_info() -> tuple[int, int]:
-    return 1 << 30, 1 << 30
+    free = int(os.environ.get("STAND_IN_FREE", str(1 << 30)))
+    return free, 1 << 30
 
 
 def mem_alloc(size: int) -> int:

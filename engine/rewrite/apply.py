@@ -1,0 +1,74 @@
+"""The rewrites among a group's advice, made one after the other, each with its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.errors import BadInput, Unsupported
+from engine.recipe import ASSOCIATIVE, AUTHORS, RECOMPUTE, Advice, Entry
+from engine.rewrite.associative import associative
+from engine.rewrite.recompute import recompute
+from engine.schedule.nodes import HONOURED, INFEASIBLE, Conflict, Placed, Verdict
+from engine.tensor.nodes import TensorProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A program after the rewrites that a recipe asks for."""
+
+    program: TensorProgram
+    verdicts: tuple[Verdict, ...] = ()
+    """What became of each; one that is soft and cannot be made leaves the program as it is."""
+
+
+def rewritten(program: TensorProgram, advice: Sequence[Advice]) -> Rewritten:
+    """Make the rewrites of a group's advice, the user's first, those of one author in their order.
+
+    Raises Conflict where a required one cannot be made.
+    """
+    verdicts: list[Verdict] = []
+    for placed in _asked(advice):
+        try:
+            changed = apply(program, placed.entry)
+        except (BadInput, Unsupported) as error:
+            verdicts.append(Verdict(placed, INFEASIBLE, error.reason))
+            if placed.entry.required:
+                hint = error.hint or "make it soft, or switch it off"
+                raise Conflict(str(placed.entry), verdicts[-1].because, hint, tuple(verdicts), (placed,)) from None
+            continue
+        verdicts.append(Verdict(placed, HONOURED, _change(program, changed, placed.entry)))
+        program = changed
+    return Rewritten(program, tuple(verdicts))
+
+
+def apply(program: TensorProgram, entry: Entry) -> TensorProgram:
+    """The program after one rewrite.  BadInput or Unsupported, saying why, where it cannot be made."""
+    match entry.value:
+        case (kind,) if kind == ASSOCIATIVE:
+            return associative(program, entry.statements[0])
+        case (kind, str() as consumer) if kind == RECOMPUTE:
+            return recompute(program, entry.statements[0], consumer)
+        case _:
+            raise BadInput("rewrite", str(entry), "is not known")
+
+
+def _asked(advice: Sequence[Advice]) -> list[Placed]:
+    """Every rewrite that is switched on, with its place; they stand at the root of an author's advice only."""
+    ranked = sorted(enumerate(advice), key=lambda item: AUTHORS.index(item[1].author))
+    return [
+        Placed(entry, one.author, (number, at))
+        for number, one in ranked
+        for at, entry in enumerate(one.scenario.entries)
+        if entry.field == "rewrite" and entry.enabled
+    ]
+
+
+def _change(before: TensorProgram, after: TensorProgram, entry: Entry) -> str:
+    """What a rewrite did, for its verdict."""
+    name = entry.statements[0]
+    if len(after.statements) < len(before.statements):
+        return f"nobody reads {before.statement(name).write.array} any more: {name} is gone"
+    if entry.value == (ASSOCIATIVE,):
+        return "it was so already" if after == before else f"the terms of {name} come in any order"
+    return f"{name} stays: its result is read elsewhere"

@@ -1,0 +1,52 @@
+"""`suite:NAME/ROW` as a model: the file that every verb and the window open."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+from pathlib import Path
+
+from engine.errors import BadInput
+from engine.run.cache import cache_folder
+from engine.suite.nodes import Row, Suite
+from engine.suite.operators import model_of
+from engine.suite.read import SUITES, read_suite
+
+PREFIX = "suite:"
+
+
+def is_reference(file: str | Path) -> bool:
+    """Whether a FILE argument names a row of a suite."""
+    return str(file).startswith(PREFIX)
+
+
+def read_row(reference: str, folder: Path = SUITES) -> tuple[Suite, Row]:
+    """The suite and the row behind "suite:NAME/ROW".  BadInput that lists the nearest rows where there is none."""
+    name, _, wanted = reference.removeprefix(PREFIX).partition("/")
+    suite = read_suite(name, folder)
+    for row in suite.rows:
+        if row.name == wanted:
+            return suite, row
+    names = [row.name for row in suite.rows]
+    near = difflib.get_close_matches(wanted, names, n=3) or names[:5]
+    reason = "the suite has no such row" if wanted else "names no row"
+    raise BadInput("suite", reference, reason, f"try {', '.join(f'{PREFIX}{name}/{one}' for one in near)}")
+
+
+def model_file(reference: str, folder: Path = SUITES) -> Path:
+    """The ONNX model of a row, written into the cache: the same bytes every time.
+
+    A file, so that the reference implementation runs what the row says, as it does for any other model.  It holds no
+    weights: a row of any size takes a few hundred bytes.  Raises BadInput.
+    """
+    suite, row = read_row(reference, folder)
+    data = model_of(row).SerializeToString(deterministic=True)
+    path = cache_folder() / "suites" / suite.name / f"{row.name}.onnx"
+    if not path.is_file() or path.read_bytes() != data:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(beside, path)
+    return path

@@ -1,0 +1,114 @@
+"""Rows without a reduction: each element is read, computed and written."""
+
+from __future__ import annotations
+
+import math
+
+from engine.suite.operators.sketch import Sketch, operator
+
+
+def gelu(s: Sketch, x: str, to: str = "") -> str:
+    """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), written out."""
+    return s.node("Mul", s.node("Mul", x, s.number(0.5)), s.node("Add", _gelu_tanh(s, x), s.number(1)), to=to)
+
+
+def _gelu_tanh(s: Sketch, x: str) -> str:
+    cubic = s.node("Mul", s.node("Mul", s.node("Mul", x, x), x), s.number(0.044715))
+    return s.node("Tanh", s.node("Mul", s.node("Add", x, cubic), s.number(math.sqrt(2 / math.pi))))
+
+
+def gelu_slope(s: Sketch, x: str) -> str:
+    """The derivative of `gelu`."""
+    t = _gelu_tanh(s, x)
+    half = s.node("Mul", s.node("Add", t, s.number(1)), s.number(0.5))
+    inner = s.node("Add", s.node("Mul", s.node("Mul", x, x), s.number(3 * 0.044715)), s.number(1))
+    rise = s.node("Sub", s.number(1), s.node("Mul", t, t))
+    outer = s.node("Mul", s.node("Mul", x, s.number(0.5 * math.sqrt(2 / math.pi))), rise)
+    return s.node("Add", half, s.node("Mul", outer, inner))
+
+
+def silu(s: Sketch, x: str) -> str:
+    """x sigmoid(x)."""
+    return s.node("Mul", x, s.node("Sigmoid", x))
+
+
+@operator("copy")
+def copy(s: Sketch, elements: int) -> None:
+    """Read and write, the sign turned: a plain copy is no operator of any graph."""
+    s.node("Neg", s.input("x", elements), to="y")
+    s.output("y", elements)
+
+
+@operator("add")
+def add(s: Sketch, elements: int) -> None:
+    """Two arrays into a third."""
+    s.node("Add", s.input("a", elements), s.input("b", elements), to="c")
+    s.output("c", elements)
+
+
+@operator("bias-gelu")
+def bias_gelu(s: Sketch, m: int, n: int) -> None:
+    """A bias of the columns, then GELU by tanh."""
+    gelu(s, s.node("Add", s.input("x", m, n), s.input("bias", n)), to="y")
+    s.output("y", m, n)
+
+
+@operator("swiglu")
+def swiglu(s: Sketch, m: int, n: int) -> None:
+    """silu(a) b."""
+    s.node("Mul", silu(s, s.input("a", m, n)), s.input("b", m, n), to="y")
+    s.output("y", m, n)
+
+
+@operator("broadcast-chain")
+def broadcast_chain(s: Sketch, m: int, n: int) -> None:
+    """tanh((a b + c) row + column)."""
+    inner = s.node("Add", s.node("Mul", s.input("a", m, n), s.input("b", m, n)), s.input("c", m, n))
+    scaled = s.node("Mul", inner, s.input("row", n))
+    s.node("Tanh", s.node("Add", scaled, s.input("column", m, 1)), to="y")
+    s.output("y", m, n)
+
+
+@operator("batchnorm-relu")
+def batchnorm_relu(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
+    """Normalisation with stored statistics, then ReLU."""
+    s.node("Relu", _batchnorm(s, batch, channels, space), to="y")
+    s.output("y", batch, channels, *space)
+
+
+@operator("batchnorm-add-relu")
+def batchnorm_add_relu(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
+    """Normalisation with stored statistics, a residual, ReLU: what follows a convolution."""
+    normal = _batchnorm(s, batch, channels, space)
+    s.node("Relu", s.node("Add", normal, s.input("residual", batch, channels, *space)), to="y")
+    s.output("y", batch, channels, *space)
+
+
+def _batchnorm(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> str:
+    x = s.input("x", batch, channels, *space)
+    gains = [s.input(name, channels) for name in ("gain", "shift", "mean")]
+    return s.node("BatchNormalization", x, *gains, s.input("variance", channels, between=(0.5, 1.5)))
+
+
+@operator("qkv-split")
+def qkv_split(s: Sketch, batch: int, sequence: int, heads: int, head: int) -> None:
+    """A bias, then [batch, sequence, 3 heads head] into three of [batch, heads, sequence, head]."""
+    width = heads * head
+    biased = s.node("Add", s.input("x", batch, sequence, 3 * width), s.input("bias", 3 * width))
+    for name, part in zip("qkv", s.nodes("Split", biased, to=("q_part", "k_part", "v_part"), axis=2, num_outputs=3),
+                          strict=True):  # fmt: skip
+        split = s.node("Reshape", part, s.integers(batch, sequence, heads, head))
+        s.node("Transpose", split, to=name, perm=(0, 2, 1, 3))
+        s.output(name, batch, heads, sequence, head)
+
+
+@operator("rope")
+def rope(s: Sketch, batch: int, sequence: int, heads: int, head: int) -> None:
+    """Rotary positions of queries and keys: x cos + rotated(x) sin, the halves of a head as pairs."""
+    cosine, sine = (s.input(name, sequence, 1, head) for name in ("cosine", "sine"))
+    for name in ("q", "k"):
+        x = s.input(name, batch, sequence, heads, head)
+        first, second = s.nodes("Split", x, to=(f"{name}_first", f"{name}_second"), axis=-1, num_outputs=2)
+        turned = s.node("Concat", s.node("Neg", second), first, axis=-1)
+        s.node("Add", s.node("Mul", x, cosine), s.node("Mul", turned, sine), to=f"{name}_out")
+        s.output(f"{name}_out", batch, sequence, heads, head)

@@ -1,0 +1,127 @@
+"""A graph under construction, and the table of operators that rows may name."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from engine.errors import BadInput
+from engine.suite.nodes import Row, Size
+
+OPSET, IR_VERSION = 20, 10
+
+Draw = Callable[..., None]
+"""Builds one operator into a `Sketch`; the keyword arguments are the row's sizes."""
+
+OPERATORS: dict[str, Draw] = {}
+
+
+def operator(name: str) -> Callable[[Draw], Draw]:
+    """Enter a builder into the table."""
+
+    def enter(draw: Draw) -> Draw:
+        assert name not in OPERATORS, f"{name} has two builders"
+        OPERATORS[name] = draw
+        return draw
+
+    return enter
+
+
+class Sketch:
+    """Nodes, inputs and outputs so far.  Names of tensors are given where a person may look for them."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+        """Element type of inputs and outputs that ask for no other."""
+        self._nodes: list[onnx.NodeProto] = []
+        self._inputs: list[onnx.ValueInfoProto] = []
+        self._outputs: list[onnx.ValueInfoProto] = []
+        self._constants: dict[str, onnx.TensorProto] = {}
+        self._ranges: dict[str, tuple[float, float]] = {}
+
+    def input(self, name: str, *shape: int, dtype: str = "", between: tuple[float, float] | None = None) -> str:
+        """An input of the graph.  between: the range that its values are drawn from, by default standard normal."""
+        self._inputs.append(_value_info(name, dtype or self.dtype, shape))
+        if between is not None:
+            self._ranges[name] = between
+        return name
+
+    def output(self, name: str, *shape: int, dtype: str = "") -> None:
+        """Declare a tensor an output of the graph."""
+        self._outputs.append(_value_info(name, dtype or self.dtype, shape))
+
+    def number(self, value: float, dtype: str = "") -> str:
+        """A scalar constant."""
+        kind = dtype or self.dtype
+        return self._constant(f"c_{value:g}_{kind}", np.array(value, kind))
+
+    def integers(self, *values: int) -> str:
+        """A constant list of int64: axes, shapes, splits."""
+        return self._constant("i_" + "_".join(map(str, values)), np.array(values, np.int64))
+
+    def _constant(self, name: str, value: np.ndarray) -> str:
+        self._constants[name] = numpy_helper.from_array(value, name)
+        return name
+
+    def node(self, kind: str, *inputs: str, to: str = "", **attributes: object) -> str:
+        """An operator with one result, called `to`."""
+        return self.nodes(kind, *inputs, to=(to or f"{kind.lower()}_{len(self._nodes)}",), **attributes)[0]
+
+    def nodes(self, kind: str, *inputs: str, to: tuple[str, ...], **attributes: object) -> tuple[str, ...]:
+        """An operator with several results."""
+        self._nodes.append(helper.make_node(kind, inputs, to, name=f"{kind}_{to[0]}", **attributes))
+        return to
+
+    def cast(self, source: str, dtype: str, to: str = "") -> str:
+        """The tensor in another element type."""
+        name = to or f"cast_{len(self._nodes)}"
+        self._nodes.append(helper.make_node("Cast", [source], [name], name=f"Cast_{name}", to=_element(dtype)))
+        return name
+
+    def model(self, name: str) -> onnx.ModelProto:
+        """The finished model."""
+        constants = list(self._constants.values())
+        graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, constants)
+        opset = [helper.make_opsetid("", OPSET)]
+        model = helper.make_model(graph, opset_imports=opset, producer_name="loomscope", ir_version=IR_VERSION)
+        if self._ranges:
+            model.metadata_props.add(key="light.inputs", value=json.dumps(self._ranges, sort_keys=True))
+        return model
+
+
+def model_of(row: Row) -> onnx.ModelProto:
+    """The ONNX model of a row.  BadInput for an operator or a size that nothing is known of."""
+    draw = OPERATORS.get(row.operator)
+    if draw is None:
+        raise BadInput("suite", f"row {row.name}", f"operator {row.operator} is not known", _known(OPERATORS))
+    sketch = Sketch(row.dtype)
+    arguments = {name: _plain(size) for name, size in row.sizes.items()}
+    try:
+        inspect.signature(draw).bind(sketch, **arguments)
+    except TypeError as error:
+        sizes = tuple(inspect.signature(draw).parameters)[1:]
+        raise BadInput("suite", f"row {row.name}", f"{row.operator}: {error}", _known(sizes)) from None
+    draw(sketch, **arguments)
+    return sketch.model(row.name)
+
+
+def _known(names: Any) -> str:
+    return f"known: {', '.join(names)}"
+
+
+def _plain(size: Size) -> Size:
+    return size if isinstance(size, int) else tuple(size)
+
+
+def _value_info(name: str, dtype: str, shape: tuple[int, ...]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, _element(dtype), shape)
+
+
+def _element(dtype: str) -> int:
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))

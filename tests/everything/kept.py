@@ -1,0 +1,135 @@
+"""What checks found, kept on disk under everything that they depend on.
+
+Two kernels are one where they differ in names only: text, launch, buffers, index maps, program, the kernel of the same
+group at a smaller size, and what the file says of the operators behind them (kinds, attributes, shapes, small
+constants), which is what the reference goes by.  Only what passed is kept: failures are looked at again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+import engine
+from engine.graph.nodes import AttributeValue, Operator, OperatorGraph
+from engine.run.cache import digest, digest_of_files, read_entry, write_entry
+from engine.verify.kernel import smaller
+
+ENGINE = Path(engine.__file__).parent
+_KIND = "checks"
+_CHECKERS = (
+    "verify/kernel.py", "verify/footprint.py", "verify/tolerance.py", "run/reference.py", "run/emulate/*.py",
+    "run/emulate/*/*",
+)  # fmt: skip
+_WHOLE = (*_CHECKERS, "verify/model.py")
+_MEANINGS = ("tensor/operators/*.py", "tensor/functions.py")
+_SMALL = 4096
+"""Elements of a constant up to which its values may say what an operator does (axes, shapes, indices)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What is kept of a check that passed."""
+
+    blocks_run: int
+    blocks_total: int
+    elements_compared: int
+    max_error: float
+    seconds: float
+    """What it took."""
+
+
+def recall(key: str) -> Passed | None:
+    """What an earlier check of the same kernel found, if there was one."""
+    data = read_entry(_KIND, key)
+    return Passed(**json.loads(data)) if data is not None else None
+
+
+def keep(key: str, found: Passed) -> None:
+    """Remember a check that passed."""
+    write_entry(_KIND, key, json.dumps(asdict(found)).encode())
+
+
+def key_of(kernel: engine.Kernel, graph: OperatorGraph) -> str:
+    """The name under which a check of a kernel is kept; kernels that differ in names only have the same."""
+    small = smaller(kernel)
+    texts = "\0".join(_said(one) for one in (kernel, *(small or ())[1:]))
+    dialect = [digest_of_files(_sources(_MEANINGS))] if graph.dialect == "akg" else [version("onnxruntime")]
+    return digest(_checker(_CHECKERS), *dialect, _renamed(texts, kernel), json.dumps(list(_operators(kernel, graph))))
+
+
+def whole_key(plan: engine.FusionPlan, recipe: engine.Recipe, path: Path) -> str:
+    """The name under which a run of a whole model is kept: its file, its launches and the text of every kernel."""
+    texts = [repr(engine.compile(group, recipe).source) for group in plan.groups]
+    launches = repr([(launch.group, launch.instance) for launch in plan.launches])
+    return digest(_checker(_WHOLE), version("onnxruntime"), path.read_bytes(), launches, *texts)
+
+
+def engine_state() -> str:
+    """One name for the engine as it is."""
+    return digest_of_files(_sources(("**/*.py", "**/*.cuh", "run/emulate/*/*")))
+
+
+@cache
+def _checker(patterns: tuple[str, ...]) -> str:
+    return digest_of_files(_sources(patterns))
+
+
+def _sources(patterns: Iterable[str]) -> list[Path]:
+    return sorted({file for pattern in patterns for file in ENGINE.glob(pattern) if file.is_file()})
+
+
+def _said(kernel: engine.Kernel) -> str:
+    source = kernel.source
+    launch = (source.grid, source.block, source.shared_bytes, source.buffers, source.footprints)
+    return f"{source.text}\0{launch}\0{kernel.group.program}"
+
+
+def _renamed(text: str, kernel: engine.Kernel) -> str:
+    """The text with the names of arrays and of the kernel replaced by numbers.
+
+    A name that stands for something else too (an array called `block`) stays told apart: all of its places change.
+    """
+    names = {name: f"@{at}" for at, name in enumerate(kernel.group.program.arrays)}
+    names[kernel.source.entry] = names[kernel.group.name] = "@kernel"
+    longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    title = re.sub(r"^// .*\n", "", text, count=1)
+    return re.sub(rf"(?<!\w)({longest_first})(?![A-Za-z0-9])", lambda found: names[found[1]], title)
+
+
+def _operators(kernel: engine.Kernel, graph: OperatorGraph) -> Iterator[object]:
+    """The operators behind the first occurrence of a kernel, and where its arrays stand among their tensors."""
+    instance = kernel.group.instances[0]
+    behind = set(instance.operators)
+    numbers: dict[str, int] = {}
+
+    def tensor(name: str) -> object:
+        if not name:
+            return None
+        number = numbers.setdefault(name, len(numbers))
+        known, constant = graph.tensors.get(name), graph.constants.get(name)
+        value = constant.value if constant is not None else None
+        small = digest(value.tobytes()) if value is not None and value.size <= _SMALL else ""
+        return (number, known.shape, known.dtype, small) if known else (number,)
+
+    for op in (op for op in graph.operators if op.name in behind):
+        inputs, outputs = list(map(tensor, op.inputs)), list(map(tensor, op.outputs))
+        yield (op.dialect, op.kind, op.opset, _attributes(op), inputs, outputs)
+    program = kernel.group.program
+    yield [numbers.get(instance.arrays[name], -1) for name in (*program.inputs, *program.outputs)]
+
+
+def _attributes(op: Operator) -> Mapping[str, str]:
+    def said(value: AttributeValue) -> str:
+        if isinstance(value, np.ndarray):
+            return digest(str(value.dtype), str(value.shape), value.tobytes())
+        return repr(value)
+
+    return {name: said(value) for name, value in sorted(op.attributes.items())}

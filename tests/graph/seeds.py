@@ -1,0 +1,187 @@
+"""Small sound files of every kind that the program reads, to be broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+import engine
+from app.history import NO_STEP, Step, Trail
+from app.loom_file import LoomFile, ModelReference, as_plain, write_loom
+from engine.documents import Time
+from engine.schedule.text import to_text
+from tests.graph.models import FLOAT, model, node
+from tests.graph.mutators import JSON, PROTOBUF, TEXT, Mutator
+from tests.schedule import published_files
+
+ROOT = Path(__file__).resolve().parents[2]
+MODELS = ROOT / "resources" / "models"
+AKG = ROOT.parent / "shared" / "akg"
+SHAPE = (64, 128)
+"""Of the addition."""
+LARGEST = 20_000
+"""Bytes of a file that is small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A sound file, what loads it, and how it is broken."""
+
+    name: str
+    loader: str
+    """"graph", "recipe", "advice", "published" or "workspace"."""
+    data: bytes
+    mutators: tuple[Mutator, ...]
+    suffix: str
+    operator: Path | None = None
+    """What published advice is for; None: the addition of `tests.schedule.published_files`."""
+
+    @property
+    def kind(self) -> str:
+        """Seeds of one kind are drawn as often as those of another."""
+        return self.loader + self.suffix
+
+
+def seeds(folder: Path) -> tuple[Seed, ...]:
+    """Every seed; `folder` is used to write workspace files."""
+    softmax = _group(MODELS / "softmax_96x512.onnx")
+    return (
+        *(Seed(name, "graph", proto.SerializeToString(), PROTOBUF, ".onnx") for name, proto in _networks().items()),
+        *(Seed(path.stem, "graph", path.read_bytes(), PROTOBUF, ".onnx") for path in _small(MODELS, "*.onnx")),
+        *(Seed(path.stem[:40], "graph", path.read_bytes(), JSON, ".json") for path in _operators()),
+        Seed("tanh", "graph", _tanh(), JSON, ".json"),
+        Seed("recipe", "recipe", json.dumps(engine.default_recipe(softmax).to_json()).encode(), JSON, ".json"),
+        Seed("advice", "advice", _advice(softmax), TEXT, ".txt"),
+        *(Seed(path.stem[:40], "published", path.read_bytes(), JSON, ".json", _behind(path)) for path in _tricks()),
+        Seed("published", "published", _published(), JSON, ".json"),
+        *(Seed(f"workspace of {n}", "workspace", data, kinds, ".loom") for n, data, kinds in _workspaces(folder)),
+    )
+
+
+def _small(folder: Path, pattern: str = "*.json") -> list[Path]:
+    return [path for path in sorted(folder.glob(pattern)) if path.stat().st_size <= LARGEST]
+
+
+def _operators() -> Iterator[Path]:
+    for folder in (AKG, AKG / "stitch"):
+        yield from _small(folder)
+
+
+def _group(path: Path) -> engine.FusionGroup:
+    return engine.fuse(engine.load(path)).groups[0]
+
+
+def _networks() -> dict[str, onnx.ModelProto]:
+    """Models of a few operators each, which between them use every part of the importer."""
+    random = np.random.RandomState(0)
+
+    def weight(*shape: int) -> np.ndarray:
+        return random.standard_normal(shape).astype(np.float32)
+
+    convolution = model(
+        [
+            node("Conv", "x w b", "c", pads=[1, 1, 1, 1], strides=[2, 2]),
+            node("BatchNormalization", "c one zero zero one", "n"),
+            node("MaxPool", "n", "p", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+            node("Resize", "p - scales", "r", mode="nearest"),
+            node("Pad", "r pads", "y", mode="reflect"),
+        ],
+        {"x": [1, 3, 12, 12]},
+        ["y"],
+        {"w": weight(4, 3, 3, 3), "b": weight(4), "one": np.ones(4, np.float32), "zero": np.zeros(4, np.float32),
+         "scales": np.array([1, 1, 2, 2], np.float32), "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])},
+    )  # fmt: skip
+    shapes = model(
+        [
+            node("Shape", "x", "s"), node("Gather", "s at", "rows"), node("Unsqueeze", "rows zeros", "r"),
+            node("Concat", "r rest", "to", axis=0), node("Reshape", "x to", "a"), node("Slice", "a from_ until", "b"),
+            node("Expand", "b wide", "c"), node("Transpose", "c", "d", perm=[1, 0, 2]), node("Split", "d", "e f", axis=2, num_outputs=2),
+            node("Where", "mask e f", "g"), node("TopK", "g k", "values indices"), node("Cast", "indices", "y", to=FLOAT),
+        ],
+        {"x": ["batch", 24]},
+        ["y", "values"],
+        {"at": np.array(0), "zeros": np.array([0]), "rest": np.array([4, 6]), "from_": np.array([0, 1]), "until": np.array([2, 4]),
+         "wide": np.array([2, 3, 6]), "mask": np.array([True, False, True]), "k": np.array([2])},
+    )  # fmt: skip
+    recurrent = model(
+        [node("LSTM", "x w r b", "y h c", hidden_size=4, direction="forward"), node("Squeeze", "y", "z")],
+        {"x": [3, 2, 5]},
+        ["z", "h"],
+        {"w": weight(1, 16, 5), "r": weight(1, 16, 4), "b": weight(1, 32)},
+    )
+    attention = model(
+        [
+            node("MatMul", "x w", "q"), node("Einsum", "q x", "s", equation="bij,bkj->bik"), node("Softmax", "s", "p"),
+            node("MatMul", "p x", "o"), node("LayerNormalization", "o one zero", "n", axis=-1),
+            node("ReduceMean", "n axes", "m", keepdims=0), node("Gemm", "m w", "y", transB=1), node("ArgMax", "y", "z", axis=1),
+        ],
+        {"x": [2, 6, 8]},
+        ["z"],
+        {"w": weight(8, 8), "one": np.ones(8, np.float32), "zero": np.zeros(8, np.float32), "axes": np.array([1])},
+    )  # fmt: skip
+    light = model([node("ConstantOfShape", "s", "w"), node("MatMul", "x w", "y")], {"x": [4, 8]}, ["y"], {"s": np.array([8, 8])})
+    notes = {"light.weights": json.dumps({"w": ["normal", 0.0, 0.1]}), "light.inputs": json.dumps({"x": [-1.0, 1.0]})}
+    onnx.helper.set_model_props(light, notes)
+    outside = model([node("Add", "x w", "y")], {"x": [4]}, ["y"])
+    stored = onnx.TensorProto(name="w", data_type=FLOAT, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
+    stored.external_data.add(key="location", value="weights")
+    outside.graph.initializer.append(stored)
+    branch = onnx.helper.make_graph([node("Relu", "x", "inner")], "branch", [], [onnx.ValueInfoProto(name="inner")])
+    choice = model([node("If", "c", "y", then_branch=branch, else_branch=branch), node("Neg", "y", "z")], {"x": [4]}, ["z"], {"c": np.array(True)})
+    return {"convolution": convolution, "shapes": shapes, "recurrent": recurrent, "attention": attention,
+            "light": light, "outside": outside, "choice": choice}  # fmt: skip
+
+
+def _tanh() -> bytes:
+    """y = tanh(x) as AKG describes it, written into a buffer in place."""
+    x, y, z, out = (
+        {"tensor_name": name, "shape": [4, 6], "data_type": "float32", "format": "DefaultFormat"} for name in ("x", "y", "z", "o")
+    )
+    tanh = {"name": "Tanh", "attr": None, "input_desc": [[x]], "output_desc": [y]}
+    fake = [{"name": "fake_output", "data_type": "bool", "value": True}]
+    update = {"name": "InplaceAssign", "attr": fake, "input_desc": [[z], [y], [y]], "output_desc": [out]}
+    whole = {"op": "Fused", "input_desc": [[x], [z]], "op_desc": [tanh, update], "output_desc": [out], "process": "cuda"}
+    return json.dumps(whole).encode()
+
+
+def _advice(group: engine.FusionGroup) -> bytes:
+    """What the advisers say of a softmax, and entries of every other kind."""
+    more = (
+        "advice user\n  required S1, S2 @ innermost: pin j  # because rows are contiguous\n"
+        "  off S3 @ outermost: parallel true\n  all @ outermost: cut S0 S1 S2 | S3\n"
+        '  either "first"\n    S0 @ i: split 4\n    all @ any: objective "proximity"\n  or\n    S0 @ j: mark vector 4\n'
+        "    S1 @ i: terms (i, 1)\n    all @ j: equal (i, j)\n"
+    )
+    return (to_text(engine.default_recipe(group).groups[group.name]) + more).encode()
+
+
+def _published() -> bytes:
+    """Advice for the addition in AKG's form."""
+    rows = ["[1, 0, ?]", "[0, 1, ?] (/4)", "[0, 1, ?] (%4)"]
+    return json.dumps(published_files.file_for(SHAPE, rows, blocks=[0], threads=[1], swizzle=[2])).encode()
+
+
+def _tricks() -> list[Path]:
+    return [path for path in _small(AKG / "advice/tricks") if _behind(path).is_file()]
+
+
+def _behind(trick: Path) -> Path:
+    return AKG / "advice/operators" / trick.name
+
+
+def _workspaces(folder: Path) -> Iterator[tuple[str, bytes, tuple[Mutator, ...]]]:
+    """A workspace as text, and one that is large enough to be compressed."""
+    steps = [Step("advice map\n", "As advised", NO_STEP, Time(3.5, "predicted", "uncalibrated"))]
+    steps += [Step(f"advice map\n# {at}\n", f"step {at}", at - 1) for at in range(1, 4)]
+    trail = Trail(tuple(steps), 1, 0, ((0, 1), (1, 2)), "advice nobody\n")
+    content = LoomFile(ModelReference("softmax.onnx", "ab" * 32), "h100", {"batch": 4}, {"softmax_0": trail}, "softmax_0")
+    yield "text", json.dumps(as_plain(content)).encode(), JSON
+    large = Trail((Step("x" * 1_200_000, "long", NO_STEP),))
+    path = folder / "large.loom"
+    write_loom(LoomFile(ModelReference("a.onnx"), "h200", groups={"g": large}), path)
+    yield "archive", path.read_bytes(), JSON[:3]
