@@ -32,8 +32,8 @@ class Marks:
         if not found:
             return None
         given = str(found[0].value)
-        reason = f"{name} {given}: another entry asks for {given}"
-        self.notes |= {mark.path: reason for mark in found if mark.value != given}
+        note = Note(f"another entry asks for {given}", name, given)
+        self.notes |= {mark.path: note for mark in found if mark.value != given}
         return given
 
     def member(self, name: str) -> Member | None:
