@@ -67,7 +67,10 @@ class Client(QObject):
         self._last = 0
         self._jobs: dict[int, Job] = {}
         self._pending: dict[int, Pending] = {}
-        self._buffer = b""
+        self._partial: list[bytes] = []
+        """What has come of a line that is not complete yet."""
+        self._parts: dict[int, dict[str, list[Any]]] = {}
+        """Request -> items of its result that came ahead; of the decoding thread."""
         self._process: QProcess | None = None
         self.log: list[str] = []
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="decode")
@@ -130,7 +133,7 @@ class Client(QObject):
         generation = self._generation
         process.finished.connect(lambda code, status: self._on_finished(generation, code))
         process.errorOccurred.connect(lambda error: self._on_broken(generation, error))
-        self._process, self._buffer = process, b""
+        self._process, self._partial, self._parts = process, [], {}
         process.start(self._command[0], list(self._command[1:]))
 
     def _stop(self) -> None:
@@ -146,8 +149,12 @@ class Client(QObject):
     def _read(self) -> None:
         if self._process is None:
             return
-        self._buffer += bytes(self._process.readAllStandardOutput().data())
-        *lines, self._buffer = self._buffer.split(b"\n")
+        first, *others = self._process.readAllStandardOutput().data().split(b"\n")
+        self._partial.append(first)
+        lines: list[bytes] = []
+        for other in others:
+            lines.append(b"".join(self._partial))
+            self._partial = [other]
         for line in lines:
             kinds = {number: pending.kind for number, pending in self._pending.items()}
             self._threads.submit(self._decode, self._generation, line, kinds)
@@ -158,6 +165,11 @@ class Client(QObject):
         try:
             reply = json.loads(line)
             number, event, value = int(reply["id"]), str(reply["event"]), reply["value"]
+            if event == "part":
+                self._parts.setdefault(number, {}).setdefault(value["key"], []).extend(value["items"])
+                return
+            for key, items in self._parts.pop(number, {}).items():
+                value[key] = [*items, *value[key]]
             kind = Problem if event == "error" else kinds.get(number) if event == "result" else None
             decoded = value if kind is None else from_json(kind, value)
         except (ValueError, KeyError, TypeError, BadInput) as error:

@@ -35,6 +35,8 @@ class OperatorDoc:
     node: str
     """Id of the graph node (launch) that covers it; "" for folded constants and unsupported operators."""
     scope: str = ""
+    attributes: tuple[tuple[str, str], ...] = ()
+    """Names and values as text, ("perm", "0,2,1,3"); long values are cut short, arrays tell type and shape."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,12 @@
     request  {"id": 7, "verb": "kernel", "arguments": {"group": "softmax_0", "recipe": null}}
     replies  {"id": 7, "event": "progress", "value": {"text", "done", "total"}}      any number
              {"id": 7, "event": "sample", "value": {"group", "microseconds"}}        while measuring
+             {"id": 7, "event": "part", "value": {"key", "items"}}                   the next items of a long list
              {"id": 7, "event": "result", "value": DOCUMENT}                         exactly one of
              {"id": 7, "event": "error", "value": PROBLEM}                           these two
+
+Lists of more than `PART` items in a result come ahead of it in parts: parsing JSON cannot be interrupted, and the window
+must not wait for a line of many megabytes.
 
 Requests are served in order.  The window cancels by ending this process: nothing here needs saving.
 
@@ -38,6 +42,8 @@ Result = TypeVar("Result")
 Arguments = Mapping[str, Any]
 Send = Callable[[str, Any], None]
 """Sends one event with its value."""
+PART = 1000
+"""Items of one of a result's lists on one line, at most."""
 _KEPT = 64
 """Groups under some advice whose tried moves are remembered."""
 
@@ -267,9 +273,21 @@ def serve(lines: Iterable[str], replies: TextIO) -> None:
         try:
             if not isinstance(arguments, dict):
                 raise BadInput("service", f"arguments of {verb}", "must be an object")
-            send("result", service.answer(verb, arguments, send))
+            send("result", _without_long_lists(service.answer(verb, arguments, send), send))
         except EngineError as error:
             send("error", to_json(Problem(error.stage, error.subject, error.reason, error.hint)))
+
+
+def _without_long_lists(result: Any, send: Send) -> Any:
+    """Sends all but the last items of long lists ahead; what is left of the result."""
+    if not isinstance(result, dict):
+        return result
+    left = dict(result)
+    for key, items in result.items():
+        while isinstance(items, list) and len(items) > PART:
+            send("part", {"key": key, "items": items[:PART]})
+            left[key] = items = items[PART:]
+    return left
 
 
 def main() -> None:

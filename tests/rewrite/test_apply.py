@@ -109,7 +109,8 @@ def test_a_rewrite_that_is_off_changes_nothing() -> None:
 def test_the_users_rewrites_come_first_then_those_of_others_in_their_order() -> None:
     """Whoever comes first finds S1; the second reader takes it away; a third finds nothing."""
     first, second = entry("S1", rewrite=("recompute", "S2")), entry("S1", rewrite=("recompute", "S3"))
-    made = rewritten(programs.softmax(), (Advice("tune", Scenario((second, first))), Advice("user", Scenario((first,)))))
+    advice = (Advice("tune", Scenario((second, first))), Advice("user", Scenario((first,))))
+    made = rewritten(programs.softmax(), advice)
     assert [(v.placed.author, v.placed.path, v.outcome) for v in made.verdicts] == [
         ("user", (1, 0), HONOURED),
         ("tune", (0, 0), HONOURED),
