@@ -19,8 +19,8 @@ from engine.codegen.nodes import NOWHERE, Line
 from engine.codegen.tile import AsyncCopy, Buffer, Load, Slot, Store
 from engine.graph.nodes import DTYPES
 from engine.schedule.nodes import Member
-from engine.tensor.access import VECTOR_BYTES
-from engine.tensor.index import Index, delinearize
+from engine.tensor.access import VECTOR_BYTES, position, stride, unrolled
+from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
 
@@ -100,7 +100,7 @@ class Operand:
         where = dict(self.place)
         for members, flat in ((self.side.members, free), (self.tiling.depths, depth)):
             shape = tuple(m.extent for m in members)
-            for member, index in zip(members, delinearize(flat, shape, emitter.extents), strict=True):
+            for member, index in zip(members, unrolled(flat, shape, emitter.extents), strict=True):
                 where[self.free[member.name]] = index
         return emitter.position(self.access, where, at)
 
@@ -119,15 +119,33 @@ def choose_operand(
             is_async=is_async,
         )  # fmt: skip
 
+    singly = _is_nearer_along_depth(emitter, statement, access, side, tiling)
     widths = [b // DTYPES[array.dtype] for b in COPY_BYTES if b >= DTYPES[array.dtype]]
-    candidates = [make(inner, width, True) for width in widths for inner in (True, False)]
-    chosen = next((c for c in candidates if _allowed(emitter, c)), make(True, 1, False))
+    orders = [(inner, width) for width in widths for inner in (True, False) if width > 1 or inner == singly]
+    candidates = [make(inner, width, True) for inner, width in orders]
+    chosen = next((c for c in candidates if _allowed(emitter, c)), make(singly, 1, False))
     emitter.read_from.add(array.name)
     tile = f"{array.name}_tile" if f"{array.name}_tile" not in emitter.buffers else f"{array.name}_tile_2"
     row_bytes = chosen.row * DTYPES[array.dtype] if tiling.is_swizzled else 0
     elements = tiling.stages * chosen.stage_elements
     emitter.buffers[tile] = Buffer(tile, array.dtype, (elements,), "shared", row_bytes)
     return replace(chosen, tile=tile)
+
+
+def _is_nearer_along_depth(
+    emitter: Emitter, statement: Statement, access: Access, side: Side, tiling: Tiling
+) -> bool:
+    """Whether single elements are better copied along the depth: neighbouring threads then read neighbouring places.
+
+    Where both directions step as far, the longer one has fewer jumps.
+    """
+    where = position(access, emitter.program.arrays)
+    steps = []
+    for members in (tiling.depths, side.members):
+        name = plain_iterator(members[-1].rows[statement.name]) if members else None
+        step = stride(where, name) if name else None
+        steps.append((abs(step) or math.inf if step is not None else math.inf, -members[-1].extent if members else 0))
+    return steps[0] <= steps[1]
 
 
 def _allowed(emitter: Emitter, operand: Operand) -> bool:
@@ -138,7 +156,7 @@ def _allowed(emitter: Emitter, operand: Operand) -> bool:
     if inner_tile % width or inner_size % width or copies % emitter.extents["thread"]:
         return False
     if width == 1:
-        return operand.depth_inner
+        return True
     probes = {"probe_free": side.size, "probe_depth": tiling.size, LANE_OF_VECTOR: width}
     inner = "probe_depth" if operand.depth_inner else "probe_free"
     probes[inner] //= width

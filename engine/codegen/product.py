@@ -126,9 +126,11 @@ class Product:
         """Copies ahead by stages - 1 tiles, one wait and one barrier a tile."""
         emitter, stages, link = self.emitter, self.tiling.stages, self.link
         ahead = stages - 1
-        emitter.add(Comment(_pipeline_text(stages, any(o.is_async for o in operands)), link))
+        is_async = all(operand.is_async for operand in operands)
+        emitter.add(Comment(_pipeline_text(stages, is_async), link))
         if stages > 1:
-            with emitter.loop("ahead", ahead, link, unroll=True) as tile:
+            # Plain copies written out for every stage would wait in registers, more than there are.
+            with emitter.loop("ahead", ahead, link, unroll=is_async) as tile:
                 self._copy(operands, tile, tile)
         with emitter.loop("tile", self.steps, link, unroll=False) as tile:
             if stages == 1:
@@ -219,7 +221,7 @@ class Product:
 
 def _pipeline_text(stages: int, is_async: bool) -> str:
     """The pipeline in a line, for the reader of the CUDA text."""
-    copies = "cp.async" if is_async else "a plain copy (no aligned vectors)"
+    copies = "cp.async" if is_async else "a plain copy where there are no aligned vectors, else cp.async,"
     if stages == 1:
         return f"one stage: {copies} fills the tile, then the block uses it"
     return f"{stages} stages: {copies} fills tile t + {stages - 1} while tile t is used"

@@ -196,6 +196,36 @@ def test_epilogues_are_computed_on_fragments(name: str, columns: int, tmp_path: 
     assert report.status == "pass", report.message
 
 
+CONVOLUTIONS: list[tuple[Shape, Shape, dict[str, object], str]] = [
+    ((2, 32, 14, 14), (64, 32, 3, 3), {"pads": [1, 1, 1, 1]}, "mma_m16n8k16_f16"),
+    ((1, 64, 14, 14), (48, 64, 1, 1), {}, "mma_m16n8k16_f16"),
+    ((1, 3, 33, 35), (32, 3, 7, 7), {"pads": [3, 3, 3, 3], "strides": [2, 2]}, "mma_m16n8k16_f16"),
+    ((2, 40, 9, 11), (48, 20, 3, 3), {"group": 2, "dilations": [2, 2]}, "mma_m16n8k16_f16"),
+    ((1, 32, 14, 14), (32, 1, 3, 3), {"group": 32}, ""),
+]
+
+
+@needs_compiler
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("image", "weight", "attributes", "intrinsic"), CONVOLUTIONS,
+    ids=["3x3", "1x1", "strided 7x7", "grouped and dilated", "depthwise stays on CUDA cores"],
+)  # fmt: skip
+def test_convolutions(
+    image: Shape, weight: Shape, attributes: dict[str, object], intrinsic: str, tmp_path: Path
+) -> None:
+    """An implicit matrix product: rows are output points, the depth runs over channels and the window."""
+    nodes: list[Node] = [("Conv", ["x", "w", "b"], ["p"], attributes), ("Relu", ["p"], ["y"], {})]
+    inputs = {"x": ("float16", image), "w": ("float16", weight), "b": ("float16", weight[:1])}
+    plan = engine.fuse(engine.load(write_model(tmp_path / "c.onnx", nodes, inputs, ["y"])))
+    kernels = [advised(group) for group in plan.groups]
+    assert {kernel.tile.intrinsic for kernel in kernels} - {""} == ({intrinsic} if intrinsic else set())
+    for kernel in kernels:
+        report = engine.check(kernel)
+        assert report.status == "pass", report.message
+        assert [compile_cuda(kernel.source.text, a).spill_bytes for a in ARCHITECTURES] == [0, 0]
+
+
 # tf32
 
 
