@@ -16,7 +16,7 @@ from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Tiling
 from engine.codegen.product import Owned, Product
-from engine.codegen.tile import Load, MatrixLoad, MatrixMultiply, Slot, TileProgram
+from engine.codegen.tile import Comment, Load, MatrixLoad, MatrixMultiply, Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.schedule.nodes import Member
@@ -118,6 +118,7 @@ class _Warps:
         link = Line((product.statement.name,), product.names)
         across = tiles.block[1] // tiles.warp[1]
         warp = thread.floordiv(WARP, emitter.extents)
+        emitter.add(Comment("where a warp's part of the tile begins, and what each lane reads of it first", link))
         self.lane = emitter.bind("lane", thread.mod(WARP, emitter.extents), link)
         self.origin = (
             emitter.bind("warp_row", warp.floordiv(across, emitter.extents) * tiles.warp[0], link),
@@ -139,6 +140,7 @@ class _Warps:
         """One tile: for each step of the instruction's depth, the fragments and every product of two of them."""
         emitter, link, intrinsic = self.product.emitter, self.product.link, self.intrinsic
         rows, columns = self.count
+        emitter.add(Comment(f"fragments of {intrinsic.k} depths from the tiles, then every product of two of them", link))
         with emitter.loop("step", self.tiles.depth // intrinsic.k, link) as step:
             for side, (name, fragments) in enumerate(((self.first, rows), (self.second, columns // 2))):
                 emitter.declare(name)
@@ -205,6 +207,8 @@ class _Warps:
     def owned(self) -> Owned:
         """A lane's sums: of every instruction rows lane / 4 and 8 below, and two neighbouring columns of each."""
         emitter = self.product.emitter
+        text = "of every instruction a lane holds rows lane / 4 and 8 below it, and there two neighbouring columns"
+        emitter.add(Comment(text, Line((self.product.statement.name,), self.product.names)))
         lane_row = self.lane.floordiv(4, emitter.extents)
         lane_column = self.lane.mod(4, emitter.extents) * 2
         starts = [operand.side.start + origin for operand, origin in zip(self.operands, self.origin, strict=True)]

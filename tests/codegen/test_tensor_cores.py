@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -194,6 +195,28 @@ def test_epilogues_are_computed_on_fragments(name: str, columns: int, tmp_path: 
     assert is_on_tensor_cores(kernel)
     report = engine.check(kernel)
     assert report.status == "pass", report.message
+
+
+CHOICES = {"block": (16, 32, 64, 128), "warp": (16, 32, 64), "tile": (16, 32, 64), "stages": (1, 2, 3, 4, 6)}
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", range(10))
+def test_random_products_under_random_marks(seed: int, tmp_path: Path) -> None:
+    source = random.Random(seed)
+    rows, columns, depth = (source.randint(16, 90) for _ in range(3))
+    trans_a, trans_b = source.randint(0, 1), source.randint(0, 1)
+    left = halves(seed, (depth, rows) if trans_a else (rows, depth), depth**-0.5)
+    right = halves(seed + 100, (columns, depth) if trans_b else (depth, columns))
+    wishes = [
+        f"all @ {at}: mark {name} {source.choice(CHOICES[name])}"
+        for name, at in [("block", "i"), ("block", "j"), ("warp", "i"), ("warp", "j"), ("tile", "k"), ("stages", "k")]
+    ]
+    group = product_group(tmp_path, left.shape, right.shape, transA=trans_a, transB=trans_b)
+    kernel = advised(group, *wishes)
+    assert is_on_tensor_cores(kernel)
+    a, b = (x.astype(np.float64).T if t else x.astype(np.float64) for x, t in ((left, trans_a), (right, trans_b)))
+    check_against_numpy(kernel, a @ b, product_arrays(kernel, left, right))
 
 
 CONVOLUTIONS: list[tuple[Shape, Shape, dict[str, object], str]] = [
