@@ -16,6 +16,7 @@ from engine.codegen.tile import (
     Declare,
     For,
     Load,
+    MapFragment,
     Mask,
     MatrixLoad,
     MatrixMultiply,
@@ -65,6 +66,8 @@ def _buffers(program: TileProgram) -> Iterator[str]:
                 names = (slot.buffer,)
             case MatrixLoad(_, slot, source):
                 names = (slot.buffer, source)
+            case MapFragment(slot):
+                names = (slot.buffer,)
             case MatrixMultiply(_, sums, first, second):
                 names = (sums.buffer, first.buffer, second.buffer)
             case Declare(buffer):

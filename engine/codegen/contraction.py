@@ -16,8 +16,9 @@ from engine.codegen.tile import Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.schedule.nodes import Member
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Literal, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.rewrite import rewrite_scalar
+from engine.tensorize.padding import adds_nothing
 
 MAX_STAGES = 3
 MAX_THREADS = 1024
@@ -64,7 +65,7 @@ def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
     )
     accumulator = emitter.register("acc", "float32", tiles.thread)
     emitter.declare(accumulator, Literal(0.0, "float32"))
-    product.main_loop(operands, lambda stage: _multiply(product, parts, accumulator, stage))
+    product.main_loop(operands, lambda stage, tile: _multiply(product, parts, accumulator, stage, tile))
     rows, columns = parts
     product.epilogue(
         Owned(
@@ -112,19 +113,24 @@ def _bind_thread(product: Product, tiles: _Tiles) -> tuple[Index, Index]:
     )
 
 
-def _multiply(product: Product, parts: tuple[Part, ...], accumulator: str, stage: Index) -> None:
-    """Outer products of the fragments of one tile."""
+def _multiply(product: Product, parts: tuple[Part, ...], accumulator: str, stage: Index, tile: Index) -> None:
+    """Outer products of the fragments of one tile; terms past the depth that would not be 0 are left out."""
     emitter, link = product.emitter, product.link
     step = parts[0].step if any(part.operand.depth_inner for part in parts) else 1
     rows, columns = (part.owned for part in parts)
+    past = product.steps * product.tiling.tile - product.depth
+    is_masked = past > 0 and not adds_nothing(product.statement)
     with emitter.loop("depth", product.tiling.tile // step, link, unroll=True) as depth:
         for part in parts:
             load_part(emitter, part, stage, depth * step, step, link)
-        with emitter.loop("q", step, link) as q, emitter.loop("r", rows, link) as r, emitter.loop(
-            "s", columns, link
-        ) as s:
-            term = _term(emitter, product.statement, parts, (r, s), q)
-            emitter.assign(Slot(accumulator, (r, s)), term, link, "sum")
+        with emitter.loop("q", step, link) as q:
+            limit = Index((), product.depth - 1) - tile * product.tiling.tile - depth * step - q
+            inside = emitter.mask("depth_inside", [limit], link) if is_masked else None
+            with emitter.loop("r", rows, link) as r, emitter.loop("s", columns, link) as s:
+                term = _term(emitter, product.statement, parts, (r, s), q)
+                if inside:
+                    term = Apply("select", (Access(inside, ()), term, Literal(0.0, "float32")), "float32")
+                emitter.assign(Slot(accumulator, (r, s)), term, link, "sum")
 
 
 def _term(

@@ -10,6 +10,7 @@ from engine.codegen.tile import (
     Bind,
     Declare,
     Load,
+    MapFragment,
     Mask,
     MatrixLoad,
     MatrixMultiply,
@@ -52,6 +53,9 @@ def names_read(op: TileOp) -> Iterator[str]:
         case MatrixLoad(_, slot, _, position):
             yield from _of_slot(slot)
             yield from position.iterators()
+        case MapFragment(slot, _, element, expression):
+            yield from _of_slot(slot)
+            yield from (name for name in _of_scalar(expression) if name != element)
         case MatrixMultiply(_, sums, first, second):
             for slot in (sums, first, second):
                 yield from _of_slot(slot)

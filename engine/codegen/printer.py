@@ -24,6 +24,7 @@ from engine.codegen.tile import (
     Declare,
     For,
     Load,
+    MapFragment,
     Mask,
     MatrixLoad,
     MatrixMultiply,
@@ -191,6 +192,9 @@ class _Printer:
             case MatrixLoad(function, slot, source, position, at):
                 place = self.place(source, position)
                 self.line(f"{function}({slot_text(slot)}, {source}, {place});", at)
+            case MapFragment(slot, dtype, element, expression, at):
+                function = f"[&](float {element}) {{ return {scalar_text(expression)}; }}"
+                self.line(f"on_elements<{STORED[dtype]}>({slot_text(slot)}, {function});", at)
             case MatrixMultiply(intrinsic, sums, first, second, at):
                 self.line(f"{intrinsic}({slot_text(sums)}, {slot_text(first)}, {slot_text(second)});", at)
             case For(name, extent, body, unroll, at):

@@ -30,8 +30,8 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator, rewrite_scalar
 
-Multiply = Callable[[Index], None]
-"""Adds the operations that use the tile of a stage."""
+Multiply = Callable[[Index, Index], None]
+"""Adds the operations that use the tile of a stage, given the stage and the number of the tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +137,13 @@ class Product:
                 self._copy(operands, tile, Index())
                 emitter.add(Wait(0, link))
                 emitter.add(Barrier(link))
-                multiply(Index())
+                multiply(Index(), tile)
                 emitter.add(Barrier(link))
             else:
                 emitter.add(Wait(stages - 2, link))
                 emitter.add(Barrier(link))
                 self._copy(operands, tile + ahead, (tile + ahead).mod(stages, emitter.extents))
-                multiply(tile.mod(stages, emitter.extents))
+                multiply(tile.mod(stages, emitter.extents), tile)
         if stages > 1:
             emitter.add(Wait(0, link))
 

@@ -16,12 +16,15 @@ from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Tiling
 from engine.codegen.product import Owned, Product
-from engine.codegen.tile import Comment, Load, MatrixLoad, MatrixMultiply, Slot, TileProgram
+from engine.codegen.tile import Comment, Load, MapFragment, MatrixLoad, MatrixMultiply, Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
+from engine.fuse.shape import product_operands
 from engine.graph.nodes import DTYPES
 from engine.schedule.nodes import Member
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal
+from engine.tensor.rewrite import rewrite_scalar
+from engine.tensorize.bind import prologue
 from engine.tensorize.intrinsics import LOADS
 from engine.tensorize.nodes import MATRIX_ROWS, WARP, Intrinsic
 
@@ -124,6 +127,9 @@ class _Warps:
             emitter.bind("warp_row", warp.floordiv(across, emitter.extents) * tiles.warp[0], link),
             emitter.bind("warp_column", warp.mod(across, emitter.extents) * tiles.warp[1], link),
         )
+        factors = product_operands(product.statement.expression)
+        assert factors is not None
+        self.prologues = tuple(map(prologue, factors))
         self.lanes = tuple(
             self._lane_element(side) if self._is_by_element(side) else self._lane_row(side) for side in (0, 1)
         )
@@ -136,17 +142,18 @@ class _Warps:
         self.sums = emitter.register("acc", "float32", (*self.count, 2, 2))
         emitter.declare(self.sums, Literal(0.0, "float32"))
 
-    def multiply(self, stage: Index) -> None:
+    def multiply(self, stage: Index, _: Index) -> None:
         """One tile: for each step of the instruction's depth, the fragments and every product of two of them."""
         emitter, link, intrinsic = self.product.emitter, self.product.link, self.intrinsic
         rows, columns = self.count
-        emitter.add(Comment(f"fragments of {intrinsic.k} depths from the tiles, then every product of two of them", link))
+        emitter.add(Comment(f"fragments of {intrinsic.k} depths from the tiles, then every product of two", link))
         with emitter.loop("step", self.tiles.depth // intrinsic.k, link) as step:
             for side, (name, fragments) in enumerate(((self.first, rows), (self.second, columns // 2))):
                 emitter.declare(name)
                 with emitter.loop("r" if side == 0 else "p", fragments, link) as number:
                     load = self._load_elements if self._is_by_element(side) else self._load_matrices
                     load(side, Slot(name, (number,)), stage, number, step)
+                    self._prologue(side, Slot(name, (number,)))
             with emitter.loop("r", rows, link) as r, emitter.loop("p", columns // 2, link) as p, emitter.loop(
                 "h", 2, link
             ) as h:
@@ -156,6 +163,15 @@ class _Warps:
                         Slot(self.second, (p, h)), link,
                     )
                 )  # fmt: skip
+
+    def _prologue(self, side: int, slot: Slot) -> None:
+        """What the statement computes from a factor's elements, on the fragment."""
+        expression = self.prologues[side]
+        if expression is None:
+            return
+        element = f"{self.operands[side].access.array}_element"
+        value = rewrite_scalar(expression, {}, lambda _: Access(element, ()), self.product.statement.extents)
+        self.product.emitter.add(MapFragment(slot, self.intrinsic.dtype, element, value, self.product.link))
 
     def _is_by_element(self, side: int) -> bool:
         """Whether lanes read single elements: matrix loads turn only elements of 2 bytes."""

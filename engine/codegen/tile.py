@@ -182,6 +182,17 @@ class MatrixLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class MapFragment:
+    """Every element of a fragment of `dtype`, called `element`, replaced by an expression of it."""
+
+    slot: Slot
+    dtype: str
+    element: str
+    expression: Scalar
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixMultiply:
     """`sums += first * second` on tensor cores, by all lanes of a warp together."""
 
@@ -214,7 +225,7 @@ class When:
 
 TileOp = (
     Comment | Bind | Mask | Declare | Load | Store | AsyncCopy | Commit | Wait | Barrier | Assign | WarpReduce
-    | MatrixLoad | MatrixMultiply | For | When
+    | MatrixLoad | MapFragment | MatrixMultiply | For | When
 )  # fmt: skip
 
 

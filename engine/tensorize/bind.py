@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.fuse.shape import is_contraction, product_operands
-from engine.tensor.nodes import Access, Apply, Array, Iterator, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Array, Iterator, Scalar, Statement, accesses
 from engine.tensorize.nodes import Intrinsic
+from engine.tensorize.padding import adds_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +56,14 @@ def bind(statement: Statement, arrays: Mapping[str, Array], intrinsic: Intrinsic
     assert statement.reduction is not None
     if statement.reduction.accumulate != "float32":
         return f"sums are held in {statement.reduction.accumulate}, the instruction sums in float32"
-    accesses = [_plain(factor) for factor in factors]
-    if accesses[0] is None or accesses[1] is None:
-        return "a factor is computed from its array: tensor cores take the elements as they are in memory"
-    for access in accesses:
-        assert access is not None
-        dtype = arrays[access.array].dtype
-        if dtype != intrinsic.dtype:
-            return f"{access.array} holds {dtype}, the instruction takes {intrinsic.dtype}"
-    return _sides(statement, accesses[0], accesses[1])
+    if not adds_nothing(statement):
+        return "the zeros that fill ragged tiles would count: the product of the factors is not 0 where both read 0"
+    for factor in factors:
+        reason = _misfit(_uncast(factor), arrays, intrinsic)
+        if reason:
+            return reason
+    first, second = (next(iter(accesses(factor))) for factor in factors)
+    return _sides(statement, first, second)
 
 
 def allowed(intrinsic: Intrinsic, numerics: Mapping[str, str]) -> bool:
@@ -71,11 +71,30 @@ def allowed(intrinsic: Intrinsic, numerics: Mapping[str, str]) -> bool:
     return intrinsic.numerics in ("", numerics.get("tensor_cores"))
 
 
-def _plain(factor: Scalar) -> Access | None:
-    """A factor that is one array's element, converted to float32 or float32 already."""
-    if isinstance(factor, Apply) and factor.function == "cast" and factor.dtype == "float32":
-        factor = factor.operands[0]
-    return factor if isinstance(factor, Access) and not factor.guards else None
+def prologue(factor: Scalar) -> Scalar | None:
+    """What is computed from a factor's element before it is multiplied; None where that is the element itself."""
+    inner = _uncast(factor)
+    return None if isinstance(inner, Access) else inner
+
+
+def _uncast(factor: Scalar) -> Scalar:
+    """The factor before its conversion to float32, which the instruction makes by itself."""
+    is_widened = isinstance(factor, Apply) and factor.function == "cast" and factor.dtype == "float32"
+    return factor.operands[0] if isinstance(factor, Apply) and is_widened else factor
+
+
+def _misfit(factor: Scalar, arrays: Mapping[str, Array], intrinsic: Intrinsic) -> str:
+    """Why the instruction cannot take a factor; "" where it can."""
+    read = set(accesses(factor))
+    if len(read) != 1 or any(access.guards for access in read):
+        return "a factor is not computed from one element of its array"
+    (access,) = read
+    held = arrays[access.array].dtype
+    dtype = held if isinstance(factor, Access) else factor.dtype if isinstance(factor, Apply) else ""
+    if {held, dtype} != {intrinsic.dtype}:
+        what = f"{access.array} holds {held}" if held == dtype else f"a factor is computed in {dtype} from {held}"
+        return f"{what}, the instruction takes {intrinsic.dtype}"
+    return ""
 
 
 def _sides(statement: Statement, first: Access, second: Access) -> Binding:

@@ -23,6 +23,7 @@ needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="the emulato
 needs_nvrtc = pytest.mark.skipif(nvrtc_version() is None, reason="NVRTC cannot be loaded")
 
 Shape = tuple[int, ...]
+TF32 = {"tensor_cores": "tf32"}
 ROUNDING = 2.0**-11
 """Of a result to float16; a sum of k products in float32 adds sqrt(k) 2^-24, which is less."""
 
@@ -197,6 +198,34 @@ def test_epilogues_are_computed_on_fragments(name: str, columns: int, tmp_path: 
     assert report.status == "pass", report.message
 
 
+COMPUTED: dict[str, tuple[list[Node], bool]] = {
+    # nodes before the product of p and q, whether zeros stay harmless
+    "relu": ([("Relu", ["left"], ["p"], {}), ("Identity", ["right"], ["q"], {})], True),
+    "scaled": ([("Mul", ["left", "half"], ["p"], {}), ("Tanh", ["right"], ["q"], {})], True),
+    "exponential of one": ([("Identity", ["left"], ["p"], {}), ("Exp", ["right"], ["q"], {})], True),
+    "exponentials": ([("Exp", ["left"], ["p"], {}), ("Exp", ["right"], ["q"], {})], False),
+    "reciprocal": ([("Reciprocal", ["left"], ["p"], {}), ("Identity", ["right"], ["q"], {})], False),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+@pytest.mark.parametrize("depth", [48, 37])
+@pytest.mark.parametrize("name", COMPUTED)
+def test_computed_factors(name: str, depth: int, kind: str, tmp_path: Path) -> None:
+    """Prologues are computed on fragments, unless zeros of a ragged tile would then count; CUDA cores mask those."""
+    nodes, is_harmless = COMPUTED[name]
+    inputs = {"left": (kind, (40, depth)), "right": (kind, (depth, 36))}
+    half = {"half": np.array(0.5, kind)}
+    path = write_model(tmp_path / "c.onnx", [*nodes, ("MatMul", ["p", "q"], ["y"], {})], inputs, ["y"], half)
+    (group,) = engine.fuse(engine.load(path)).groups
+    assert len(group.program.statements) == 1
+    kernel = engine.compile(group, engine.default_recipe(group, numerics=TF32))
+    assert is_on_tensor_cores(kernel) == is_harmless
+    report = engine.check(kernel)
+    assert report.status == "pass", report.message
+
+
 CHOICES = {"block": (16, 32, 64, 128), "warp": (16, 32, 64), "tile": (16, 32, 64), "stages": (1, 2, 3, 4, 6)}
 
 
@@ -251,9 +280,6 @@ def test_convolutions(
 
 
 # tf32
-
-
-TF32 = {"tensor_cores": "tf32"}
 
 
 @needs_compiler

@@ -69,7 +69,7 @@ matmul_0(const f16* __restrict__ left_, const f16* __restrict__ right_, const f1
     const bool right_inside_2 = right_inner < 17 && right_depth < 64;
     async_copy<16>(right_tile, swizzle<64, f16>(((tile + 1) % 2) * 1024 + right_outer * 32 + right_inner), right, right_depth * 24 + right_inner, right_inside_2 ? 8 : 0);
     async_commit();
-    // fragments of 16 depths from the tiles, then every product of two of them
+    // fragments of 16 depths from the tiles, then every product of two
     #pragma unroll
     for (int step = 0; step < 2; ++step) {
       u32 left_part[1][4];

@@ -58,7 +58,9 @@ FAULTS = (
     Fault("columns of a fragment exchanged", product, r"(_part\[p\])\[h\]", r"\1[1 - h]", ("wrong result",), STORED),
     Fault("first fragment for every row", product, r"(mma_.*_part)\[r\]", r"\1[0]", ("wrong result",), STORED),
     Fault("load without the transposition", product, "ldmatrix_x4_trans", "ldmatrix_x4", ("wrong result",), STORED),
-    Fault("row of another lane", product, r"lane / 4", "lane / 4 ^ 1", ("wrong result",), STORED),
+    Fault(
+        "row of another lane", product, r"(const int row .*)lane / 4", r"\1(lane / 4 ^ 1)", ("wrong result",), STORED
+    ),
     Fault("a product left out", product, r"mma_m16n8k16_f16\(.*\);", "if (tile) {};", ("wrong result",), STORED),
     Fault(
         "lanes that do not come to the product", product, r"(mma_m16n8k16_f16\(.*\);)", r"if (lane < 16) \1",

@@ -13,4 +13,5 @@
 #include "reduce.cuh"
 #include "warp.cuh"
 #include "swizzle.cuh"
+#include "fragment.cuh"
 #include "tensor.cuh"
