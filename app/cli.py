@@ -48,6 +48,19 @@ TreeFile = Annotated[
 ]
 Policy = Annotated[str, typer.Option("--policy", help="Fusion policy: none or first.")]
 NO_DIMS: list[str] = []
+NO_PROGRAMS: list[str] = []
+
+
+def _percentage(text: str | float) -> float:
+    """ "5" or "5%" as 5.0; typer hands defaults over, too."""
+    try:
+        value = float(str(text).removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise typer.BadParameter(f"{text} is no percentage of 0 or more")
+    return value
+
 
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """Exit codes of a run that a person ended, and of one whose reader went away: 128 and the signal's number."""
@@ -227,12 +240,16 @@ def schedule(
 def generate(
     file: File,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the .cu files.")],
+    programs: Annotated[
+        list[str],
+        typer.Option("--with", metavar="PROGRAM", help="torch: PyTorch operators; harness: a PyCUDA script."),
+    ] = NO_PROGRAMS,
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
     """CUDA text of every kernel, with a manifest of buffers and launches."""
     from app import verbs
 
-    verbs.generate(_job(file, target, dim, group, recipe), out, json)
+    verbs.generate(_job(file, target, dim, group, recipe), out, programs, json)
 
 
 @app.command(epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")
@@ -290,19 +307,19 @@ def explain(
 @app.command(epilog="Exit codes: 0 done, 1 slower than allowed or a required entry cannot hold, 2 bad input.")
 @verb
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A recipe, as `loomscope recipe` writes it.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
+    a: Annotated[Path, typer.Argument(metavar="A", help="A recipe; a manifest; `predict --json`; `measure --json`.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another of the same kind.")],
     model: Annotated[
         str | None, typer.Option("--model", metavar="FILE", help="Compare schedules, code and figures of its kernels.")
     ] = None,
     group: Group = None,
     max_slowdown: Annotated[
         float | None,
-        typer.Option("--max-slowdown", metavar="P", min=0.0, help="Fail where a kernel is predicted P % slower in B."),
+        typer.Option("--max-slowdown", metavar="P", parser=_percentage, help="Fail where a kernel of B is P % slower."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """What one recipe says in place of another; with a model, what becomes of its kernels."""
+    """What changes from one file to another: entries of recipes (with a model its kernels), times, manifests."""
     from app.compare import compare as run
 
     if not run(a, b, model, group, max_slowdown, json):
@@ -327,7 +344,9 @@ def baseline(
 def check(
     file: File,
     before: Annotated[Path, typer.Argument(metavar="BASELINE", help="As `loomscope baseline` writes it.")],
-    tolerance: Annotated[float, typer.Option("--tolerance", metavar="P", min=0.0, help="Let figures grow by P %.")] = 0,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", metavar="P", parser=_percentage, help="Let figures grow by P %.")
+    ] = 0.0,
     recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
     """Whether any figure of a baseline grew: a gate for continuous integration, which needs no GPU."""

@@ -48,6 +48,8 @@ class Pending:
     on_result: Callable[[Any], None]
     on_error: Callable[[Problem], None]
     on_sample: Callable[[float], None] | None = None
+    prepare: Callable[[Any], Any] | None = None
+    """Makes of the document what `on_result` gets, on the decoding thread."""
 
 
 class Client(QObject):
@@ -156,10 +158,9 @@ class Client(QObject):
             lines.append(b"".join(self._partial))
             self._partial = [other]
         for line in lines:
-            kinds = {number: pending.kind for number, pending in self._pending.items()}
-            self._threads.submit(self._decode, self._generation, line, kinds)
+            self._threads.submit(self._decode, self._generation, line, dict(self._pending))
 
-    def _decode(self, generation: int, line: bytes, kinds: Mapping[int, type | None]) -> None:
+    def _decode(self, generation: int, line: bytes, waiting: Mapping[int, Pending]) -> None:
         """Runs on the decoding thread; the signal carries the value to the window's thread."""
         number = 0
         try:
@@ -170,8 +171,11 @@ class Client(QObject):
                 return
             for key, items in self._parts.pop(number, {}).items():
                 value[key] = [*items, *value[key]]
-            kind = Problem if event == "error" else kinds.get(number) if event == "result" else None
+            pending = waiting.get(number) if event == "result" else None
+            kind = Problem if event == "error" else pending.kind if pending else None
             decoded = value if kind is None else from_json(kind, value)
+            if pending and pending.prepare:
+                decoded = pending.prepare(decoded)
         except (ValueError, KeyError, TypeError, BadInput) as error:
             event = "error"
             decoded = Problem("service", "worker", f"its reply cannot be read: {error}", "see the log")

@@ -20,6 +20,7 @@ from app.script import group_script, workspace_script
 from engine.documents import Problem
 from views.notice import News
 from views.theme import THEMES, Theme
+from views.timing.view import LIVE
 
 if TYPE_CHECKING:
     from app.window import Window
@@ -101,7 +102,7 @@ class Commands(QObject):
             "reset": window.reset_layout,
             "apply": panels.constraints.text.request_apply,
             "check": lambda: workspace.run_check(window.wiring.group),
-            "time": lambda: workspace.run_measure(window.wiring.group),
+            "time": self._measure,
             "cancel": workspace.client.cancel,
             "machine": self._ask_machine,
             "keys": self.shortcuts.ask,
@@ -149,6 +150,12 @@ class Commands(QObject):
         if NO_SIZE in problem.reason:
             choices = (("Give sizes…", lambda: self._ask_machine(opening)),)
             self._window.notice.show_news(News(problem.subject, problem.reason, choices))
+
+    def _measure(self) -> None:
+        """Brings the samples to the front before the first of them comes."""
+        self._workspace.run_measure(self._window.wiring.group)
+        self._window.panels.timing.select_tab(LIVE)
+        self.focus.bring("timing")
 
     def _show_about(self) -> None:
         box = QMessageBox(self._window)

@@ -1,4 +1,4 @@
-"""The verb `compare`: two recipes, and the kernels that a model has under each of them."""
+"""The verb `compare`: two recipes, and the kernels that a model has under each of them; or two files of outcomes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import engine
 from app import output
 from app.job import Job
-from engine import BadInput, Recipe, Unsupported
+from app.outcomes import compare_two_manifests, compare_two_times
+from engine import BadInput, Recipe, Unsupported, outcomes
 from engine.exploration import DiffDoc, DiffLine, FigureDoc
 from engine.recipe import diff
 from engine.text import to_json
@@ -20,7 +21,21 @@ TIME = "time"
 
 
 def compare(a: Path, b: Path, model: str | None, only: str | None, limit: float | None, json: bool) -> bool:
-    """Prints what changes from recipe `a` to recipe `b`; whether no kernel is slower than `limit` percent allow."""
+    """Prints what changes from `a` to `b`; whether no kernel is slower than `limit` percent allow."""
+    kind, other = outcomes.kind_of(a), outcomes.kind_of(b)
+    if kind != other:
+        raise BadInput("compare", str(b), f"holds a {other}, {a} a {kind}", "compare two files of one kind")
+    if kind != outcomes.RECIPE and (model or only):
+        option = "--model" if model else "--group"
+        raise BadInput("command line", option, f"goes with recipes; {a} holds a {kind}", "leave it out")
+    if kind == outcomes.TIMES:
+        return compare_two_times(a, b, limit, json)
+    if kind == outcomes.MANIFEST:
+        return compare_two_manifests(a, b, limit, json)
+    return _compare_recipes(a, b, model, only, limit, json)
+
+
+def _compare_recipes(a: Path, b: Path, model: str | None, only: str | None, limit: float | None, json: bool) -> bool:
     before, after = (_narrowed(engine.read_recipe(path), path, only, model) for path in (a, b))
     if limit is not None and model is None:
         raise BadInput("command line", "--max-slowdown", "needs kernels to predict", "add --model FILE")

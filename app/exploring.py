@@ -162,9 +162,9 @@ class Exploring(QObject):
         self.state_changed.emit()
 
     def _on_jobs(self) -> None:
-        """The worker may have become idle: what is still wanted goes next."""
-        if self._client.is_idle and self._sent is None and self._next() is not None:
-            self._pause.start()
+        """The worker may have become idle: what is still wanted goes next, unless it changed a moment ago."""
+        if self._client.is_idle and self._sent is None and not self._pause.isActive():
+            self._send_next()
 
     def _on_respawned(self) -> None:
         """The worker was ended, perhaps because this question took too long: it is not asked again by itself."""

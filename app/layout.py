@@ -20,6 +20,8 @@ WIDTHS = {"Explore": (0.258, 0.377, 0.365), "Schedule": (0.3, 0.4, 0.3)}
 ALONG = {"Schedule": "history"}
 """Perspective -> the panel along its whole bottom."""
 ALONG_HEIGHT = 132
+BEHIND = {"Schedule": {"moves": "timing"}}
+"""Perspective -> a panel, and the one that is a tab behind it."""
 BOTTOM = ("problems", "jobs")
 BOTTOM_HEIGHT = 132
 
@@ -53,6 +55,11 @@ def arrange(window: QMainWindow, docks: Mapping[str, Dock], perspective: str) ->
             window.splitDockWidget(docks[upper], docks[lower], Qt.Orientation.Vertical)
         for name, _ in column:
             docks[name].show()
+    behind = BEHIND.get(perspective, {})
+    for front, back in behind.items():
+        window.tabifyDockWidget(docks[front], docks[back])
+        docks[back].show()
+        docks[front].raise_()
     along = docks.get(ALONG.get(perspective, ""))
     if along is not None:
         window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, along)
@@ -61,7 +68,8 @@ def arrange(window: QMainWindow, docks: Mapping[str, Dock], perspective: str) ->
     else:
         window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, docks[BOTTOM[0]])
     window.splitDockWidget(docks[BOTTOM[0]], docks[BOTTOM[1]], Qt.Orientation.Horizontal)
-    absent = docks.keys() - {name for column in columns for name, _ in column} - {ALONG.get(perspective, "")}
+    placed = {name for column in columns for name, _ in column} | {*behind.values(), ALONG.get(perspective, "")}
+    absent = docks.keys() - placed
     for name in sorted(absent):
         # A dock without a place would be shown by `restoreState`, so what is absent stands hidden at the bottom.
         if name not in BOTTOM:

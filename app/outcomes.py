@@ -1,25 +1,51 @@
-"""What of a kernel's verdicts is a problem: what cannot hold, unless a later alternative holds in its place."""
+"""The verb `compare` for files of outcomes: times of kernels, manifests of generated ones."""
 
 from __future__ import annotations
 
-from engine.documents import EntryDoc, KernelDoc, Problem, ScenarioDoc
+from pathlib import Path
+
+from app import output
+from engine import BadInput
+from engine.outcomes import TimeRow, compare_manifests, compare_times
+from engine.text import to_json
+from views.format import duration, percent
 
 
-def problems_of(kernel: KernelDoc) -> list[Problem]:
-    """One for each entry that cannot hold and that nothing stands in for."""
-    return [
-        Problem("schedule", entry.text.partition("#")[0].strip(), _reason(entry), "the schedule in use is unchanged")
-        for entry in kernel.entries
-        if entry.outcome == "infeasible" and not _is_stood_in_for(entry, kernel.scenarios)
-    ]
+def compare_two_times(a: Path, b: Path, limit: float | None, json: bool) -> bool:
+    """Prints the change of every kernel's time; whether none is surely slower than `limit` percent allow."""
+    rows = compare_times(a, b)
+    if json:
+        output.document(a=str(a), b=str(b), rows=to_json(rows))
+    else:
+        columns = ("kernel", "A>", "B>", "change>", "origin", "verdict", "because")
+        output.table("", columns, (_cells(row) for row in rows))
+    slow = [row for row in rows if limit is not None and row.slower_than(limit / 100)]
+    for row in slow:
+        assert row.ratio is not None
+        output.warn(f"{row.name}: {row.origin} {percent(row.ratio - 1)} slower, {limit:g} % are allowed")
+    return not slow
 
 
-def _reason(entry: EntryDoc) -> str:
-    return entry.verdict if entry.witness in entry.verdict else f"{entry.verdict} {entry.witness}"
+def compare_two_manifests(a: Path, b: Path, limit: float | None, json: bool) -> bool:
+    """Prints the figures of generated kernels that differ; always True: a manifest holds nothing to be slower in."""
+    if limit is not None:
+        raise BadInput("command line", "--max-slowdown", "manifests hold no times", "compare files of times instead")
+    rows = compare_manifests(a, b)
+    if json:
+        output.document(a=str(a), b=str(b), rows=to_json(rows))
+    elif rows:
+        cells = ((row.name or "the model", row.figure, _plain(row.a), _plain(row.b)) for row in rows)
+        output.table("", ("kernel", "figure", "A>", "B>"), cells)
+    else:
+        output.say("no difference")
+    return True
 
 
-def _is_stood_in_for(entry: EntryDoc, scenarios: tuple[ScenarioDoc, ...]) -> bool:
-    """Whether the entry, or an alternative around it, failed beside one that was taken."""
-    taken = {each.path[:-1] for each in scenarios if each.outcome == "taken"}
-    failed = (each.path for each in scenarios if each.outcome == "infeasible")
-    return any(path[:-1] in taken and entry.path[: len(path)] == path for path in failed)
+def _cells(row: TimeRow) -> tuple[str, ...]:
+    times = ("" if time is None else duration(time) for time in (row.a, row.b))
+    change = "" if row.ratio is None else f"{100 * (row.ratio - 1):+.1f} %"
+    return row.name, *times, change, row.origin, row.verdict, row.because
+
+
+def _plain(value: float | str | None) -> str:
+    return "" if value is None else str(value) if isinstance(value, str) else f"{value:,}"

@@ -34,7 +34,7 @@ def title_of(before: str, after: str) -> str:
 def _phrases(gone: list[Placed], come: list[Placed]) -> Iterable[str]:
     """One phrase for every entry that changed, came or went."""
     left = list(gone)
-    for placed in come:
+    for placed in sorted(come, key=lambda each: each[1].field != "rewrite"):  # what changes the program comes first
         old = next((each for each in left if _subject(each) == _subject(placed)), None)
         if old is None:
             yield _phrase(placed[1])

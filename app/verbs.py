@@ -121,10 +121,10 @@ def schedule(job: Job, json: bool) -> bool:
     return all(row["legal"] or "unsupported" in row for row in rows)
 
 
-def generate(job: Job, out: Path, json: bool) -> None:
+def generate(job: Job, out: Path, programs: list[str], json: bool) -> None:
     """`.cu` files and their manifest."""
     kernels = output.track(job.kernels(), len(job.groups), "generating")
-    manifest = engine.write_sources(job.graph, job.plan, kernels, out, job.seconds)
+    manifest = engine.write_sources(job.graph, job.plan, kernels, out, job.seconds, programs)
     if json:
         output.document(**manifest)
         return
@@ -281,6 +281,8 @@ def _report_times(rows: list[dict[str, Any]], json: bool) -> None:
     output.table("", ("group", "times>", "each>", "all>", "share>", "origin", "bound"), cells)
     output.say(f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}")
     for row in rows:
+        if row.get("noise"):
+            output.say(f"{row['group']}: noisy: {row['noise']}")
         if row not in timed:
             output.say(f"{row['group']}: {row.get('unsupported') or row['failure'] + ': ' + row['message']}")
 

@@ -41,7 +41,7 @@ COLOURS = {"Predicted time": "time", "Traffic": "traffic", "Bound": "bound"}
 
 SMALLEST = (1024, 640)
 """Pixels of the window in which every panel is still of use."""
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 STATEMENT = "statement:"
 """Marks search targets that are statements of the selected group."""
 

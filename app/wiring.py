@@ -121,13 +121,13 @@ class Wiring:
         self.workspace.set_stages(self.group, entry, stages)
 
     def _show_model(self) -> None:
-        model = self.workspace.model
-        if model is None:
+        overview = self.workspace.overview
+        if overview is None:
             return
         panels = self.panels
-        panels.outline.show_model(model)
-        panels.graph.show_model(model)
-        panels.explain.show_model(model)
+        panels.outline.show_model(overview)
+        panels.graph.show_model(overview)
+        panels.explain.show_model(overview.model)
         self._show_times()
         panels.schedule.show_empty("Select a group to see its schedule")
         panels.code.show_empty("Select a group to see its CUDA text")

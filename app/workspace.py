@@ -13,11 +13,12 @@ from app.client import Client, Pending
 from app.example import EXAMPLE, is_name
 from app.history import Checked, History, Trail
 from app.opening import Opening
-from app.outcomes import problems_of
+from app.refusals import problems_of
 from app.selection import Selection, SelectionBus
 from app.titles import FIRST_TITLE, title_of
 from engine.documents import CheckDoc, CompiledDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
 from engine.text import from_json
+from views.overview import Overview, overview
 
 
 class Workspace(QObject):
@@ -43,7 +44,7 @@ class Workspace(QObject):
         self.opened = Opening("", target, dict(dimensions or {}))
         """The file that is open, and for which machine."""
         self.bus = SelectionBus()
-        self.model: ModelDoc | None = None
+        self.overview: Overview | None = None
         self.gpu: str | None = None
         self.problems: list[tuple[str, Problem]] = []
         """(group or "", problem), the oldest first."""
@@ -60,6 +61,11 @@ class Workspace(QObject):
         self.bus.changed.connect(self._on_selected)
         client.respawned.connect(self._reopen)
         client.failed.connect(lambda problem: self.add_problem("", problem))
+
+    @property
+    def model(self) -> ModelDoc | None:
+        """The open model."""
+        return self.overview.model if self.overview else None
 
     @property
     def path(self) -> str:
@@ -256,8 +262,9 @@ class Workspace(QObject):
     def _request_open(self, opening: Opening, title: str, again: bool = False) -> None:
         pending = Pending(
             ModelDoc,
-            lambda model: self._on_opened(opening, model, again),
+            lambda opened: self._on_opened(opening, opened, again),
             lambda problem: self._on_not_opened(opening, problem),
+            prepare=overview,
         )
         self.client.request("open", opening.arguments(), title, pending)
 
@@ -332,9 +339,11 @@ class Workspace(QObject):
         else:
             history.refuse(text)
 
-    def _on_opened(self, opening: Opening, model: ModelDoc, again: bool = False) -> None:
+    def _on_opened(self, opening: Opening, opened: Overview, again: bool = False) -> None:
+        model = opened.model
         same = self.path == opening.path and self.model == model and (again or not opening.trails)
-        self.opened, self.model = replace(opening, trails={}, selection=Selection(), warnings=()), model
+        self.opened = replace(opening, trails={}, selection=Selection(), warnings=())
+        self.overview = self.overview if same else opened
         self.opening_changed.emit(False)
         if same:
             return

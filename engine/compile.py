@@ -21,6 +21,7 @@ from engine.poly.nodes import Dependence
 from engine.predict.facts import kernel_facts
 from engine.predict.nodes import KernelFacts
 from engine.recipe import Advice, Recipe
+from engine.refusal import not_taken, refusal
 from engine.rewrite.apply import rewritten
 from engine.schedule.advisers.mapping import map_group
 from engine.schedule.advisers.pipeline import pipeline_group
@@ -107,9 +108,23 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
     """Compile a group under a recipe (by default its advisers').
 
     A recipe without advice for the group leaves every choice to the scheduler and the lowering's defaults.
-    Raises Illegal when required entries cannot hold, Unsupported when no kernel follows the schedule.
+    Raises Conflict when required entries cannot hold together, NotTaken when the kernel cannot take one as given,
+    Illegal when no order keeps all dependences, Unsupported when no kernel follows the schedule.
     """
     recipe = recipe or default_recipe(group)
+    kernel = _compiled(group, recipe, observe)
+    if not not_taken(kernel.verdicts):
+        return kernel
+    raise refusal(
+        kernel.verdicts,
+        kernel.advice,
+        {path: note.value for path, note in kernel.tile.notes.items()},
+        lambda advice: _compiled(group, recipe.with_group(group.name, advice), None).verdicts,
+    )
+
+
+def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> Kernel:
+    """The kernel, whether or not it takes every required entry as given."""
     advice = recipe.groups.get(group.name, ())
     timings: list[tuple[str, float]] = []
     start = time.perf_counter()

@@ -7,8 +7,8 @@
              {"id": 7, "event": "result", "value": DOCUMENT}                         exactly one of
              {"id": 7, "event": "error", "value": PROBLEM}                           these two
 
-Lists of more than `PART` items in a result come ahead of it in parts: parsing JSON cannot be interrupted, and the window
-must not wait for a line of many megabytes.
+Lists of more than `PART` items in a result come ahead of it in parts: reading JSON cannot be interrupted, and no window
+should wait for a line of many megabytes.
 
 Requests are served in order.  The window cancels by ending this process: nothing here needs saving.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from engine.errors import BadInput, EngineError
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.run.nvrtc import ARCHITECTURES, INCLUDE, compile_cuda
+from engine.takeaway.write import PROGRAMS, write_code, write_programs, write_values
 
 
 def write_sources(
@@ -22,12 +23,17 @@ def write_sources(
     kernels: Iterable[tuple[FusionGroup, Kernel | EngineError]],
     folder: Path,
     seconds: Mapping[str, float] | None = None,
+    programs: Collection[str] = (),
 ) -> dict[str, Any]:
     """Write one `.cu` file a kernel, `include/` and `manifest.json`; the manifest is returned.
 
-    seconds: what loading and fusing took, to stand beside the stages timed here.  Raises BadInput where the folder
-    cannot be written.
+    seconds: what loading and fusing took, to stand beside the stages timed here.  programs: of `PROGRAMS`, to stand
+    beside the kernels with their machine code.  Raises BadInput where the folder cannot be written, and for a program
+    that there is not.
     """
+    for name in programs:
+        if name not in PROGRAMS:
+            raise BadInput("generate", f"--with {name}", "is no program", f"use {' or '.join(PROGRAMS)}")
     spent = {"load": 0.0, "fuse": 0.0, **(seconds or {}), "schedule": 0.0, "print": 0.0, "compile": 0.0}
     rows: list[dict[str, Any]] = []
     unsupported = dict(plan.unsupported)
@@ -43,6 +49,10 @@ def write_sources(
                 spent["print" if stage in ("tile program", "cuda") else "schedule"] += milliseconds / 1e3
             start = time.perf_counter()
             rows.append(_row(kernel))
+            if programs:
+                write_code(kernel, folder)
+            if "torch" in programs:
+                write_values(kernel, folder)
             spent["compile"] += time.perf_counter() - start
         manifest = {
             "model": graph.name,
@@ -52,6 +62,7 @@ def write_sources(
             "kernels": rows,
             "unsupported": unsupported,
         }
+        write_programs(graph, programs, folder)
         (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise BadInput("generate", str(folder), f"cannot be written: {error}", "name another folder with -o") from error
@@ -70,7 +81,13 @@ def _row(kernel: Kernel) -> dict[str, Any]:
         "shared_bytes": source.shared_bytes,
         "tensor_cores": bool(kernel.tile.intrinsic),
         "stages": {"shared": kernel.tile.stages, "register": 1},
-        "parameters": [{"name": b.array, "dtype": b.dtype, "elements": b.elements} for b in source.buffers],
+        "parameters": [
+            {
+                "name": b.array, "parameter": b.parameter, "dtype": b.dtype, "elements": b.elements,
+                "shape": kernel.group.program.arrays[b.array].shape, "read": b.read, "written": b.written,
+            }
+            for b in source.buffers
+        ],
         "compiled": {
             name: {"registers": found.registers, "spill_bytes": found.spill_bytes} for name, found in compiled.items()
         },

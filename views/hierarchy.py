@@ -1,13 +1,16 @@
 """A model's launches as nested boxes: runs of equal layers become one box that counts its copies.
 
 Layers are found where the sequence of groups repeats; module paths decide where a copy begins and what it is called.
+What does not repeat and is too much for one level is parted, by module paths where there are any, else evenly.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -15,11 +18,17 @@ from engine.documents import GroupDoc, ModelDoc, NodeDoc
 
 LONGEST_PERIOD = 256
 """Launches in one copy, at most; longer layers stay unfolded."""
+LEVEL = 64
+"""Boxes of one level, at most."""
+SMALLEST_RUN = 1 / 256
+"""Part of a level that copies have to cover to be folded; repetitions by chance are shorter in large levels."""
+DEEPEST = 16
+"""Module paths are followed so far; deeper levels are parted evenly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A launch, or copies of equal launches and boxes."""
+    """A launch, copies of equal launches and boxes, or a part of a level that would be too large."""
 
     key: str
     title: str
@@ -27,12 +36,19 @@ class Box:
     """Boxes of the first copy; empty for a launch."""
     nodes: tuple[NodeDoc, ...]
     """Every launch inside, copy by copy."""
+    groups: frozenset[str]
+    """Groups of the launches inside."""
     count: int = 1
 
     @property
     def period(self) -> int:
         """Launches in one copy."""
         return len(self.nodes) // self.count
+
+    @property
+    def copy(self) -> tuple[NodeDoc, ...]:
+        """Launches of the first copy."""
+        return self.nodes[: self.period]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +62,8 @@ class Run:
 
 def boxes(model: ModelDoc) -> tuple[Box, ...]:
     """The top level of the model's graph."""
-    return _folded(model.nodes)
+    number = {node.id: index for index, node in enumerate(model.nodes, 1)}
+    return _parted(_folded(model.nodes, number), number)
 
 
 def group_times(model: ModelDoc) -> dict[str, float]:
@@ -69,7 +86,7 @@ def longest_run(names: Sequence[str], scopes: Sequence[str]) -> Run | None:
     """The repetition that covers most of `names`; where it could begin at several places, the one along `scopes`."""
     number = {name: index for index, name in enumerate(dict.fromkeys(names))}
     codes = np.array([number[name] for name in names])
-    best, covered = None, 3
+    best, covered = None, max(3, int(len(codes) * SMALLEST_RUN))
     for period in range(1, min(len(codes) // 2, LONGEST_PERIOD) + 1):
         begin, matches = _longest_true(codes[period:] == codes[:-period])
         count = matches // period + 1
@@ -93,21 +110,72 @@ def scope_title(path: Sequence[str]) -> str:
     return " ".join(words[-2:]).replace("_", " ")
 
 
-def _folded(nodes: Sequence[NodeDoc]) -> tuple[Box, ...]:
-    run = longest_run([node.group for node in nodes], [node.scope for node in nodes])
-    if run is None:
-        return tuple(Box(node.id, node.title, (), (node,)) for node in nodes)
-    end = run.start + run.period * run.count
-    inside = tuple(nodes[run.start : end])
-    return (*_folded(nodes[: run.start]), _copies(inside, run), *_folded(nodes[end:]))
+def _folded(nodes: Sequence[NodeDoc], number: Mapping[str, int]) -> tuple[Box, ...]:
+    """Launches in order, with the repetitions among them as copies."""
+    found: list[Box] = []
+    waiting: list[Sequence[NodeDoc] | Box] = [nodes]
+    while waiting:
+        piece = waiting.pop()
+        if isinstance(piece, Box):
+            found.append(piece)
+            continue
+        run = longest_run([node.group for node in piece], [node.scope for node in piece])
+        if run is None:
+            found += [_box(node.id, node.title, (), (node,)) for node in piece]
+        else:
+            end = run.start + run.period * run.count
+            waiting += [piece[end:], _copies(tuple(piece[run.start : end]), run, number), piece[: run.start]]
+    return tuple(found)
 
 
-def _copies(inside: tuple[NodeDoc, ...], run: Run) -> Box:
+def _parted(level: tuple[Box, ...], number: Mapping[str, int], depth: int = 0) -> tuple[Box, ...]:
+    """A level of at most `LEVEL` boxes; `number` counts the launches of the model."""
+    if len(level) <= LEVEL:
+        return level
+    parts = _modules(level, number, depth) if depth < DEEPEST else level
+    if len(parts) <= LEVEL:
+        return parts
+    depths = math.ceil(math.log(len(parts), LEVEL) - 1e-9)
+    size = math.ceil(len(parts) ** ((depths - 1) / depths) - 1e-9)
+    ranges = (parts[start : start + size] for start in range(0, len(parts), size))
+    return tuple(_part(_range_title(inside, number), inside, _parted(inside, number, DEEPEST)) for inside in ranges)
+
+
+def _modules(level: tuple[Box, ...], number: Mapping[str, int], depth: int) -> tuple[Box, ...]:
+    """Neighbours of one module as one box each."""
+    paths = {box.key: common_scope(box.nodes) for box in level}
+    shared = len(_shared(list(paths.values())))
+    found: list[Box] = []
+    for path, run in groupby(level, key=lambda box: paths[box.key][: shared + 1]):
+        inside = tuple(run)
+        if len(path) <= shared or len(inside) in (1, len(level)):
+            found += inside
+        else:
+            title = " ".join(path[-2:]).replace("_", " ")
+            found.append(_part(title, inside, _parted(inside, number, depth + 1)))
+    return tuple(found)
+
+
+def _part(title: str, inside: Sequence[Box], children: tuple[Box, ...]) -> Box:
+    nodes = tuple(node for box in inside for node in box.nodes)
+    return _box(f"{nodes[0].id}..{nodes[-1].id}", title, children, nodes)
+
+
+def _range_title(inside: Sequence[Box], number: Mapping[str, int]) -> str:
+    return f"kernels {number[inside[0].nodes[0].id]:,} – {number[inside[-1].nodes[-1].id]:,}"
+
+
+def _copies(inside: tuple[NodeDoc, ...], run: Run, number: Mapping[str, int]) -> Box:
     first = inside[: run.period]
     if run.period == 1:
-        return Box(f"{first[0].id}*{run.count}", first[0].title, (), inside, run.count)
+        return _box(f"{first[0].id}*{run.count}", first[0].title, (), inside, run.count)
     title = scope_title(common_scope(inside)) or "layer"
-    return Box(f"{first[0].id}*{run.count}", title, _folded(first), inside, run.count)
+    children = _parted(_folded(first, number), number)
+    return _box(f"{first[0].id}*{run.count}", title, children, inside, run.count)
+
+
+def _box(key: str, title: str, children: tuple[Box, ...], nodes: tuple[NodeDoc, ...], count: int = 1) -> Box:
+    return Box(key, title, children, nodes, frozenset(node.group for node in nodes), count)
 
 
 def _longest_true(flags: np.ndarray) -> tuple[int, int]:
@@ -133,7 +201,11 @@ def _aligned(begin: int, length: int, period: int, count: int, scopes: Sequence[
 
 
 def _common(scopes: Sequence[str]) -> tuple[str, ...]:
-    paths = [scope.split(".") if scope else [] for scope in scopes]
+    return _shared([scope.split(".") if scope else [] for scope in dict.fromkeys(scopes)])
+
+
+def _shared(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What all the paths begin with."""
     shared: list[str] = []
     for words in zip(*paths, strict=False):
         if len(set(words)) > 1:

@@ -75,6 +75,35 @@ class Strip(QWidget):
         return QSize(super().minimumSizeHint().width(), self.maximumHeight())
 
 
+class Header(Strip):
+    """The title bar of a panel; it leaves its title out where tabs need the room."""
+
+    def __init__(self, title: QLabel) -> None:
+        super().__init__("header", HEADER)
+        self._title = title
+        self.row = QHBoxLayout(self)
+        self.row.setContentsMargins(PADDING, 0, 8, 0)
+        self.row.setSpacing(8)
+        self.row.setSizeConstraint(QHBoxLayout.SizeConstraint.SetNoConstraint)
+        self.row.addWidget(title)
+
+    def minimumSizeHint(self) -> QSize:
+        """The width of everything but the title."""
+        return QSize(self._needed() - self._title_width(), self.maximumHeight())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leaves the title out, or takes it in again."""
+        super().resizeEvent(event)
+        self._title.setVisible(self.width() >= self._needed())
+
+    def _needed(self) -> int:
+        """Pixels for everything, the title included."""
+        return self.row.minimumSize().width() + (self._title_width() if self._title.isHidden() else 0)
+
+    def _title_width(self) -> int:
+        return self._title.sizeHint().width() + self.row.spacing()
+
+
 class ChipStrip(Strip):
     """Chips from the left, one note at the right; chips that find no room are left out, the last ones first."""
 
@@ -156,10 +185,10 @@ class Panel(QWidget):
         self.setObjectName(title.lower())
         self.theme: Theme | None = None
         self._icons: list[tuple[QToolButton, str]] = []
-        self.header, self.header_layout = bar("header", HEADER)
         self.title = label(title, "title")
+        self.header = Header(self.title)
+        self.header_layout = self.header.row
         self.subtitle = label("", "hint")
-        self.header_layout.addWidget(self.title)
         self.tabs: dict[str, QToolButton] = {}
         self._tab_group = QButtonGroup(self)
         for name in tabs:

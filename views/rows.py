@@ -66,6 +66,10 @@ class RowModel(QAbstractItemModel):
         """Keys of all rows, from top to bottom."""
         return iter(self._by_key)
 
+    def parents(self) -> Iterator[tuple[str, Row]]:
+        """Keys and rows of those that have others under them, from top to bottom."""
+        return ((key, place.row) for key, place in self._by_key.items() if place.places)
+
     def row_at(self, index: Index) -> Row:
         """The row of a valid index."""
         return index.internalPointer().row
@@ -162,10 +166,9 @@ class RowView(QTreeView):
         """Replaces the rows; those for which `opened` says so start expanded."""
         self._silent = True
         self.rows.show_rows(rows)
-        for key in self.rows:
-            index = self.rows.index_of(key)
-            if self._toggled.get(key, opened(self.rows.row_at(index))):
-                self.expand(index)
+        for key, row in self.rows.parents():
+            if self._toggled.get(key, opened(row)):
+                self.expand(self.rows.index_of(key))
         self._silent = False
 
     def mark(self, keys: Iterable[str]) -> None:

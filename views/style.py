@@ -108,8 +108,13 @@ QLabel[role="wrong"] { color: $wrong; font-weight: 600; }
 QLabel[role="wrong-text"] { color: $wrong; }
 QFrame[role="witness"] { background: $wrong_bg; border-radius: 4px; }
 QFrame[role="rule"] { background: $line; border: none; max-height: 1px; min-height: 1px; }
+QMainWindow > QTabBar { background: $chrome; qproperty-drawBase: 0; }
+QMainWindow > QTabBar::tab { background: transparent; border: none; border-top: 2px solid transparent; color: $text_2;
+  padding: 3px 12px 4px 12px; }
+QMainWindow > QTabBar::tab:hover { color: $text; }
+QMainWindow > QTabBar::tab:selected { color: $text; border-top: 2px solid $accent; }
 QToolButton[role="tab"] { background: transparent; border: none; border-radius: 0; border-bottom: 2px solid transparent; color: $text_2;
-  padding: 0; margin: 0 8px; min-height: 25px; }
+  padding: 0; margin: 0 5px; min-height: 25px; }
 QToolButton[role="tab"]:hover { color: $text; }
 QToolButton[role="tab"]:checked { color: $text; font-weight: 600; border-bottom: 2px solid $accent; }
 """)

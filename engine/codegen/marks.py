@@ -1,4 +1,4 @@
-"""The marks of a schedule as a kernel takes them: the first author's number, made one that the kernel has."""
+"""The marks of a schedule as a kernel takes them: what is required, then the first author's number, made one it has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Marks:
 
     def __init__(self, nest: Nest) -> None:
         marks = [(member, mark) for member in nest.members for mark in member.marks]
-        self._marks = sorted(marks, key=lambda pair: AUTHORS.index(pair[1].author))
+        self._marks = sorted(marks, key=lambda pair: (not pair[1].required, AUTHORS.index(pair[1].author)))
         self._read: set[tuple[int, ...]] = set()
         self.notes: dict[tuple[int, ...], Note] = {}
 

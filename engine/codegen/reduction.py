@@ -50,6 +50,7 @@ class _Reduction:
     def __init__(self, group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> None:
         self.group, self.nest, self.program = group, nest, group.program
         self.layout = read_layout(self.program, nest, marks, by_row)
+        self._check_order()
         self.emitter = Emitter(self.program, self.layout.blocks, self.layout.threads)
         self.emitter.vector = self.layout.vector
         self.emitter.extents[LANE_OF_VECTOR] = self.layout.vector
@@ -65,6 +66,17 @@ class _Reduction:
             because = "later loops use its values again, from registers that only a loop written out can reach"
             marks.changed("unroll", self.layout.strip, because, [m for p in nest.phases for m in p.members])
         marks.refuse(REFUSED | (BY_ROW if by_row else BY_COLUMN))
+
+    def _check_order(self) -> None:
+        """Unsupported where threads would share terms that must come in order; one thread takes them in order."""
+        ordered = [s.name for s in self.program.statements if s.reduction and not s.reduction.associative]
+        if ordered and self.layout.lanes > 1:
+            raise Unsupported(
+                "codegen",
+                f"{ordered[0]} of {self.program.name}",
+                f"its terms must come in order, and {self.layout.lanes} threads would share them",
+                f"say “rewrite associative {ordered[0]}”, or mark {'lane' if self.layout.by_row else 'warp'} 1",
+            )
 
     def _columns(self) -> tuple[str, ...]:
         """The iterators of the reduced elements, in the one order that all loops share."""

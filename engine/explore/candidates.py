@@ -222,9 +222,9 @@ def _rewrites(now: Kernel) -> Iterator[Candidate]:
     """Values that their readers compute again, and that are read from where they are kept again."""
     for path, _, entry in entries_of(now.advice):
         match entry.field, entry.value:
-            case "rewrite", (_, str() as reader):
+            case "rewrite", (_, str() as consumer):
                 off = entry_text(replace(entry, enabled=False))
-                title, names = f"Keep {entry.statements[0]} for {reader}", (*entry.statements, reader)
+                title, names = f"Keep {entry.statements[0]} for {consumer}", (*entry.statements, consumer)
                 yield Candidate(RECOMPUTE, title, names, Change((), off=(path,)), lines=(off,))
     statements = now.program.statements
     pairs = [(a, b) for a in statements for b in statements if any(r.array == a.write.array for r in b.reads())]

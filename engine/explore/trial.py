@@ -11,6 +11,7 @@ from engine.errors import EngineError
 from engine.fuse.nodes import FusionGroup
 from engine.predict.model import predict
 from engine.recipe import Advice, Entry, Recipe, Scenario, with_entries
+from engine.refusal import NotTaken
 from engine.schedule.nodes import HONOURED, INFEASIBLE, Conflict, Verdict
 
 Path = tuple[int, ...]
@@ -46,6 +47,8 @@ def attempt(group: FusionGroup, recipe: Recipe, change: Change) -> Trial:
     advice, added = applied(recipe.groups.get(group.name, ()), change)
     try:
         kernel = compile_group(group, recipe.with_group(group.name, advice))
+    except NotTaken as refused:
+        return Trial(advice, None, f"{refused.subject}: {refused.reason}")
     except Conflict as conflict:
         return Trial(advice, None, f"{conflict.subject}: {conflict.reason}", _witness(conflict.verdicts), True)
     except EngineError as error:

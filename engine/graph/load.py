@@ -27,6 +27,8 @@ def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGra
 
 def _is_json(path: Path) -> bool:
     """Whether the text starts like a JSON document; ONNX files start with a protocol buffer tag."""
+    if not path.is_file():  # also a pipe, which would keep the reader waiting; the loader refuses it
+        return False
     try:
         with path.open("rb") as file:
             start = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]

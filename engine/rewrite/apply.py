@@ -9,7 +9,7 @@ from engine.errors import BadInput, Unsupported
 from engine.recipe import ASSOCIATIVE, AUTHORS, RECOMPUTE, Advice, Entry
 from engine.rewrite.associative import associative
 from engine.rewrite.recompute import recompute
-from engine.schedule.nodes import HONOURED, INFEASIBLE, Conflict, Placed, Verdict
+from engine.schedule.nodes import HONOURED, INFEASIBLE, Placed, Verdict
 from engine.tensor.nodes import TensorProgram
 
 
@@ -19,13 +19,13 @@ class Rewritten:
 
     program: TensorProgram
     verdicts: tuple[Verdict, ...] = ()
-    """What became of each; one that is soft and cannot be made leaves the program as it is."""
+    """What became of each; one that cannot be made leaves the program as it is."""
 
 
 def rewritten(program: TensorProgram, advice: Sequence[Advice]) -> Rewritten:
     """Make the rewrites of a group's advice, the user's first, those of one author in their order.
 
-    Raises Conflict where a required one cannot be made.
+    The scheduler refuses a program of which a required one could not be made.
     """
     verdicts: list[Verdict] = []
     for placed in _asked(advice):
@@ -33,9 +33,6 @@ def rewritten(program: TensorProgram, advice: Sequence[Advice]) -> Rewritten:
             changed = apply(program, placed.entry)
         except (BadInput, Unsupported) as error:
             verdicts.append(Verdict(placed, INFEASIBLE, error.reason))
-            if placed.entry.required:
-                hint = error.hint or "make it soft, or switch it off"
-                raise Conflict(str(placed.entry), verdicts[-1].because, hint, tuple(verdicts), (placed,)) from None
             continue
         verdicts.append(Verdict(placed, HONOURED, _change(program, changed, placed.entry)))
         program = changed

@@ -13,11 +13,12 @@ from dataclasses import replace
 
 from engine.errors import BadInput, Unsupported
 from engine.rewrite.statements import statement_of, with_statement
+from engine.tensor.index import Element, Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator, rewrite_reads, rewrite_scalar
 
 MOST = 256
-"""Numbers, accesses and functions of one expression: what a thread can be expected to compute for one element."""
+"""Functions, accesses and divisions of indices in one expression: what a thread may compute for one element."""
 
 
 def recompute(program: TensorProgram, producer: str, consumer: str) -> TensorProgram:
@@ -33,14 +34,15 @@ def recompute(program: TensorProgram, producer: str, consumer: str) -> TensorPro
         raise BadInput("rewrite", subject, f"{consumer} does not read {made.write.array}, which {producer} writes")
     for reason in (*_not_again(program, made), *_not_there(program, made, reader)):
         raise Unsupported("rewrite", subject, reason)
-    size = _size(reader.expression) + len(reads) * _size(made.expression)
-    if size > MOST:
-        raise Unsupported("rewrite", subject, f"{consumer} would compute {size} values for an element, at most {MOST}")
 
     def read(access: Access) -> Scalar:
         return _again(program, made, access, reader) if access.array == made.write.array else access
 
-    return _without_unread(with_statement(program, rewrite_reads(reader, read)), made)
+    changed = rewrite_reads(reader, read)
+    size = _size(changed.expression)
+    if size > MOST:
+        raise Unsupported("rewrite", subject, f"{consumer} would compute {size} values for an element, at most {MOST}")
+    return _without_unread(with_statement(program, changed), made)
 
 
 def _not_again(program: TensorProgram, made: Statement) -> Iterator[str]:
@@ -96,8 +98,24 @@ def _size(value: Scalar) -> int:
     match value:
         case Apply(_, operands, _):
             return 1 + sum(map(_size, operands))
-        case Literal() | Position() | Access():
+        case Access(_, indices, guards, _):
+            return 1 + sum(map(_divisions, (*indices, *(g.index for g in guards))))
+        case Position(index, _):
+            return 1 + _divisions(index)
+        case Literal():
             return 1
+
+
+def _divisions(index: Index) -> int:
+    """Divisions, remainders and looked up numbers inside an index."""
+    found = 0
+    for atom, _ in index.terms:
+        match atom:
+            case Quotient(of, _) | Remainder(of, _):
+                found += 1 + _divisions(of)
+            case Element(_, indices, _, _):
+                found += 1 + sum(map(_divisions, indices))
+    return found
 
 
 def _without_unread(program: TensorProgram, made: Statement) -> TensorProgram:

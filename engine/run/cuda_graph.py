@@ -52,9 +52,9 @@ class Graph:
         self._call("cuGraphInstantiateWithFlags", ctypes.byref(self._ready), graph, 0)
         self._call("cuGraphDestroy", graph)
 
-    def launch(self) -> None:
-        """Queue all of it."""
-        self._call("cuGraphLaunch", self._ready, self._stream)
+    def launch(self, stream: int | None = None) -> None:
+        """Queue all of it, by default on the stream that it was recorded on."""
+        self._call("cuGraphLaunch", self._ready, self._stream if stream is None else stream)
 
     def close(self) -> None:
         """Give the graph back."""

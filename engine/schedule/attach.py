@@ -62,7 +62,8 @@ def _changed(member: Member, placed: Placed) -> Member:
     if entry.field == "parallel":
         return replace(member, parallel=entry.value is True)
     name, value = ("split", entry.value) if entry.field == "split" else _name_and_value(entry)
-    mark = Mark(name, value if isinstance(value, int | str) else str(value), placed.author, placed.path)
+    plain = value if isinstance(value, int | str) else str(value)
+    mark = Mark(name, plain, placed.author, placed.path, entry.required)
     return replace(member, marks=(*member.marks, mark))
 
 

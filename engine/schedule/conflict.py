@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -82,14 +82,27 @@ def _with_entry(scenario: Scenario, place: Sequence[int], repair: Repair) -> Sce
 
 
 def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:
-    before = {placed.path for placed in conflict.conflicting}
+    def left_after(repair: Repair) -> tuple[Placed, ...]:
+        changed = apply(program, repair.entry) if repair.kind == REWRITE else program
+        return retry(changed, _applied(tree, repair))
+
+    return helpful(_proposals(conflict.conflicting, program), conflict.conflicting, left_after)
+
+
+def helpful(
+    proposals: Iterable[Repair], conflicting: Sequence[Placed], left_after: Callable[[Repair], tuple[Placed, ...]]
+) -> Iterator[Repair]:
+    """The proposals that resolve a conflict, and losses after which another one is left.
+
+    left_after: tries a repair and tells which entries conflict then; it may raise BadInput, Unsupported, OverBudget.
+    """
+    before = {placed.path for placed in conflicting}
     split = False
-    for repair in _proposals(conflict.conflicting, program):
+    for repair in proposals:
         if repair.added and split:
             continue  # one place to split is enough
         try:
-            changed = apply(program, repair.entry) if repair.kind == REWRITE else program
-            left = retry(changed, _applied(tree, repair))
+            left = left_after(repair)
         except (BadInput, Unsupported, OverBudget):
             continue  # a change that cannot be made, or not be solved in time, is none to offer
         if not left:
@@ -109,6 +122,11 @@ def _proposals(conflicting: Sequence[Placed], program: TensorProgram) -> Iterato
     yield from _cut_between(conflicting, program)
     for placed in conflicting:
         yield from _narrower(placed, program)
+    yield from losses(conflicting)
+
+
+def losses(conflicting: Sequence[Placed]) -> Iterator[Repair]:
+    """Entries made soft, then entries switched off."""
     for placed in conflicting:
         if placed.entry.required:
             soft = replace(placed.entry, required=False)
@@ -207,4 +225,5 @@ def _applied(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
             entries += [new] if is_meant and new.entry.enabled else []
         return ConstraintNode(tuple(entries), tuple(map(changed, node.children)))
 
-    return replace(tree, root=changed(tree.root))
+    rewrites = tuple(v for v in tree.rewrites if repair.added or v.placed.path != repair.placed.path)
+    return replace(tree, root=changed(tree.root), rewrites=rewrites)

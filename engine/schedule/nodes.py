@@ -50,6 +50,7 @@ class Mark:
     value: int | str
     author: str
     path: tuple[int, ...] = ()
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,9 @@ class _Solve:
     def run(self, tree: ConstraintTree) -> tuple[ScheduleTree, tuple[Verdict, ...], tuple[str, ...]]:
         """The tree, the verdicts and the log; Conflict when a required entry cannot hold."""
         self.check_number(_entries(tree.root))
+        self.clash = tuple(v.placed for v in tree.rewrites if v.outcome == INFEASIBLE and v.placed.entry.required)[:1]
+        if self.clash:
+            raise self.conflict(tree)
         settled = self.settle(tree.root, _Settled(), strict=False)
         if settled is None:
             raise self.conflict(tree)

@@ -18,13 +18,18 @@ from app.window import Window
 from tests.app.driving import COMMAND, MODEL, settle
 
 
+def keep_settings_in(folder: Path) -> None:
+    """Settings that are made from now on are kept in a folder."""
+    QSettings.setDefaultFormat(QSettings.Format.IniFormat)
+    for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
+        QSettings.setPath(QSettings.Format.IniFormat, scope, str(folder))
+
+
 @pytest.fixture(autouse=True)
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings and journals of a test end with it."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    QSettings.setDefaultFormat(QSettings.Format.IniFormat)
-    for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
-        QSettings.setPath(QSettings.Format.IniFormat, scope, str(tmp_path))
+    keep_settings_in(tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +68,17 @@ def window(make: Callable[..., Window], qtbot: object) -> Window:
     settle(new, qtbot)
     assert new.workspace.model is not None
     return new
+
+
+@pytest.fixture(scope="module")
+def shared(qapp: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
+    """One window and one worker for all tests of a module; `driving.afresh` makes it forget the test before."""
+    folder = tmp_path_factory.mktemp("shared")
+    keep_settings_in(folder)
+    made = make_window(theme="dark", command=COMMAND, journals=folder)
+    made.show()
+    made.workspace.start()
+    yield made
+    made.close()
+    assert made.workspace.client.process_id == 0
+    made.deleteLater()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import count
 from pathlib import Path
 
 from app.window import Window
@@ -12,6 +13,16 @@ SERVICE = Path(__file__).with_name("fake_service.py")
 COMMAND = (sys.executable, str(SERVICE))
 MODEL = "bert_base_b8_s512.onnx"
 PATIENCE = 15_000
+
+
+numbers = count()
+
+
+def afresh(window: Window, qtbot: object) -> None:
+    """Opens the made-up model under a name of its own: nothing that was known or asked for before is left."""
+    window.open_file(f"{next(numbers)}_{MODEL}")
+    settle(window, qtbot)
+    assert window.workspace.histories == {}
 
 
 def settle(window: Window, qtbot: object) -> None:

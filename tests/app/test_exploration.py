@@ -10,11 +10,12 @@ from PySide6.QtGui import QGuiApplication
 
 from app.exploring import Question
 from app.window import Window
-from tests.app.driving import select, settle
+from tests.app.driving import MODEL, afresh, select, settle
 from tests.app.fake_exploration import ILLEGAL, moves, with_lines
 from views.constraints.rows import scenario_key
 from views.constraints.view import TEXT
-from views.schedule.view import ADDRESSES, DECISIONS, SPACE
+from views.constraints.view import TREE as ENTRIES
+from views.schedule.view import ADDRESSES, DECISIONS, SPACE, TREE
 from views.space.geometry import ACROSS, DOWN
 from views.space.trial import Trial
 
@@ -30,12 +31,22 @@ advice user
 
 
 @pytest.fixture
-def editing(window: Window, qtbot: object) -> Window:
+def opened(shared: Window, qtbot: object) -> Window:
+    """The made-up model, nothing selected, the first tabs in front."""
+    shared.set_perspective("Explore")
+    for panel, tab in ((shared.panels.schedule, TREE), (shared.panels.constraints, ENTRIES)):
+        panel.select_tab(tab)
+    afresh(shared, qtbot)
+    return shared
+
+
+@pytest.fixture
+def editing(opened: Window, qtbot: object) -> Window:
     """The Schedule perspective with the softmax selected and everything visible answered."""
-    window.set_perspective("Schedule")
-    select(window, qtbot)
-    explored(window, qtbot)
-    return window
+    opened.set_perspective("Schedule")
+    select(opened, qtbot)
+    explored(opened, qtbot)
+    return opened
 
 
 def explored(window: Window, qtbot: object) -> None:
@@ -63,14 +74,14 @@ def test_moves_are_asked_for_while_nothing_else_waits(editing: Window) -> None:
     assert not editing.panels.moves.progress.isVisible()
 
 
-def test_a_hidden_panel_asks_for_nothing(window: Window, qtbot: object) -> None:
-    select(window, qtbot)
-    explored(window, qtbot)
-    question = Question("moves", "softmax_0", advice(window))
-    assert window.wiring.explored.exploring.answer(question) is None
-    window.set_perspective("Schedule")
-    explored(window, qtbot)
-    assert window.wiring.explored.exploring.answer(question) is not None
+def test_a_hidden_panel_asks_for_nothing(opened: Window, qtbot: object) -> None:
+    select(opened, qtbot)
+    explored(opened, qtbot)
+    question = Question("moves", "softmax_0", advice(opened))
+    assert opened.wiring.explored.exploring.answer(question) is None
+    opened.set_perspective("Schedule")
+    explored(opened, qtbot)
+    assert opened.wiring.explored.exploring.answer(question) is not None
 
 
 def test_a_move_is_one_step_and_its_answers_are_kept(editing: Window, qtbot: object) -> None:
@@ -318,9 +329,9 @@ def test_a_refused_edit_is_told_again_when_its_group_is_selected_again(editing: 
 def test_cancelling_gives_a_question_up_until_it_is_asked_again(editing: Window, qtbot: object) -> None:
     exploring = editing.wiring.explored.exploring
     editing.workspace.edit("softmax_0", advice(editing) + "# slow\n")
-    settle(editing, qtbot)
     question = Question("moves", "softmax_0", advice(editing))
-    qtbot.waitUntil(lambda: exploring.is_open(question) and bool(editing.workspace.client.jobs))  # type: ignore[attr-defined]
+    client = editing.workspace.client
+    qtbot.waitUntil(lambda: exploring.is_open(question) and [job.verb for job in client.jobs] == ["moves"])  # type: ignore[attr-defined]
     editing.action("cancel").trigger()
     explored(editing, qtbot)
     assert "stopped" in editing.panels.moves.empty.sentence.text()
@@ -331,7 +342,7 @@ def test_cancelling_gives_a_question_up_until_it_is_asked_again(editing: Window,
 
 def test_everything_stays_in_its_place_at_a_small_size(make: Callable[..., Window], qtbot: object) -> None:
     window = make(1280, 800)
-    window.open_file("bert_base_b8_s512.onnx")
+    window.open_file(MODEL)
     settle(window, qtbot)
     window.set_perspective("Schedule")
     select(window, qtbot)

@@ -174,6 +174,8 @@ def test_titles_say_what_changed(after: str, title: str) -> None:
 
 
 def test_titles_of_a_rewrite_that_changes_or_goes() -> None:
+    lines = "advice user\n  all @ innermost: cut S2 | S1\n  rewrite recompute S1 in S2\n"
+    assert title_of(ADVICE, ADVICE + lines) == "Recompute S1 in S2 and 1 more"
     before = "advice user\n  rewrite recompute S1 in S3\n"
     assert title_of(before, before.replace("rewrite", "off rewrite")) == "Switch off recompute S1 in S3"
     assert title_of(before, before.replace("rewrite", "required rewrite")) == "Require recompute S1 in S3"

@@ -50,8 +50,8 @@ def test_a_conflict_is_repaired_by_a_rewrite_in_one_step(opened: Window, qtbot: 
     explored(opened, qtbot)
     kernel = opened.workspace.kernel(GROUP)
     assert kernel is not None and kernel.legal and f"{LINE}  # because" in advice(opened)
-    assert titles(opened)[1:] == ["Cut S2 | S1 at innermost and 1 more"]
-    shown = tree.rows.row_at(tree.rows.index_of(next(k for t, k in rows(opened).items() if "rewrite" in t))).value
+    assert titles(opened)[1:] == ["Recompute S1 in S2 and 1 more"]
+    shown = tree.rows.row_at(tree.rows.index_of(next(k for t, k in rows(opened).items() if "recompute" in t))).value
     assert isinstance(shown, EntryDoc)
     assert (shown.author, shown.outcome) == ("user", "honoured")
     assert shown.because == "entries that are required conflict without it"
@@ -69,11 +69,11 @@ def test_a_rewrite_of_the_menu_is_a_row_that_is_switched_and_removed(opened: Win
     again = opened.panels.code.text.toPlainText()
     assert again != code
     for line, text in ((f"  off{LINE[1:]}", code), (LINE, again)):
-        choose(opened, "rewrite recompute S1 in S2")
+        choose(opened, "recompute in S2")
         qtbot.keyClick(tree, Qt.Key.Key_Space)  # type: ignore[attr-defined]
         explored(opened, qtbot)
         assert advice(opened).endswith(f"{line}\n") and opened.panels.code.text.toPlainText() == text
-    choose(opened, "rewrite recompute S1 in S2")
+    choose(opened, "recompute in S2")
     qtbot.keyClick(tree, Qt.Key.Key_Delete)  # type: ignore[attr-defined]
     explored(opened, qtbot)
     assert "rewrite" not in advice(opened) and opened.panels.code.text.toPlainText() == code
@@ -83,3 +83,21 @@ def test_a_rewrite_of_the_menu_is_a_row_that_is_switched_and_removed(opened: Win
         "Switch on recompute S1 in S2",
         "Without recompute S1 in S2",
     ]
+
+
+def test_the_form_writes_a_rewrite_of_one_statement(opened: Window, qtbot: object) -> None:
+    form, before = opened.panels.constraints.form, advice(opened)
+    form.show()
+    form.statements.setCurrentText("S1")
+    form.field.setCurrentText("rewrite")
+    assert not form.dimension.isEnabled(), "a rewrite is about no dimension"
+    form.value.setText("recompute in S2")
+    qtbot.keyClick(form.value, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    explored(opened, qtbot)
+    assert advice(opened) == before + f"advice user\n{LINE}\n"
+    form.field.setCurrentText("split")
+    form.dimension.setCurrentText("innermost")
+    form.value.setText("256")
+    qtbot.keyClick(form.value, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    explored(opened, qtbot)
+    assert form.dimension.isEnabled() and advice(opened).endswith("  S1 @ innermost: split 256\n")

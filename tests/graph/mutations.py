@@ -2,12 +2,13 @@
 
 A file is broken by a seeded mutator, loaded, and what still loads is fused and compiled.  Only errors that the engine
 raises on purpose may come out.  A child process does the work with 1 GiB of memory above what it needs to start; a
-case that ends the child or keeps it longer than `--limit` seconds is a finding too, and the next child goes on behind it.
+case that ends the child or keeps it longer than `--limit` seconds is a finding too, and the next child goes on there.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import queue
 import resource
 import subprocess
@@ -26,8 +27,8 @@ from random import Random
 
 import engine
 from app.loom_file import read_loom
-from engine.errors import BadInput, EngineError, Fault, Illegal, OverBudget, Unsupported
 from engine.api import completed, published_advice
+from engine.errors import BadInput, EngineError, Fault, Illegal, OverBudget, Unsupported
 from tests.graph.seeds import MODELS, ROOT, SHAPE, Seed, seeds
 from tests.schedule.published_files import adding
 
@@ -112,10 +113,10 @@ def work(folder: Path, first: int, count: int, seed: int) -> None:
     """Go through cases, telling each before and after."""
     sound = seeds(folder)
     kinds = sorted({one.kind for one in sound})
+    prepare(folder)
     for one in sound:
-        with suppress(EngineError):
-            _use(one, _written(folder, one, one.data))
-    _prepare(folder)
+        with suppress(EngineError):  # a few real files are refused as they are
+            use(one, written(folder, one, one.data))
     _limit_memory()
     for case in range(first, first + count):
         random = Random(f"{seed}:{case}")
@@ -123,7 +124,7 @@ def work(folder: Path, first: int, count: int, seed: int) -> None:
         one = random.choice([s for s in sound if s.kind == kind])
         mutator = random.choice(one.mutators)
         print("case", case, f"{one.name} {mutator.__name__}", sep="\t", flush=True)
-        path = _written(folder, one, mutator(one.data, random))
+        path = written(folder, one, mutator(one.data, random))
         result, detail = _tried(one, path)
         if result == "FINDING":
             kept = folder / f"case{case}{one.suffix}"
@@ -136,7 +137,7 @@ def work(folder: Path, first: int, count: int, seed: int) -> None:
 def _tried(one: Seed, path: Path) -> tuple[str, str]:
     """How a file ended: no error but the engine's own may leave a loader."""
     try:
-        _use(one, path)
+        use(one, path)
     except Fault as error:
         return "FINDING", f"Fault: {_one_line(str(error))}"
     except (*REFUSALS, Illegal) as error:
@@ -144,9 +145,9 @@ def _tried(one: Seed, path: Path) -> tuple[str, str]:
             return "FINDING", f"a message of {len(str(error))} characters"
         return type(error).__name__, ""
     except Exception as error:  # what must not happen, whatever it is, is what this looks for
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "/engine/" in frame.filename][-1:] or [where]
-        place = f"{Path(ours[0].filename).name}:{ours[0].lineno} {ours[0].name}"
+        frames = traceback.extract_tb(error.__traceback__)
+        last = next((f for f in reversed(frames) if "/engine/" in f.filename or "/app/" in f.filename), frames[-1])
+        place = f"{Path(last.filename).name}:{last.lineno} {last.name}"
         return "FINDING", f"{type(error).__name__} at {place}: {_one_line(str(error))}"
     return "compiled", ""
 
@@ -155,7 +156,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:200]
 
 
-def _use(one: Seed, path: Path) -> None:
+def use(one: Seed, path: Path) -> None:
     """Load a file as its loader does, and compile what it gives."""
     match one.loader:
         case "graph":
@@ -193,19 +194,17 @@ def _operator(path: Path) -> engine.FusionGroup:
     return engine.fuse(engine.load(path)).groups[0]
 
 
-def _prepare(folder: Path) -> None:
-    """What broken files refer to: weights, a link out of the folder, a pipe that nobody writes to."""
+def prepare(folder: Path) -> None:
+    """What files refer to: an operator for advice, weights, a link out of the folder, a pipe that nobody writes to."""
+    adding(folder, SHAPE)
     (folder / "weights").write_bytes(bytes(64))
     with suppress(FileExistsError):
         (folder / "link").symlink_to("/etc/passwd")
-    fifo = folder / "fifo"
-    if not fifo.exists():
-        import os
-
-        os.mkfifo(fifo)
+    with suppress(FileExistsError):
+        os.mkfifo(folder / "fifo")
 
 
-def _written(folder: Path, one: Seed, data: bytes) -> Path:
+def written(folder: Path, one: Seed, data: bytes) -> Path:
     path = folder / f"broken{one.suffix}"
     path.write_bytes(data)
     return path
@@ -222,7 +221,9 @@ def _limit_memory() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run cases, print every finding and how the others ended; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.graph.mutations", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.graph.mutations", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--count", type=int, default=10_000, metavar="N", help="files (10,000)")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="number of the first (0)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="another seed, other files (0)")
@@ -231,7 +232,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
-        adding(options.child, SHAPE)
         work(options.child, options.first, options.count, options.seed)
         return 0
     start = time.perf_counter()

@@ -167,14 +167,18 @@ def _absurd(field: FieldDescriptor, value: Any, random: Random) -> Any:
     if field.type == FieldDescriptor.TYPE_ENUM:
         return random.choice(list(field.enum_type.values_by_number))
     narrow = field.type in (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_UINT32)
-    low = 0 if field.type in (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_UINT32) else -(2 ** (31 if narrow else 63))
+    low = (
+        0
+        if field.type in (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_UINT32)
+        else -(2 ** (31 if narrow else 63))
+    )
     high = 2**31 - 1 if narrow else 2**63 - 1
-    near = (int(value) + 1, int(value) - 1, int(value) * 1000)
-    return random.choice([number for number in (*NUMBERS, *near) if low <= number <= high])
+    near = (int(value) + 1, int(value) - 1, int(value) * 2, 1, 2, 3, int(value) * 1000)
+    return random.choice([number for number in random.choice((NUMBERS, near, near)) if low <= number <= high])
 
 
 def rewired(data: bytes, random: Random) -> bytes:
-    """Another graph of the same nodes: cycles, inputs from nowhere, missing weights, weights outside, deep subgraphs."""
+    """Another graph of the same nodes: cycles, inputs from nowhere, weights missing or outside, deep subgraphs."""
     model = onnx.load_model_from_string(data)
     graph = model.graph
     names = [name for node in graph.node for name in (*node.input, *node.output)] or ["x"]
@@ -189,11 +193,13 @@ def rewired(data: bytes, random: Random) -> bytes:
         case 3 if graph.initializer:
             _put_outside(random.choice(graph.initializer), random)
         case 4:
-            _nest(node, random.choice(_DEEP[:2]))
+            return bytes(model.SerializeToString()) + _nested(random.choice((3, 20, 200, 2000)))
         case 5:
             _call_functions(model, node, random)
         case _:
-            node.op_type = random.choice(list({other.op_type for other in graph.node} | {"Loop", "If", "Scan", "Fancy"}))
+            node.op_type = random.choice(
+                list({other.op_type for other in graph.node} | {"Loop", "If", "Scan", "Fancy"})
+            )
             del node.input[random.randrange(len(node.input) + 1) :]
     return bytes(model.SerializeToString())
 
@@ -203,21 +209,38 @@ def _put_outside(weight: onnx.TensorProto, random: Random) -> None:
     weight.ClearField("raw_data")
     weight.data_location = onnx.TensorProto.EXTERNAL
     del weight.external_data[:]
-    places = ("../../etc/passwd", "/etc/passwd", "link", "weights", "weights/../../secret", ".", "", "/dev/zero", "fifo")
+    places = (
+        "../../etc/passwd",
+        "/etc/passwd",
+        "link",
+        "weights",
+        "weights/../../secret",
+        ".",
+        "",
+        "/dev/zero",
+        "fifo",
+    )
     weight.external_data.add(key="location", value=random.choice(places))
     for key in random.sample(("offset", "length"), random.randrange(3)):
         weight.external_data.add(key=key, value=str(random.choice((*NUMBERS, "x", "1.5", "9" * 5000))))
 
 
-def _nest(node: onnx.NodeProto, depth: int) -> None:
-    """A subgraph in a subgraph in a subgraph."""
-    for level in range(depth):
-        outer = onnx.NodeProto(op_type="If", input=["condition"], output=[f"nested{level}"])
-        body = onnx.helper.make_graph([node], "body", [], [onnx.ValueInfoProto(name="y")])
-        if node.ByteSize() > 1 << 20:
-            break
-        outer.attribute.append(onnx.helper.make_attribute("then_branch", body))
-        node.CopyFrom(outer)
+def _nested(depth: int) -> bytes:
+    """A node with a subgraph in a subgraph in a subgraph, as a second part of the model's graph: parts are merged."""
+    node = _field(1, b"x") + _field(2, b"deep") + _field(4, b"Relu")
+    for _ in range(depth):
+        branch = _field(1, b"then_branch") + b"\xa0\x01\x05" + _field(6, _field(1, node))
+        node = _field(1, b"condition") + _field(2, b"deep") + _field(4, b"If") + _field(5, branch)
+    return _field(7, _field(1, node))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field with a length, as protocol buffers write it."""
+    length, size = len(content), bytearray()
+    while length > 0x7F:
+        size.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes([number << 3 | 2, *size, length]) + content
 
 
 def _call_functions(model: onnx.ModelProto, node: onnx.NodeProto, random: Random) -> None:
@@ -280,9 +303,9 @@ def _holders(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def _absurd_json(value: Any, random: Random) -> Any:
     numbers = (*NUMBERS, 10**400, 0.5, 1e308, -0.0, float("nan"), float("inf"))
-    near = (value + 1, value - 1, value * 1000, -value) if type(value) in (int, float) else ()
+    near = (value + 1, value - 1, value * 2, value * 1000, -value) if type(value) in (int, float) else ()
     others = (None, True, False, [], {}, [[]], {"a": 1}, "@deep list", "@deep object", "@endless", [0] * 5000)
-    return random.choice(random.choice((numbers, TEXTS, others, near or numbers)))
+    return random.choice(random.choice((numbers, TEXTS, others, near or numbers, near or TEXTS, near or others)))
 
 
 # -- text
@@ -297,7 +320,9 @@ def reworded(data: bytes, random: Random) -> bytes:
         words = line.split(" ")
         match random.randrange(6):
             case 0:
-                words[random.randrange(len(words))] = str(random.choice((*NUMBERS, *TEXTS, "9" * 5000, "(", ")", ":", "@")))
+                words[random.randrange(len(words))] = str(
+                    random.choice((*NUMBERS, *TEXTS, "9" * 5000, "(", ")", ":", "@"))
+                )
                 lines[at : at + 1] = [" ".join(words)]
             case 1:
                 random.shuffle(words)

@@ -93,21 +93,43 @@ def _networks() -> dict[str, onnx.ModelProto]:
         ],
         {"x": [1, 3, 12, 12]},
         ["y"],
-        {"w": weight(4, 3, 3, 3), "b": weight(4), "one": np.ones(4, np.float32), "zero": np.zeros(4, np.float32),
-         "scales": np.array([1, 1, 2, 2], np.float32), "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])},
-    )  # fmt: skip
+        {
+            "w": weight(4, 3, 3, 3),
+            "b": weight(4),
+            "one": np.ones(4, np.float32),
+            "zero": np.zeros(4, np.float32),
+            "scales": np.array([1, 1, 2, 2], np.float32),
+            "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+        },
+    )
     shapes = model(
         [
-            node("Shape", "x", "s"), node("Gather", "s at", "rows"), node("Unsqueeze", "rows zeros", "r"),
-            node("Concat", "r rest", "to", axis=0), node("Reshape", "x to", "a"), node("Slice", "a from_ until", "b"),
-            node("Expand", "b wide", "c"), node("Transpose", "c", "d", perm=[1, 0, 2]), node("Split", "d", "e f", axis=2, num_outputs=2),
-            node("Where", "mask e f", "g"), node("TopK", "g k", "values indices"), node("Cast", "indices", "y", to=FLOAT),
+            node("Shape", "x", "s"),
+            node("Gather", "s at", "rows"),
+            node("Unsqueeze", "rows zeros", "r"),
+            node("Concat", "r rest", "to", axis=0),
+            node("Reshape", "x to", "a"),
+            node("Slice", "a from_ until", "b"),
+            node("Expand", "b wide", "c"),
+            node("Transpose", "c", "d", perm=[1, 0, 2]),
+            node("Split", "d", "e f", axis=2, num_outputs=2),
+            node("Where", "mask e f", "g"),
+            node("TopK", "g k", "values indices"),
+            node("Cast", "indices", "y", to=FLOAT),
         ],
         {"x": ["batch", 24]},
         ["y", "values"],
-        {"at": np.array(0), "zeros": np.array([0]), "rest": np.array([4, 6]), "from_": np.array([0, 1]), "until": np.array([2, 4]),
-         "wide": np.array([2, 3, 6]), "mask": np.array([True, False, True]), "k": np.array([2])},
-    )  # fmt: skip
+        {
+            "at": np.array(0),
+            "zeros": np.array([0]),
+            "rest": np.array([4, 6]),
+            "from_": np.array([0, 1]),
+            "until": np.array([2, 4]),
+            "wide": np.array([2, 3, 6]),
+            "mask": np.array([True, False, True]),
+            "k": np.array([2]),
+        },
+    )
     recurrent = model(
         [node("LSTM", "x w r b", "y h c", hidden_size=4, direction="forward"), node("Squeeze", "y", "z")],
         {"x": [3, 2, 5]},
@@ -116,15 +138,22 @@ def _networks() -> dict[str, onnx.ModelProto]:
     )
     attention = model(
         [
-            node("MatMul", "x w", "q"), node("Einsum", "q x", "s", equation="bij,bkj->bik"), node("Softmax", "s", "p"),
-            node("MatMul", "p x", "o"), node("LayerNormalization", "o one zero", "n", axis=-1),
-            node("ReduceMean", "n axes", "m", keepdims=0), node("Gemm", "m w", "y", transB=1), node("ArgMax", "y", "z", axis=1),
+            node("MatMul", "x w", "q"),
+            node("Einsum", "q x", "s", equation="bij,bkj->bik"),
+            node("Softmax", "s", "p"),
+            node("MatMul", "p x", "o"),
+            node("LayerNormalization", "o one zero", "n", axis=-1),
+            node("ReduceMean", "n axes", "m", keepdims=0),
+            node("Gemm", "m w", "y", transB=1),
+            node("ArgMax", "y", "z", axis=1),
         ],
         {"x": [2, 6, 8]},
         ["z"],
         {"w": weight(8, 8), "one": np.ones(8, np.float32), "zero": np.zeros(8, np.float32), "axes": np.array([1])},
-    )  # fmt: skip
-    light = model([node("ConstantOfShape", "s", "w"), node("MatMul", "x w", "y")], {"x": [4, 8]}, ["y"], {"s": np.array([8, 8])})
+    )
+    light = model(
+        [node("ConstantOfShape", "s", "w"), node("MatMul", "x w", "y")], {"x": [4, 8]}, ["y"], {"s": np.array([8, 8])}
+    )
     notes = {"light.weights": json.dumps({"w": ["normal", 0.0, 0.1]}), "light.inputs": json.dumps({"x": [-1.0, 1.0]})}
     onnx.helper.set_model_props(light, notes)
     outside = model([node("Add", "x w", "y")], {"x": [4]}, ["y"])
@@ -132,20 +161,52 @@ def _networks() -> dict[str, onnx.ModelProto]:
     stored.external_data.add(key="location", value="weights")
     outside.graph.initializer.append(stored)
     branch = onnx.helper.make_graph([node("Relu", "x", "inner")], "branch", [], [onnx.ValueInfoProto(name="inner")])
-    choice = model([node("If", "c", "y", then_branch=branch, else_branch=branch), node("Neg", "y", "z")], {"x": [4]}, ["z"], {"c": np.array(True)})
-    return {"convolution": convolution, "shapes": shapes, "recurrent": recurrent, "attention": attention,
-            "light": light, "outside": outside, "choice": choice}  # fmt: skip
+    choice = model(
+        [node("If", "c", "y", then_branch=branch, else_branch=branch), node("Neg", "y", "z")],
+        {"x": [4]},
+        ["z"],
+        {"c": np.array(True)},
+    )
+    step = onnx.helper.make_graph(
+        [node("Add", "h e", "h2"), node("Tanh", "h2", "out")],
+        "step",
+        [onnx.ValueInfoProto(name="h"), onnx.ValueInfoProto(name="e")],
+        [onnx.ValueInfoProto(name="h2"), onnx.ValueInfoProto(name="out")],
+    )
+    scan = model(
+        [node("Scan", "start x", "last y", body=step, num_scan_inputs=1)],
+        {"x": [4, 6]},
+        ["last", "y"],
+        {"start": np.zeros(6, np.float32)},
+    )
+    return {
+        "scan": scan,
+        "convolution": convolution,
+        "shapes": shapes,
+        "recurrent": recurrent,
+        "attention": attention,
+        "light": light,
+        "outside": outside,
+        "choice": choice,
+    }
 
 
 def _tanh() -> bytes:
     """y = tanh(x) as AKG describes it, written into a buffer in place."""
     x, y, z, out = (
-        {"tensor_name": name, "shape": [4, 6], "data_type": "float32", "format": "DefaultFormat"} for name in ("x", "y", "z", "o")
+        {"tensor_name": name, "shape": [4, 6], "data_type": "float32", "format": "DefaultFormat"}
+        for name in ("x", "y", "z", "o")
     )
     tanh = {"name": "Tanh", "attr": None, "input_desc": [[x]], "output_desc": [y]}
     fake = [{"name": "fake_output", "data_type": "bool", "value": True}]
     update = {"name": "InplaceAssign", "attr": fake, "input_desc": [[z], [y], [y]], "output_desc": [out]}
-    whole = {"op": "Fused", "input_desc": [[x], [z]], "op_desc": [tanh, update], "output_desc": [out], "process": "cuda"}
+    whole = {
+        "op": "Fused",
+        "input_desc": [[x], [z]],
+        "op_desc": [tanh, update],
+        "output_desc": [out],
+        "process": "cuda",
+    }
     return json.dumps(whole).encode()
 
 
@@ -155,7 +216,7 @@ def _advice(group: engine.FusionGroup) -> bytes:
         "advice user\n  required S1, S2 @ innermost: pin j  # because rows are contiguous\n"
         "  off S3 @ outermost: parallel true\n  all @ outermost: cut S0 S1 S2 | S3\n"
         '  either "first"\n    S0 @ i: split 4\n    all @ any: objective "proximity"\n  or\n    S0 @ j: mark vector 4\n'
-        "    S1 @ i: terms (i, 1)\n    all @ j: equal (i, j)\n"
+        "    S1 @ i: terms (i, 1)\n    all @ j: equal S0, S1\n"
     )
     return (to_text(engine.default_recipe(group).groups[group.name]) + more).encode()
 
@@ -179,7 +240,9 @@ def _workspaces(folder: Path) -> Iterator[tuple[str, bytes, tuple[Mutator, ...]]
     steps = [Step("advice map\n", "As advised", NO_STEP, Time(3.5, "predicted", "uncalibrated"))]
     steps += [Step(f"advice map\n# {at}\n", f"step {at}", at - 1) for at in range(1, 4)]
     trail = Trail(tuple(steps), 1, 0, ((0, 1), (1, 2)), "advice nobody\n")
-    content = LoomFile(ModelReference("softmax.onnx", "ab" * 32), "h100", {"batch": 4}, {"softmax_0": trail}, "softmax_0")
+    content = LoomFile(
+        ModelReference("softmax.onnx", "ab" * 32), "h100", {"batch": 4}, {"softmax_0": trail}, "softmax_0"
+    )
     yield "text", json.dumps(as_plain(content)).encode(), JSON
     large = Trail((Step("x" * 1_200_000, "long", NO_STEP),))
     path = folder / "large.loom"

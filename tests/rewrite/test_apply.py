@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 import engine
-from engine.errors import BadInput
+from engine.errors import BadInput, Unsupported
+from engine.fuse.nodes import FusionGroup
 from engine.recipe import Advice, Recipe, Scenario, entry
 from engine.report import kernel_doc, refused_doc
 from engine.rewrite.apply import rewritten
 from engine.schedule.compose import compose, validate
-from engine.schedule.nodes import DISABLED, HONOURED, INFEASIBLE, Conflict
+from engine.schedule.nodes import DISABLED, HONOURED, INFEASIBLE, RELAX, SWITCH_OFF, Conflict
 from tests import programs
 from tests.explore.groups import group_of
 
@@ -55,12 +56,9 @@ def test_a_rewritten_kernel_computes_what_the_reference_does(file: str, lines: t
 
 def test_an_ordered_reduction_of_a_real_group_becomes_free_and_is_checked() -> None:
     """As fused every sum is free; with the order of the text required, only the rewrite lets k run in parallel."""
-    group = group_of(MATMUL)
+    group = strict(group_of(MATMUL))
     heart = group.program.statements[0]
     assert heart.reduction is not None
-    strict = replace(heart, reduction=replace(heart.reduction, associative=False))
-    program = replace(group.program, statements=(strict, *group.program.statements[1:]))
-    group = replace(group, program=program)
     wish = entry("S0", pin=heart.reduction.iterators, at="outermost", required=True)
     parallel = entry("S0", parallel=True, at="outermost", required=True)
     asked = Recipe("h200", groups={group.name: (Advice("user", Scenario((wish, parallel))),)})
@@ -72,6 +70,28 @@ def test_an_ordered_reduction_of_a_real_group_becomes_free_and_is_checked() -> N
     kernel = engine.compile(group, free)
     assert not [d for d in kernel.dependences if d.kind == "reduction"]
     assert engine.check(kernel).status == "pass"
+
+
+@pytest.mark.parametrize(("file", "sums", "alone"), [(SOFTMAX, "S0 S2", "lane"), ("column_sum_1000x384", "S0", "warp")])
+def test_threads_share_the_terms_of_a_sum_only_if_it_may_have_any_order(file: str, sums: str, alone: str) -> None:
+    group = strict(group_of(file))
+    default = engine.default_recipe(group)
+    with pytest.raises(Unsupported, match="its terms must come in order") as caught:
+        engine.compile(group, default)
+    assert caught.value.hint.startswith("say “rewrite associative S0”, or mark")
+    free = default.advise("user", *(entry(name, rewrite="associative") for name in sums.split()))
+    one = default.advise("user", entry(*sums.split(), mark=(alone, 1), at="innermost"))
+    for asked in (free, one):
+        assert engine.check(engine.compile(group, asked)).status == "pass"
+    assert engine.compile(group, free).source == engine.compile(group_of(file), default).source
+
+
+def strict(group: FusionGroup) -> FusionGroup:
+    """The group with the terms of every reduction in the order of the text."""
+    statements = tuple(
+        replace(s, reduction=s.reduction and replace(s.reduction, associative=False)) for s in group.program.statements
+    )
+    return replace(group, program=replace(group.program, statements=statements))
 
 
 def test_a_conflict_is_repaired_by_computing_again_in_one_step() -> None:
@@ -98,6 +118,8 @@ def test_what_cannot_be_made_is_said_and_refused_only_where_required() -> None:
         compiled("  required rewrite recompute S0 in S1\n")
     assert caught.value.reason == because
     assert [str(p.entry) for p in caught.value.conflicting] == ["required rewrite recompute S0 in S1"]
+    assert [r.kind for r in caught.value.repairs] == [RELAX, SWITCH_OFF]
+    assert len(caught.value.verdicts) == len(soft.verdicts), "every other entry is told, too"
 
 
 def test_a_rewrite_that_is_off_changes_nothing() -> None:

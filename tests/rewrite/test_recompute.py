@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -141,6 +141,24 @@ def test_expressions_do_not_grow_without_end() -> None:
             after = recompute(after, f"S{k}", "S7")
             agree(before, after)
     assert len(after.statements) < 8, "some steps are possible"
+
+
+def test_indices_do_not_grow_without_end() -> None:
+    """Each step reads at n / 2 + n % 2: composed, the index doubles."""
+    n, size = Index.of("n"), 64
+    extents = {"n": size}
+    place = n.floordiv(2, extents) + n.mod(2, extents)
+    names = ["x", *(f"t{k}" for k in range(10))]
+    made = [
+        statement(f"S{k}", [("n", size)], at(after, "n"), apply("exp", at(before, place)))
+        for k, (before, after) in enumerate(pairwise(names))
+    ]
+    before = after = program("halves", dict.fromkeys(names, (size,)), made, names[-1])
+    with pytest.raises(Unsupported, match=f"at most {MOST}"):
+        for k in range(8, -1, -1):
+            after = recompute(after, f"S{k}", "S9")
+            agree(before, after)
+    assert len(after.statements) < 10, "some steps are possible"
 
 
 IN_PLACE = program(

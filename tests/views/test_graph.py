@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
 
-from engine.documents import EdgeDoc, NodeDoc
+from engine.documents import EdgeDoc, ModelDoc, NodeDoc
 from tests.app.fake_documents import model
-from views.graph.drawing import draw, first_open
+from views.graph.drawing import Drawing, Plan, first_open
 from views.graph.layout import WIDEST, Size, layered
 from views.hierarchy import boxes, longest_run
 
 BOX = Size(100.0, 40.0)
+
+
+def drawn(whole: ModelDoc, opened: Collection[str] | None = None) -> Drawing:
+    """A model with these boxes open, or with those that start open."""
+    top = boxes(whole)
+    return Plan(whole, top).draw(first_open(whole, top) if opened is None else opened)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +122,7 @@ def test_an_edge_against_the_order_is_left_out() -> None:
 
 def test_an_open_layer_shows_one_copy_with_its_border_edges() -> None:
     whole = model()
-    drawing = draw(whole, first_open(whole))
+    drawing = drawn(whole)
     inside = [placed for placed in drawing.placed if placed.depth == 1]
     assert [placed.box.title for placed in inside] == [node.title for node in whole.nodes[1:10]]
     frame = next(placed for placed in drawing.placed if placed.opened)
@@ -128,7 +135,7 @@ def test_an_open_layer_shows_one_copy_with_its_border_edges() -> None:
 
 
 def test_a_closed_layer_is_one_box() -> None:
-    drawing = draw(model(), ())
+    drawing = drawn(model(), ())
     assert len(drawing.placed) == 3
     assert len(drawing.lines) == 2
 
@@ -137,6 +144,6 @@ def test_parallel_tensors_between_two_boxes_are_one_line() -> None:
     whole = model(1)
     first, second = whole.nodes[0].id, whole.nodes[1].id
     extra = EdgeDoc(first, second, "again", "1", 4, "")
-    drawing = draw(replace(whole, edges=(*whole.edges, extra)), ())
+    drawing = drawn(replace(whole, edges=(*whole.edges, extra)), ())
     line = next(line for line in drawing.lines if (line.source, line.target) == (first, second))
     assert len(line.tensors) == 2

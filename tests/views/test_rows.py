@@ -13,6 +13,7 @@ from views.code.highlighter import spans
 from views.constraints.rows import Links, as_text, offered, rows_of, summary, wish
 from views.constraints.tree import is_opened
 from views.format import amount, compact_shape, duration, figure, percent
+from views.hierarchy import boxes
 from views.outline.rows import OutlineItem, filtered, outline, rows_of_group
 from views.rows import Row, RowModel
 from views.timing.rows import kernel_rows, term_rows
@@ -52,7 +53,7 @@ def test_figures() -> None:
 
 
 def test_outline_adds_up() -> None:
-    (top,) = outline(model())
+    (top,) = outline(model(), boxes(model()))
     assert [row.title for row in top.children] == ["embeddings + layernorm", "encoder layer", "pooler"]
     layer = top.children[1]
     assert isinstance(layer.value, OutlineItem) and layer.value.count == 12
@@ -71,7 +72,7 @@ def test_outline_adds_up() -> None:
     ],
 )
 def test_filter(query: str, expected: set[str]) -> None:
-    kept = filtered(outline(model()), query)
+    kept = filtered(outline(model(), boxes(model())), query)
     groups = {row.title for row in flat(kept) if isinstance(row.value, OutlineItem) and row.value.group}
     assert groups == expected
 
@@ -81,15 +82,15 @@ def flat(rows: tuple[Row, ...]) -> list[Row]:
 
 
 def test_every_group_has_an_outline_row() -> None:
-    rows = outline(model())
+    rows = outline(model(), boxes(model()))
     assert all(rows_of_group(rows, group.name) for group in model().groups)
 
 
 def test_the_item_model_keeps_qts_rules(qtbot: object) -> None:
     rows = RowModel()
     QAbstractItemModelTester(rows, QAbstractItemModelTester.FailureReportingMode.Fatal)
-    rows.show_rows(outline(model()))
-    rows.show_rows(outline(model(2)))
+    rows.show_rows(outline(model(), boxes(model())))
+    rows.show_rows(outline(model(2), boxes(model(2))))
     assert rows.rowCount() == 1
 
 

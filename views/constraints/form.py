@@ -13,6 +13,7 @@ FIELDS = {
     "split": "a factor, e.g. 4",
     "mark": "e.g. stages 2",
     "cut": "e.g. S0 | S1 S2",
+    "rewrite": "associative, or recompute in S3",
 }
 """What can be asked for -> how its value looks."""
 
@@ -59,14 +60,16 @@ class EntryForm(QWidget):
 
     def _show_hint(self, field: str) -> None:
         self.value.setPlaceholderText(FIELDS.get(field, ""))
+        self.dimension.setEnabled(field != "rewrite")
 
     def _add(self) -> None:
-        value = self.value.text().strip()
+        value, statements, field = self.value.text().strip(), self.statements.currentText(), self.field.currentText()
+        if value and field == "rewrite":
+            kind, *where = value.split()
+            self.entry_requested.emit(" ".join((field, kind, statements, *where)))
+        elif value:
+            self.entry_requested.emit(f"{statements} @ {self.dimension.currentText()}: {field} {value}")
         if value:
-            line = (
-                f"{self.statements.currentText()} @ {self.dimension.currentText()}: {self.field.currentText()} {value}"
-            )
-            self.entry_requested.emit(line)
             self.value.clear()
 
 

@@ -77,6 +77,9 @@ def scenario_key(path: tuple[int, ...]) -> str:
 def wish(entry: EntryDoc) -> str:
     """What an entry asks for, without the statements that its heading names."""
     text = plain_text(entry)
+    if text.startswith("rewrite "):
+        _, kind, *where = text.split()
+        return " ".join((kind, *where[1:]))  # "rewrite recompute S1 in S3": "recompute in S3" under S1
     return text.partition("@")[2].strip() if "@" in text else text
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.documents import EdgeDoc, ModelDoc
-from views.graph.layout import Edge, Level, Point, Size, layered
-from views.hierarchy import Box, boxes
+from views.graph.layout import Edge, Point, Size, layered
+from views.graph.layout import Level as Places
+from views.hierarchy import Box
 
 NODE = Size(264.0, 44.0)
 NARROW = Size(188.0, 44.0)
@@ -58,23 +59,58 @@ Link = tuple[str, str, EdgeDoc]
 """Source and target launch ("" outside of the level) and the model's edge."""
 
 
-def first_open(model: ModelDoc) -> frozenset[str]:
-    """The layers that start open: the longest-running one, if it is small enough to read."""
+def first_open(model: ModelDoc, top: Sequence[Box]) -> frozenset[str]:
+    """The layers of the top level that start open: the longest-running one, if it is small enough to read."""
     times = {group.name: group.share / max(group.instances, 1) for group in model.groups}
-    layers = [box for box in boxes(model) if box.children and len(box.children) <= OPEN_AT_FIRST]
+    layers = [box for box in top if box.count > 1 and 0 < len(box.children) <= OPEN_AT_FIRST]
     dearest = max(layers, key=lambda box: sum(times.get(node.group, 0.0) for node in box.nodes), default=None)
     return frozenset([dearest.key] if dearest else [])
 
 
-def draw(model: ModelDoc, opened: Collection[str]) -> Drawing:
-    """Draws the model with the boxes whose keys are in `opened` opened."""
-    links = [(edge.source, edge.target, edge) for edge in model.edges if edge.source and edge.target]
-    return _level(boxes(model), links, opened, 0)
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of boxes with the tensors between them."""
+
+    boxes: tuple[Box, ...]
+    tensors: Mapping[Edge, tuple[EdgeDoc, ...]]
+    touching: Mapping[str, Sequence[Link]]
+    """Box that can be opened -> the links with an end in it."""
 
 
-def _level(level: Sequence[Box], links: Sequence[Link], opened: Collection[str], depth: int) -> Drawing:
-    inner = {box.key: _inner(box, links, opened, depth + 1) for box in level if box.children and box.key in opened}
-    tensors = _edges(level, links)
+class Plan:
+    """A model's levels; each is worked out when it is drawn first, and kept."""
+
+    def __init__(self, model: ModelDoc, top: tuple[Box, ...]) -> None:
+        links = [(edge.source, edge.target, edge) for edge in model.edges if edge.source and edge.target]
+        self._top = _levelled(top, links)
+        self._inner: dict[str, Level] = {}
+
+    def draw(self, opened: Collection[str]) -> Drawing:
+        """Draws the model with the boxes whose keys are in `opened` opened."""
+        return self._draw(self._top, opened, 0)
+
+    def _draw(self, level: Level, opened: Collection[str], depth: int) -> Drawing:
+        inner = {
+            box.key: self._draw(self._inside(box, level), opened, depth + 1)
+            for box in level.boxes
+            if box.children and box.key in opened
+        }
+        return _drawn(level.boxes, level.tensors, inner, depth)
+
+    def _inside(self, box: Box, level: Level) -> Level:
+        """The first copy of a box, with what enters the first copy and leaves the last one at its border."""
+        if box.key not in self._inner:
+            place = {node.id: index for index, node in enumerate(box.nodes)}
+            inside: list[Link] = []
+            for source, target, edge in level.touching.get(box.key, ()):
+                inside += _seen_inside(place.get(source), place.get(target), edge, box)
+            self._inner[box.key] = _levelled(box.children, inside)
+        return self._inner[box.key]
+
+
+def _drawn(
+    level: Sequence[Box], tensors: Mapping[Edge, tuple[EdgeDoc, ...]], inner: dict[str, Drawing], depth: int
+) -> Drawing:
     sizes = _sizes(level, inner, tensors, NODE)
     plan = layered(sizes, tensors, ENTRY, EXIT)
     if plan.columns >= CROWDED:
@@ -101,15 +137,6 @@ def _sizes(level: Sequence[Box], inner: Mapping[str, Drawing], edges: Iterable[E
     return sizes | ({EXIT: PORT} if EXIT in ends else {})
 
 
-def _inner(box: Box, links: Sequence[Link], opened: Collection[str], depth: int) -> Drawing:
-    """The first copy of a box, with what enters the first copy and leaves the last one at its border."""
-    place = {node.id: index for index, node in enumerate(box.nodes)}
-    inside: list[Link] = []
-    for source, target, edge in links:
-        inside += _seen_inside(place.get(source), place.get(target), edge, box)
-    return _level(box.children, inside, opened, depth)
-
-
 def _seen_inside(source: int | None, target: int | None, edge: EdgeDoc, box: Box) -> Iterable[Link]:
     """An edge between launches (numbered within the box, None outside) as the first copy sees it."""
     period, first = box.period, box.nodes
@@ -123,14 +150,18 @@ def _seen_inside(source: int | None, target: int | None, edge: EdgeDoc, box: Box
         yield "", first[target % period].id, edge
 
 
-def _edges(level: Sequence[Box], links: Sequence[Link]) -> dict[Edge, tuple[EdgeDoc, ...]]:
+def _levelled(level: tuple[Box, ...], links: Iterable[Link]) -> Level:
     owner = {node.id: box.key for box in level for node in box.nodes}
+    touching: dict[str, list[Link]] = {box.key: [] for box in level if box.children}
     found: dict[Edge, list[EdgeDoc]] = {}
-    for source, target, edge in links:
+    for link in links:
+        source, target, edge = link
         ends = (owner.get(source, ENTRY), owner.get(target, EXIT))
+        for end in set(ends) & touching.keys():
+            touching[end].append(link)
         if ends[0] != ends[1] and ends != (ENTRY, EXIT):
             found.setdefault(ends, []).append(edge)
-    return {ends: tuple(edges) for ends, edges in found.items()}
+    return Level(level, {ends: tuple(edges) for ends, edges in found.items()}, touching)
 
 
 def _size(content: Drawing) -> Size:
@@ -139,7 +170,7 @@ def _size(content: Drawing) -> Size:
 
 
 def _line(
-    edge: Edge, route: Sequence[Point], tensors: tuple[EdgeDoc, ...], inner: dict[str, Drawing], plan: Level
+    edge: Edge, route: Sequence[Point], tensors: tuple[EdgeDoc, ...], inner: dict[str, Drawing], plan: Places
 ) -> Line:
     """Edges from and to the border are prolonged to it; an edge that goes on inside an open box has no head."""
     source, target = edge

@@ -10,7 +10,7 @@ from PySide6.QtGui import QFont, QPainter, QPainterPath, QPen, QPolygonF
 from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from engine.documents import GroupDoc
-from views.format import amount, compact_shape, duration
+from views.format import amount, compact_shape, duration, plural
 from views.graph.drawing import HEADER, Line, Placed
 from views.rows import draw_text, text_width
 from views.shapes import paint_bar, paint_pill_in, paint_track
@@ -44,18 +44,16 @@ class Look:
     def time_of(self, placed: Placed) -> float:
         """Microseconds of one copy of a box."""
         groups = self.groups or {}
-        inside = placed.box.nodes[: placed.box.period]
-        found = (groups[node.group].time for node in inside if node.group in groups)
+        found = (groups[node.group].time for node in placed.box.copy if node.group in groups)
         return sum(time.microseconds for time in found if time)
 
     def is_selected(self, placed: Placed) -> bool:
         """Whether the box is the selected group's, or hides it."""
-        nodes = placed.box.nodes
-        return bool(self.selected) and not placed.opened and any(node.group == self.selected for node in nodes)
+        return self.selected in placed.box.groups and not placed.opened
 
     def is_dimmed(self, placed: Placed) -> bool:
         """Whether a search is on that does not match the box."""
-        return bool(self.found) and not any(node.group in self.found for node in placed.box.nodes)
+        return bool(self.found) and placed.box.groups.isdisjoint(self.found)
 
 
 class BoxItem(QGraphicsItem):
@@ -65,6 +63,7 @@ class BoxItem(QGraphicsItem):
         super().__init__()
         self.placed = placed
         self._look = look
+        self._time = look.time_of(placed)
         self._hovered = False
         self.setPos(placed.left, placed.top)
         self.setZValue(placed.depth * 2 if placed.opened else 100)
@@ -132,14 +131,14 @@ class BoxItem(QGraphicsItem):
         draw_text(
             painter,
             row.adjusted(row.width() / 2 + 8, 0, 0, 0),
-            f"{duration(self._look.time_of(placed))} each",
+            f"{duration(self._time)}{' each' * (placed.box.count > 1)}",
             right=True,
         )
 
     def _box_text(self, painter: QPainter, whole: bool) -> None:
         theme, placed, look = self._look.theme, self.placed, self._look
         row = QRectF(12, 4, placed.width - 24, 19)
-        time = look.time_of(placed)
+        time = self._time
         text = duration(time) if time else ""
         painter.setFont(semibold())
         painter.setPen(theme.colour("text"))
@@ -158,7 +157,8 @@ class BoxItem(QGraphicsItem):
         painter.setFont(face(10.5))
         painter.setPen(theme.colour("text-3"))
         if group is None:
-            draw_text(painter, row, f"{self.placed.box.period} launches each, double-click to open")
+            box = self.placed.box
+            draw_text(painter, row, f"{plural(box.period, 'kernel')}{' each' * (box.count > 1)}, double-click to open")
             return
         note = amount(group.bytes) if look.colour_by == "traffic" else group.bound
         width, shape = text_width(painter, note), compact_shape(group.shape)
@@ -250,7 +250,9 @@ def _toward(corner: tuple[float, float], other: tuple[float, float]) -> QPointF:
 def _tip(placed: Placed, look: Look) -> str:
     group = look.group_of(placed)
     if group is None:
-        return f"{placed.box.title}: {placed.box.count} equal copies of {placed.box.period} launches"
+        inside = plural(placed.box.period, "kernel")
+        copies = f"{placed.box.count:,} equal copies of " if placed.box.count > 1 else ""
+        return f"{placed.box.title}: {copies}{inside}"
     time = f"{duration(group.time.microseconds)} {group.time.origin}" if group.time else "no time yet"
     return f"{group.title}\n{group.shape}\n{time}, {amount(group.bytes)}, {group.bound} bound"
 

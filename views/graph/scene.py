@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from PySide6.QtCore import QRectF, QTimer, Signal
 from PySide6.QtWidgets import QGraphicsItem, QGraphicsScene
 
-from engine.documents import ModelDoc
-from views.graph.drawing import Drawing, Line, draw, first_open, visible_box
+from views.graph.drawing import Drawing, Line, Plan, visible_box
 from views.graph.items import BoxItem, EdgeItem, Look
 from views.hierarchy import groups_by_name
+from views.overview import Overview
 from views.theme import Theme
 
 PIECE = 120
@@ -28,27 +28,33 @@ class GraphScene(QGraphicsScene):
         self.look = Look(theme)
         self.drawing = Drawing((), (), (0.0, 0.0, 0.0, 0.0))
         self.opened: frozenset[str] = frozenset()
-        self._model: ModelDoc | None = None
+        self._plan: Plan | None = None
         self._waiting: list[QGraphicsItem] = []
         self._boxes: dict[str, BoxItem] = {}
         self._timer = QTimer(self)
         self._timer.setInterval(0)
         self._timer.timeout.connect(self._add_piece)
 
-    def show_model(self, model: ModelDoc) -> None:
+    def show_model(self, overview: Overview) -> None:
         """Replaces everything."""
-        self._model = model
+        model = overview.model
+        self._plan = overview.plan
         self.look.groups = groups_by_name(model)
         times = [group.time.microseconds for group in model.groups if group.time]
         self.look.dearest = max(times, default=1.0) or 1.0
         self.look.heaviest = max((group.bytes for group in model.groups), default=1) or 1
-        self.opened = first_open(model)
-        self._build()
+        self.opened = overview.opened
+        self._build(overview.drawing)
 
     def toggle(self, key: str) -> None:
         """Opens or closes a layer."""
-        self.opened = self.opened ^ {key}
-        self._build()
+        self.show_open(self.opened ^ {key})
+
+    def show_open(self, opened: frozenset[str]) -> None:
+        """Draws anew with these layers open."""
+        assert self._plan is not None
+        self.opened = opened
+        self._build(self._plan.draw(opened))
 
     def item_of(self, key: str) -> BoxItem | None:
         """The drawn box with a key."""
@@ -56,7 +62,7 @@ class GraphScene(QGraphicsScene):
 
     def boxes_of(self, group: str) -> list[BoxItem]:
         """The drawn boxes of a group, or those that hide it."""
-        placed = visible_box(self.drawing, lambda box: any(node.group == group for node in box.nodes))
+        placed = visible_box(self.drawing, lambda box: group in box.groups)
         return [self._boxes[each.box.key] for each in placed if each.box.key in self._boxes]
 
     @property
@@ -64,9 +70,8 @@ class GraphScene(QGraphicsScene):
         """Whether items are still to come."""
         return self._timer.isActive()
 
-    def _build(self) -> None:
-        assert self._model is not None
-        self.drawing = draw(self._model, self.opened)
+    def _build(self, drawing: Drawing) -> None:
+        self.drawing = drawing
         self.clear()
         self._boxes = {placed.box.key: BoxItem(placed, self.look) for placed in self.drawing.placed}
         edges = [EdgeItem(line, self.look, self._touched(line)) for line in self.drawing.lines]

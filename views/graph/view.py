@@ -8,11 +8,11 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QGraphicsView
 
-from engine.documents import ModelDoc
 from views.format import plural
 from views.graph.items import BoxItem
 from views.graph.overlay import Legend, Minimap
 from views.graph.scene import GraphScene
+from views.overview import Overview
 from views.panel import Panel, bar, label
 from views.theme import Theme
 
@@ -46,14 +46,15 @@ class GraphView(Panel):
         self.body_layout.addWidget(self.canvas, 1)
         self.show_empty("The graph of the opened model appears here")
 
-    def show_model(self, model: ModelDoc) -> None:
+    def show_model(self, overview: Overview) -> None:
         """Replaces the graph."""
+        model = overview.model
         self.name.setText(model.name)
         launches = plural(len(model.nodes), "kernel")
         self.counts.setText(f"{plural(len(model.operators), 'operator')} → {launches}")
         self.show_body()
         self.canvas.fit_when_built()
-        self.scene.show_model(model)
+        self.scene.show_model(overview)
 
     def show_selection(self, group: str) -> None:
         """Marks a group's boxes; scrolls only if none of them is in sight."""
@@ -221,7 +222,7 @@ class Canvas(QGraphicsView):
 
     def _toggle_selected(self) -> None:
         for placed in self._scene.drawing.placed:
-            if placed.box.children and any(node.group == self._scene.look.selected for node in placed.box.nodes):
+            if placed.box.children and self._scene.look.selected in placed.box.groups:
                 self.toggle(placed.box.key)
                 return
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.documents import GroupDoc, ModelDoc
-from views.hierarchy import Box, ambiguous_titles, boxes, common_scope, group_times, groups_by_name, scope_title
+from views.hierarchy import Box, ambiguous_titles, common_scope, group_times, groups_by_name, scope_title
 from views.rows import Row
 
+SHOWN_FIRST = 200
+"""Rows that are in sight without opening any, at most; the model's own children always are."""
 COMPARISON = re.compile(r"time>([\d.]+)$")
 
 
@@ -30,9 +32,20 @@ class OutlineItem:
     """One launch's time against the dearest group's, 0..1."""
 
 
-def outline(model: ModelDoc) -> tuple[Row, ...]:
-    """The model, under it layers, scopes and groups in the order in which they run."""
-    return _Outline(model).rows()
+def outline(model: ModelDoc, top: Sequence[Box]) -> tuple[Row, ...]:
+    """The model, under it layers, scopes and groups in the order in which they run.  `top`: the model's boxes."""
+    return _Outline(model).rows(top)
+
+
+def opened_first(rows: Sequence[Row]) -> frozenset[str]:
+    """Keys of the rows that start open: level by level as long as not too many rows come into sight."""
+    opened: set[str] = set()
+    level, shown = list(rows), len(rows)
+    while level and shown + sum(len(row.children) for row in level) <= SHOWN_FIRST:
+        opened |= {row.key for row in level if row.children}
+        level = [child for row in level for child in row.children]
+        shown += len(level)
+    return frozenset(opened | {row.key for row in rows})
 
 
 def filtered(rows: Sequence[Row], query: str) -> tuple[Row, ...]:
@@ -50,10 +63,10 @@ class _Outline:
         self._total = sum(self._times.get(node.group, 0.0) for node in model.nodes) or 1.0
         self._dearest = max(self._times.values(), default=1.0) or 1.0
 
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self, top: Sequence[Box]) -> tuple[Row, ...]:
         spent = sum(self._times.get(node.group, 0.0) for node in self._model.nodes)
         item = OutlineItem(1, 1.0 if spent else 0.0, spent)
-        return (Row("model", self._model.name, item, self._level(boxes(self._model), 1, "")),)
+        return (Row("model", self._model.name, item, self._level(top, 1, "")),)
 
     def _level(self, level: Sequence[Box], copies: int, path: str) -> tuple[Row, ...]:
         """Rows of one level; neighbours of one module go under a row for it, launches of one group become one row."""

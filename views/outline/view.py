@@ -5,10 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import QRectF, Signal
 from PySide6.QtGui import QPainter
 
-from engine.documents import ModelDoc
 from views.field import Field
 from views.format import duration, percent
-from views.outline.rows import OutlineItem, filtered, outline, rows_of_group
+from views.outline.rows import OutlineItem, filtered, opened_first, rows_of_group
+from views.overview import Overview
 from views.panel import Panel, bar, label
 from views.rows import Row, RowState, RowView, draw_text, text_width
 from views.shapes import paint_bar
@@ -56,9 +56,9 @@ class OutlineView(Panel):
         self.empty.add_button("Open the example").clicked.connect(self.example_requested)
         self.show_empty("Drop an ONNX file here, or open the example")
 
-    def show_model(self, model: ModelDoc) -> None:
+    def show_model(self, overview: Overview) -> None:
         """Replaces the tree."""
-        self._rows = outline(model)
+        self._rows = overview.rows
         self.show_body()
         self._show()
 
@@ -74,7 +74,9 @@ class OutlineView(Panel):
         self.tree.set_theme(theme)
 
     def _show(self) -> None:
-        self.tree.show_rows(filtered(self._rows, self.filter.text()))
+        rows = filtered(self._rows, self.filter.text())
+        opened = opened_first(rows)
+        self.tree.show_rows(rows, lambda row: row.key in opened)
         self.show_selection(self._group)
 
     def _select(self, row: Row) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QBrush, QFontMetricsF, QPainter, QPen
 
 from engine.exploration import ArrowDoc, SpaceDoc
 from views.shapes import paint_statement
-from views.space.arrows import paint_arrow
+from views.space.arrows import control, paint_arrow
 from views.space.geometry import LEFT, RIGHT, Plan
 from views.theme import Theme, face
 
@@ -22,6 +22,8 @@ DEEDS = {
 """Kind of dependence -> what its source does, what its sink does too early, and how early."""
 LABEL = 18.0
 """Height of a label."""
+ARROW = 3.0
+"""Width of the arrow."""
 MARGIN = 5.0
 """Between a label and the mark that it names."""
 
@@ -52,7 +54,7 @@ def paint_violated(painter: QPainter, plan: Plan, arrow: ArrowDoc, theme: Theme)
     wrong, large = theme.colour("wrong"), _large(plan)
     numbers = {name: k for k, name in enumerate(plan.doc.statements)}
     start, end = plan.centres[arrow.source], plan.centres[arrow.sink]
-    paint_arrow(painter, start, end, large + 2, wrong, 3.0, plan.cell.width())
+    paint_arrow(painter, start, end, large + 2, wrong, ARROW, plan.cell.width())
     for index in (arrow.source, arrow.sink):
         number = numbers[plan.doc.points[index].statement]
         paint_statement(painter, plan.centres[index], number, wrong, theme, large)
@@ -65,7 +67,7 @@ def paint_violated(painter: QPainter, plan: Plan, arrow: ArrowDoc, theme: Theme)
 
 
 def label_boxes(plan: Plan, arrow: ArrowDoc) -> tuple[QRectF, QRectF]:
-    """Where both ends are named: beside their marks, not on them, on each other, on the axes or on the legend."""
+    """Where both ends are named: beside their marks, not on these, each other, the arrow, the axes or the legend."""
     metrics = QFontMetricsF(face(10.5))
     centres = [plan.centres[end] for end in (arrow.source, arrow.sink)]
     reach = _large(plan) + MARGIN
@@ -73,6 +75,8 @@ def label_boxes(plan: Plan, arrow: ArrowDoc) -> tuple[QRectF, QRectF]:
     within = QRectF(
         plan.area.left(), plan.area.top() - 10, plan.area.width() + RIGHT - 4 + _spare(plan), plan.area.height() + 14
     )
+    outermost = (control(*centres, _large(plan) + 2, ARROW, plan.cell.width()) * 2 + centres[0] + centres[1]) / 4
+    bow = QRectF(outermost.x() - MARGIN, outermost.y() - MARGIN, 2 * MARGIN, 2 * MARGIN)
     placed: list[QRectF] = []
     for number, text in enumerate(ends(plan.doc, arrow)):
         size = QSizeF(metrics.horizontalAdvance(text) + 14.0, LABEL)
@@ -80,8 +84,10 @@ def label_boxes(plan: Plan, arrow: ArrowDoc) -> tuple[QRectF, QRectF]:
         places = list(_places(mark, other, size, number == 0))
         places += [_into(within, box) for box in places]
         taken = [*(each.adjusted(1, 1, -1, -1) for each in marks), *placed]
-        free = (box for box in places if within.contains(box) and not any(box.intersects(each) for each in taken))
-        placed.append(next(free, places[len(places) // 2]))
+        inside = [box for box in places if within.contains(box)]
+        free = [box for box in inside if not any(box.intersects(each) for each in taken)]
+        clear = (box for box in free if not box.intersects(bow))
+        placed.append((*clear, *free, places[len(places) // 2])[0])
     return placed[0], placed[1]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.outcomes import problems_of
+from app.refusals import problems_of
 from engine.documents import EntryDoc, KernelDoc, ScenarioDoc
 from tests.app.fake_documents import kernel
 

@@ -1,0 +1,156 @@
+"""Runs the kernels of this folder in order with PyCUDA, and times each.
+
+    python harness.py [--inputs X.npz] [-o Y.npz] [--samples N]
+
+Needs NumPy, PyCUDA and a GPU; nothing of Loomscope.  Tensors are named as in `manifest.json`; the model's weights are
+in `constants.npz`, and what `--inputs` does not give is seeded random numbers (whole numbers are 0 or 1).  Times are
+between two events round one launch, caches warm: for a first look, not for a comparison.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FOLDER = Path(__file__).resolve().parent
+ARCHITECTURES = {(9, 0): "sm_90a", (8, 0): "sm_80", (8, 6): "sm_80", (8, 7): "sm_80", (8, 9): "sm_80"}
+"""Compute capability -> which machine code runs there."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0, or 3 where there is no GPU."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--inputs", type=Path, help="values of tensors, by name")
+    parser.add_argument("-o", "--outputs", type=Path, help="where to write the graph's outputs")
+    parser.add_argument("--samples", type=int, default=20, help="timed launches of each kernel")
+    options = parser.parse_args(arguments)
+    try:
+        import pycuda.driver as driver
+    except ImportError as error:
+        print(f"PyCUDA cannot be imported: {error}", file=sys.stderr)
+        return 3
+    try:
+        driver.init()
+        context = driver.Device(0).retain_primary_context()
+    except driver.Error as error:
+        print(f"CUDA does not start: {error}", file=sys.stderr)
+        return 3
+    context.push()
+    try:
+        files = [path for path in (FOLDER / "constants.npz", options.inputs) if path is not None and path.is_file()]
+        given = {name: value for path in files for name, value in np.load(path).items()}
+        outputs = Run(driver, FOLDER, given).all(options.samples)
+    finally:
+        context.pop()
+    if options.outputs:
+        save(options.outputs, outputs)
+    return 0
+
+
+class Run:
+    """The folder's launches over one set of buffers."""
+
+    def __init__(self, driver: Any, folder: Path, given: Mapping[str, np.ndarray]) -> None:
+        self.driver, self.folder = driver, folder
+        self.manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        self.kernels = {kernel["group"]: kernel for kernel in self.manifest["kernels"]}
+        self.memory: dict[str, Any] = {}
+        for name, (dtype, elements) in sizes(self.manifest).items():
+            value = (
+                np.ascontiguousarray(given[name], dtype).reshape(-1)
+                if name in given
+                else made_up(name, dtype, elements)
+            )
+            if value.size != elements:
+                raise SystemExit(f"{name}: {elements} elements are wanted, {value.size} given")
+            self.memory[name] = driver.mem_alloc(value.nbytes)
+            driver.memcpy_htod(self.memory[name], value)
+        self.functions = {name: self._load(kernel) for name, kernel in self.kernels.items()}
+
+    def all(self, samples: int) -> dict[str, np.ndarray]:
+        """Every launch once, for the outputs; then each kernel `samples` times, for its time."""
+        for launch in self.manifest["launches"]:
+            self.launch(launch)
+        self.driver.Context.synchronize()
+        shapes = {b["name"]: (b["dtype"], b["shape"]) for b in self.manifest["buffers"] if b["role"] == "output"}
+        outputs = {}
+        for name, (dtype, shape) in shapes.items():
+            outputs[name] = np.empty(shape, dtype)
+            self.driver.memcpy_dtoh(outputs[name], self.memory[name])
+        for name in self.kernels:
+            launch = next(launch for launch in self.manifest["launches"] if launch["group"] == name)
+            times = sorted(self.timed(launch) for _ in range(samples))
+            print(f"{name}: {statistics.median(times):.2f} us, {times[0]:.2f} to {times[-1]:.2f}")
+        return outputs
+
+    def launch(self, launch: Mapping[str, Any]) -> None:
+        """One launch: a pointer for each parameter, in the manifest's order."""
+        kernel = self.kernels[launch["group"]]
+        pointers = [
+            int(self.memory[launch["arrays"][p["name"]]])
+            + launch["first"].get(p["name"], 0) * np.dtype(p["dtype"]).itemsize
+            for p in kernel["parameters"]
+        ]
+        function = self.functions[launch["group"]]
+        grid, block = tuple(kernel["grid"]), tuple(kernel["block"])
+        function.prepared_async_call(grid, block, None, *pointers, shared_size=kernel["shared_bytes"])
+
+    def timed(self, launch: Mapping[str, Any]) -> float:
+        """Microseconds of one launch."""
+        start, stop = self.driver.Event(), self.driver.Event()
+        start.record()
+        self.launch(launch)
+        stop.record()
+        stop.synchronize()
+        return float(stop.time_since(start)) * 1e3
+
+    def _load(self, kernel: Mapping[str, Any]) -> Any:
+        capability = tuple(self.driver.Context.get_device().compute_capability())
+        if capability not in ARCHITECTURES:
+            raise SystemExit(f"there is no machine code for compute capability {capability}")
+        code = (self.folder / f"{kernel['group']}.{ARCHITECTURES[capability]}.cubin").read_bytes()
+        function = self.driver.module_from_buffer(code).get_function(kernel["entry"])
+        attribute = self.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+        function.set_attribute(attribute, kernel["shared_bytes"])
+        function.prepare("P" * len(kernel["parameters"]))
+        return function
+
+
+def sizes(manifest: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
+    """Tensor -> (element type, elements that some launch reaches)."""
+    found: dict[str, tuple[str, int]] = {}
+    parameters = {kernel["group"]: kernel["parameters"] for kernel in manifest["kernels"]}
+    for launch in manifest["launches"]:
+        for p in parameters[launch["group"]]:
+            name, end = launch["arrays"][p["name"]], launch["first"].get(p["name"], 0) + p["elements"]
+            found[name] = p["dtype"], max(end, found.get(name, ("", 0))[1])
+    return found
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """An .npz file whose arrays may have any name."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, value in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(value), allow_pickle=False)
+
+
+def made_up(name: str, dtype: str, elements: int) -> np.ndarray:
+    """Seeded values: normal, or 0 and 1."""
+    stream = np.random.default_rng(zlib.crc32(name.encode()))
+    if np.dtype(dtype).kind in "iub":
+        return stream.integers(0, 2, elements).astype(dtype)
+    return stream.standard_normal(elements, np.float32).astype(dtype)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""The kernels of this folder as PyTorch operators: `torch.ops.loomscope.NAME`, one for each kernel of `manifest.json`.
+
+    import torch_module
+    torch_module.register()
+    y = torch.ops.loomscope.softmax_0(x)
+
+An operator takes what its kernel reads, in the manifest's order, and gives what it writes.  It runs on the current
+stream of its tensors' device and launches through the NVIDIA driver's own library; nothing but PyTorch is needed.
+`python torch_module.py` compares every operator with the values in `check/`, which come from another implementation.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent
+NAMESPACE = "loomscope"
+TOLERANCE = "tolerance of this kernel"
+"""Beside the values in `check/`: the largest error of a right result; no array of a kernel has blanks in its name."""
+ARCHITECTURES = {(9, 0): "sm_90a", (8, 0): "sm_80", (8, 6): "sm_80", (8, 7): "sm_80", (8, 9): "sm_80"}
+"""Compute capability -> which machine code runs there."""
+_DYNAMIC_SHARED_BYTES = 8
+"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
+
+_registered: list[Any] = []
+"""PyTorch forgets operators whose library is collected."""
+
+
+class Operator:
+    """One kernel, as a function of tensors."""
+
+    def __init__(self, kernel: dict[str, Any], folder: Path = FOLDER) -> None:
+        self.kernel, self.folder = kernel, folder
+        self.name: str = kernel["group"]
+        self.reads = [p for p in kernel["parameters"] if p["read"]]
+        self.writes = [p for p in kernel["parameters"] if p["written"]]
+        both = [p["name"] for p in self.reads if p["written"]]
+        if both:
+            raise ValueError(f"{self.name} updates {both[0]} in place, which no operator here does")
+        self._functions: dict[int, ctypes.c_void_p] = {}
+
+    @property
+    def schema(self) -> str:
+        """The operator's signature in PyTorch's words."""
+        results = ["Tensor"] * len(self.writes)
+        returned = results[0] if len(results) == 1 else f"({', '.join(results)})"
+        operands = ", ".join("Tensor " + p["parameter"] for p in self.reads)
+        return f"{self.name}({operands}) -> {returned}"
+
+    def __call__(self, *tensors: Any) -> Any:
+        """Launch on the current stream.  TypeError for tensors that are not what the kernel was generated for."""
+        import torch
+
+        for given, parameter in zip(tensors, self.reads, strict=True):
+            self._check(given, parameter)
+        device = tensors[0].device
+        made = self.empty(device)
+        memory = iter(tensors), iter(made)
+        pointers = [next(memory[0] if p["read"] else memory[1]).data_ptr() for p in self.kernel["parameters"]]
+        with torch.cuda.device(device):
+            self._launch(pointers, torch.cuda.current_stream().cuda_stream)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def empty(self, device: Any) -> list[Any]:
+        """Tensors for the results, not filled."""
+        import torch
+
+        return [torch.empty(p["shape"], dtype=getattr(torch, p["dtype"]), device=device) for p in self.writes]
+
+    def abstract(self, *tensors: Any) -> Any:
+        """Shapes alone, for `torch.compile`."""
+        made = self.empty("meta")
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _check(self, tensor: Any, parameter: dict[str, Any]) -> None:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        if kind != parameter["dtype"] or tensor.numel() != parameter["elements"]:
+            wanted = f"{parameter['dtype']}{parameter['shape']}"
+            raise TypeError(f"{self.name}: {parameter['name']} must be {wanted}, not {kind}{list(tensor.shape)}")
+        if not tensor.is_cuda or not tensor.is_contiguous():
+            raise TypeError(f"{self.name}: {parameter['name']} must be contiguous and on the GPU")
+
+    def _launch(self, pointers: list[int], stream: int) -> None:
+        values = [ctypes.c_void_p(pointer) for pointer in pointers]
+        arguments = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        grid, block = self.kernel["grid"], self.kernel["block"]
+        shape = [ctypes.c_uint(size) for size in (*grid, *block, self.kernel["shared_bytes"])]
+        _call("cuLaunchKernel", self._function(), *shape, ctypes.c_void_p(stream), arguments, None)
+
+    def _function(self) -> ctypes.c_void_p:
+        """The kernel on the current device, loaded when first used there."""
+        import torch
+
+        device = torch.cuda.current_device()
+        if device not in self._functions:
+            capability = tuple(torch.cuda.get_device_capability(device))
+            architecture = ARCHITECTURES.get(capability)
+            if architecture is None:
+                raise RuntimeError(f"{self.name}: there is no machine code for compute capability {capability}")
+            code = (self.folder / f"{self.name}.{architecture}.cubin").read_bytes()
+            module, function = ctypes.c_void_p(), ctypes.c_void_p()
+            _call("cuModuleLoadData", ctypes.byref(module), code)
+            _call("cuModuleGetFunction", ctypes.byref(function), module, self.kernel["entry"].encode())
+            _call("cuFuncSetAttribute", function, _DYNAMIC_SHARED_BYTES, self.kernel["shared_bytes"])
+            self._functions[device] = function
+        return self._functions[device]
+
+
+def _call(name: str, *arguments: Any) -> None:
+    status = getattr(ctypes.CDLL("libcuda.so.1"), name)(*arguments)
+    if status != 0:
+        raise RuntimeError(f"{name} answers with status {status}")
+
+
+def operators(folder: Path = FOLDER) -> dict[str, Operator]:
+    """Every kernel of a folder by its name; those that update their inputs are left out."""
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    kernels = (k for k in manifest["kernels"] if not any(p["read"] and p["written"] for p in k["parameters"]))
+    return {kernel["group"]: Operator(kernel, folder) for kernel in kernels}
+
+
+def register(folder: Path = FOLDER) -> dict[str, Operator]:
+    """Make every kernel an operator of PyTorch."""
+    import torch
+
+    found = operators(folder)
+    library = torch.library.Library(NAMESPACE, "DEF")
+    for operator in found.values():
+        library.define(operator.schema)
+        library.impl(operator.name, operator, "CUDA")
+        library.impl(operator.name, operator.abstract, "Meta")
+    _registered.append(library)
+    return found
+
+
+def compare(operator: Operator) -> tuple[float, float] | None:
+    """(largest error, tolerance) against `check/`, both in the size of the largest expected value; None without it."""
+    import numpy as np
+    import torch
+
+    path = operator.folder / "check" / f"{operator.name}.npz"
+    if not path.is_file():
+        return None
+    with np.load(path) as values:
+        given = [torch.from_numpy(values[p["name"]]).cuda() for p in operator.reads]
+        made = operator(*given)
+        worst = 0.0
+        for result, parameter in zip(made if isinstance(made, tuple) else (made,), operator.writes, strict=True):
+            want = values[parameter["name"]].astype(np.float64)
+            error = np.abs(result.cpu().numpy().astype(np.float64).reshape(want.shape) - want).max()
+            worst = max(worst, float(error) / max(float(np.abs(want).max()), 1e-30))
+        return worst, float(values[TOLERANCE])
+
+
+def main() -> int:
+    """Compare every operator with its values; 1 where one is wrong."""
+    wrong = 0
+    for operator in operators().values():
+        found = compare(operator)
+        if found is None:
+            print(f"{operator.name}: no values to compare with")
+            continue
+        right = math.isfinite(found[0]) and found[0] <= found[1]
+        wrong += not right
+        print(f"{operator.name}: {'right' if right else 'WRONG'}, error {found[0]:.2g}, tolerance {found[1]:.2g}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""The GPU benchmark without a GPU: what it lists, its budget, how it goes on, and what a bad peer costs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import engine
+from engine.errors import BadInput
+from engine.run.measure import gpu_name
+from engine.suite import Row, read_suite
+from engine.suite.operators import model_of
+from tests.benchmarks import gpu
+from tests.benchmarks.peers import LOOMSCOPE, PEERS, walk
+from tests.suite.test_operators import ROWS
+
+SUITE = read_suite("alcop")
+WORD = """
+    def entry(name, time):
+        say(event="entry", system=name, entry={"microseconds": time, "origin": "synthetic"})
+"""
+
+
+def worker(body: str) -> tuple[str, ...]:
+    """A process in the place of the one that has the GPU."""
+    head = "import json, sys, time, os\nrequest = json.loads(sys.stdin.readline())\n"
+    text = head + "say = lambda **m: print(json.dumps(m), flush=True)\n" + textwrap.dedent(WORD) + textwrap.dedent(body)
+    return (sys.executable, "-c", text)
+
+
+GOOD = worker("""
+    print("a library says hello")
+    for name in request["systems"]:
+        say(event="begin", system=name)
+        entry(name, 4.0 if name == "loomscope" else 8.0)
+    say(event="done")
+""")
+
+
+def plan(tmp_path: Path, **changes: Any) -> gpu.Plan:
+    made = gpu.Plan(SUITE, SUITE.rows[:3], (LOOMSCOPE, *PEERS), 3600.0, tmp_path / "out.json", worker=GOOD)
+    return replace(made, **changes)
+
+
+def test_a_dry_run_lists_rows_floors_and_missing_peers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu.main(["--suite", "alcop", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "suite:alcop/MM_Square_2k" in out and "21.7" in out and "compute" in out
+    assert "on one H200; floors hold for that GPU only" in out
+    for name, version in gpu.versions(tuple(PEERS)).items():
+        assert version or f"{name:16} missing" in out
+
+
+def test_without_a_gpu_it_ends_with_3_and_says_what_to_install(capsys: pytest.CaptureFixture[str]) -> None:
+    if gpu_name() is not None:
+        pytest.skip("this machine has a GPU")
+    assert gpu.main(["--suite", "alcop", "--minutes", "1"]) == 3
+    assert "loomscope[gpu]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--suite", "alcopp"], ["--suite", "alcop", "--row", "x"], ["--suite", "alcop", "--systems", "numpy"]]
+)
+def test_bad_arguments_end_with_2(arguments: list[str]) -> None:
+    assert gpu.main([*arguments, "--dry-run"]) == 2
+
+
+def test_one_file_with_environment_rows_and_summary(tmp_path: Path) -> None:
+    gpu.run(plan(tmp_path), "a test GPU")
+    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert found["name"] == "gpu" and found["environment"]["device"] == "a test GPU"
+    assert [row["row"] for row in found["rows"]] == [SUITE.reference(row) for row in SUITE.rows[:3]]
+    assert found["summary"]["best_peer_over_ours"] == pytest.approx(2.0)
+    assert found["summary"]["left"] == []
+
+
+def test_rows_that_do_not_fit_the_minutes_are_left_and_taken_next_time(tmp_path: Path) -> None:
+    ticks = iter(range(0, 10_000, 25))  # every look at the clock is 25 seconds later
+    found = gpu.run(plan(tmp_path, seconds=100.0), "a test GPU", clock=lambda: float(next(ticks)))
+    assert 0 < len(found["rows"]) < 3
+    assert len(found["summary"]["left"]) == 3 - len(found["rows"])
+    # A worker that would fail shows that the first rows are not measured again.
+    first = found["rows"][0]
+    again = gpu.run(plan(tmp_path, worker=worker("os._exit(7)")), "a test GPU")
+    assert again["rows"][0] == first and again["summary"]["left"] == []
+    assert again["rows"][-1]["systems"][LOOMSCOPE]["message"] == "the process ended with status 7"
+
+
+@pytest.mark.parametrize("body", ["time.sleep(60)", "os.abort()"])
+def test_a_peer_that_hangs_or_crashes_is_left_out_and_the_rest_goes_on(tmp_path: Path, body: str) -> None:
+    bad = worker(f"""
+        for name in request["systems"]:
+            say(event="begin", system=name)
+            if name == "torch":
+                {body}
+            entry(name, 4.0)
+        say(event="done")
+    """)
+    found = gpu.measure_row(plan(tmp_path, worker=bad, quiet=1.5), SUITE.rows[0])
+    assert found[LOOMSCOPE]["microseconds"] == found["torch.compile"]["microseconds"] == 4.0
+    assert found["torch"]["failure"] == ("hang" if "sleep" in body else "crash")
+
+
+def test_a_file_of_another_device_or_suite_is_refused(tmp_path: Path) -> None:
+    one = plan(tmp_path, rows=SUITE.rows[:1])
+    gpu.run(one, "a test GPU")
+    with pytest.raises(BadInput, match="another device: a test GPU, not another GPU"):
+        gpu.run(one, "another GPU")
+    with pytest.raises(BadInput, match="another suite"):
+        gpu.run(replace(one, suite=read_suite("gta")), "a test GPU")
+    one.output.write_text("{}", encoding="utf-8")
+    with pytest.raises(BadInput, match="no file of this benchmark"):
+        gpu.run(one, "a test GPU")
+
+
+NUMPY = {
+    "MatMul": np.matmul, "Add": np.add, "Mul": np.multiply, "Neg": np.negative,
+    "Split": lambda x, axis=0, num_outputs=2: tuple(np.split(x, num_outputs, axis)),
+    "Concat": lambda *x, axis: np.concatenate(x, axis),
+    "Reshape": lambda x, shape: x.reshape(shape), "Transpose": lambda x, perm: x.transpose(perm),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["matmul-bias-residual", "rope", "qkv-split"])
+def test_the_walk_over_a_row_is_what_onnx_runtime_says(name: str) -> None:
+    model = model_of(replace(ROWS[name], dtype="float32"))
+    stream = np.random.default_rng(0)
+    values = {
+        one.name: stream.normal(size=[d.dim_value for d in one.type.tensor_type.shape.dim]).astype(np.float32)
+        for one in model.graph.input
+    }
+    found = walk(model, NUMPY, lambda value: value)(values)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for ours, theirs in zip(found, session.run(None, values), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_an_adapter_that_lacks_a_word_says_which() -> None:
+    with pytest.raises(NotImplementedError, match="no word for Softmax"):
+        walk(model_of(ROWS["softmax"]), NUMPY, lambda value: value)
+
+
+def test_torch_has_a_word_for_every_operator_of_the_suites() -> None:
+    """Read as text, since PyTorch is not installed where these tests run."""
+    text = (Path(gpu.__file__).parent / "torch_operators.py").read_text(encoding="utf-8")
+    kinds = {node.op_type for row in ROWS.values() for node in model_of(row).graph.node}
+    assert {kind for kind in kinds if f'"{kind}":' not in text} == set()
+
+
+def test_the_example_row_of_the_worker_opens() -> None:
+    row: Row = SUITE.rows[0]
+    assert engine.load(SUITE.reference(row)).outputs == ("c",)

@@ -1,0 +1,193 @@
+"""Makes a bare GPU machine ready to measure: Python 3.12 and a CUDA toolkit, no network, wheels carried along.
+
+    python3 tests/gpu/prepare.py carry            # where there is a package index: fill the folder `wheels`
+    python3 tests/gpu/prepare.py install          # on the GPU machine: install from it, build PyCUDA, look
+    python3 tests/gpu/prepare.py install --dry-run
+
+The standard library alone is used.  What is installed goes into one folder (`--site`, by default /tmp/loomscope-site)
+for PYTHONPATH; nothing else on the machine changes.  A machine with PyTorch has most packages: only what is rare is
+carried, all of it with `--all`.  PyCUDA is published as source and is built against the machine's own CUDA headers.
+Everything together has three minutes: a step that would run past them is ended and named.
+Exit codes: 0 ready, 1 a step failed, 2 something was not carried, 3 the machine lacks something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 180.0
+PYTHON = "3.12"
+PLATFORMS = ("manylinux1_x86_64", "manylinux2014_x86_64", *(f"manylinux_2_{n}_x86_64" for n in (5, 17, 24, 27, 28)))
+RARE = ("islpy", "highspy", "pytools", "siphash24", "platformdirs", "mako")
+"""Wheels that no machine has by itself: for the engine, and for building and importing PyCUDA."""
+USUAL = {
+    "numpy": "numpy", "networkx": "networkx", "onnx": "onnx", "onnxruntime": "onnxruntime", "typer": "typer",
+    "rich": "rich", "Pygments": "pygments", "markupsafe": "markupsafe", "setuptools": "setuptools", "wheel": "wheel",
+    "cuda-bindings>=13.0,<14": "cuda.bindings", "nvidia-cuda-nvrtc>=13.0,<13.1": "nvidia",
+    "cuda-pathfinder": "cuda.pathfinder", "flatbuffers": "flatbuffers", "protobuf": "google.protobuf",
+    "ml-dtypes": "ml_dtypes", "typing-extensions": "typing_extensions", "click": "click", "shellingham": "shellingham",
+    "annotated-doc": "annotated_doc", "markdown-it-py": "markdown_it", "mdurl": "mdurl", "pytest": "pytest",
+    "pluggy": "pluggy", "iniconfig": "iniconfig", "packaging": "packaging", "pytest-timeout": "pytest_timeout",
+}  # fmt: skip
+"""Package -> module, of what machines with PyTorch have, with everything that these need in turn."""
+SOURCE = "pycuda"
+"""Carried as its source archive."""
+TOOLKITS = ("/usr/local/cuda", "/usr/local/cuda-13.0", "/usr/local/cuda-13", "/usr/lib/cuda")
+
+Runner = Callable[[Sequence[str], Mapping[str, str], float], int]
+"""Runs a command with additions to the environment and a limit in seconds; gives its status, 124 past the limit."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of the preparation."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        settings = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
+        return " ".join([*settings, shlex.join(self.command)])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the status is the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("what", choices=("carry", "install"))
+    parser.add_argument("--wheels", type=Path, default=ROOT / "wheels", help="the folder that is carried")
+    parser.add_argument("--site", type=Path, default=Path("/tmp/loomscope-site"), help="where to install")
+    parser.add_argument("--all", action="store_true", help="carry what machines with PyTorch have, too")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+    options = parser.parse_args(arguments)
+    if options.what == "carry":
+        return run(carry(options.wheels, options.all), options.dry_run, seconds=600.0)
+    lacks = lacking(options.wheels)
+    print("".join(f"{what}\n" for _, what in lacks), end="", file=sys.stderr)
+    if lacks and not options.dry_run:
+        return max(code for code, _ in lacks)
+    status = run(install(options.wheels, options.site), options.dry_run)
+    if status == 0 and not options.dry_run:
+        print(f"ready: export PYTHONPATH={options.site}:{ROOT}")
+    return status
+
+
+def carry(wheels: Path, everything: bool = False) -> tuple[Step, ...]:
+    """Fill the folder from a package index, for the GPU machine's Python whatever runs here."""
+    platforms = [word for name in PLATFORMS for word in ("--platform", name)]
+    target = ("--python-version", PYTHON, "--implementation", "cp", *platforms)
+    pip = (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(wheels))
+    return (
+        Step("wheels", (*pip, "--only-binary=:all:", *target, *RARE, *(USUAL if everything else ()))),
+        Step("PyCUDA's source", (*pip, "--no-binary=:all:", "--no-build-isolation", SOURCE)),
+    )
+
+
+def install(wheels: Path, site: Path) -> tuple[Step, ...]:
+    """Install what was carried, build PyCUDA, and look at the result."""
+    pip = (
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-index",
+        "--no-deps",
+        "--no-compile",
+        "--target",
+        str(site),
+    )
+    toolkit = cuda_toolkit() or Path(TOOLKITS[0])
+    path = os.pathsep.join([str(site), str(ROOT)])
+    build = {
+        "CUDA_ROOT": str(toolkit), "CUDA_INC_DIR": str(toolkit / "include"), "PYTHONPATH": str(site),
+        "PATH": os.pathsep.join([str(toolkit / "bin"), os.environ.get("PATH", "")]),
+    }  # fmt: skip
+    source = next(iter(sorted(wheels.glob("pycuda-*.tar.gz"))), wheels / "pycuda-VERSION.tar.gz")
+    binary = [str(path) for path in sorted(wheels.glob("*.whl"))] or [str(wheels / "*.whl")]
+    return (
+        Step("wheels", (*pip, "--upgrade", *binary)),
+        Step("PyCUDA", (*pip, "--no-build-isolation", str(source)), build),
+        Step("the GPU answers", (sys.executable, "-c", LOOK), {"PYTHONPATH": path}),
+        Step("loomscope", (sys.executable, "-m", "app", "doctor"), {"PYTHONPATH": path}),
+    )
+
+
+LOOK = "import pycuda.driver as d; d.init(); x = d.Device(0); print(x.name(), x.compute_capability())"
+
+
+def lacking(wheels: Path) -> list[tuple[int, str]]:
+    """What stands in the way of `install`: the exit code and the words for each thing."""
+    found: list[tuple[int, str]] = []
+    if not any(wheels.glob("*.whl")):
+        found.append((2, f"{wheels}: holds no wheels; run `prepare.py carry` where there is a package index"))
+    if not any(wheels.glob("pycuda-*.tar.gz")):
+        found.append((2, f"{wheels}: PyCUDA's source archive is missing; run `prepare.py carry`"))
+    for package, module in USUAL.items():
+        name = package.partition(">")[0]
+        if not importable(module) and not any(wheels.glob(f"{name.replace('-', '_').lower()}-*.whl")):
+            found.append((2, f"{name}: neither installed nor carried; run `prepare.py carry --all`"))
+    if "{}.{}".format(*sys.version_info) != PYTHON:
+        found.append((3, f"this is Python {sys.version_info[0]}.{sys.version_info[1]}; the wheels are for {PYTHON}"))
+    if cuda_toolkit() is None:
+        found.append((3, f"no CUDA headers: cuda.h was looked for in include/ of {', '.join(TOOLKITS)} and CUDA_ROOT"))
+    if shutil.which("g++") is None:
+        found.append((3, "no C++ compiler: PyCUDA is built from source; apt-get install g++"))
+    return found
+
+
+def importable(module: str) -> bool:
+    """Whether this Python finds a module; its parents are imported."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:
+        return False
+
+
+def cuda_toolkit() -> Path | None:
+    """The folder with include/cuda.h, None without one."""
+    places = [os.environ.get("CUDA_ROOT", ""), *TOOLKITS]
+    return next((Path(place) for place in places if place and (Path(place) / "include" / "cuda.h").is_file()), None)
+
+
+def run(steps: Sequence[Step], dry: bool, *, seconds: float = SECONDS, runner: Runner | None = None) -> int:
+    """Run the steps one after another within `seconds`; 0, or 1 with the step that failed named."""
+    if dry:
+        for step in steps:
+            print(f"{step.name}:\n  {step}")
+        return 0
+    started = time.monotonic()
+    for step in steps:
+        before = time.monotonic()
+        status = (runner or _run)(step.command, step.environment, seconds - (before - started))
+        took = f"{step.name}: {time.monotonic() - before:.0f} s"
+        if status != 0:
+            why = f"ended, {seconds:g} s are over" if status == 124 else f"failed with status {status}"
+            print(f"{took}, {why}\n  {step}", file=sys.stderr)
+            return 1
+        print(took, flush=True)
+    return 0
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> int:
+    try:
+        return subprocess.run(
+            command, env={**os.environ, **environment}, timeout=max(seconds, 1.0), check=False
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return 124
+
+
+if __name__ == "__main__":
+    sys.exit(main())

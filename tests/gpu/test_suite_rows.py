@@ -1,0 +1,40 @@
+"""Rows of the suites on a real GPU, and what only a GPU can show of measuring.  `python -m pytest tests/gpu -m gpu`"""
+
+from __future__ import annotations
+
+import pytest
+
+import engine
+from engine.run.measure import Trial, gpu_name, measure_kernels
+from engine.run.nodes import Failure, Timing
+from engine.run.statistics import SAME, compare, in_rounds
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(gpu_name() is None, reason="this machine has no NVIDIA GPU: nothing is measured"),
+]
+ROWS = ("suite:gta/gemm-256x1024x256", "suite:gta/mean-64x56x56", "suite:alcop/BMM_BERT_QK", "suite:gta/conv2d-C11-b1")
+
+
+@pytest.mark.parametrize("reference", ROWS)
+def test_a_row_is_right_and_gets_a_measured_time(reference: str) -> None:
+    pytest.importorskip("pycuda", reason='PyCUDA is not installed: pip install "loomscope[gpu]"')
+    for group in engine.fuse(engine.load(reference)).groups:
+        found = engine.measure(engine.compile(group))
+        assert isinstance(found, Timing), found
+        print(f"{reference} {group.name}: {found.microseconds:.2f} us; {found.noise or 'quiet'}; {found.environment}")
+
+
+def test_a_kernel_against_itself_is_no_significant_change() -> None:
+    pytest.importorskip("pycuda", reason='PyCUDA is not installed: pip install "loomscope[gpu]"')
+    group = engine.fuse(engine.load("suite:gta/gemm-1024x1024x1024")).groups[0]
+    kernel = engine.compile(group)
+    expected, before = engine.api.group_values(group)
+    trial = Trial(kernel.source, engine.nvrtc(kernel, kernel.target.architecture), {**expected, **before})
+    found = measure_kernels([trial, trial])
+    assert not isinstance(found, Failure), found
+    a, b = (in_rounds(one.timing.samples, one.timing.rounds) for one in found)
+    difference = compare(a, b, interleaved=True)
+    assert difference.verdict == SAME, difference
+    environment = found[0].timing.environment
+    assert environment is not None and environment["method"].startswith(("replay of a graph", "one launch"))

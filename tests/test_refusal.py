@@ -1,0 +1,67 @@
+"""A required entry that the order allows holds in the kernel, or there is no kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.errors import Illegal
+from engine.refusal import NotTaken
+from engine.schedule.conflict import repaired
+from engine.schedule.nodes import HONOURED, INFEASIBLE, RELAXED, REPLACE
+from engine.schedule.text import from_text
+
+MODELS = Path(__file__).parent.parent / "resources" / "models"
+
+
+def compiled(text: str) -> engine.Kernel:
+    group = engine.fuse(engine.load(MODELS / "softmax_96x512.onnx")).group("softmax_0")
+    return engine.compile(group, engine.advised(engine.default_recipe(group), group, text))
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("all @ j: mark thread 2", "threads of a reduction"),
+        ("all @ i: mark scope shuffle", "no use for scope"),
+        ("S1 @ i: split 4", "not split"),
+        ("S0 @ innermost: mark vector 3", "vector 2: this kernel takes at most 4"),
+    ],
+)
+def test_a_required_entry_that_no_kernel_takes_is_refused_and_a_soft_one_is_relaxed(entry: str, reason: str) -> None:
+    soft = compiled(f"advice user\n  {entry}\n")
+    assert [v.outcome for v in soft.verdicts if v.placed.author == "user"] == [RELAXED]
+    with pytest.raises(NotTaken, match=reason) as caught:
+        compiled(f"advice user\n  required {entry}\n")
+    assert [v.outcome for v in caught.value.verdicts if v.placed.author == "user"] == [INFEASIBLE]
+    assert [p.author for p in caught.value.conflicting] == ["user"]
+
+
+def test_every_repair_of_a_refusal_compiles_or_names_what_is_left() -> None:
+    text = "advice user\n  required S0 @ innermost: mark vector 3\n"
+    with pytest.raises(NotTaken) as caught:
+        compiled(text)
+    assert caught.value.repairs[0].kind == REPLACE
+    assert str(caught.value.repairs[0].entry) == "required S0 @ innermost: mark vector 2"
+    group = engine.fuse(engine.load(MODELS / "softmax_96x512.onnx")).group("softmax_0")
+    with pytest.raises(NotTaken) as alone:
+        engine.compile(group, engine.Recipe("h200").with_group(group.name, from_text(text)))
+    for repair in alone.value.repairs:
+        assert not repair.leaves
+        engine.compile(group, engine.Recipe("h200").with_group(group.name, repaired(from_text(text), repair)))
+
+    with pytest.raises(NotTaken) as both:
+        compiled(text + "  required S1 @ i: split 4\n")
+    assert all([str(p.entry) for p in repair.leaves] == ["required S1 @ i: split 4"] for repair in both.value.repairs)
+
+
+def test_what_is_required_goes_before_the_wishes_of_earlier_authors() -> None:
+    text = "advice {}\n  {}S0 @ innermost: mark vector 2\nadvice {}\n  {}S0 @ innermost: mark vector 1\n"
+    for first, second, width in (("", "required ", 1), ("required ", "", 2), ("", "", 2)):
+        kernel = compiled(text.format("user", first, "tune", second))
+        taken = [v.placed.entry.value for v in kernel.verdicts if v.outcome == HONOURED]
+        assert ("vector", width) in taken and ("vector", 3 - width) not in taken
+    with pytest.raises(Illegal):
+        compiled(text.format("user", "required ", "tune", "required "))

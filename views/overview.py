@@ -1,0 +1,30 @@
+"""What the panels need of a model besides its document; worked out on a thread, for large models take their time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.documents import ModelDoc
+from views.graph.drawing import Drawing, Plan, first_open
+from views.hierarchy import boxes
+from views.outline.rows import outline
+from views.rows import Row
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overview:
+    """A model with its outline and its graph as they are shown first."""
+
+    model: ModelDoc
+    rows: tuple[Row, ...]
+    plan: Plan
+    opened: frozenset[str]
+    """Keys of the boxes that start open."""
+    drawing: Drawing
+
+
+def overview(model: ModelDoc) -> Overview:
+    """The overview of a model."""
+    top = boxes(model)
+    plan, opened = Plan(model, top), first_open(model, top)
+    return Overview(model, outline(model, top), plan, opened, plan.draw(opened))
