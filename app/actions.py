@@ -55,7 +55,7 @@ ACTIONS = (
         "script-all", "Copy &Workspace as Script", "Copy the library calls that make every group's kernel again",
         needs=A_MODEL,
     ),
-    ActionInfo("find", "&Go to…", "Go to a group or a statement", ("Ctrl+P",), "search"),
+    ActionInfo("find", "&Go to…", "Go to a group, an operator or a statement", ("Ctrl+P",), "search"),
     ActionInfo("palette", "&Commands…", "Find and run any command", ("Ctrl+Shift+P",)),
     ActionInfo("explore", "&Explore", "Outline, graph, schedule, timing", ("Alt+1",), "", True),
     ActionInfo("schedule", "&Schedule", "Code, schedule, constraints", ("Alt+2",), "", True),

@@ -1,14 +1,13 @@
-"""The window's frame: device chip, perspective switch, search box, status bar."""
+"""The window's frame: device chip, perspective switch, status bar."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from PySide6.QtCore import QStringListModel, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
-    QCompleter,
     QFrame,
     QHBoxLayout,
     QMenuBar,
@@ -17,7 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from views.field import Field
 from views.format import plural
 from views.icons import icon
 from views.panel import label
@@ -93,46 +91,6 @@ class Segments(QFrame):
     def choose(self, name: str) -> None:
         """Shows a choice without announcing it."""
         self.buttons[name].setChecked(True)
-
-
-class SearchBox(Field):
-    """Goes to a group or a statement by name."""
-
-    chosen = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__("search", "Go to group or statement", "Go to")
-        self.setToolTip("Go to a group of the model or a statement of the selected group (Ctrl+P)")
-        self.setMinimumWidth(210)
-        self.setMaximumWidth(300)
-        self._names: dict[str, str] = {}
-        self._list = QStringListModel(self)
-        completer = QCompleter(self._list, self)
-        completer.setFilterMode(Qt.MatchFlag.MatchContains)
-        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
-        completer.popup().setProperty("role", "popup")
-        completer.activated.connect(self._choose)
-        self.setCompleter(completer)
-        self.returnPressed.connect(self._choose_first)
-
-    def show_names(self, names: Mapping[str, str]) -> None:
-        """What can be gone to: the shown name -> what `chosen` will carry."""
-        self._names = dict(names)
-        self._list.setStringList(list(self._names))
-
-    def matches(self, text: str) -> list[str]:
-        """What the names that contain `text` stand for."""
-        wanted = text.strip().lower()
-        return [value for name, value in self._names.items() if wanted and wanted in name.lower()]
-
-    def _choose(self, name: str) -> None:
-        if name in self._names:
-            self.chosen.emit(self._names[name])
-
-    def _choose_first(self) -> None:
-        found = self.matches(self.text())
-        if found:
-            self.chosen.emit(found[0])
 
 
 class StatusBar(QStatusBar):

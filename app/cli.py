@@ -160,7 +160,7 @@ def render(
         str, typer.Option("--tab", help="Of the schedule panel: tree, iteration space, decisions or addresses.")
     ] = "tree",
     advice: Annotated[
-        Path | None, typer.Option("--advice", metavar="FILE", help="Advice of the group to ask for, as text.")
+        Path | None, typer.Option("--advice", metavar="FILE", help="Entries to add to the group's advice, as text.")
     ] = None,
     target: Gpu = "h200",
     dim: Dims = NO_DIMS,

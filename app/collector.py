@@ -11,6 +11,8 @@ import gc
 from PySide6.QtCore import QObject, QTimer
 
 INTERVAL_MS = 200
+LARGE = 20_000
+"""New objects between two looks that only the reading of a large document makes."""
 
 
 class Collector(QObject):
@@ -28,7 +30,14 @@ class Collector(QObject):
 
 
 def collect() -> None:
-    """Collects the oldest generation whose threshold is passed, with the younger ones."""
+    """Collects the oldest generation whose threshold is passed, with the younger ones.
+
+    A document of a large model is a million objects without a cycle: looking through them would stop the window for
+    half a second, and find nothing.  They are set aside with whatever else is alive then; counting references frees them.
+    """
+    if gc.get_count()[0] > LARGE:
+        gc.freeze()
+        return
     due = [
         number
         for number, (count, limit) in enumerate(zip(gc.get_count(), gc.get_threshold(), strict=True))

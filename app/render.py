@@ -10,6 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.advice import with_pasted
 from app.client import COMMAND
 from app.layout import PERSPECTIVES
 from app.main import application, make_window
@@ -44,8 +45,8 @@ def render(
     """Draws the window with `path` open and a group selected (the dearest one by default) and writes a PNG.
 
     `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  `tab`: of the schedule panel.
-    `advice`: a file with advice to ask for, as text.  BadInput for a file, group, panel, tab, theme or perspective that
-    there is not, and for a place where no picture can be written.
+    `advice`: a file with entries to add to the group's advice, as text.  BadInput for a file, group, panel, tab, theme
+    or perspective that there is not, and for a place where no picture can be written.
     """
     perspectives, tabs = {name.lower(): name for name in PERSPECTIVES}, {name.lower(): name for name in TABS}
     choices = (("theme", theme, THEMES), ("perspective", perspective, perspectives), ("tab", tab, tabs))
@@ -72,7 +73,8 @@ def render(
         window.workspace.bus.select_group(_known(model, group) if group else dearest_group(model))
         _wait_idle(window)
         if text is not None:
-            window.workspace.edit(window.wiring.group, text)
+            name = window.wiring.group
+            window.workspace.edit(name, with_pasted(window.workspace.recipe(name) or "", text))
         _open_tab(window, tabs[tab])
         _wait_idle(window)
         _grab(_widget(window, panel), output)

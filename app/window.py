@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.actions import ACTIONS, MENUS, make_actions
-from app.chrome import MenuBar, SearchBox, Segments, StatusBar
+from app.chrome import MenuBar, Segments, StatusBar
 from app.commands import Commands
 from app.comparing import Comparing
 from app.document import Document
@@ -26,6 +26,7 @@ from app.example import EXAMPLE
 from app.files import Files
 from app.layout import PERSPECTIVES, Dock, arrange, proportion_bottom
 from app.recovery import journal_folder
+from app.search import SearchBox
 from app.selection import Selection
 from app.stepping import Stepping
 from app.wiring import Panels, Wiring, make_panels
@@ -33,6 +34,7 @@ from app.workspace import Workspace
 from views.format import duration
 from views.icons import icon
 from views.notice import Notice
+from views.search.hits import Hit
 from views.style import style_sheet
 from views.theme import load_theme, palette
 
@@ -42,8 +44,6 @@ COLOURS = {"Predicted time": "time", "Traffic": "traffic", "Bound": "bound"}
 SMALLEST = (1024, 640)
 """Pixels of the window in which every panel is still of use."""
 LAYOUT_VERSION = 2
-STATEMENT = "statement:"
-"""Marks search targets that are statements of the selected group."""
 
 
 class Window(QMainWindow):
@@ -179,7 +179,7 @@ class Window(QMainWindow):
         self.colour_by.currentIndexChanged.connect(self._colour_by)
         self.search = SearchBox()
         self.search.chosen.connect(self._go_to)
-        self.search.textEdited.connect(self._show_found)
+        self.search.found.connect(self.panels.graph.show_found)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
         self.addToolBar(self._make_tool_bar())
         self.addToolBarBreak()
@@ -246,7 +246,7 @@ class Window(QMainWindow):
         workspace.machine_changed.connect(self._show_device)
         self.files.title_changed.connect(self._show_title)
         workspace.bus.changed.connect(self._show_selection)
-        workspace.kernel_changed.connect(lambda _: self._show_names())
+        workspace.kernel_changed.connect(lambda _: self._show_statements())
         panels.constraints.draft_changed.connect(self._show_draft)
         panels.outline.open_requested.connect(self.files.ask_open)
         panels.outline.example_requested.connect(lambda: self.open_file(EXAMPLE))
@@ -254,14 +254,15 @@ class Window(QMainWindow):
         self.status.jobs_requested.connect(lambda: self._toggle("jobs"))
 
     def _show_model(self) -> None:
-        model = self.workspace.model
-        assert model is not None
+        overview = self.workspace.overview
+        assert overview is not None
+        self.search.show_index(overview.index)
         self._show_title()
         self._show_view(self.workspace.opened.view)
         self._show_device()
-        seconds = sum(seconds for _, seconds in model.seconds)
+        seconds = sum(seconds for _, seconds in overview.model.seconds)
         self.status.opened.setText(f"Opened in {duration(seconds * 1e6)}" if seconds else "")
-        self._show_names()
+        self._show_statements()
 
     def _show_title(self) -> None:
         title = self.files.title
@@ -283,17 +284,14 @@ class Window(QMainWindow):
         self.panels.graph.set_colour_by(chosen)
         self.document.view["colour"] = chosen
 
-    def _show_names(self) -> None:
-        model, kernel = self.workspace.model, self.workspace.legal_kernel(self.wiring.group)
-        names = {f"{group.title}   {group.name}": group.name for group in model.groups} if model else {}
-        statements = kernel.statements if kernel else ()
-        names |= {f"{each.name}: {each.text}": STATEMENT + each.name for each in statements}
-        self.search.show_names(names)
+    def _show_statements(self) -> None:
+        kernel = self.workspace.legal_kernel(self.wiring.group)
+        self.search.show_statements(kernel.statements if kernel else ())
 
     def _show_selection(self, selection: Selection) -> None:
         group = self.workspace.group(selection.group)
         self.status.show_selection(group.title if group else "", selection.statements, group.instances if group else 0)
-        self._show_names()
+        self._show_statements()
 
     def _show_counts(self) -> None:
         problems = [problem for _, problem in self.workspace.problems]
@@ -311,19 +309,16 @@ class Window(QMainWindow):
         token = "on-accent" if draft else "text-2"
         self.action("apply").setIcon(icon("apply", self.theme.colours[token], self.theme.colours["edge"]))
 
-    def _show_found(self, text: str) -> None:
-        found = [target for target in self.search.matches(text) if not target.startswith(STATEMENT)]
-        self.panels.graph.show_found(found)
-
-    def _go_to(self, target: str) -> None:
-        self.panels.graph.show_found(())
-        if target.startswith(STATEMENT):
-            self.workspace.bus.select_statements((target.removeprefix(STATEMENT),))
-        else:
-            self.workspace.bus.select_group(target)
+    def _go_to(self, hit: Hit) -> None:
+        if hit.statement:
+            self.workspace.bus.select_statements((hit.statement,))
+            return
+        self.workspace.bus.select_group(hit.group)
+        if hit.node:
+            self.panels.graph.canvas.reveal_launch(hit.node)
 
     def focus_search(self) -> None:
-        """Puts the cursor into the field that goes to groups and statements."""
+        """Puts the cursor into the field that goes to groups, operators and statements."""
         self.search.setFocus()
         self.search.selectAll()
 

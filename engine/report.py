@@ -375,6 +375,8 @@ def time_doc(timing: Timing) -> Time:
     """A measured time, ready to show."""
     environment = timing.environment or {}
     note = ", ".join(str(environment[key]) for key in ("device", "date") if key in environment)
+    if timing.noise:
+        note = f"{note}; noisy: {timing.noise}"
     return Time(timing.microseconds, timing.origin, note, timing.low, timing.high, timing.samples)
 
 

@@ -9,6 +9,7 @@ from views.graph.drawing import Drawing, Plan, first_open
 from views.hierarchy import boxes
 from views.outline.rows import outline
 from views.rows import Row
+from views.search.index import Index
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,10 +22,11 @@ class Overview:
     opened: frozenset[str]
     """Keys of the boxes that start open."""
     drawing: Drawing
+    index: Index
 
 
 def overview(model: ModelDoc) -> Overview:
     """The overview of a model."""
     top = boxes(model)
     plan, opened = Plan(model, top), first_open(model, top)
-    return Overview(model, outline(model, top), plan, opened, plan.draw(opened))
+    return Overview(model, outline(model, top), plan, opened, plan.draw(opened), Index(model))

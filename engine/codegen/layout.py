@@ -65,7 +65,7 @@ def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) 
         lanes = marks.number("lane", WARP, power_up_to(MAX_THREADS), needs, inner)
         most = MAX_THREADS // lanes if lanes <= WARP else 1
         whole = max(1, WARP // lanes)
-        needs = f"whole warps, up to {most} rows"
+        needs = f"whole warps, up to {most} row{'s' if most > 1 else ''}"
         per_block = marks.number(
             "block", 8, lambda asked: -(-min(asked, most) // whole) * whole, needs, nest.outer
         )

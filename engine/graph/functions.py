@@ -22,6 +22,10 @@ WRITTEN_OUT = (
 """Operators without a tensor expression of their own."""
 
 _DOMAIN = "standard.functions"
+_REFUSALS = (
+    onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError, ValueError, TypeError, IndexError,
+)  # fmt: skip
+"""What ONNX's own code, and taking a damaged scan apart, raise."""
 
 
 def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
@@ -37,7 +41,7 @@ def write_out(model: onnx.ModelProto, subject: str) -> onnx.ModelProto:
             model = onnx.inliner.inline_local_functions(_with_bodies(model, bodies))
         if any(node.op_type == "Scan" for node in model.graph.node):
             unroll(model, _opset(model), _types(model))
-    except (RuntimeError, ValueError, TypeError, IndexError, onnx.checker.ValidationError) as error:
+    except _REFUSALS as error:
         raise BadInput("graph", subject, f"its functions cannot be written out: {error}") from None
     return model
 

@@ -246,7 +246,7 @@ class _Import:
 
     def _light(self, op: Operator, node: onnx.NodeProto, inputs: tuple[str, ...]) -> None:
         """A weight that a light model leaves out: opaque, though the file has a stand-in value for it."""
-        if inputs[0] not in self._values:
+        if not inputs or inputs[0] not in self._values:
             raise BadInput("graph", op.name, "a light weight must have a constant shape")
         name = op.outputs[0]
         shape = checked_shape(f"weight {name}", [int(size) for size in self._values[inputs[0]].reshape(-1)])

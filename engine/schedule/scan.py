@@ -13,6 +13,8 @@ from engine.recipe import Value
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[-+]?[A-Za-z0-9_.][\w.\-+/]*|[@:,|()])', re.ASCII)
 _NUMBER = re.compile(r"[-+]?(\d+|\d*\.?\d+(e[-+]?\d+)?|\d+\.(e[-+]?\d+)?)", re.ASCII)
 _MAX_LINES = 10_000
+_MAX_DIGITS = 400
+"""Of one number: more than any float has before its point."""
 _MAX_NESTING = 16
 
 
@@ -157,6 +159,8 @@ class Scanner:
             self.position += 1
             return token == "true"
         if _NUMBER.fullmatch(token):
+            if len(token) > _MAX_DIGITS:
+                raise self.line.error(f"a number has {len(token)} digits")
             self.position += 1
             return int(token) if token.lstrip("+-").isdigit() else float(token)
         return self.name("a value")

@@ -28,6 +28,10 @@ from engine.documents import (
 )
 
 LAYERS = 12
+KINDS = {
+    "embeddings": "Gather", "matmul": "MatMul", "softmax": "Softmax", "layernorm": "LayerNormalization", "pooler": "Tanh",
+}  # fmt: skip
+"""First word of a group's name -> the type of its operator."""
 BANDWIDTH = 4.3e6
 """Bytes in a microsecond."""
 
@@ -99,7 +103,7 @@ def model(layers: int = LAYERS) -> ModelDoc:
         replace(group, share=group.time.microseconds * group.instances / total) for group in groups if group.time
     )
     operators = tuple(
-        OperatorDoc(node.operators[0], "MatMul" if "matmul" in node.group else "Softmax", (), (f"{node.id}.out",), node.shape, node.id, node.scope)
+        OperatorDoc(node.operators[0], KINDS[node.group.partition("_")[0]], (), (f"{node.id}.out",), node.shape, node.id, node.scope)
         for node in nodes
     )  # fmt: skip
     return ModelDoc(

@@ -271,13 +271,13 @@ def test_instances_of_a_conflict_are_shown(window: Window, qtbot: object) -> Non
     assert schedule.space.verdict.title.text() == "1 of 9 dependences violated"
 
 
-def test_what_no_advice_can_say_is_told_and_cannot_be_clicked(window: Window, qtbot: object) -> None:
+def test_a_repair_that_changes_the_program_is_one_click(window: Window, qtbot: object) -> None:
     select(window, qtbot)
     window.set_perspective("Schedule")
     illegal = advice(window) + "advice user\n" + ILLEGAL + "\n"
     apply(window, qtbot, illegal)
     click(window, qtbot, "Let S2 add the terms")
-    assert advice(window) == illegal
+    assert advice(window) == illegal + "  rewrite associative S2\n"
 
 
 def test_an_entry_is_switched_off_and_on(window: Window, qtbot: object) -> None:

@@ -47,7 +47,12 @@ def main() -> int:
     except ImportError:
         _alone(graph, request["systems"])
     else:
-        RowBench(torch, graph, request["systems"]).run()
+        short = lacking_memory(torch, graph)
+        if short:
+            for name in request["systems"]:
+                say("entry", system=name, entry={"failure": "out of memory", "message": short})
+        else:
+            RowBench(torch, graph, request["systems"]).run()
     say("done")
     return 0
 
@@ -77,6 +82,17 @@ def _alone(graph: OperatorGraph, systems: list[str]) -> None:
         say("entry", system=name, entry={**rest, "microseconds": total, "ran": f"{len(parts)} kernels, each alone"})
 
 
+def bytes_of(graph: OperatorGraph) -> int:
+    """Bytes of the inputs and outputs together."""
+    return sum(graph.tensors[name].bytes for name in (*graph.inputs, *graph.outputs))
+
+
+def lacking_memory(torch: Any, graph: OperatorGraph) -> str:
+    """Why the row does not fit: it needs its own memory, and twice that for the reference; "" where it does."""
+    needed, (free, _) = 3 * bytes_of(graph), torch.cuda.mem_get_info()
+    return f"the row needs {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free" if needed > free else ""
+
+
 class RowBench:
     """The tensors of one row, and every system that can run it."""
 
@@ -90,12 +106,8 @@ class RowBench:
         torch.backends.cudnn.allow_tf32 = False
         torch.backends.cudnn.benchmark = True
         self.device = torch.cuda.get_device_properties(0)
-        footprint = sum(graph.tensors[name].bytes for name in (*graph.inputs, *graph.outputs))
+        footprint = bytes_of(graph)
         free, _ = torch.cuda.mem_get_info()
-        if footprint * 3 > free:
-            raise SystemExit(
-                f"the row needs {3 * footprint / 1e9:.1f} GB with its reference, {free / 1e9:.1f} GB are free"
-            )
         cold = math.ceil(COLD_FACTOR * self.device.L2_cache_size / footprint) + 1
         self.copies = [
             self._inputs(n) for n in range(max(1, min(cold, MOST_COPIES, int(free * MEMORY_SHARE) // footprint)))

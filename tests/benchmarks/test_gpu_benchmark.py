@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import subprocess
 import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,9 +19,10 @@ import pytest
 import engine
 from engine.errors import BadInput
 from engine.run.measure import gpu_name
-from engine.suite import Row, read_suite
+from engine.suite import read_suite
 from engine.suite.operators import model_of
 from tests.benchmarks import gpu
+from tests.benchmarks.gpu_worker import lacking_memory
 from tests.benchmarks.peers import LOOMSCOPE, PEERS, walk
 from tests.suite.test_operators import ROWS
 
@@ -155,6 +159,22 @@ def test_torch_has_a_word_for_every_operator_of_the_suites() -> None:
     assert {kind for kind in kinds if f'"{kind}":' not in text} == set()
 
 
-def test_the_example_row_of_the_worker_opens() -> None:
-    row: Row = SUITE.rows[0]
-    assert engine.load(SUITE.reference(row)).outputs == ("c",)
+def test_a_row_that_does_not_fit_into_memory_is_told_in_gigabytes() -> None:
+    graph = engine.load("suite:alcop/MM_Square_4k")  # 100.7 MB
+    for free, short in ((400_000_000, False), (200_000_000, True)):
+        torch = SimpleNamespace(cuda=SimpleNamespace(mem_get_info=lambda free=free: (free, free)))
+        said = lacking_memory(torch, graph)
+        assert said == ("the row needs 0.3 GB, 0.2 GB are free" if short else "")
+
+
+def test_the_worker_without_pytorch_says_what_every_system_lacks() -> None:
+    if importlib.util.find_spec("torch") is not None or gpu_name() is not None:
+        pytest.skip("this machine has PyTorch or a GPU")
+    request = json.dumps({"reference": "suite:gta/gemv-512x16", "systems": [LOOMSCOPE, *PEERS]})
+    done = subprocess.run(
+        gpu.WORKER, input=request, capture_output=True, text=True, timeout=120, cwd=gpu.ROOT, check=True
+    )
+    entries = {m["system"]: m["entry"] for m in map(json.loads, done.stdout.splitlines()) if m["event"] == "entry"}
+    assert entries[LOOMSCOPE]["failure"] == "MissingCapability"
+    assert {entries[name]["failure"] for name in PEERS} == {"missing"}
+    assert json.loads(done.stdout.splitlines()[-1]) == {"event": "done"}

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import engine
 from engine.codegen.nodes import Buffer, CudaSource
 from engine.errors import BadInput, MissingCapability
 from engine.run.emulate.build import host_compiler
@@ -57,6 +58,7 @@ def test_samples_and_results_come_back() -> None:
     assert (timing.origin, timing.microseconds) == ("measured", 3.0)
     assert (timing.low, timing.high) == pytest.approx((1.8, 21.2))
     assert timing.environment == {"device": "stand-in"}
+    assert engine.time_doc(timing).note.startswith("stand-in; noisy: p20 to p80")
     assert timing.noise == "p20 to p80 is 647% of the median; the clock moved between 1400 and 1980 MHz"
     np.testing.assert_array_equal(found.outputs["y"], ARRAYS["x"])
 

@@ -56,6 +56,15 @@ def test_a_row_opens_and_needs_what_its_file_says(suite: Suite, row: Row) -> Non
         assert 0.5 * row.flops <= operations
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("suite", "row"), ROWS)
+def test_a_row_compiles_and_is_predicted_no_faster_than_its_floor(suite: Suite, row: Row) -> None:
+    groups = engine.fuse(engine.load(suite.reference(row)), target="h200").groups
+    predicted = sum(engine.predict(engine.compile(group)).microseconds * len(group.instances) for group in groups)
+    # Both take 4.3e12 bytes a second from the same published measurement.
+    assert predicted >= 0.999 * row.floor(suite.ceilings)
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_figures_agree_with_the_published_tables(name: str) -> None:
     if not KERNELS.is_file():

@@ -16,6 +16,7 @@ from views.format import amount, compact_shape, duration, figure, percent
 from views.hierarchy import boxes
 from views.outline.rows import OutlineItem, filtered, outline, rows_of_group
 from views.rows import Row, RowModel
+from views.search.index import Index
 from views.timing.rows import kernel_rows, term_rows
 
 
@@ -72,7 +73,7 @@ def test_outline_adds_up() -> None:
     ],
 )
 def test_filter(query: str, expected: set[str]) -> None:
-    kept = filtered(outline(model(), boxes(model())), query)
+    kept = filtered(outline(model(), boxes(model())), Index(model()).find(query).groups)
     groups = {row.title for row in flat(kept) if isinstance(row.value, OutlineItem) and row.value.group}
     assert groups == expected
 

@@ -127,13 +127,13 @@ def _paint_links(painter: QPainter, links: Links, state: RowState, theme: Theme)
 
 
 def _paint_offer(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
-    """A repair as a link, underlined where the keyboard is; plain text where no advice can say it."""
+    """A repair as a link, underlined where the keyboard is."""
     assert isinstance(row.value, Offer)
     line = _paint_refusal(painter, state.box, False, row.value.last, theme)
     font = face(11)
-    font.setUnderline(state.current and bool(row.value.repair.recipe))
+    font.setUnderline(state.current)
     painter.setFont(font)
-    painter.setPen(theme.colour("accent" if row.value.repair.recipe else "text-2"))
+    painter.setPen(theme.colour("accent"))
     draw_text(painter, line, row.title)
 
 

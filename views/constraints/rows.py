@@ -185,7 +185,7 @@ def _refusal(entry: EntryDoc, repairs: Sequence[RepairDoc]) -> Iterator[Row]:
     """The witness, the links, then each other change that resolves the conflict: rows of one box."""
     key, room = key_of(entry), 1 + len(witness_lines(entry))
     yield Row(f"{key}!", f"{reason(entry)} {entry.witness}".strip(), Refusal(entry), (), MARGIN + room * LINE)
-    own = {repair.kind: repair for repair in repairs if repair.path == entry.path and repair.complete and repair.recipe}
+    own = {repair.kind: repair for repair in repairs if repair.path == entry.path and repair.complete}
     links: list[tuple[str, RepairDoc | None]] = [(SHOW, None)] if entry.witness else []
     links += [(RELAX, own.get("relax"))] if entry.required else []
     links.append((DISABLE, own.get("switch off")))

@@ -223,7 +223,7 @@ class ConstraintTree(RowView):
     def _go(self, row: Row, link: int) -> None:
         """Does what a link or a repair says."""
         value = row.value
-        if isinstance(value, Offer) and value.repair.recipe:
+        if isinstance(value, Offer):
             self.repair_requested.emit(value.repair)
         if not isinstance(value, Links):
             return
@@ -243,7 +243,7 @@ class ConstraintTree(RowView):
         if row is not None and isinstance(row.value, Links):
             boxes = enumerate(link_boxes(row.value))
             return next(((row, k) for k, (left, right) in boxes if left <= position.x() <= right), None)
-        if row is None or not isinstance(row.value, Offer) or not row.value.repair.recipe:
+        if row is None or not isinstance(row.value, Offer):
             return None
         width = QFontMetricsF(face(11)).horizontalAdvance(row.title)
         return (row, 0) if 0 <= position.x() - REFUSAL_LEFT - PADDING <= width else None

@@ -89,6 +89,20 @@ class Plan:
         """Draws the model with the boxes whose keys are in `opened` opened."""
         return self._draw(self._top, opened, 0)
 
+    def path_to(self, node: str) -> tuple[str, ...]:
+        """Keys of the boxes that hold a launch, the outermost first; of copies the place in the first one."""
+        path: list[str] = []
+        level = self._top.boxes
+        while level:
+            box, place = next(
+                ((box, place) for box in level for place, each in enumerate(box.nodes) if each.id == node), (None, 0)
+            )
+            if box is None:
+                break
+            path.append(box.key)
+            level, node = box.children, box.nodes[place % box.period].id
+        return tuple(path)
+
     def _draw(self, level: Level, opened: Collection[str], depth: int) -> Drawing:
         inner = {
             box.key: self._draw(self._inside(box, level), opened, depth + 1)

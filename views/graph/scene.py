@@ -56,6 +56,14 @@ class GraphScene(QGraphicsScene):
         self.opened = opened
         self._build(self._plan.draw(opened))
 
+    def open_to(self, node: str) -> str:
+        """Opens the boxes around a launch; the key of its box, "" where it is in no box that is drawn."""
+        assert self._plan is not None
+        path = self._plan.path_to(node)
+        if not self.opened.issuperset(path[:-1]):
+            self.show_open(self.opened | frozenset(path[:-1]))
+        return path[-1] if path else ""
+
     def item_of(self, key: str) -> BoxItem | None:
         """The drawn box with a key."""
         return self._boxes.get(key)

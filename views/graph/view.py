@@ -140,6 +140,13 @@ class Canvas(QGraphicsView):
             self.centerOn(boxes[0])
             self._show_sight()
 
+    def reveal_launch(self, node: str) -> None:
+        """Opens the layers around a launch and moves it to the middle."""
+        item = self._scene.item_of(self._scene.open_to(node))
+        if item:
+            self.centerOn(item)
+            self._show_sight()
+
     def zoom(self, factor: float) -> None:
         """Zooms within readable limits."""
         scale = self.transform().m11() * factor

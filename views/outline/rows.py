@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from engine.documents import GroupDoc, ModelDoc
@@ -12,7 +11,6 @@ from views.rows import Row
 
 SHOWN_FIRST = 200
 """Rows that are in sight without opening any, at most; the model's own children always are."""
-COMPARISON = re.compile(r"time>([\d.]+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +46,14 @@ def opened_first(rows: Sequence[Row]) -> frozenset[str]:
     return frozenset(opened | {row.key for row in rows})
 
 
-def filtered(rows: Sequence[Row], query: str) -> tuple[Row, ...]:
-    """Rows that match every word of `query` (a name, `type:KIND`, `time>N%`), with the rows above them."""
-    words = re.sub(r"time\s*>\s*([\d.]+)\s*%?", r"time>\1", query.lower()).split()
-    return _kept(rows, words) if words else tuple(rows)
+def filtered(rows: Sequence[Row], groups: Collection[str]) -> tuple[Row, ...]:
+    """The rows of these groups, with the rows above them."""
+    kept: list[Row] = []
+    for row in rows:
+        children = filtered(row.children, groups)
+        if children or (isinstance(row.value, OutlineItem) and row.value.group in groups):
+            kept.append(replace(row, children=children))
+    return tuple(kept)
 
 
 class _Outline:
@@ -130,30 +132,6 @@ class _Outline:
             cost=each / self._dearest,
         )
         return Row(key, group.title, item, tip=f"{group.name}: {group.title}, {group.shape}")
-
-
-def _kept(rows: Sequence[Row], words: Sequence[str]) -> tuple[Row, ...]:
-    kept: list[Row] = []
-    for row in rows:
-        children = _kept(row.children, words)
-        if children or (not row.children and _matches(row, words)):
-            kept.append(replace(row, children=children))
-    return tuple(kept)
-
-
-def _matches(row: Row, words: Sequence[str]) -> bool:
-    item = row.value
-    assert isinstance(item, OutlineItem)
-    return all(_word_matches(word, row.title.lower(), item) for word in words)
-
-
-def _word_matches(word: str, title: str, item: OutlineItem) -> bool:
-    comparison = COMPARISON.match(word)
-    if comparison:
-        return item.share * 100 > float(comparison.group(1).rstrip(".") or "0")
-    if word.startswith("type:"):
-        return word.removeprefix("type:") in f"{item.kind} {title} {item.group}".lower()
-    return word.removeprefix("name:") in title or word in item.group
 
 
 def rows_of_group(rows: Sequence[Row], group: str) -> list[str]:

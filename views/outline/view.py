@@ -11,6 +11,9 @@ from views.outline.rows import OutlineItem, filtered, opened_first, rows_of_grou
 from views.overview import Overview
 from views.panel import Panel, bar, label
 from views.rows import Row, RowState, RowView, draw_text, text_width
+from views.search.hits import summary
+from views.search.index import Index
+from views.search.query import QueryError
 from views.shapes import paint_bar
 from views.theme import Theme, face, semibold
 
@@ -31,13 +34,18 @@ class OutlineView(Panel):
     def __init__(self) -> None:
         super().__init__("Outline")
         self._rows: tuple[Row, ...] = ()
+        self._index: Index | None = None
         self._group = ""
-        self.filter = Field("filter", "Filter: name, type:MatMul, time>5%", "Filter the outline")
+        self.filter = Field("filter", "Filter: name, type:MatMul, time>5%, A > * > B", "Filter the outline")
         self.filter.setClearButtonEnabled(True)
         self.filter.textChanged.connect(self._show)
         search, layout = bar("body", 44)
         layout.setContentsMargins(12, 0, 12, 0)
         layout.addWidget(self.filter)
+        self.told = label("", "small-hint")
+        self.told.setContentsMargins(12, 0, 12, 8)
+        self.told.setWordWrap(True)
+        self.told.hide()
         columns, heads = bar("subheader", 24)
         for text, width in (("Group", 0), ("Share", SHARE), ("Predicted", TIME)):
             head = label(text, "small-hint")
@@ -50,6 +58,7 @@ class OutlineView(Panel):
         self.tree = RowView("Outline tree", _paint)
         self.tree.row_selected.connect(self._select)
         self.body_layout.addWidget(search)
+        self.body_layout.addWidget(self.told)
         self.body_layout.addWidget(columns)
         self.body_layout.addWidget(self.tree, 1)
         self.empty.add_button("Open…").clicked.connect(self.open_requested)
@@ -59,6 +68,7 @@ class OutlineView(Panel):
     def show_model(self, overview: Overview) -> None:
         """Replaces the tree."""
         self._rows = overview.rows
+        self._index = overview.index
         self.show_body()
         self._show()
 
@@ -74,10 +84,23 @@ class OutlineView(Panel):
         self.tree.set_theme(theme)
 
     def _show(self) -> None:
-        rows = filtered(self._rows, self.filter.text())
+        rows = self._filtered(self.filter.text())
         opened = opened_first(rows)
         self.tree.show_rows(rows, lambda row: row.key in opened)
         self.show_selection(self._group)
+
+    def _filtered(self, text: str) -> tuple[Row, ...]:
+        """The rows that the filter keeps; the line below it tells how much that is, or why it is no filter."""
+        self.told.setVisible(bool(text.strip()) and self._index is not None)
+        if not text.strip() or self._index is None:
+            return self._rows
+        try:
+            found = self._index.find(text)
+        except QueryError as error:
+            self.told.setText(str(error))
+            return self._rows
+        self.told.setText(summary(self._index, found))
+        return filtered(self._rows, found.groups)
 
     def _select(self, row: Row) -> None:
         if isinstance(row.value, OutlineItem):

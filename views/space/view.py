@@ -215,7 +215,7 @@ class Verdict(QFrame):
         self._show(f"{counts} violated", doc.verdict.removeprefix(f"breaks {counts}: "), doc.violated > 0)
         self.drawn.setText(_drawn(doc))
         self.drawn.setVisible(bool(self.drawn.text()))
-        for repair in [each for each in doc.repairs if each.recipe][:OFFERED]:
+        for repair in doc.repairs[:OFFERED]:
             name = SHORT.get(repair.kind, repair.text[:1].upper() + repair.text[1:])
             self._add_button(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…", repair.text).clicked.connect(
                 lambda _=False, each=repair: self.repair_requested.emit(each.recipe)

@@ -319,8 +319,16 @@ def _pad_by_elements(build: Builder, source: str, target: str, axis: int, before
     build.emit(target, space, value, because=f"axis {axis}")
 
 
+def _widths(op: Operator, name: str, rank: int) -> tuple[int, ...]:
+    """An amount for each axis; BadInput where there are more or fewer."""
+    found = integers(op, name) or (0,) * rank
+    if len(found) != rank:
+        raise BadInput("tensor", f"operator {op.name}", f"attribute {name} has {len(found)} numbers for {rank} axes")
+    return found
+
+
 def _pad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    widths = list(zip(integers(op, "head") or (), integers(op, "tail") or (), strict=True))
+    widths = list(zip(_widths(op, "head", x[0].ndim), _widths(op, "tail", x[0].ndim), strict=True))
     return [np.pad(x[0], widths, constant_values=op.attributes.get("pad_val", 0))]
 
 
@@ -328,21 +336,28 @@ def _pad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 def pad_akg(op: Operator, build: Builder) -> None:
     """AKG PadAkg: `head` and `tail` elements of `pad_val` around the data."""
     space = box(build.shape(op.outputs[0]))
-    head = integers(op, "head") or (0,) * len(space.written)
+    whole, made = build.shape(op.inputs[0]), build.shape(op.outputs[0])
+    head, tail = _widths(op, "head", len(whole)), _widths(op, "tail", len(whole))
+    if made != tuple(h + size + t for h, size, t in zip(head, whole, tail, strict=True)):
+        raise BadInput("tensor", f"operator {op.name}", f"pads {list(whole)} to {list(made)}, not by head and tail")
     value = op.attributes.get("pad_val", 0)
+    if not isinstance(value, int | float):
+        raise BadInput("tensor", f"operator {op.name}", f"attribute pad_val is {value!r}, a number is needed")
     indices = [index - start for index, start in zip(space.written, head, strict=True)]
-    assert isinstance(value, int | float)
     build.emit(op.outputs[0], space, padded(build, op.inputs[0], indices, space, value))
 
 
 def _unpad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    tail = integers(op, "tail") or ()
+    tail = _widths(op, "tail", x[0].ndim)
     return [x[0][tuple(slice(0, size - cut) for size, cut in zip(x[0].shape, tail, strict=True))]]
 
 
 @operator("akg.UnPadAkg", meaning=_unpad_akg)
 def unpad_akg(op: Operator, build: Builder) -> None:
     """AKG UnPadAkg: `tail` elements cut off the end of each axis."""
+    whole, made = build.shape(op.inputs[0]), build.shape(op.outputs[0])
+    if made != tuple(size - cut for size, cut in zip(whole, _widths(op, "tail", len(whole)), strict=True)):
+        raise BadInput("tensor", f"operator {op.name}", f"cuts {list(whole)} to {list(made)}, not by tail")
     build.layout(op.inputs[0], op.outputs[0], lambda b: b.written)
 
 

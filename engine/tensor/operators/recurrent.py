@@ -106,6 +106,7 @@ def _clipped(op: Operator, value: Term) -> Term:
 def _layer(op: Operator, build: Builder, gates: int, defaults: Sequence[str]) -> Layer:
     shape, weights = build.shape(op.inputs[0]), build.shape(op.inputs[1])
     batchwise = bool(integer(op, "layout", 0))
+    _check_shapes(op, build, gates, batchwise)
     return Layer(
         op=op,
         build=build,
@@ -118,6 +119,24 @@ def _layer(op: Operator, build: Builder, gates: int, defaults: Sequence[str]) ->
         kind=accumulator("sum", build.dtype(op.inputs[0])),
         activations=_activations(op, weights[0], defaults),
     )
+
+
+def _check_shapes(op: Operator, build: Builder, gates: int, batchwise: bool) -> None:
+    """BadInput for operands that do not fit each other: ONNX's inference looks at the first one only."""
+    shapes = [build.shape(name) if name else None for name in op.inputs]
+    data, weights = shapes[0] or (), shapes[1] or ()
+    if len(data) != 3 or len(weights) != 3 or weights[1] % gates:
+        reason = f"takes data and weights of three axes, not {list(data)} and {list(weights)}"
+        raise BadInput("tensor", f"operator {op.name}", reason)
+    batch, hidden = data[0 if batchwise else 1], weights[1] // gates
+    directions = 2 if text(op, "direction", "forward") == "bidirectional" else 1
+    state = (batch, directions, hidden) if batchwise else (directions, batch, hidden)
+    wide = gates * hidden
+    wanted = {1: (directions, wide, data[2]), 2: (directions, wide, hidden), 3: (directions, 2 * wide)}
+    for at, shape in {**wanted, 5: state, 6: state}.items():
+        given = shapes[at] if at < len(shapes) else None
+        if given is not None and given != shape:
+            raise BadInput("tensor", f"operator {op.name}", f"operand {at} has shape {list(given)}, not {list(shape)}")
 
 
 def _activations(op: Operator, directions: int, defaults: Sequence[str]) -> tuple[tuple[Activation, ...], ...]:

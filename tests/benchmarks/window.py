@@ -1,0 +1,243 @@
+"""Large graphs in the real window with the real worker: `python -m tests.benchmarks.window [--json FILE] [--operators N]`.
+
+Opens the graph of 8,063 nodes (where ../shared/models is there) and both generated ones, offscreen.  "Usable" counts from
+the end of parsing, as the worker tells it, until the outline is filled, the collapsed graph is painted and a click selects
+a group; "shown" from the worker's last word.  Stalls are the watchdog's, from the request until all that is done here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from app.main import application, make_window
+from app.watchdog import Watchdog
+from app.window import Window
+from tests import large_models
+from tests.benchmarks import report
+
+REAL = Path(__file__).parents[3] / "shared" / "models" / "gpt2_48l_ts13_b1_s64.onnx"
+REAL_NODES = 8063
+LIMIT = 300.0
+"""Seconds after which a graph counts as not opened."""
+QUERIES = {
+    "name": "softmax",
+    "type": "type:Mat*",
+    "attribute": "attr:axis=-1",
+    "regular expression": r"/t?\w*1\d+$/",
+    "chain": "MatMul > * > Softmax",
+    "long chain": "MatMul > ** > Softmax",
+    "time": "time>5%",
+    "nothing": "name:nothing_like_it",
+}
+BUDGETS = {
+    "usable_seconds_8063": 2.0,
+    "usable_seconds_50000": 8.0,
+    "search_milliseconds_worst": 100.0,
+    "stall_milliseconds_worst": 100.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One graph; seconds, milliseconds and MB."""
+
+    graph: str
+    operators: int
+    kernels: int
+    parsing_seconds: float
+    usable_seconds: float
+    shown_seconds: float
+    expand_milliseconds: float
+    stall_milliseconds: float
+    search_milliseconds: dict[str, float]
+    window_megabytes: float
+    worker_megabytes: float
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print the table, write the document."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.window", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and summary there")
+    parser.add_argument("--operators", type=int, default=large_models.OPERATORS, help="of the generated graphs")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        files = [REAL] * REAL.is_file() + list(large_models.write(Path(folder), options.operators))
+        found = [measured(file) for file in files]
+    figures = summary(found)
+    show(found, figures)
+    if options.json:
+        where = report.environment("PySide6-Essentials", "onnx")
+        report.write(options.json, "window", where, [asdict(each) for each in found], figures)
+
+
+def measured(file: Path) -> Figures:
+    """Opens a file in a window of its own, selects, expands and searches."""
+    application()
+    window = make_window(theme="dark")
+    dog = Watchdog()
+    try:
+        window.resize(1440, 900)
+        window.show()
+        window.workspace.start()
+        _until(lambda: window.workspace.client.is_idle)
+        parsed, answered = _times_of_stages(window)
+        dog.start()
+        begin = perf_counter()
+        window.open_file(str(file))
+        _until(lambda: window.workspace.model is not None and not window.panels.graph.scene.is_building)
+        _select_by_click(window)
+        usable = perf_counter()
+        expanded = _expand(window)
+        searched = {kind: _search(window, text) for kind, text in QUERIES.items()}
+        _until(lambda: window.workspace.client.is_idle)
+        dog.stop()
+        model = window.workspace.model
+        assert model is not None
+        return Figures(
+            file.stem, len(model.operators), len(model.nodes), parsed[0] - begin, usable - parsed[0],
+            usable - answered[0], expanded, dog.longest_ms, searched,
+            _megabytes(os.getpid()), _megabytes(window.workspace.client.process_id),
+        )  # fmt: skip
+    finally:
+        window.close()
+        window.deleteLater()
+
+
+def _times_of_stages(window: Window) -> tuple[list[float], list[float]]:
+    """When the worker said that it had parsed the file, and when it was last heard of; filled while it works."""
+    parsed, heard = [0.0], [0.0]
+
+    def look() -> None:
+        texts = [job.text for job in window.workspace.client.jobs if job.verb == "open"]
+        if texts and texts[0]:
+            heard[0] = perf_counter()
+        if texts and texts[0] not in ("", "reading the file") and not parsed[0]:
+            parsed[0] = perf_counter()
+
+    window.workspace.client.jobs_changed.connect(look)
+    return parsed, heard
+
+
+def _select_by_click(window: Window) -> None:
+    """Clicks on a launch's box, or on a row of the outline where all boxes are closed."""
+    canvas, scene = window.panels.graph.canvas, window.panels.graph.scene
+    closed = [placed for placed in scene.drawing.placed if not placed.box.children]
+    if closed:
+        item = scene.item_of(closed[0].box.key)
+        assert item is not None
+        canvas.centerOn(item)
+        point = canvas.mapFromScene(item.sceneBoundingRect().center())
+        QTest.mouseClick(canvas.viewport(), Qt.MouseButton.LeftButton, pos=point)
+    else:
+        tree = window.panels.outline.tree
+        for key, _ in list(tree.rows.parents())[:3]:
+            tree.expand(tree.rows.index_of(key))
+        row = next(key for key in tree.rows if tree.rows.row_at(tree.rows.index_of(key)).value.group)  # type: ignore[attr-defined]
+        index = tree.rows.index_of(row)
+        tree.scrollTo(index)
+        place = tree.visualRect(index).center()
+        QTest.mouseClick(tree.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(80, place.y()))
+    QApplication.processEvents()
+    assert window.wiring.group, "nothing was selected by the click"
+
+
+def _expand(window: Window) -> float:
+    """Milliseconds to open a closed level, until it is painted; 0 where there is none."""
+    scene = window.panels.graph.scene
+    closed = [placed.box for placed in scene.drawing.placed if placed.box.children and not placed.opened]
+    if not closed:
+        closed = [placed.box for placed in scene.drawing.placed if placed.opened]
+        window.panels.graph.canvas.toggle(closed[0].key)
+        _until(lambda: not scene.is_building)
+    begin = perf_counter()
+    window.panels.graph.canvas.toggle(closed[0].key)
+    _until(lambda: not scene.is_building)
+    window.panels.graph.canvas.viewport().repaint()
+    return (perf_counter() - begin) * 1e3
+
+
+def _search(window: Window, text: str) -> float:
+    """Milliseconds from the last key to the painted answer."""
+    window.search.setFocus()
+    window.search.clear()
+    QApplication.processEvents()
+    begin = perf_counter()
+    window.search.setText(text)
+    window.search.textEdited.emit(text)
+    QApplication.processEvents()
+    return (perf_counter() - begin) * 1e3
+
+
+def _until(done: Callable[[], bool]) -> None:
+    end = perf_counter() + LIMIT
+    while not done():
+        QTest.qWait(1)
+        if perf_counter() > end:
+            raise TimeoutError(f"not done in {LIMIT:.0f} s")
+    QApplication.processEvents()
+
+
+def _megabytes(process: int) -> float:
+    """Memory of a process that is its own or shared; 0 where the system does not tell."""
+    status = Path(f"/proc/{process}/status")
+    found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text()) if status.is_file() else None
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def summary(found: Sequence[Figures]) -> dict[str, float]:
+    """The figures that the goals name, the worst graph of each kind."""
+    real = [each.usable_seconds for each in found if each.graph == REAL.stem]
+    made = [each.usable_seconds for each in found if each.graph != REAL.stem]
+    return {
+        **({f"usable_seconds_{REAL_NODES}": max(real)} if real else {}),
+        "usable_seconds_50000": max(made),
+        "search_milliseconds_worst": max(max(each.search_milliseconds.values()) for each in found),
+        "stall_milliseconds_worst": max(each.stall_milliseconds for each in found),
+    }
+
+
+def show(found: Sequence[Figures], figures: dict[str, float]) -> None:
+    """The table and the summary with its budgets."""
+    console = Console(width=None if Console().is_terminal else 110)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for each in found:
+        table.add_column(each.graph, justify="right")
+    rows = (
+        ("operators", lambda e: f"{e.operators:,}"),
+        ("kernels", lambda e: f"{e.kernels:,}"),
+        ("parsing, s", lambda e: f"{e.parsing_seconds:.2f}"),
+        ("usable after parsing, s", lambda e: f"{e.usable_seconds:.2f}"),
+        ("usable after the worker's last word, s", lambda e: f"{e.shown_seconds:.2f}"),
+        ("a level opened, ms", lambda e: f"{e.expand_milliseconds:.0f}"),
+        ("longest stall, ms", lambda e: f"{e.stall_milliseconds:.0f}"),
+        ("memory of the window, MB", lambda e: f"{e.window_megabytes:.0f}"),
+        ("memory of the worker, MB", lambda e: f"{e.worker_megabytes:.0f}"),
+    )
+    for name, text in rows:
+        table.add_row(name, *(text(each) for each in found))
+    for kind, query in QUERIES.items():
+        table.add_row(f"search by {kind}: {query}, ms", *(f"{each.search_milliseconds[kind]:.1f}" for each in found))
+    console.print(table)
+    for name, value in figures.items():
+        console.print(f"{name} {value:.2f} (budget {BUDGETS[name]:g})")
+
+
+if __name__ == "__main__":
+    main()

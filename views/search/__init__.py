@@ -1,0 +1,1 @@
+"""Finding operators and groups of a model."""
