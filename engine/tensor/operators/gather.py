@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.errors import BadInput
 from engine.graph.nodes import Operator
 from engine.tensor.build import Builder, box, wrap
 from engine.tensor.index import Element, Index
@@ -22,6 +23,9 @@ def looked_up(build: Builder, indices: str, at: Sequence[Index], size: int) -> I
     """The number found at `at` of an index tensor, for an axis of `size`; wrapped to 0 .. size-1."""
     known = build.value(indices)
     if known is not None:
+        if known.size and not -size <= known.min() <= known.max() < size:
+            reason = f"reach from {known.min()} to {known.max()} on an axis of {size}"
+            raise BadInput("tensor", f"indices {indices}", reason)
         affine = affine_table(np.where(known < 0, known + size, known).astype(np.int64), at)
         if affine is not None:
             return affine

@@ -1,0 +1,75 @@
+"""The run over everything: what it keeps, what it does not take for the same, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import engine
+from tests.everything import __main__ as command
+from tests.everything import files, kept
+from tests.graph.models import model, node, save
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of real files with one model, and a cache of its own."""
+    monkeypatch.setenv("LOOMSCOPE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(files, "SHARED", tmp_path)
+    (tmp_path / "models").mkdir()
+    save(tmp_path / "models" / "relu.onnx", model([node("Relu", "x", "y")], {"x": [4, 8]}, ["y"]))
+    return tmp_path
+
+
+def kernel(path: Path, nodes: list[object], **sizes: list[int]) -> tuple[engine.Kernel, engine.OperatorGraph]:
+    graph = engine.load(save(path, model(nodes, sizes, ["y"])))  # type: ignore[arg-type]
+    return engine.compile(engine.fuse(graph).groups[0]), graph
+
+
+def test_kernels_that_differ_in_names_only_are_one(tmp_path: Path) -> None:
+    one = kernel(tmp_path / "a.onnx", [node("Relu", "rows", "y")], rows=[4, 8])
+    other = kernel(tmp_path / "b.onnx", [node("Relu", "data", "y")], data=[4, 8])
+    assert one[0].source.text != other[0].source.text
+    assert kept.key_of(*one) == kept.key_of(*other)
+
+
+def test_kernels_that_differ_otherwise_are_not_one(tmp_path: Path) -> None:
+    one, graph = kernel(tmp_path / "a.onnx", [node("LeakyRelu", "x", "y", alpha=0.5)], x=[4, 8])
+    found = {kept.key_of(one, graph)}
+    found.add(kept.key_of(*kernel(tmp_path / "b.onnx", [node("LeakyRelu", "x", "y", alpha=0.25)], x=[4, 8])))
+    found.add(kept.key_of(*kernel(tmp_path / "c.onnx", [node("LeakyRelu", "x", "y", alpha=0.5)], x=[4, 16])))
+    found.add(kept.key_of(replace(one, source=replace(one.source, block=(2, 1, 1))), graph))
+    found.add(kept.key_of(replace(one, source=replace(one.source, footprints=())), graph))
+    wrong = replace(graph.operators[0], attributes={"alpha": np.float32(0.75).item()})
+    found.add(kept.key_of(one, replace(graph, operators=(wrong,))))
+    assert len(found) == 6, "the text, the launch, the maps and what the reference goes by all count"
+
+
+def test_a_second_run_remembers_and_says_so(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = shared / "rows.json"
+    for cached in (0, 1):
+        assert command.main(["--json", str(document)]) == 0
+        (row,) = json.loads(document.read_text())["rows"]
+        assert (row["groups"], row["passed"], row["cached"], row["problems"]) == (1, 1, cached, [])
+    assert "pass 1" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_read_fails_the_run_by_name(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (shared / "models" / "broken.onnx").write_bytes(b"\x08\x0a broken")
+    assert command.main(["--only", "broken"]) == 1
+    assert "fail: broken" in capsys.readouterr().out
+
+
+def test_whole_models_run_up_to_their_size(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--whole"]) == 0
+    assert command.main(["--whole", "--work", "0"]) == 0
+    assert "left out: relu.onnx: 0.0 GFLOP, more than 0" in capsys.readouterr().out
+
+
+def test_nothing_to_check_is_said(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--only", "nothing of the kind"]) == 2
+    assert "nothing of the kind" in capsys.readouterr().err
