@@ -33,7 +33,7 @@ def collect() -> None:
     """Collects the oldest generation whose threshold is passed, with the younger ones.
 
     A document of a large model is a million objects without a cycle: looking through them would stop the window for
-    half a second, and find nothing.  They are set aside with whatever else is alive then; counting references frees them.
+    half a second, and find nothing.  They are set aside with whatever else is alive; counting references frees them.
     """
     if gc.get_count()[0] > LARGE:
         gc.freeze()

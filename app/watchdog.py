@@ -24,7 +24,7 @@ class Watchdog(QObject):
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.setInterval(TICK_MS)
         self._timer.timeout.connect(self._tick)
-        self._last = _own_time()
+        self._last = own_time()
         self._longest = 0.0
 
     @property
@@ -34,7 +34,7 @@ class Watchdog(QObject):
 
     def start(self) -> None:
         """Begins to watch, or begins again."""
-        self._last = _own_time()
+        self._last = own_time()
         self._longest = 0.0
         self._timer.start()
 
@@ -44,12 +44,12 @@ class Watchdog(QObject):
         self._timer.stop()
 
     def _tick(self) -> None:
-        now = _own_time()
+        now = own_time()
         self._longest = max(self._longest, now - self._last)
         self._last = now
 
 
-def _own_time() -> float:
+def own_time() -> float:
     """Seconds on a clock that stands while this thread waits for a processor."""
     now = perf_counter()
     try:

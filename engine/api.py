@@ -165,8 +165,16 @@ def advised(recipe: Recipe, group: FusionGroup, text: str, source: str = "advice
 def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recipe:
     """A recipe for every group of a plan: those that it does not speak of get their advisers' entries.
 
-    Raises BadInput for groups and statements that the plan does not have; `source` names the recipe.
+    Raises BadInput for groups and statements that the plan does not have, and for choices that nothing here follows;
+    `source` names the recipe.
     """
+    for field, (asked, hint) in {
+        "numerics": (dict(recipe.numerics), "leave it empty: kernels add in float32 on CUDA cores"),
+        "fusion": (dict(recipe.fusion), "leave it empty: `--policy` chooses how operators are fused"),
+    }.items():
+        if asked:
+            words = ", ".join(f"{key} {value}" for key, value in asked.items())
+            raise BadInput("recipe", f"{source}, {field}", f"asks for {words}, which nothing here follows", hint)
     names = [group.name for group in plan.groups]
     for name, advice in recipe.groups.items():
         if name not in names:

@@ -156,3 +156,11 @@ def test_a_required_entry_that_cannot_hold_ends_the_verb(recipe: Callable[..., s
     user["scenario"]["entries"][0]["required"] = True
     more = ("-o", str(tmp_path / "out")) if verb == "generate" else ()
     assert "reads it first" in refused(verb, SOFTMAX, "--recipe", recipe(groups={GROUP: [user]}), *more, code=1)
+
+
+@pytest.mark.parametrize(("field", "asked"), [("numerics", {"accumulate": "float64"}), ("fusion", {"policy": "none"})])
+def test_choices_of_a_recipe_that_nothing_follows_are_refused(
+    recipe: Callable[..., str], field: str, asked: dict[str, str]
+) -> None:
+    assert "which nothing here follows" in refused("schedule", SOFTMAX, "--recipe", recipe(**{field: asked}))
+    assert loomscope("schedule", SOFTMAX, "--recipe", recipe(**{field: {}})).returncode == 0

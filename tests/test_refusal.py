@@ -65,3 +65,13 @@ def test_what_is_required_goes_before_the_wishes_of_earlier_authors() -> None:
         assert ("vector", width) in taken and ("vector", 3 - width) not in taken
     with pytest.raises(Illegal):
         compiled(text.format("user", "required ", "tune", "required "))
+
+
+@pytest.mark.parametrize("entry", ["S0 @ i: mark warp 2", "all @ outermost: mark warp 8"])
+def test_a_mark_that_the_kernel_is_said_to_have_no_use_for_changes_nothing(entry: str) -> None:
+    """`warp` asks for threads that share a walked loop; on a loop that is shared out it must not turn the kernel."""
+    kernel = compiled(f"advice user\n  {entry}\n")
+    assert [v.outcome for v in kernel.verdicts if v.placed.author == "user"] == [RELAXED]
+    assert kernel.source.text == compiled("advice user\n").source.text
+    turned = compiled("advice user\n  S0 @ innermost: mark warp 4\n")
+    assert turned.source.block[0] == 4 * 32 and turned.source.text != kernel.source.text

@@ -38,6 +38,20 @@ def last(*requests: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     return answer
 
 
+def test_long_lists_of_a_result_come_ahead_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = last(OPEN)["value"]
+    monkeypatch.setattr("engine.service.PART", 1)
+    path = str(ROOT / "resources" / "models" / "bert_tiny.onnx")
+    *ahead, rest = [reply for reply in ask(("open", {"path": path})) if reply["event"] in ("part", "result")]
+    value = rest["value"]
+    for key in {part["value"]["key"] for part in ahead}:
+        items = [item for part in ahead if part["value"]["key"] == key for item in part["value"]["items"]]
+        value[key] = items + value[key]
+    document = from_json(ModelDoc, value)
+    assert len(document.operators) == 80 and len(document.nodes) == 25
+    assert all(len(part["value"]["items"]) == 1 for part in ahead) and whole["name"] == "softmax_96x512"
+
+
 def test_every_request_gets_one_answer_after_its_progress() -> None:
     replies = ask(OPEN, ("kernel", {"group": "softmax_0", "recipe": None}), ("machine", {}))
     answers = [(r["id"], r["event"]) for r in replies if r["event"] in ("result", "error")]

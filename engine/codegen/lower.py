@@ -53,8 +53,8 @@ def _kernel(group: FusionGroup, nest: Nest, marks: Marks, numerics: Mapping[str,
         intrinsic = _intrinsic(group, marks, numerics)
         return lower_tensor_cores(group, nest, marks, intrinsic) if intrinsic else lower_contraction(group, nest, marks)
     if any(s.reduction for s in group.program.statements):
-        # `lane` marks ask for threads along the reduced elements, `warp` marks for threads along the kept ones.
-        wish = marks.first("lane", "warp")
+        # On a walked loop `lane` asks for threads along the reduced elements, `warp` for some along the kept ones too.
+        wish = marks.first("lane", "warp", members=[m for phase in nest.phases for m in phase.members])
         by_row = wish == "lane" if wish else group.kind != "column reduction"
         return lower_reduction(group, nest, marks, by_row)
     if marks.first("tile") and turned_reads(group.program, nest) is not None:

@@ -22,9 +22,9 @@ class Marks:
         self._read: set[tuple[int, ...]] = set()
         self.notes: dict[tuple[int, ...], Note] = {}
 
-    def first(self, *names: str) -> str | None:
-        """Which of these marks the first author gives, or None."""
-        return next((mark.name for _, mark in self._marks if mark.name in names), None)
+    def first(self, *names: str, members: Collection[Member] | None = None) -> str | None:
+        """Which of these marks (on one of `members`) the first author gives, or None."""
+        return next((mark.name for m, mark in self._marks if mark.name in names and _is_among(m, members)), None)
 
     def word(self, name: str) -> str | None:
         """The word of a mark as the first author gives it, or None; other authors' different words are noted."""
@@ -90,9 +90,13 @@ class Marks:
 
     def _named(self, name: str, members: Collection[Member] | None) -> Iterator[tuple[Member, Mark]]:
         for member, mark in self._marks:
-            if mark.name == name and (members is None or any(member is m for m in members)):
+            if mark.name == name and _is_among(member, members):
                 self._read.add(mark.path)
                 yield member, mark
+
+
+def _is_among(member: Member, members: Collection[Member] | None) -> bool:
+    return members is None or any(member is m for m in members)
 
 
 def up_to(limit: int) -> Fit:

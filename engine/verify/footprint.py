@@ -103,8 +103,11 @@ def _times(source: CudaSource, array: str, elements: int, blocks: Sequence[int])
         for position in _positions(footprint, blocks):
             if position.size and (position.min() < 0 or position.max() >= elements):
                 return None
-            counted = times + np.bincount(position, minlength=elements)
-            times = np.minimum(counted, 255).astype(np.uint8)
+            if position.size:
+                first = int(position.min())
+                counted = np.bincount(position - first)  # of the part that these blocks reach, not of the whole array
+                reached = times[first : first + counted.size]
+                reached[:] = np.minimum(counted + reached, 255)
     return times
 
 

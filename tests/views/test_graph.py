@@ -13,7 +13,7 @@ from engine.documents import EdgeDoc, ModelDoc, NodeDoc
 from tests.app.fake_documents import model
 from views.graph.drawing import Drawing, Plan, first_open
 from views.graph.layout import WIDEST, Size, layered
-from views.hierarchy import boxes, longest_run
+from views.hierarchy import LEVEL, Box, boxes, longest_run
 
 BOX = Size(100.0, 40.0)
 
@@ -72,6 +72,40 @@ def test_a_layer_that_differs_stays_outside() -> None:
     nodes = [*whole.nodes[:55], odd, *whole.nodes[55:]]
     counts = [box.count for box in boxes(replace(whole, nodes=tuple(nodes))) if box.children]
     assert counts == [6, 6]
+
+
+def leaves(level: tuple[Box, ...]) -> list[Box]:
+    return [leaf for box in level for leaf in (leaves(box.children) if box.children else [box])]
+
+
+@pytest.mark.parametrize("scoped", [True, False])
+def test_what_does_not_repeat_is_parted_into_levels(scoped: bool) -> None:
+    """Every launch is in one place, in order, and the way to it leads from level to level."""
+    lot = random.Random(3)
+    scopes = [f"net.stage{k // 300}.part{k // 100}" if scoped else "" for k in range(2000)]
+    nodes = tuple(
+        NodeDoc(f"n{k}", f"g{lot.randrange(30)}", k, "t", "1", (), scope) for k, scope in enumerate(scopes)
+    )
+    edges = tuple(EdgeDoc(a.id, b.id, "t", "1", 4, "") for a, b in itertools.pairwise(nodes))
+    large = replace(model(), nodes=nodes, edges=edges)
+    top = boxes(large)
+    levels = [top]
+    for level in levels:
+        assert len(level) <= LEVEL and len({box.key for box in level}) == len(level)
+        levels += [box.children for box in level if box.children]
+        for box in (each for each in level if each.children):
+            assert box.nodes == tuple(node for child in box.children for node in child.nodes)
+    assert [leaf.nodes[0] for leaf in leaves(top)] == list(nodes)
+    titles = ["net stage0", "net stage1"] if scoped else ["kernels 1 – 45", "kernels 46 – 90"]
+    assert [box.title for box in top[:2]] == titles
+    plan = Plan(large, top)
+    path = plan.path_to("n1234")
+    assert path[-1] == "n1234" and plan.path_to("nowhere") == ()
+    drawing = plan.draw(frozenset(path[:-1]))
+    assert path[-1] in {placed.box.key for placed in drawing.placed}
+    inner = {placed.box.key for placed in drawing.placed if not placed.opened}
+    lines = {(line.source, line.target) for line in drawing.lines}
+    assert ("n1233", "n1234") in lines or "n1233" not in inner
 
 
 def crossing(route: tuple[tuple[float, float], ...], box: tuple[float, float, float, float]) -> bool:

@@ -220,15 +220,17 @@ class EdgeItem(QGraphicsItem):
 
 def _title(painter: QPainter, row: QRectF, title: str, count: int, theme: Theme, font: QFont, room: float) -> None:
     """A title and, in grey, how many copies it stands for."""
-    suffix = f"  × {count}" if count > 1 else ""
+    suffix = f"  × {count:,}" if count > 1 else ""
+    painter.setFont(face())
+    beside = text_width(painter, suffix) + 1.0
     painter.setFont(font)
     painter.setPen(theme.colour("text"))
-    width = min(text_width(painter, title) + 1.0, room - (40 if suffix else 0))
+    width = min(text_width(painter, title) + 1.0, room - beside)
     draw_text(painter, QRectF(row.x(), row.y(), width, row.height()), title)
     if suffix:
         painter.setFont(face())
         painter.setPen(theme.colour("text-3"))
-        draw_text(painter, QRectF(row.x() + width, row.y(), 48, row.height()), suffix)
+        draw_text(painter, QRectF(row.x() + width, row.y(), beside, row.height()), suffix)
 
 
 def _rounded(points: tuple[tuple[float, float], ...]) -> QPainterPath:

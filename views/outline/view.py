@@ -129,7 +129,7 @@ def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
     draw_text(painter, QRectF(state.left, box.y(), used, box.height()), row.title)
     painter.setFont(face())
     painter.setPen(theme.colour("text-3"))
-    for suffix in (f" × {item.count}" if item.count > 1 else "", f"  {item.name}" if item.name else ""):
+    for suffix in (f" × {item.count:,}" if item.count > 1 else "", f"  {item.name}" if item.name else ""):
         width = text_width(painter, suffix) + 1.0
         if suffix and used + width <= room:  # a name cut short helps nobody: the tool tip has it whole
             draw_text(painter, QRectF(state.left + used, box.y(), width, box.height()), suffix)

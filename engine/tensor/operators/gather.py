@@ -23,8 +23,9 @@ def looked_up(build: Builder, indices: str, at: Sequence[Index], size: int) -> I
     """The number found at `at` of an index tensor, for an axis of `size`; wrapped to 0 .. size-1."""
     known = build.value(indices)
     if known is not None:
-        if known.size and not -size <= known.min() <= known.max() < size:
-            reason = f"reach from {known.min()} to {known.max()} on an axis of {size}"
+        read = _of_fixed_places(known, at)
+        if read.size and not -size <= read.min() <= read.max() < size:
+            reason = f"reach from {read.min()} to {read.max()} on an axis of {size}"
             raise BadInput("tensor", f"indices {indices}", reason)
         affine = affine_table(np.where(known < 0, known + size, known).astype(np.int64), at)
         if affine is not None:
@@ -35,13 +36,8 @@ def looked_up(build: Builder, indices: str, at: Sequence[Index], size: int) -> I
 
 
 def affine_table(table: np.ndarray, at: Sequence[Index]) -> Index | None:
-    """`table[at]` as `base + sum(step * at)` where the table is such a sum, else None.
-
-    Along an axis with a fixed place only that place counts.
-    """
-    for axis, place in enumerate(at):
-        if not place.terms:
-            table = np.take(table, [place.constant], axis)
+    """`table[at]` as `base + sum(step * at)` where the table is such a sum, else None."""
+    table = _of_fixed_places(table, at)
     base = int(table.flat[0])
     index, predicted = Index((), base), np.full(table.shape, base)
     for axis, size in enumerate(table.shape):
@@ -51,6 +47,14 @@ def affine_table(table: np.ndarray, at: Sequence[Index]) -> Index | None:
             predicted = predicted + step * np.arange(size).reshape([-1 if a == axis else 1 for a in range(table.ndim)])
             index = index + at[axis] * step
     return index if np.array_equal(predicted, table) else None
+
+
+def _of_fixed_places(table: np.ndarray, at: Sequence[Index]) -> np.ndarray:
+    """What of a table can be read at `at`: along an axis with a fixed place only that place."""
+    for axis, place in enumerate(at):
+        if not place.terms:
+            table = np.take(table, [place.constant], axis)
+    return table
 
 
 def _take(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:

@@ -1,0 +1,98 @@
+"""Searching in the window: the list, its keys, what it says, and where it leads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+
+from app.client import COMMAND
+from app.watchdog import Watchdog
+from app.window import Window
+from tests import large_models
+from tests.app.driving import settle
+from views.hierarchy import LEVEL
+from views.search.hits import Hit
+
+OPERATORS = 6000
+STALL_MS = 100
+MARGIN = 5
+"""For a machine that does other things, too."""
+
+
+def listed(window: Window) -> list[Hit]:
+    model = window.search.list.rows
+    found = [model.row_at(model.index_of(key)).value for key in model]
+    assert all(isinstance(hit, Hit) for hit in found)
+    return found  # type: ignore[return-value]
+
+
+def typed(window: Window, qtbot: object, text: str) -> None:
+    window.search.setFocus()
+    window.search.clear()
+    qtbot.keyClicks(window.search, text)  # type: ignore[attr-defined]
+
+
+def test_arrows_and_return_go_to_what_is_listed(window: Window, qtbot: object) -> None:
+    window.activateWindow()
+    typed(window, qtbot, "type:matmul")
+    assert window.search.popup is not None and window.search.popup.isVisible()
+    groups = [hit.group for hit in listed(window) if not hit.node]
+    assert len(groups) == 6 and window.panels.graph.scene.look.found == set(groups)
+    assert window.search.summary.text() == "72 operators in 6 groups"
+    qtbot.keyClick(window.search, Qt.Key.Key_Down)  # type: ignore[attr-defined]
+    qtbot.keyClick(window.search, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    settle(window, qtbot)
+    assert window.wiring.group == groups[1]
+    assert not window.search.popup.isVisible() and not window.panels.graph.scene.look.found
+
+
+def test_escape_closes_the_list_and_lights_everything_up_again(window: Window, qtbot: object) -> None:
+    typed(window, qtbot, "softmax")
+    assert window.panels.graph.scene.look.found
+    qtbot.keyClick(window.search, Qt.Key.Key_Escape)  # type: ignore[attr-defined]
+    assert window.search.popup is not None and not window.search.popup.isVisible()
+    assert not window.panels.graph.scene.look.found and not window.wiring.group
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("nothing_like_it", "nothing found"), ("/(a/", "unterminated"), ("a >", "both")]
+)
+def test_what_cannot_be_found_is_said_in_both_places(window: Window, qtbot: object, text: str, said: str) -> None:
+    typed(window, qtbot, text)
+    assert said in window.search.summary.text() and not listed(window)
+    qtbot.keyClick(window.search, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    assert not window.wiring.group
+    outline = window.panels.outline
+    outline.filter.setText(text)
+    assert said in outline.told.text() and not outline.told.isHidden()
+    outline.filter.clear()
+    assert outline.told.isHidden()
+
+
+def test_a_large_graph_opens_level_by_level_and_search_opens_the_way(
+    make: object, qtbot: object, tmp_path: Path
+) -> None:
+    model = large_models.blocks(OPERATORS)
+    model.save(tmp_path)
+    window = make(command=COMMAND)  # type: ignore[operator]
+    window.workspace.start()
+    settle(window, qtbot)
+    dog = Watchdog()
+    dog.start()
+    window.open_file(str(tmp_path / f"{model.name}.onnx"))
+    settle(window, qtbot)
+    scene = window.panels.graph.scene
+    assert 1 < len(scene.drawing.placed) <= LEVEL and not scene.opened
+    last = next(each for each in reversed(window.workspace.model.operators) if each.node)
+    typed(window, qtbot, f"/{last.name}$/")
+    assert [hit.title for hit in listed(window) if hit.node] == [last.name]
+    qtbot.keyClick(window.search, Qt.Key.Key_Down)  # type: ignore[attr-defined]
+    qtbot.keyClick(window.search, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    settle(window, qtbot)
+    item = scene.item_of(last.node)
+    assert item is not None and scene.look.is_selected(item.placed)
+    assert window.panels.graph.canvas._sight().contains(item.sceneBoundingRect().center())
+    dog.stop()
+    assert dog.longest_ms < MARGIN * STALL_MS
