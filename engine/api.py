@@ -127,9 +127,14 @@ def write_recipe(recipe: Recipe, path: str | Path) -> None:
         raise BadInput("recipe", str(path), f"cannot be written: {error}") from error
 
 
-def default_recipe(what: FusionGroup | FusionPlan, target: str = "h200") -> Recipe:
-    """What every adviser proposes for a group or for all groups of a plan."""
-    return _default_recipe(what, target)
+def default_recipe(
+    what: FusionGroup | FusionPlan, target: str = "h200", numerics: Mapping[str, str] | None = None
+) -> Recipe:
+    """What every adviser proposes for a group or for all groups of a plan.
+
+    numerics: {"tensor_cores": "tf32"} lets float32 contractions round their operands; by default none is rounded.
+    """
+    return _default_recipe(what, target, numerics)
 
 
 def edited(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
@@ -177,7 +182,7 @@ def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recip
             hint = f"{plan.graph} has {', '.join(near)}; is it a recipe for another file?"
             raise BadInput("recipe", f"{source}, group {name}", "the plan has no such group", hint)
         _validate(advice, plan.group(name), f"{source}, group {name}")
-    proposed = _default_recipe(plan, recipe.target)
+    proposed = _default_recipe(plan, recipe.target, recipe.numerics)
     return replace(recipe, groups={**proposed.groups, **recipe.groups})
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from engine.codegen.check import check_tile
@@ -26,6 +26,7 @@ from engine.rewrite.apply import rewritten
 from engine.schedule.advisers.mapping import map_group
 from engine.schedule.advisers.pipeline import pipeline_group
 from engine.schedule.advisers.plans import plans
+from engine.schedule.advisers.tensorize import tensorize_group, tile_depth
 from engine.schedule.advisers.vectorize import vectorize_group
 from engine.schedule.compose import compose
 from engine.schedule.nodes import HONOURED, RELAXED, ScheduleTree, Verdict
@@ -74,18 +75,32 @@ class Kernel:
         return self.recipe.groups.get(self.group.name, ())
 
 
-def default_recipe(what: FusionGroup | FusionPlan, target_name: str = "h200") -> Recipe:
-    """The recipe of a group, or of every group of a plan, with the entries of all advisers."""
+def default_recipe(
+    what: FusionGroup | FusionPlan, target_name: str = "h200", numerics: Mapping[str, str] | None = None
+) -> Recipe:
+    """The recipe of a group, or of every group of a plan, with the entries of all advisers.
+
+    numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32 contractions round their operands.
+    """
     groups = what.groups if isinstance(what, FusionPlan) else (what,)
     machine = target(target_name)
-    return Recipe(target=machine.name, groups={g.name: advise(g, machine) for g in groups})
+    chosen = numerics or {}
+    return Recipe(
+        target=machine.name, numerics=chosen, groups={g.name: advise(g, machine, chosen) for g in groups}
+    )
 
 
-def advise(group: FusionGroup, machine: Target) -> tuple[Advice, ...]:
+def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> tuple[Advice, ...]:
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
     sms = int(machine.sms.value)
     ranked = plans(group.program, sms * int(machine.threads_per_sm.value))
-    proposals = (vectorize_group(group, ranked), map_group(group, sms, ranked), pipeline_group(group))
+    tensor = tensorize_group(group, sms, numerics)
+    depth = tile_depth(tensor)
+    proposals = (
+        vectorize_group(group, ranked),
+        map_group(group, sms, ranked) if depth is None else tensor,
+        pipeline_group(group) if depth is None else pipeline_group(group, depth, most=4),
+    )
     return tuple(a for a in proposals if a.scenario.entries or a.scenario.alternatives)
 
 
@@ -135,7 +150,7 @@ def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> K
     tell("schedule", tree, solved.tree, solved.milliseconds)
     tell("legality", solved.tree, (), solved.checking)
 
-    tile = lower(replace(group, program=program), solved.tree)
+    tile = lower(replace(group, program=program), solved.tree, recipe.numerics)
     wrong = check_tile(tile)
     if wrong:
         raise Fault("codegen", group.name, wrong[0], "the code generator is wrong: report it")

@@ -247,6 +247,8 @@ class KernelDoc:
     """Single changes that resolve the conflict, the smallest loss first."""
     scenarios: tuple[ScenarioDoc, ...] = ()
     """Alternatives, each before those nested in it."""
+    intrinsic: str = ""
+    """The instruction that multiplies on tensor cores, or ""."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,7 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
         milliseconds=kernel.milliseconds,
         explain=explain_kernel(kernel, prediction),
         scenarios=scenario_docs(kernel.advice, kernel.verdicts),
+        intrinsic=kernel.tile.intrinsic,
     )
 
 

@@ -79,7 +79,7 @@ def _row(kernel: Kernel) -> dict[str, Any]:
         "grid": source.grid,
         "block": source.block,
         "shared_bytes": source.shared_bytes,
-        "tensor_cores": False,
+        "tensor_cores": bool(kernel.tile.intrinsic),
         "stages": {"shared": kernel.tile.stages, "register": 1},
         "parameters": [
             {

@@ -16,7 +16,10 @@ from engine.codegen.tile import (
     Declare,
     For,
     Load,
+    MapFragment,
     Mask,
+    MatrixLoad,
+    MatrixMultiply,
     Store,
     TileOp,
     TileProgram,
@@ -28,7 +31,7 @@ from engine.codegen.tile import (
 from engine.graph.nodes import DTYPES
 from engine.tensor.access import VECTOR_BYTES
 
-TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce)
+TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce, MatrixLoad, MatrixMultiply)
 """Operations that all threads of a warp or block take part in."""
 
 
@@ -61,6 +64,12 @@ def _buffers(program: TileProgram) -> Iterator[str]:
                 names = (target, source)
             case Assign(slot) | WarpReduce(slot):
                 names = (slot.buffer,)
+            case MatrixLoad(_, slot, source):
+                names = (slot.buffer, source)
+            case MapFragment(slot):
+                names = (slot.buffer,)
+            case MatrixMultiply(_, sums, first, second):
+                names = (sums.buffer, first.buffer, second.buffer)
             case Declare(buffer):
                 names = (buffer,)
             case _:

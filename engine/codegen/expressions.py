@@ -8,7 +8,7 @@ from engine.codegen.tile import Slot
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
 
-HELD = {"float32": "float", "float16": "float", "int32": "int", "int64": "i64", "bool": "bool"}
+HELD = {"float32": "float", "float16": "float", "int32": "int", "int64": "i64", "bool": "bool", "uint32": "u32"}
 """Type of a register."""
 
 INFIX = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from engine.codegen.contraction import lower_contraction
@@ -10,11 +11,16 @@ from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest, loop_nest
 from engine.codegen.printer import shared_map
 from engine.codegen.reduction import lower_reduction
+from engine.codegen.tensor_cores import lower_tensor_cores
 from engine.codegen.tile import TileProgram
 from engine.codegen.transpose import lower_transpose, turned_reads
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
+from engine.fuse.shape import is_contraction
 from engine.schedule.nodes import ScheduleTree
+from engine.tensorize.bind import allowed, bind
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import Intrinsic
 
 SHARED_BYTES = 163 * 1024
 """Shared memory of one block: what every target has (CUDA C++ programming guide, compute capability 8.0)."""
@@ -23,14 +29,17 @@ MOST_ELEMENTS = 2**31 - 2**20
 """Elements of an array whose positions fit an int, with room for the threads past its end."""
 
 
-def lower(group: FusionGroup, tree: ScheduleTree) -> TileProgram:
-    """The tile program of a group under a schedule; Unsupported where no kernel of ours follows that order."""
+def lower(group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str] | None = None) -> TileProgram:
+    """The tile program of a group under a schedule; Unsupported where no kernel of ours follows that order.
+
+    numerics: the recipe's, which say whether tensor cores may round float32.
+    """
     largest = max(group.program.arrays.values(), key=lambda array: array.elements)
     if largest.elements > MOST_ELEMENTS:
         raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
     nest = loop_nest(group.program, tree)
     marks = Marks(nest)
-    tile = _kernel(group, nest, marks)
+    tile = _kernel(group, nest, marks, numerics or {})
     needed = shared_map(tile.buffers)[1]
     if needed > SHARED_BYTES:
         raise Unsupported(
@@ -39,9 +48,10 @@ def lower(group: FusionGroup, tree: ScheduleTree) -> TileProgram:
     return replace(tile, notes=marks.unread())
 
 
-def _kernel(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
+def _kernel(group: FusionGroup, nest: Nest, marks: Marks, numerics: Mapping[str, str]) -> TileProgram:
     if group.kind == "contraction":
-        return lower_contraction(group, nest, marks)
+        intrinsic = _intrinsic(group, marks, numerics)
+        return lower_tensor_cores(group, nest, marks, intrinsic) if intrinsic else lower_contraction(group, nest, marks)
     if any(s.reduction for s in group.program.statements):
         # On a walked loop `lane` asks for threads along the reduced elements, `warp` for some along the kept ones too.
         wish = marks.first("lane", "warp", members=[m for phase in nest.phases for m in phase.members])
@@ -50,3 +60,27 @@ def _kernel(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     if marks.first("tile") and turned_reads(group.program, nest) is not None:
         return lower_transpose(group, nest, marks)
     return lower_elementwise(group, nest, marks)
+
+
+def _intrinsic(group: FusionGroup, marks: Marks, numerics: Mapping[str, str]) -> Intrinsic | None:
+    """The instruction that an `intrinsic` mark names, if it computes the contraction; else a note says why not."""
+    name = marks.word("intrinsic")
+    if name is None:
+        return None
+    intrinsic = INTRINSICS.get(name)
+    why_not = _why_not(group, intrinsic, numerics) if intrinsic else f"known are {', '.join(INTRINSICS)}"
+    if why_not:
+        marks.refuse({"intrinsic": f"runs on CUDA cores: {why_not}"})
+        return None
+    return intrinsic
+
+
+def _why_not(group: FusionGroup, intrinsic: Intrinsic, numerics: Mapping[str, str]) -> str:
+    """Why an instruction cannot compute the group's contraction; "" where it can."""
+    heart = next(s for s in group.program.statements if is_contraction(s))
+    binding = bind(heart, group.program.arrays, intrinsic)
+    if isinstance(binding, str):
+        return binding
+    if not allowed(intrinsic, numerics):
+        return f'{intrinsic.because}; the recipe\'s numerics must say "tensor_cores": "{intrinsic.numerics}"'
+    return ""

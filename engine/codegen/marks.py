@@ -26,6 +26,16 @@ class Marks:
         """Which of these marks (on one of `members`) the first author gives, or None."""
         return next((mark.name for m, mark in self._marks if mark.name in names and _is_among(m, members)), None)
 
+    def word(self, name: str) -> str | None:
+        """The word of a mark as the first author gives it, or None; other authors' different words are noted."""
+        found = [mark for _, mark in self._named(name, None)]
+        if not found:
+            return None
+        given = str(found[0].value)
+        note = Note(f"another entry asks for {given}", name, given)
+        self.notes |= {mark.path: note for mark in found if mark.value != given}
+        return given
+
     def member(self, name: str) -> Member | None:
         """The dimension on which the first author puts a mark, or None."""
         return next((member for member, mark in self._marks if mark.name == name), None)

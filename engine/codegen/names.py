@@ -10,7 +10,10 @@ from engine.codegen.tile import (
     Bind,
     Declare,
     Load,
+    MapFragment,
     Mask,
+    MatrixLoad,
+    MatrixMultiply,
     Slot,
     Store,
     TileOp,
@@ -47,6 +50,15 @@ def names_read(op: TileOp) -> Iterator[str]:
             yield from _of_scalar(expression)
         case WarpReduce(slot):
             yield from _of_slot(slot)
+        case MatrixLoad(_, slot, _, position):
+            yield from _of_slot(slot)
+            yield from position.iterators()
+        case MapFragment(slot, _, element, expression):
+            yield from _of_slot(slot)
+            yield from (name for name in _of_scalar(expression) if name != element)
+        case MatrixMultiply(_, sums, first, second):
+            for slot in (sums, first, second):
+                yield from _of_slot(slot)
         case When(mask):
             yield mask
         case _:

@@ -1,10 +1,11 @@
-"""One factor of a contraction: how its tile is copied to shared memory and read from there.
+"""One factor of a contraction: how its tile is copied to shared memory.
 
 Along whichever iterator is contiguous in global memory the copy moves up to 16 bytes at once, and the tile keeps that
 order, so nothing is transposed on the way:
-    depth inner   tile[row][depth + pad]     a thread reads 4 depths of one of its rows at a time
-    free inner    tile[depth][row + pad]     a thread reads 4 neighbouring rows at one depth
-The pad of 16 bytes keeps alignment and puts neighbouring rows into different banks.
+    depth inner   tile[row][depth + pad]
+    free inner    tile[depth][row + pad]
+A pad of 16 bytes keeps alignment and puts neighbouring rows into different banks.  Tiles for tensor cores have rows of
+a power of two of bytes instead, whose chunks are permuted (swizzle.cuh).
 """
 
 from __future__ import annotations
@@ -18,46 +19,42 @@ from engine.codegen.nodes import NOWHERE, Line
 from engine.codegen.tile import AsyncCopy, Buffer, Load, Slot, Store
 from engine.graph.nodes import DTYPES
 from engine.schedule.nodes import Member
-from engine.tensor.access import VECTOR_BYTES
-from engine.tensor.index import Index, delinearize
+from engine.tensor.access import VECTOR_BYTES, position, stride, unrolled
+from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
 
 COPY_BYTES = (16, 8, 4)
 """Sizes of one cp.async."""
-FRAGMENT = 4
-"""Most elements of one shared-memory read."""
-
-
-def fragment_elements(dtype: str) -> int:
-    """Elements that one shared-memory read brings into registers."""
-    return min(FRAGMENT, VECTOR_BYTES // DTYPES[dtype])
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """The free dimension of an operand: rows of the first factor, columns of the second."""
 
-    name: str
     members: tuple[Member, ...]
     tile: int
     """Elements of a block's tile."""
-    owned: int
-    """Elements of a thread's part."""
     size: int
     start: Index
     """First element of this block's tile."""
-    slot: Index
-    """Number of this thread along the side."""
 
-    def local(self, owned: Index, run: int, extents: Mapping[str, int]) -> Index:
-        """Place in the tile of a thread's element: runs of `run` neighbours, dealt round the threads."""
-        across = self.tile // self.owned
-        return owned.floordiv(run, extents) * (across * run) + self.slot * run + owned.mod(run, extents)
 
-    def owned_at(self, owned: Index, run: int, extents: Mapping[str, int]) -> Index:
-        """The element itself."""
-        return self.start + self.local(owned, run, extents)
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """What both operands share: the depths of the main loop and the stages of their tiles."""
+
+    depths: tuple[Member, ...]
+    tile: int
+    """Depths of one tile."""
+    stages: int
+    is_swizzled: bool = False
+    """Whether the chunks of a tile's rows are permuted, instead of rows padded."""
+
+    @property
+    def size(self) -> int:
+        """Depths in all."""
+        return math.prod(m.extent for m in self.depths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,103 +63,101 @@ class Operand:
 
     access: Access
     side: Side
+    tiling: Tiling
     place: Mapping[str, Index]
     """Batch iterators of the statement in kernel variables."""
     free: Mapping[str, str]
     """Dimension -> iterator of the statement, for the side and the depth."""
-    depths: tuple[Member, ...]
     tile: str
     """Shared buffer."""
-    fragment: str
-    """Register buffer."""
     dtype: str
     depth_inner: bool
     width: int
     """Elements of one copy."""
     is_async: bool
-    tile_depth: int
-    stages: int
-    step: int
-    """Depths of one fragment."""
 
     @property
-    def run(self) -> int:
-        """Neighbouring elements of the side that a thread owns together."""
-        return 1 if self.depth_inner else min(fragment_elements(self.dtype), self.side.owned)
+    def row(self) -> int:
+        """Elements of one row of the tile."""
+        return self.tiling.tile if self.depth_inner else self.side.tile
 
     @property
     def stride(self) -> int:
-        """Elements of one row of the tile, pad included."""
-        return (self.tile_depth if self.depth_inner else self.side.tile) + 16 // DTYPES[self.dtype]
+        """From one row of the tile to the next, pad included."""
+        return self.row + (0 if self.tiling.is_swizzled else VECTOR_BYTES // DTYPES[self.dtype])
 
     @property
     def stage_elements(self) -> int:
-        return self.stride * (self.side.tile if self.depth_inner else self.tile_depth)
+        return self.stride * (self.side.tile if self.depth_inner else self.tiling.tile)
 
-    def element(self, owned: Index, depth: Index) -> Access:
-        """The fragment register of one owned element at one depth of the step."""
-        if self.depth_inner:
-            return Access(self.fragment, (owned, depth))
-        run = self.run
-        extents = dict.fromkeys(owned.iterators(), self.side.owned)
-        return Access(self.fragment, (depth, owned.floordiv(run, extents), owned.mod(run, extents)))
+    def local(self, free: Index, depth: Index) -> Index:
+        """Position within a stage of the tile."""
+        row, column = (free, depth) if self.depth_inner else (depth, free)
+        return row * self.stride + column
 
     def position(self, emitter: Emitter, free: Index, depth: Index, at: Line) -> Index:
         """Position in global memory of an element of the side at a depth."""
         where = dict(self.place)
-        for members, flat in ((self.side.members, free), (self.depths, depth)):
+        for members, flat in ((self.side.members, free), (self.tiling.depths, depth)):
             shape = tuple(m.extent for m in members)
-            for member, index in zip(members, delinearize(flat, shape, emitter.extents), strict=True):
+            for member, index in zip(members, unrolled(flat, shape, emitter.extents), strict=True):
                 where[self.free[member.name]] = index
         return emitter.position(self.access, where, at)
 
 
 def choose_operand(
-    emitter: Emitter,
-    statement: Statement,
-    access: Access,
-    side: Side,
-    place: Mapping[str, Index],
-    depths: tuple[Member, ...],
-    tile_depth: int,
-    stages: int,
-    step: int,
+    emitter: Emitter, statement: Statement, access: Access, side: Side, place: Mapping[str, Index], tiling: Tiling
 ) -> Operand:
-    """The widest copy that global memory allows, and the tile order that goes with it.
-
-    step: depths that are brought into registers together.
-    """
+    """The widest copy that global memory allows, and the tile order that goes with it."""
     array = emitter.program.arrays[access.array]
-    members = {m.name: name for m in (*side.members, *depths) if (name := plain_iterator(m.rows[statement.name]))}
+    everyone = (*side.members, *tiling.depths)
+    members = {m.name: name for m in everyone if (name := plain_iterator(m.rows[statement.name]))}
 
     def make(depth_inner: bool, width: int, is_async: bool) -> Operand:
         return Operand(
-            access, side, place, members, depths, tile="", fragment="", dtype=array.dtype, depth_inner=depth_inner,
-            width=width, is_async=is_async, tile_depth=tile_depth, stages=stages, step=step,
+            access, side, tiling, place, members, tile="", dtype=array.dtype, depth_inner=depth_inner, width=width,
+            is_async=is_async,
         )  # fmt: skip
 
+    singly = _is_nearer_along_depth(emitter, statement, access, side, tiling)
     widths = [b // DTYPES[array.dtype] for b in COPY_BYTES if b >= DTYPES[array.dtype]]
-    candidates = [make(inner, width, True) for width in widths for inner in (True, False)]
-    chosen = next((c for c in candidates if _allowed(emitter, c, depths)), make(True, 1, False))
+    orders = [(inner, width) for width in widths for inner in (True, False) if width > 1 or inner == singly]
+    candidates = [make(inner, width, True) for inner, width in orders]
+    chosen = next((c for c in candidates if _allowed(emitter, c)), make(singly, 1, False))
     emitter.read_from.add(array.name)
     tile = f"{array.name}_tile" if f"{array.name}_tile" not in emitter.buffers else f"{array.name}_tile_2"
-    emitter.buffers[tile] = Buffer(tile, array.dtype, (stages * chosen.stage_elements,), "shared")
-    shape = (side.owned, step) if chosen.depth_inner else (step, side.owned // chosen.run, chosen.run)
-    fragment = emitter.register(f"{array.name}_part", array.dtype, shape)
-    return replace(chosen, tile=tile, fragment=fragment)
+    row_bytes = chosen.row * DTYPES[array.dtype] if tiling.is_swizzled else 0
+    elements = tiling.stages * chosen.stage_elements
+    emitter.buffers[tile] = Buffer(tile, array.dtype, (elements,), "shared", row_bytes)
+    return replace(chosen, tile=tile)
 
 
-def _allowed(emitter: Emitter, operand: Operand, depths: tuple[Member, ...]) -> bool:
+def _is_nearer_along_depth(
+    emitter: Emitter, statement: Statement, access: Access, side: Side, tiling: Tiling
+) -> bool:
+    """Whether single elements are better copied along the depth: neighbouring threads then read neighbouring places.
+
+    Where both directions step as far, the longer one has fewer jumps.
+    """
+    where = position(access, emitter.program.arrays)
+    steps = []
+    for members in (tiling.depths, side.members):
+        name = plain_iterator(members[-1].rows[statement.name]) if members else None
+        step = stride(where, name) if name else None
+        steps.append((abs(step) or math.inf if step is not None else math.inf, -members[-1].extent if members else 0))
+    return steps[0] <= steps[1]
+
+
+def _allowed(emitter: Emitter, operand: Operand) -> bool:
     """Whether every copy of this width is contiguous, aligned, whole, and the threads share the copies evenly."""
-    width, side = operand.width, operand.side
-    depth_size = math.prod(m.extent for m in depths)
-    inner_tile, inner_size = (operand.tile_depth, depth_size) if operand.depth_inner else (side.tile, side.size)
-    copies = side.tile * operand.tile_depth // width
+    width, side, tiling = operand.width, operand.side, operand.tiling
+    inner_tile, inner_size = (tiling.tile, tiling.size) if operand.depth_inner else (side.tile, side.size)
+    copies = side.tile * tiling.tile // width
     if inner_tile % width or inner_size % width or copies % emitter.extents["thread"]:
         return False
     if width == 1:
-        return operand.depth_inner
-    probes = {"probe_free": side.size, "probe_depth": depth_size, LANE_OF_VECTOR: width}
+        return True
+    probes = {"probe_free": side.size, "probe_depth": tiling.size, LANE_OF_VECTOR: width}
     inner = "probe_depth" if operand.depth_inner else "probe_free"
     probes[inner] //= width
     emitter.extents |= probes
@@ -174,23 +169,21 @@ def _allowed(emitter: Emitter, operand: Operand, depths: tuple[Member, ...]) -> 
 
 def copy_tile(emitter: Emitter, operand: Operand, tile: Index, stage: Index, at: Line) -> None:
     """Every thread copies its share of tile number `tile` into `stage`; beyond the array it fills zeros."""
-    side, width, threads = operand.side, operand.width, emitter.extents["thread"]
-    depth_size = math.prod(m.extent for m in operand.depths)
-    inner_tile = operand.tile_depth if operand.depth_inner else side.tile
-    per_row = inner_tile // width
+    side, tiling, width, threads = operand.side, operand.tiling, operand.width, emitter.extents["thread"]
+    per_row = operand.row // width
     name = operand.access.array
-    shares = side.tile * operand.tile_depth // width // threads
+    shares = side.tile * tiling.tile // width // threads
     with emitter.loop(f"{name}_share", shares, at) as share:
         chunk = emitter.bind(f"{name}_chunk", share * threads + Index.of("thread"), at)
         outer = emitter.bind(f"{name}_outer", chunk.floordiv(per_row, emitter.extents), at)
         inner = emitter.bind(f"{name}_inner", chunk.mod(per_row, emitter.extents) * width, at)
         local_free, local_depth = (outer, inner) if operand.depth_inner else (inner, outer)
         free = emitter.bind(f"{name}_free", side.start + local_free, at)
-        depth = emitter.bind(f"{name}_depth", tile * operand.tile_depth + local_depth, at)
+        depth = emitter.bind(f"{name}_depth", tile * tiling.tile + local_depth, at)
         widths = (1, width) if operand.depth_inner else (width, 1)
         inside = emitter.mask(
             emitter.fresh(f"{name}_inside"),
-            [Index((), side.size - widths[0]) - free, Index((), depth_size - widths[1]) - depth],
+            [Index((), side.size - widths[0]) - free, Index((), tiling.size - widths[1]) - depth],
             at,
         )
         source = operand.position(emitter, free, depth, at)
@@ -201,20 +194,3 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, stage: Index, at:
         held = emitter.register(f"{name}_element", operand.dtype)
         emitter.add(Load(Slot(held), name, source, 1, inside, Literal(0, operand.dtype), at))
         emitter.add(Store(operand.tile, target, Slot(held), 1, None, at))
-
-
-def load_fragment(emitter: Emitter, operand: Operand, stage: Index, depth: Index, step: int, at: Line) -> None:
-    """A thread's elements of `step` depths from shared memory into registers."""
-    side, run = operand.side, operand.run
-    base = stage * operand.stage_elements
-    emitter.declare(operand.fragment)
-    if operand.depth_inner:
-        with emitter.loop("r", side.owned, at) as owned:
-            row = side.local(owned, 1, emitter.extents)
-            place = base + row * operand.stride + depth
-            emitter.add(Load(Slot(operand.fragment, (owned,)), operand.tile, place, step, None, None, at))
-        return
-    with emitter.loop("q", step, at) as q, emitter.loop("r", side.owned // run, at) as group:
-        place = base + (depth + q) * operand.stride + side.local(group * run, run, emitter.extents)
-        slot = Slot(operand.fragment, (q, group) if run > 1 else (q, group, Index()))
-        emitter.add(Load(slot, operand.tile, place, run, None, None, at))

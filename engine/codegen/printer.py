@@ -24,7 +24,10 @@ from engine.codegen.tile import (
     Declare,
     For,
     Load,
+    MapFragment,
     Mask,
+    MatrixLoad,
+    MatrixMultiply,
     Slot,
     Store,
     TileOp,
@@ -171,7 +174,8 @@ class _Printer:
             case AsyncCopy(target, to, source, start, width, mask, at):
                 size = width * DTYPES[self.program.buffers[source].dtype]
                 valid = f"{mask} ? {width} : 0" if mask else str(width)
-                call = f"async_copy<{size}>({target}, {index_text(to)}, {source}, {index_text(start)}, {valid});"
+                place = self.place(target, to)
+                call = f"async_copy<{size}>({target}, {place}, {source}, {index_text(start)}, {valid});"
                 self.line(call, at)
             case Commit(at):
                 self.line("async_commit();", at)
@@ -185,6 +189,14 @@ class _Printer:
                 place = slot_text(slot)
                 lanes = f", {width}" if width != 32 else ""
                 self.line(f"{place} = warp_reduce<{REDUCERS[operation]}{lanes}>({place});", at)
+            case MatrixLoad(function, slot, source, position, at):
+                place = self.place(source, position)
+                self.line(f"{function}({slot_text(slot)}, {source}, {place});", at)
+            case MapFragment(slot, dtype, element, expression, at):
+                function = f"[&](float {element}) {{ return {scalar_text(expression)}; }}"
+                self.line(f"on_elements<{STORED[dtype]}>({slot_text(slot)}, {function});", at)
+            case MatrixMultiply(intrinsic, sums, first, second, at):
+                self.line(f"{intrinsic}({slot_text(sums)}, {slot_text(first)}, {slot_text(second)});", at)
             case For(name, extent, body, unroll, at):
                 if unroll:
                     self.line("#pragma unroll", at)
@@ -229,7 +241,7 @@ class _Printer:
     def load(self, op: Load) -> None:
         target, source = self.program.buffers[op.slot.buffer], self.program.buffers[op.source]
         stored, held = STORED[source.dtype], HELD[source.dtype]
-        place = index_text(op.position)
+        place = self.place(op.source, op.position)
         if op.width == 1:
             value = self.widen(f"{op.source}.load({place})", source.dtype)
             if op.mask:
@@ -259,7 +271,7 @@ class _Printer:
     def store(self, op: Store) -> None:
         target = self.program.buffers[op.target]
         stored = STORED[target.dtype]
-        place = index_text(op.position)
+        place = self.place(op.target, op.position)
         guard = f"if ({op.mask}) " if op.mask else ""
         if op.width == 1:
             value = self.narrow(slot_text(op.slot), target.dtype)
@@ -293,6 +305,12 @@ class _Printer:
                 self.line(f"{place} = {REDUCERS[op.combine]}<{kind}>::apply({place}, {value});", op.at)
 
     # Values
+
+    def place(self, buffer: str, position: Index) -> str:
+        """A position in a buffer; in a tile of permuted chunks, where that element lies."""
+        target = self.program.buffers[buffer]
+        text = index_text(position)
+        return f"swizzle<{target.row_bytes}, {STORED[target.dtype]}>({text})" if target.row_bytes else text
 
     @staticmethod
     def widen(value: str, dtype: str) -> str:

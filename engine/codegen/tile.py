@@ -27,6 +27,8 @@ class Buffer:
     shape: tuple[int, ...]
     scope: str
     """"global", "shared" or "register"."""
+    row_bytes: int = 0
+    """Of shared memory: where not 0, the 16-byte chunks of rows this long are permuted (swizzle.cuh)."""
 
     @property
     def elements(self) -> int:
@@ -166,6 +168,42 @@ class WarpReduce:
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixLoad:
+    """Four matrices of 8 rows of 16 bytes from shared memory into the words of all lanes of a warp.
+
+    position: of the row that this lane names.
+    """
+
+    function: str
+    slot: Slot
+    source: str
+    position: Index
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class MapFragment:
+    """Every element of a fragment of `dtype`, called `element`, replaced by an expression of it."""
+
+    slot: Slot
+    dtype: str
+    element: str
+    expression: Scalar
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixMultiply:
+    """`sums += first * second` on tensor cores, by all lanes of a warp together."""
+
+    intrinsic: str
+    sums: Slot
+    first: Slot
+    second: Slot
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
 class For:
     """`for name in 0 .. extent-1`, unrolled on request."""
 
@@ -187,7 +225,7 @@ class When:
 
 TileOp = (
     Comment | Bind | Mask | Declare | Load | Store | AsyncCopy | Commit | Wait | Barrier | Assign | WarpReduce
-    | For | When
+    | MatrixLoad | MapFragment | MatrixMultiply | For | When
 )  # fmt: skip
 
 
@@ -233,6 +271,11 @@ class TileProgram:
     """Dimensions that the schedule holds parallel and this kernel walks in order all the same."""
     placements: Mapping[str, str] = field(default_factory=dict)
     """Statement -> where its result lives and why."""
+
+    @property
+    def intrinsic(self) -> str:
+        """The instruction that multiplies on tensor cores, or ""."""
+        return next((op.intrinsic for op in operations(self.body) if isinstance(op, MatrixMultiply)), "")
 
 
 def operations(body: tuple[TileOp, ...]) -> Iterator[TileOp]:

@@ -23,6 +23,7 @@ _WHAT = {
     ("row reduction", "block"): "Rows per block",
     ("row reduction", "lane"): "Threads per row",
     ("row reduction", "warp"): "Threads across rows, warps per block",
+    ("contraction", "warp"): "Warp tile along {}",
     ("column reduction", "warp"): "Warps per block",
     ("column reduction", "lane"): "Threads per column",
     ("element-wise", "block"): "Elements per block",
@@ -111,7 +112,7 @@ def _steps(name: str, value: int) -> tuple[int, ...]:
 
 
 def _what(now: Kernel, name: str, member: Member) -> str:
-    return _WHAT.get((now.group.kind, name)) or _WORDS[name].format(member.name)
+    return (_WHAT.get((now.group.kind, name)) or _WORDS[name]).format(member.name)
 
 
 def _absent(now: Kernel) -> Iterator[Candidate]:

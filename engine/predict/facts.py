@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from engine.codegen.nodes import CudaSource
-from engine.codegen.tile import AsyncCopy, For, Load, Store, TileOp, TileProgram, When
+from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, MatrixMultiply, Store, TileOp, TileProgram, When
+from engine.fuse.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.predict.nodes import KernelFacts
 from engine.predict.traffic import compulsory_bytes, flop_counts
 from engine.tensor.nodes import TensorProgram
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import ROW_BYTES, WARP, Intrinsic
 
 
 def kernel_facts(
@@ -19,6 +24,9 @@ def kernel_facts(
     """
     read, written = compulsory_bytes(program)
     flops, special = flop_counts(program)
+    intrinsic = INTRINSICS.get(tile.intrinsic)
+    if intrinsic:
+        flops -= sum(2 * math.prod(s.extents.values()) for s in program.statements if is_contraction(s))
     outside, shared = _moved(tile.body, tile, 1)
     threads = tile.grid * tile.threads
     return KernelFacts(
@@ -32,9 +40,30 @@ def kernel_facts(
         shared_bytes=source.shared_bytes,
         shared_bytes_moved=shared * threads,
         registers=registers,
+        tensor_flops=_tensor_flops(tile, intrinsic) if intrinsic else 0,
+        tensor_type=intrinsic.dtype if intrinsic else "",
         stages=tile.stages,
         serial_steps=_serial_steps(tile.body),
     )
+
+
+def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
+    """Operations of all warps of the grid."""
+
+    def products(body: tuple[TileOp, ...]) -> int:
+        count = 0
+        for op in body:
+            match op:
+                case For(_, extent, inner):
+                    count += extent * products(inner)
+                case MatrixMultiply():
+                    count += 1
+                case _:
+                    continue
+        return count
+
+    warps = tile.grid * tile.threads // WARP
+    return warps * products(tile.body) * 2 * intrinsic.m * intrinsic.n * intrinsic.k
 
 
 def _moved(body: tuple[TileOp, ...], tile: TileProgram, times: int) -> tuple[int, int]:
@@ -53,6 +82,8 @@ def _moved(body: tuple[TileOp, ...], tile: TileProgram, times: int) -> tuple[int
                 size = width * DTYPES[buffer.dtype] * times
                 outside += size if buffer.scope == "global" else 0
                 shared += size if buffer.scope == "shared" else 0
+            case MatrixLoad():
+                shared += ROW_BYTES * times
             case AsyncCopy(_, _, name, _, width):
                 size = width * DTYPES[tile.buffers[name].dtype] * times
                 outside, shared = outside + size, shared + size

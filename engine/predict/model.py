@@ -1,10 +1,10 @@
 """From counts to microseconds: a roofline per memory level, the latency of the main loop, and a launch floor.
 
-    time   = launch + max(DRAM, L2, shared, FP32, special, loop)
+    time   = launch + max(DRAM, L2, shared, FP32, tensor, special, loop)
 
     DRAM   = bytes that must leave or reach the chip / bandwidth
     L2     = bytes requested by all blocks / bandwidth
-    shared, FP32, special
+    shared, FP32, tensor, special
            = work of the busiest SM / rate of one SM; the busiest SM runs ceil(blocks / SMs) blocks
     loop   = waves * P(L, u, N, S, m)
 
@@ -34,7 +34,8 @@ def predict(facts: KernelFacts, target: Target) -> Prediction:
     per_sm = _blocks_at_once(facts, target, resident)
     waves = -(-facts.blocks // int(target.sms.value * resident.blocks))
     memory = (_dram(facts, target), _l2(facts, target), _shared(facts, target))
-    compute = (_fp32(facts, target, per_sm), _special(facts, target, per_sm))
+    tensor = (_tensor(facts, target, per_sm),) if facts.tensor_flops else ()
+    compute = (_fp32(facts, target, per_sm), *tensor, _special(facts, target, per_sm))
     loop = _loop(facts, target, per_sm, waves, max(t.value for t in (*compute, memory[-1])))
     launch = Term("launch", target.launch_overhead.value * _MICRO, "µs", target.launch_overhead.source)
     slowest = max((*memory, *compute, loop), key=lambda term: term.value)
@@ -98,6 +99,14 @@ def _fp32(facts: KernelFacts, target: Target, per_sm: int) -> Term:
     work = facts.flops * _busiest_share(facts, target)
     because = f"{_count(work)} operations on the busiest SM at {_count(rate)}/s, multiply and add counted as two"
     return Term("FP32 arithmetic", work / rate * _MICRO, "µs", because)
+
+
+def _tensor(facts: KernelFacts, target: Target, per_sm: int) -> Term:
+    figure = target.tf32_rate if facts.tensor_type == "float32" else target.tensor_rate
+    rate = figure.value / target.sms.value * _scheduled(facts, per_sm)
+    work = facts.tensor_flops * _busiest_share(facts, target)
+    because = f"{_count(work)} operations on the busiest SM at {_count(rate)}/s ({figure.source})"
+    return Term("tensor cores", work / rate * _MICRO, "µs", because)
 
 
 def _special(facts: KernelFacts, target: Target, per_sm: int) -> Term:

@@ -32,6 +32,10 @@ class KernelFacts:
     """Bytes read from and written to shared memory."""
     registers: int | None = None
     """Per thread; None before compiling: then registers do not limit the occupancy."""
+    tensor_flops: int = 0
+    """Floating-point operations on tensor cores, those on the zeros of ragged tiles included."""
+    tensor_type: str = ""
+    """Element type that the tensor cores multiply: "float16", "bfloat16" or "float32" (as tf32); "" without any."""
     stages: int = 1
     """Buffers in flight in the main loop: 1 loads, waits and computes in turn; n keeps n - 1 loads ahead."""
     serial_steps: int = 1

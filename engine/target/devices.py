@@ -38,6 +38,11 @@ H200 = Target(
     warps_per_sm=Figure(64, "warps", _GUIDE),
     blocks_per_sm=Figure(32, "blocks", _GUIDE),
     fp32_rate=Figure(132 * 128 * 2 * 1.83 * _GIGA, "operations/s", "data sheet: 128 lanes an SM at the clock above"),
+    tensor_rate=Figure(
+        0.629 * 989 * _TERA, "operations/s",
+        "measured: mma.sync reaches 0.629 of the peak on H800 (Luo et al., arXiv 2402.13499); the data sheet says 989",
+    ),
+    tf32_rate=Figure(0.629 * 494 * _TERA, "operations/s", "inferred: the share of 16-bit operands, of the sheet's 494"),
     special_rate=Figure(132 * 16 * 1.83 * _GIGA, "results/s", "programming guide: 16 results per clock and SM"),
     launch_overhead=Figure(
         2.0e-6, "s", "inferred: 2.7 µs of an 8 x 128^3 batched product on H200, less one memory round trip"
@@ -71,6 +76,8 @@ A100 = replace(
     shared_per_sm=Figure(164 * _KIB, "bytes", _GUIDE),
     shared_per_block=Figure(163 * _KIB, "bytes", _GUIDE),
     fp32_rate=Figure(108 * 64 * 2 * 1.41 * _GIGA, "operations/s", "data sheet: 64 lanes an SM at the clock above"),
+    tensor_rate=Figure(312 * _TERA, "operations/s", "data sheet: dense 16-bit operands, by mma.sync"),
+    tf32_rate=Figure(156 * _TERA, "operations/s", "data sheet: dense"),
     special_rate=Figure(108 * 16 * 1.41 * _GIGA, "results/s", "programming guide: 16 results per clock and SM"),
     launch_overhead=Figure(2.0e-6, "s", "assumed: that of the H200"),
 )

@@ -54,6 +54,10 @@ class Target:
     blocks_per_sm: Figure
     fp32_rate: Figure
     """Floating-point operations/s on the CUDA cores; a fused multiply-add is two."""
+    tensor_rate: Figure
+    """Floating-point operations/s of mma.sync on 16-bit operands, dense."""
+    tf32_rate: Figure
+    """The same on float32 operands rounded to tf32."""
     special_rate: Figure
     """Results/s of the special-function units (exponential, reciprocal, square root ...)."""
     launch_overhead: Figure

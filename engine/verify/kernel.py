@@ -20,7 +20,7 @@ from engine.fuse.shrink import Shrunk, shrink
 from engine.run.emulate.emulate import ORDERS, emulate
 from engine.run.nodes import Check, Finding, SiteCount
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
-from engine.verify.tolerance import Tolerance, group_tolerance
+from engine.verify.tolerance import Tolerance, group_tolerance, on_tensor_cores
 
 Values = Mapping[str, np.ndarray]
 
@@ -55,7 +55,7 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
     values: expected value of each array of the group's program.  before: its value before the launch, where that
     differs (buffers updated in place).
     """
-    wanted = group_tolerance(kernel.group)
+    wanted = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
     blocks = sample_blocks(kernel)
     total = kernel.source.grid[0]
     tally = _Tally()
@@ -85,7 +85,7 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
 def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
     """All blocks of a small launch; of a large one the boundary blocks and some others, by a fixed seed."""
     total, facts = kernel.source.grid[0], kernel.facts
-    work = facts.flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
+    work = facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
     affordable = max(SAMPLE, int(WORK * total / max(work, 1)))
     if affordable >= total:
         return tuple(range(total))
@@ -144,7 +144,7 @@ def _store_line(source: CudaSource, array: str) -> int:
 
 def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
     """What is wrong with a launch's outputs, or ""."""
-    wanted = group_tolerance(kernel.group)
+    wanted = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
     for name, got in outputs.items():
         part = own_part(kernel.group.program, name)
         errors = wanted.errors(got.reshape(-1)[part], expected[name].reshape(-1)[part], _scale(expected[name]))

@@ -14,7 +14,7 @@ from engine.recipe import Recipe
 from engine.run.emulate.emulate import emulate
 from engine.run.nodes import Check
 from engine.run.reference import input_values, operator_values, reference_values
-from engine.verify.tolerance import tolerance
+from engine.verify.tolerance import on_tensor_cores, tolerance
 
 Progress = Callable[[str, int, int], None]
 
@@ -100,7 +100,7 @@ class _Run:
             if buffer.read:
                 self.value(tensors[buffer.array])
         self._values.update(run_launch(kernel, launch.instance, self._values, timeout=self._timeout))
-        self.allowed += tolerance(kernel.group.program).relative
+        self.allowed += on_tensor_cores(tolerance(kernel.group.program), kernel.tile.intrinsic).relative
         self.blocks += kernel.source.grid[0]
         self.launches += 1
 

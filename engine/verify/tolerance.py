@@ -11,8 +11,9 @@ from engine.fuse.nodes import FusionGroup
 from engine.tensor.evaluate import behind
 from engine.tensor.lower import lower
 from engine.tensor.nodes import Apply, Scalar, TensorProgram
+from engine.tensorize.intrinsics import INTRINSICS
 
-UNIT = {"float32": 2.0**-24, "float16": 2.0**-11}
+UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "tf32": 2.0**-11}
 """Unit roundoff: the largest relative error of one rounding."""
 
 FUNCTION_ULPS = 4
@@ -77,6 +78,13 @@ def tolerance(*programs: TensorProgram) -> Tolerance:
     reasons += [f"a reduction of {longest} terms ({SUM_FACTOR} sqrt n)"] * bool(lengths)
     reasons += ["from the nearest tensors that the reference has"] * (len(programs) > 1)
     return Tolerance(single + half, ", ".join(reasons) or "exact: integers and booleans")
+
+
+def on_tensor_cores(found: Tolerance, intrinsic: str) -> Tolerance:
+    """The tolerance where an instruction ("" for none) multiplies: tf32 rounds both operands of every product."""
+    if intrinsic not in INTRINSICS or INTRINSICS[intrinsic].numerics != "tf32":
+        return found
+    return Tolerance(found.relative + 2 * UNIT["tf32"], f"{found.because}, 2 operands rounded to tf32 (2^-11)")
 
 
 def _functions(value: Scalar) -> int:

@@ -40,6 +40,18 @@ def test_a_large_product_runs_at_the_arithmetic_rate() -> None:
     assert floor * 16 / 15.52 * 0.999 < found.microseconds < floor * 1.1
 
 
+def test_tensor_cores_take_their_own_rate_and_tf32_twice_as_long() -> None:
+    operations = 2 * 8192**3
+    halves = replace(PRODUCT, flops=0, tensor_flops=operations, tensor_type="float16", shared_bytes_moved=0, l2_bytes=0)
+    floor = operations / H200.tensor_rate.value * 1e6
+    found = predict(halves, H200)
+    assert found.bound == "compute"
+    assert floor * 16 / 15.52 * 0.999 < found.microseconds < floor * 1.1
+    rounded = replace(halves, tensor_type="float32")
+    assert term(rounded, "tensor cores") == pytest.approx(2 * term(halves, "tensor cores"), rel=0.01)
+    assert "tensor cores" not in [t.name for t in predict(PRODUCT, H200).terms]
+
+
 def test_a_tiny_kernel_costs_its_launch_and_one_load() -> None:
     found = predict(replace(COPY, blocks=1, dram_bytes_read=1024, dram_bytes_written=1024, l2_bytes=2048), H200)
     assert found.bound == "latency"

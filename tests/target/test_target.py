@@ -25,7 +25,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 @pytest.mark.parametrize("name", DEVICES)
 def test_every_figure_says_where_it_comes_from(name: str) -> None:
     figures = target(name).figures()
-    assert len(figures) == 20
+    assert len(figures) == 22
     for field, figure in figures.items():
         assert figure.value > 0, field
         assert figure.source.startswith(ORIGINS), field
@@ -40,6 +40,14 @@ def test_rates_stay_under_the_data_sheet(name: str, teraflops: float, sheet_band
     assert 0.85 * sheet_bandwidth < device.dram_bandwidth.value <= sheet_bandwidth
     assert device.dram_bandwidth.value < device.l2_bandwidth.value
     assert device.shared_per_block.value + device.shared_reserved.value == device.shared_per_sm.value
+
+
+@pytest.mark.parametrize(("name", "sheet"), [("h200", 989e12), ("h100", 989e12), ("a100", 312e12)])
+def test_tensor_cores_are_faster_than_cuda_cores_and_tf32_half_as_fast_as_halves(name: str, sheet: float) -> None:
+    device = target(name)
+    assert 0.6 * sheet < device.tensor_rate.value <= sheet
+    assert device.tf32_rate.value == pytest.approx(device.tensor_rate.value / 2, rel=0.01)
+    assert device.fp32_rate.value < device.tf32_rate.value
 
 
 def test_a_target_prints_every_figure_with_its_source() -> None:

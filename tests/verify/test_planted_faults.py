@@ -151,6 +151,11 @@ def test_unedited_kernel_is_clean(of: Callable[[], engine.Kernel]) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_fault_is_caught_at_its_line(fault: Fault) -> None:
+    assert_caught(fault)
+
+
+def assert_caught(fault: Fault) -> None:
+    """The fault makes the check fail with one of its findings at one of its lines."""
     good = fault.of()
     text, edits = re.subn(fault.pattern, fault.text, good.source.text, count=1)
     assert edits == 1 and text != good.source.text, f"nothing to edit in\n{good.source.text}"

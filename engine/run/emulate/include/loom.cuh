@@ -12,3 +12,6 @@
 #include "scalar.cuh"
 #include "reduce.cuh"
 #include "warp.cuh"
+#include "swizzle.cuh"
+#include "fragment.cuh"
+#include "tensor.cuh"

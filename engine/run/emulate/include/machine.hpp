@@ -40,8 +40,12 @@ void wait_for_copies(int unfinished_groups);
 
 void block_barrier(int line);
 
-// Hands `bits` to the warp and returns those of `source` (a lane number), once all 32 lanes have arrived.
-unsigned long long exchange(unsigned long long bits, int source, int line);
+// Most bytes that a lane can hand to its warp at once.
+constexpr int HANDED = 64;
+
+// Hands `bytes` at `own` to the warp.  Once all 32 lanes have arrived, what lane l handed over lies at l * HANDED of the
+// result, until this lane's next collective but one.
+const unsigned char* gather(const void* own, int bytes, int line);
 void warp_barrier(int line);
 int lane();
 

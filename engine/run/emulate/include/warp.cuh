@@ -12,10 +12,8 @@ __forceinline__ void warp_sync(int line = __builtin_LINE()) { loom::warp_barrier
 // The value that `source` brings to the collective at `line`.
 template <class T>
 inline T value_of_lane(T v, int source, int line) {
-    u64 bits = 0;
-    __builtin_memcpy(&bits, &v, sizeof v);
-    bits = loom::exchange(bits, source, line);
-    __builtin_memcpy(&v, &bits, sizeof v);
+    const unsigned char* warp = loom::gather(&v, sizeof v, line);
+    __builtin_memcpy(&v, warp + source * loom::HANDED, sizeof v);
     return v;
 }
 

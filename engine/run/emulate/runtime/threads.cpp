@@ -1,5 +1,6 @@
 // Threads of a block as fibers.  A warp runs until all its lanes wait; then a collective completes, or the next warp runs.
 #include <cstdlib>
+#include <cstring>
 #include <sys/mman.h>
 
 #include "counts.hpp"
@@ -19,7 +20,7 @@ constexpr unsigned long STAGGER = 320;  // stacks begin at different cache sets
 
 Fiber scheduler;
 char* stacks = nullptr;
-unsigned long long exchanged[2][MAX_THREADS];
+alignas(64) unsigned char handed[2][MAX_THREADS][HANDED];
 
 int lanes_of(int warp) { return machine.threads - warp * WARP < WARP ? machine.threads - warp * WARP : WARP; }
 
@@ -175,12 +176,12 @@ int lane() { return machine.current % WARP; }
 
 void block_barrier(int line) { wait_for(Wait::BARRIER, line); }
 
-unsigned long long exchange(unsigned long long bits, int source, int line) {
+const unsigned char* gather(const void* own, int bytes, int line) {
     Thread& thread = machine.running();
-    unsigned long long* values = exchanged[thread.parity ^= 1] + (machine.current & ~(WARP - 1));
-    values[machine.current % WARP] = bits;
+    unsigned char (*values)[HANDED] = handed[thread.parity ^= 1] + (machine.current & ~(WARP - 1));
+    std::memcpy(values[machine.current % WARP], own, static_cast<std::size_t>(bytes));
     wait_for(Wait::SHUFFLE, line);
-    return values[source];
+    return values[0];
 }
 
 void warp_barrier(int line) { wait_for(Wait::WARP_SYNC, line); }

@@ -1,0 +1,256 @@
+"""What all kernels of contractions share: a block's tile, the pipelined main loop, the statements after the sum.
+
+    y[i,j] = sum(k) a[i,k] * b[k,j]
+
+A block owns a tile of rows (iterators only `a` has) and columns (iterators only `b` has); shared ones are batches.
+With S stages the copy of tile t + S - 1 is under way while tile t is used; one barrier a tile separates them: it comes
+after the wait, so everyone's copies have landed, and it proves that everyone has left the stage to be filled next
+(research: the multistage main loop of Ampere).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from engine.codegen.block import evaluate_block
+from engine.codegen.elementwise import bind_members, place
+from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
+from engine.codegen.nest import Nest, Phase, without_loops
+from engine.codegen.nodes import Line
+from engine.codegen.operand import Operand, Side, Tiling, choose_operand, copy_tile
+from engine.codegen.tile import Barrier, Comment, Commit, TileProgram, Wait
+from engine.errors import Unsupported
+from engine.fuse.nodes import FusionGroup
+from engine.fuse.shape import is_contraction, product_operands
+from engine.schedule.nodes import Member
+from engine.tensor.access import vector_limit
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
+from engine.tensor.rewrite import plain_iterator, rewrite_scalar
+
+Multiply = Callable[[Index, Index], None]
+"""Adds the operations that use the tile of a stage, given the stage and the number of the tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The sums that one thread holds, and where they belong."""
+
+    shape: tuple[int, int]
+    """Rows and columns of one thread."""
+    vector: int
+    """Neighbouring columns among them."""
+    row: Callable[[Index], Index]
+    """Row of the product from the number of an owned row."""
+    column: Callable[[Index], Index]
+    sums: Callable[[Index, Index], Access]
+    """The register of an owned row and column."""
+
+
+class Product:
+    """A contraction and its loops.  One instance makes one kernel, once `begin` has given it a tile."""
+
+    def __init__(self, group: FusionGroup, nest: Nest) -> None:
+        self.group, self.nest, self.program = group, nest, group.program
+        self.loop, self.statement = self._heart()
+        without_loops(nest, [s for s in nest.statements if s is not self.statement])
+        self.batch, *self.free = self._sides()
+        self.size = tuple(math.prod(m.extent for m in members) for members in self.free)
+        self.depth = math.prod(m.extent for m in self.loop.members)
+        self.names = tuple(m.name for m in nest.outer)
+        self.link = at(self.statement, *(m.name for m in self.loop.members))
+        """Of everything in the main loop."""
+
+    # What is what
+
+    def _heart(self) -> tuple[Phase, Statement]:
+        for phase in self.nest.phases:
+            for statement in phase.statements:
+                if is_contraction(statement) and phase.members:
+                    return phase, statement
+        raise Unsupported("codegen", self.program.name, "the schedule has no loop for the contraction to reduce over")
+
+    def _sides(self) -> tuple[tuple[Member, ...], tuple[Member, ...], tuple[Member, ...]]:
+        """Outer dimensions that are batches, rows (first factor only) and columns (second factor only)."""
+        factors = product_operands(self.statement.expression)
+        assert factors is not None
+        self.access = tuple(_wide_access(f, self.statement) for f in factors)
+        used = [{n for i in a.indices for n in i.iterators()} for a in self.access]
+        batch: list[Member] = []
+        sides: tuple[list[Member], list[Member]] = ([], [])
+        for member in self.nest.outer:
+            name = plain_iterator(member.rows[self.statement.name])
+            if name in used[0] and name not in used[1]:
+                sides[0].append(member)
+            elif name in used[1] and name not in used[0]:
+                sides[1].append(member)
+            else:
+                batch.append(member)
+        return tuple(batch), tuple(sides[0]), tuple(sides[1])
+
+    # Lowering
+
+    def begin(self, block: tuple[int, int], tiling: Tiling, threads: int) -> tuple[Operand, Operand]:
+        """The operands of a block's tile of this many rows and columns; the emitter and the block's place are made."""
+        self.tiling = tiling
+        counts = tuple(-(-size // tile) for size, tile in zip(self.size, block, strict=True))
+        self.steps = -(-self.depth // tiling.tile)
+        blocks = math.prod(m.extent for m in self.batch) * math.prod(counts)
+        self.emitter = Emitter(self.program, blocks, threads)
+        start = self._bind_block(block, counts)
+        batch = place(self.statement, self.batch, self.batch_variables)
+        first, second = (
+            choose_operand(
+                self.emitter, self.statement, self.access[n], Side(self.free[n], block[n], self.size[n], start[n]),
+                batch, tiling,
+            )
+            for n in (0, 1)
+        )  # fmt: skip
+        return first, second
+
+    def _bind_block(self, block: tuple[int, int], counts: tuple[int, ...]) -> tuple[Index, Index]:
+        """First row and column of this block's tile; its batch is bound too."""
+        emitter, number = self.emitter, Index.of("block")
+        link = Line((self.statement.name,), self.names)
+        rows, columns = counts
+        tile_row = emitter.bind("tile_row", number.floordiv(columns, emitter.extents).mod(rows, emitter.extents), link)
+        tile_column = emitter.bind("tile_column", number.mod(columns, emitter.extents), link)
+        flat = number.floordiv(columns * rows, emitter.extents)
+        shape = tuple(m.extent for m in self.batch)
+        self.batch_variables: Mapping[str, Index] = bind_members(emitter, self.batch, flat, shape) if shape else {}
+        return tile_row * block[0], tile_column * block[1]
+
+    def main_loop(self, operands: tuple[Operand, ...], multiply: Multiply) -> None:
+        """Copies ahead by stages - 1 tiles, one wait and one barrier a tile."""
+        emitter, stages, link = self.emitter, self.tiling.stages, self.link
+        ahead = stages - 1
+        is_async = all(operand.is_async for operand in operands)
+        emitter.add(Comment(_pipeline_text(stages, is_async), link))
+        if stages > 1:
+            # Plain copies written out for every stage would wait in registers, more than there are.
+            with emitter.loop("ahead", ahead, link, unroll=is_async) as tile:
+                self._copy(operands, tile, tile)
+        with emitter.loop("tile", self.steps, link, unroll=False) as tile:
+            if stages == 1:
+                self._copy(operands, tile, Index())
+                emitter.add(Wait(0, link))
+                emitter.add(Barrier(link))
+                multiply(Index(), tile)
+                emitter.add(Barrier(link))
+            else:
+                emitter.add(Wait(stages - 2, link))
+                emitter.add(Barrier(link))
+                self._copy(operands, tile + ahead, (tile + ahead).mod(stages, emitter.extents))
+                multiply(tile.mod(stages, emitter.extents), tile)
+        if stages > 1:
+            emitter.add(Wait(0, link))
+
+    def _copy(self, operands: tuple[Operand, ...], tile: Index, stage: Index) -> None:
+        for operand in operands:
+            copy_tile(self.emitter, operand, tile, stage, self.link)
+        self.emitter.add(Commit(self.link))
+
+    def epilogue(self, owned: Owned) -> None:
+        """Round the sums, run the statements after the contraction, store."""
+        emitter = self.emitter
+        after = [s for s in self.nest.statements if s is not self.statement]
+        link = Line(tuple(s.name for s in (self.statement, *after)), self.names)
+        vector = min(owned.vector, self._vector_limit(after))
+        emitter.vector = vector
+        emitter.extents[LANE_OF_VECTOR] = vector
+        with emitter.loop("r", owned.shape[0], link) as r, emitter.loop("s", owned.shape[1] // vector, link) as s:
+            row = emitter.bind("row", owned.row(r), link)
+            column = emitter.bind("column", owned.column(s * vector), link)
+            inside = emitter.mask(
+                "inside", [Index((), self.size[0] - 1) - row, Index((), self.size[1] - vector) - column], link
+            )
+            if inside:
+                emitter.extents |= {"row": self.size[0], "column": self.size[1]}
+            variables = dict(self.batch_variables)
+            for members, flat in zip(self.free, (row, column), strict=True):
+                variables |= bind_members(emitter, members, flat, tuple(m.extent for m in members))
+            if vector > 1 and self.free[1]:
+                last = self.free[1][-1].name
+                variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
+            lane = Index.of(LANE_OF_VECTOR) if vector > 1 else Index()
+            self._finish(after, variables, owned.sums(r, s * vector + lane), inside)
+
+    def _vector_limit(self, after: list[Statement]) -> int:
+        """Neighbouring results that the epilogue can read and write at once."""
+        along = self.free[1][-1].rows
+        runs = {s.name: (name,) for s in (self.statement, *after) if (name := plain_iterator(along[s.name]))}
+        outside = {a: self.program.arrays[a] for a in (*self.program.inputs, *self.program.outputs)}
+        heart = _result_of(self.statement, Literal(0.0, "float32"))
+        return vector_limit([heart, *after], outside, runs)
+
+    def _finish(self, after: list[Statement], variables: dict[str, Index], total: Access, inside: str | None) -> None:
+        emitter = self.emitter
+        array = self.program.arrays[self.statement.write.array]
+        heart = _result_of(self.statement, Apply("cast", (total,), array.dtype))
+        emitter.masked = frozenset(i.name for st in (self.statement, *after) for i in st.parallel)
+        evaluate_block(
+            emitter,
+            [heart, *after],
+            lambda st: place(st, self.nest.outer, variables),
+            {total.array: total},
+            mask=inside,
+            store_mask=inside,
+            stored=frozenset(self.program.outputs),
+            dimensions=self.names,
+        )
+
+    def finish(
+        self, block: tuple[int, int], constants: Mapping[str, int], assertions: tuple[tuple[str, str], ...], held: str
+    ) -> TileProgram:
+        """The tile program.  held: where the sums live, for the reader."""
+        placements = {s.name: "register: the thread that holds the element uses it" for s in self.program.statements}
+        return self.emitter.finish(
+            self.group,
+            constants={
+                "ROWS": self.size[0], "COLUMNS": self.size[1], "DEPTH": self.depth, "TILE_ROWS": block[0],
+                "TILE_COLUMNS": block[1], "TILE_DEPTH": self.tiling.tile, "STAGES": self.tiling.stages, **constants,
+            },
+            assertions=assertions,
+            placements=placements | {self.statement.name: held},
+            stages=self.tiling.stages,
+            sequential=tuple(m.name for m in self.loop.members if m.parallel),
+        )  # fmt: skip
+
+
+def _pipeline_text(stages: int, is_async: bool) -> str:
+    """The pipeline in a line, for the reader of the CUDA text."""
+    copies = "cp.async" if is_async else "a plain copy where there are no aligned vectors, else cp.async,"
+    if stages == 1:
+        return f"one stage: {copies} fills the tile, then the block uses it"
+    return f"{stages} stages: {copies} fills tile t + {stages - 1} while tile t is used"
+
+
+def id_of(access: Access) -> str:
+    """What tells two reads of a statement apart."""
+    return str(access)
+
+
+def _wide_access(factor: Scalar, statement: Statement) -> Access:
+    """The one array read of a factor that moves with the loops."""
+    found: list[Access] = []
+
+    def collect(access: Access) -> Scalar:
+        if any(i.iterators() for i in access.indices):
+            found.append(access)
+        return access
+
+    rewrite_scalar(factor, {}, collect, statement.extents)
+    if len(set(map(id_of, found))) != 1:
+        raise Unsupported("codegen", str(factor), "a factor of a contraction reads more than one array")
+    if found[0].guards or any(i.is_indirect for i in found[0].indices):
+        raise Unsupported("codegen", str(factor), "a factor of a contraction is read under a guard or looked up")
+    return found[0]
+
+
+def _result_of(statement: Statement, value: Scalar) -> Statement:
+    """The contraction as an element-wise statement over its finished sum."""
+    return Statement(
+        statement.name, statement.operator, statement.parallel, statement.write, value, None, statement.guards
+    )

@@ -1,0 +1,246 @@
+"""Blocked contractions on tensor cores: warps own parts of the block's tile and multiply whole fragments.
+
+    block tile -> warp tiles -> instructions of 16 x 8 x k; sums stay in registers
+
+Matrix loads bring four matrices of 8 rows at once from the tiles, whose chunks are permuted so that eight rows lie in
+different banks.  Where a tile keeps the depth outside, the load transposes on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from engine.codegen.marks import Marks, power_up_to
+from engine.codegen.nest import Nest
+from engine.codegen.nodes import Line
+from engine.codegen.operand import Operand, Tiling
+from engine.codegen.product import Owned, Product
+from engine.codegen.tile import Comment, Load, MapFragment, MatrixLoad, MatrixMultiply, Slot, TileProgram
+from engine.fuse.nodes import FusionGroup
+from engine.fuse.shape import product_operands
+from engine.graph.nodes import DTYPES
+from engine.schedule.nodes import Member
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Literal
+from engine.tensor.rewrite import rewrite_scalar
+from engine.tensorize.bind import prologue
+from engine.tensorize.intrinsics import LOADS
+from engine.tensorize.nodes import MATRIX_ROWS, WARP, Intrinsic
+
+MAX_STAGES = 6
+FRAGMENT = 16
+"""Rows or columns that one matrix load brings."""
+WORD = 4
+"""Bytes of a register."""
+MAX_WARPS = 32
+SHARED_BYTES = 163 * 1024
+"""What a block may have on every target (CUDA C++ programming guide, compute capability 8.0)."""
+REFUSED = {
+    "split": "a contraction splits its loops by block, warp and tile: ask for those",
+    "unroll": "loops inside a tile are always written out, the loop over tiles never",
+    "vector": "copies and fragments are as wide as alignment and the tile allow",
+    "lane": "the threads of a block share a tile, not a row",
+    "thread": "on tensor cores the instruction says which sums a thread owns: ask for warp tiles",
+}
+"""Marks that a contraction on tensor cores has no use for, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """Sizes of the main loop."""
+
+    block: tuple[int, int]
+    """Rows and columns of a block's tile."""
+    warp: tuple[int, int]
+    """Rows and columns of a warp's tile."""
+    depth: int
+    stages: int
+
+    @property
+    def warps(self) -> int:
+        return math.prod(b // w for b, w in zip(self.block, self.warp, strict=True))
+
+
+def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic) -> TileProgram:
+    """One kernel for a contraction that `intrinsic` computes, and the element-wise statements after it."""
+    product = Product(group, nest)
+    marks.refuse(REFUSED)
+    tiles = _tiles(product, marks, intrinsic)
+    tiling = Tiling(product.loop.members, tiles.depth, tiles.stages, is_swizzled=True)
+    operands = product.begin(tiles.block, tiling, tiles.warps * WARP)
+    warps = _Warps(product, intrinsic, tiles, operands)
+    product.main_loop(operands, warps.multiply)
+    product.epilogue(warps.owned())
+    rows, columns = tiles.warp
+    return product.finish(
+        tiles.block,
+        constants={"WARP_ROWS": rows, "WARP_COLUMNS": columns, "MMA_DEPTH": intrinsic.k},
+        assertions=(
+            ("THREADS / 32 * WARP_ROWS * WARP_COLUMNS == TILE_ROWS * TILE_COLUMNS", "the warps own the tile exactly"),
+            ("TILE_DEPTH % MMA_DEPTH == 0", "a tile is whole instructions deep"),
+        ),
+        held=f"registers of a warp: {rows} x {columns} of the tile, {rows * columns // WARP} of a thread",
+    )
+
+
+def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
+    """What the marks ask for: whole fragments to a warp, at most 32 warps to a block, stages as there is room for."""
+    blocks, warps = [], []
+    for members in product.free:
+        blocks.append(_power(marks, "block", 64, 16, 256, members))
+        warps.append(_power(marks, "warp", min(32, blocks[-1]), 16, min(64, blocks[-1]), members))
+    loop = product.loop.members
+    depth = _power(marks, "tile", 32, 16, 128, loop)
+    while math.prod(b // w for b, w in zip(blocks, warps, strict=True)) > MAX_WARPS:
+        side = 0 if warps[0] <= warps[1] else 1
+        warps[side] *= 2
+        because = f"with fewer, more than the {MAX_WARPS} warps of a block"
+        marks.changed("warp", warps[side], because, product.free[side])
+    stage = sum(blocks) * depth * DTYPES[intrinsic.dtype]
+    most = min(MAX_STAGES, SHARED_BYTES // stage)
+    needs = f"up to {most} stages: {most * stage:,} bytes of shared memory"
+    stages = marks.number("stages", 2, lambda asked: min(asked, most), needs, loop)
+    return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth, stages)
+
+
+def _power(marks: Marks, name: str, default: int, low: int, high: int, members: tuple[Member, ...]) -> int:
+    """A mark's number as a power of two from `low` to `high`."""
+    fit = power_up_to(high)
+    return marks.number(name, default, lambda n: max(low, fit(n)), f"a power of two from {low} to {high}", members)
+
+
+class _Warps:
+    """The warps of a block: where each stands in the tile, its fragments and its sums."""
+
+    def __init__(
+        self, product: Product, intrinsic: Intrinsic, tiles: _Tiles, operands: tuple[Operand, Operand]
+    ) -> None:
+        self.product, self.intrinsic, self.tiles, self.operands = product, intrinsic, tiles, operands
+        emitter, thread = product.emitter, Index.of("thread")
+        link = Line((product.statement.name,), product.names)
+        across = tiles.block[1] // tiles.warp[1]
+        warp = thread.floordiv(WARP, emitter.extents)
+        emitter.add(Comment("where a warp's part of the tile begins, and what each lane reads of it first", link))
+        self.lane = emitter.bind("lane", thread.mod(WARP, emitter.extents), link)
+        self.origin = (
+            emitter.bind("warp_row", warp.floordiv(across, emitter.extents) * tiles.warp[0], link),
+            emitter.bind("warp_column", warp.mod(across, emitter.extents) * tiles.warp[1], link),
+        )
+        factors = product_operands(product.statement.expression)
+        assert factors is not None
+        self.prologues = tuple(map(prologue, factors))
+        self.lanes = tuple(
+            self._lane_element(side) if self._is_by_element(side) else self._lane_row(side) for side in (0, 1)
+        )
+        self.count = (tiles.warp[0] // intrinsic.m, tiles.warp[1] // intrinsic.n)
+        """Instructions along the rows and the columns of a warp's tile."""
+        first, second = (operand.access.array for operand in operands)
+        word = "float32" if intrinsic.element_bytes == WORD else "uint32"
+        self.first = emitter.register(f"{first}_part", word, (self.count[0], 4))
+        self.second = emitter.register(f"{second}_part", word, (self.count[1] // 2, 2, 2))
+        self.sums = emitter.register("acc", "float32", (*self.count, 2, 2))
+        emitter.declare(self.sums, Literal(0.0, "float32"))
+
+    def multiply(self, stage: Index, _: Index) -> None:
+        """One tile: for each step of the instruction's depth, the fragments and every product of two of them."""
+        emitter, link, intrinsic = self.product.emitter, self.product.link, self.intrinsic
+        rows, columns = self.count
+        emitter.add(Comment(f"fragments of {intrinsic.k} depths from the tiles, then every product of two", link))
+        with emitter.loop("step", self.tiles.depth // intrinsic.k, link) as step:
+            for side, (name, fragments) in enumerate(((self.first, rows), (self.second, columns // 2))):
+                emitter.declare(name)
+                with emitter.loop("r" if side == 0 else "p", fragments, link) as number:
+                    load = self._load_elements if self._is_by_element(side) else self._load_matrices
+                    load(side, Slot(name, (number,)), stage, number, step)
+                    self._prologue(side, Slot(name, (number,)))
+            with emitter.loop("r", rows, link) as r, emitter.loop("p", columns // 2, link) as p, emitter.loop(
+                "h", 2, link
+            ) as h:
+                emitter.add(
+                    MatrixMultiply(
+                        intrinsic.name, Slot(self.sums, (r, p * 2 + h)), Slot(self.first, (r,)),
+                        Slot(self.second, (p, h)), link,
+                    )
+                )  # fmt: skip
+
+    def _prologue(self, side: int, slot: Slot) -> None:
+        """What the statement computes from a factor's elements, on the fragment."""
+        expression = self.prologues[side]
+        if expression is None:
+            return
+        element = f"{self.operands[side].access.array}_element"
+        value = rewrite_scalar(expression, {}, lambda _: Access(element, ()), self.product.statement.extents)
+        self.product.emitter.add(MapFragment(slot, self.intrinsic.dtype, element, value, self.product.link))
+
+    def _is_by_element(self, side: int) -> bool:
+        """Whether lanes read single elements: matrix loads turn only elements of 2 bytes."""
+        return not self.operands[side].depth_inner and self.intrinsic.element_bytes == WORD
+
+    def _lane_element(self, side: int) -> Index:
+        """Position in a stage of the first element that this lane reads."""
+        emitter, operand = self.product.emitter, self.operands[side]
+        free = self.origin[side] + self.lane.floordiv(4, emitter.extents)
+        place = operand.local(free, self.lane.mod(4, emitter.extents))
+        link = Line((self.product.statement.name,), self.product.names)
+        return emitter.bind(f"{operand.access.array}_lane", place, link)
+
+    def _load_elements(self, side: int, slot: Slot, stage: Index, number: Index, step: Index) -> None:
+        """What `_load_matrices` brings, element by element: 8 below along the side, 4 further along the depth."""
+        emitter, operand, link = self.product.emitter, self.operands[side], self.product.link
+        with emitter.loop("h", 2, link) as h, emitter.loop("w", 2, link) as w:
+            local = operand.local(number * FRAGMENT + h * MATRIX_ROWS, step * self.intrinsic.k + w * 4)
+            position = stage * operand.stage_elements + local + self.lanes[side]
+            word = (w * 2 + h,) if side == 0 else (h, w)
+            into = Slot(slot.buffer, (*slot.indices, *word))
+            emitter.add(Load(into, operand.tile, position, 1, None, None, link))
+
+    def _lane_row(self, side: int) -> Index:
+        """Position in a stage of the row that this lane names to matrix loads, for the first fragment of its warp.
+
+        Matrices of the first factor go down its rows first, those of the second along the depth first: the order of
+        the registers of both fragments.
+        """
+        emitter, operand = self.product.emitter, self.operands[side]
+        matrix = self.lane.floordiv(MATRIX_ROWS, emitter.extents)
+        row = self.lane.mod(MATRIX_ROWS, emitter.extents)
+        low, high = matrix.mod(2, emitter.extents), matrix.floordiv(2, emitter.extents)
+        free_half, depth_half = (low, high) if side == 0 else (high, low)
+        free = self.origin[side] + free_half * MATRIX_ROWS
+        depth = depth_half * (self.intrinsic.k // 2)
+        place = operand.local(free + row, depth) if operand.depth_inner else operand.local(free, depth + row)
+        link = Line((self.product.statement.name,), self.product.names)
+        return emitter.bind(f"{operand.access.array}_lane", place, link)
+
+    def _load_matrices(self, side: int, slot: Slot, stage: Index, number: Index, step: Index) -> None:
+        """16 elements of a side (one fragment of the first factor, two of the second) at one step."""
+        operand = self.operands[side]
+        place = operand.local(number * FRAGMENT, step * self.intrinsic.k) + self.lanes[side]
+        load = LOADS[not operand.depth_inner]
+        position = stage * operand.stage_elements + place
+        self.product.emitter.add(MatrixLoad(load.function, slot, operand.tile, position, self.product.link))
+
+    def owned(self) -> Owned:
+        """A lane's sums: of every instruction rows lane / 4 and 8 below, and two neighbouring columns of each."""
+        emitter = self.product.emitter
+        text = "of every instruction a lane holds rows lane / 4 and 8 below it, and there two neighbouring columns"
+        emitter.add(Comment(text, Line((self.product.statement.name,), self.product.names)))
+        lane_row = self.lane.floordiv(4, emitter.extents)
+        lane_column = self.lane.mod(4, emitter.extents) * 2
+        starts = [operand.side.start + origin for operand, origin in zip(self.operands, self.origin, strict=True)]
+
+        def column(s: Index) -> Index:
+            return starts[1] + s.floordiv(2, emitter.extents) * 8 + lane_column + s.mod(2, emitter.extents)
+
+        def sums(r: Index, s: Index) -> Access:
+            tile, column = s.floordiv(2, emitter.extents), s.mod(2, emitter.extents)
+            return Access(self.sums, (r.floordiv(2, emitter.extents), tile, r.mod(2, emitter.extents), column))
+
+        return Owned(
+            shape=(self.count[0] * 2, self.count[1] * 2),
+            vector=2,
+            row=lambda r: starts[0] + r * 8 + lane_row,
+            column=column,
+            sums=sums,
+        )
+

@@ -1,0 +1,100 @@
+"""The author `tensorize`: which contractions run on tensor cores, with which instruction and tiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.fuse.nodes import FusionGroup
+from engine.fuse.shape import is_contraction
+from engine.recipe import Advice, Entry, Scenario
+from engine.schedule.advisers.mapping import mark
+from engine.tensor.nodes import Iterator, Statement
+from engine.tensorize.bind import Binding, allowed, bind
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import Intrinsic
+
+LEAST = 16
+"""Rows, columns and depths below which most of an instruction would multiply zeros."""
+DEPTH_BYTES = 64
+"""Of one row of a tile: 32 halves, two steps of an instruction for each barrier."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Rows and columns of a block and of one of its warps."""
+
+    block: tuple[int, int]
+    warp: tuple[int, int]
+
+
+TILES = (
+    _Tile((128, 128), (64, 32)),
+    _Tile((128, 64), (32, 32)),
+    _Tile((64, 64), (32, 32)),
+    _Tile((64, 32), (32, 16)),
+    _Tile((32, 32), (16, 16)),
+)
+"""Largest reuse first: 64 sums to a thread, 32, 32, 16, 8."""
+
+
+def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -> Advice:
+    """Instruction and tiles for a contraction that tensor cores compute; nothing for other groups.
+
+    sms: streaming multiprocessors of the target, which want a block each.  numerics: the recipe's, which say whether
+    float32 may be rounded to tf32.
+    """
+    program = group.program
+    heart = next((s for s in program.statements if is_contraction(s)), None)
+    for intrinsic in INTRINSICS.values() if heart else ():
+        assert heart is not None
+        binding = bind(heart, program.arrays, intrinsic)
+        if isinstance(binding, Binding) and allowed(intrinsic, numerics) and min(binding.sizes) >= LEAST:
+            return Advice("tensorize", Scenario(tuple(_entries(heart, binding, intrinsic, sms))))
+    return Advice("tensorize", Scenario())
+
+
+def tile_depth(advice: Advice) -> int | None:
+    """Depths of one tile that this author asks for; None where it leaves a group alone."""
+    marks = [e.value for e in advice.scenario.entries if e.field == "mark"]
+    return next((m[1] for m in marks if isinstance(m, tuple) and m[0] == "tile" and isinstance(m[1], int)), None)
+
+
+def _entries(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int) -> list[Entry]:
+    m, n, k = binding.sizes
+    sides = (binding.rows, binding.columns)
+
+    def blocks_of(block: tuple[int, ...]) -> int:
+        return binding.batches * math.prod(-(-size // b) for size, b in zip((m, n), block, strict=True))
+
+    fitted = [(_fitted(tile.block, (m, n)), tile) for tile in TILES]
+    block, tile = next((pair for pair in fitted if blocks_of(pair[0]) >= sms), fitted[-1])
+    depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(LEAST, 1 << (k - 1).bit_length()))
+    waste = binding.padding((*block, depth))
+    padded = f"{waste:.0%} of the products fill ragged tiles" if waste else "whole tiles, no padding"
+    entries = [_intrinsic(heart, intrinsic, f"{binding}; {padded}; {intrinsic.because}")]
+    for side, rows, of_warp in zip(sides, block, tile.warp, strict=True):
+        entries += _tile(heart, side, rows, min(rows, of_warp), f"{blocks_of(block)} blocks for {sms} SMs")
+    steps = f"{depth // intrinsic.k} steps of {intrinsic.k} to a barrier"
+    reason = f"{steps}, rows of {depth * intrinsic.element_bytes} bytes"
+    return [*entries, mark((heart.name,), binding.depth[-1].name, "tile", depth, reason)]
+
+
+def _fitted(block: tuple[int, int], sizes: tuple[int, int]) -> tuple[int, int]:
+    """A block's tile no wider than the product needs."""
+    rows, columns = (min(b, max(LEAST, 1 << (s - 1).bit_length())) for b, s in zip(block, sizes, strict=True))
+    return rows, columns
+
+
+def _intrinsic(heart: Statement, intrinsic: Intrinsic, because: str) -> Entry:
+    return Entry((heart.name,), heart.reduced[-1].name, "mark", ("intrinsic", intrinsic.name), because=because)
+
+
+def _tile(heart: Statement, side: tuple[Iterator, ...], block: int, warp: int, blocks: str) -> list[Entry]:
+    name = side[-1].name
+    sharing = f"{block // warp} warps of the block share it" if block > warp else "every warp spans the block's tile"
+    return [
+        mark((heart.name,), name, "block", block, f"{blocks}, the widest tile with enough"),
+        mark((heart.name,), name, "warp", warp, f"{sharing}; wider ones read shared memory less often"),
+    ]

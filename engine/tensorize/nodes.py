@@ -1,0 +1,86 @@
+"""A tensor-core instruction as a value: what it computes, how its operands lie in registers, what the text calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.graph.nodes import DTYPES
+from engine.tensor.index import Index
+from engine.tensor.nodes import Statement
+
+WARP = 32
+LANE, REGISTER = "lane", "register"
+"""Variables of a fragment's index maps."""
+MATRIX_ROWS = 8
+"""Rows of one matrix that a matrix load moves; each row is 16 bytes."""
+ROW_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One operand of an instruction, spread over the lanes of a warp: (lane, register) -> (row, column)."""
+
+    shape: tuple[int, int]
+    dtype: str
+    registers: int
+    """Elements that one lane holds."""
+    row: Index
+    column: Index
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """Extents of the variables of `row` and `column`."""
+        return {LANE: WARP, REGISTER: self.registers}
+
+    def places(self) -> Iterator[tuple[int, int, int, int]]:
+        """(lane, register, row, column) of every element that some lane holds."""
+        for lane in range(WARP):
+            for register in range(self.registers):
+                values = {LANE: Index((), lane), REGISTER: Index((), register)}
+                row, column = (i.substitute(values, {}).constant for i in (self.row, self.column))
+                yield lane, register, row, column
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixLoad:
+    """Four matrices of 8 rows of 16 bytes from shared memory; lane l gives the place of row l % 8 of matrix l / 8.
+
+    transposed: lanes receive the matrices' transposes, which exists for elements of 2 bytes.
+    """
+
+    function: str
+    transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """d = a * b + d for an m x k and a k x n operand, by all 32 lanes of a warp together."""
+
+    name: str
+    """What a `mark intrinsic` entry says, and the device function of the CUDA text."""
+    ptx: str
+    m: int
+    n: int
+    k: int
+    meaning: Statement
+    """The product in our own expressions."""
+    a: Fragment
+    b: Fragment
+    c: Fragment
+    architecture: str
+    """The first instruction set that has it."""
+    numerics: str
+    """What the recipe's numerics must say of "tensor_cores" for it to be used; "" where it loses nothing."""
+    because: str
+    """What it does to the numbers."""
+
+    @property
+    def dtype(self) -> str:
+        """Element type of both operands in memory."""
+        return self.a.dtype
+
+    @property
+    def element_bytes(self) -> int:
+        """Of one element of an operand in memory."""
+        return DTYPES[self.dtype]

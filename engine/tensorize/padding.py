@@ -1,0 +1,31 @@
+"""Whether the zeros that fill ragged tiles leave a sum as it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.tensor.evaluate import evaluate
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Apply, Array, Iterator, Literal, Position, Scalar, Statement, TensorProgram
+
+
+def adds_nothing(statement: Statement) -> bool:
+    """Whether a term of a sum is 0 where every element it reads is.
+
+        a * b, relu(a) * b   do;   exp(a) * exp(b), (1 / a) * b   do not
+    """
+    result = Access("result", (Index.of("i"),))
+    term = Statement("term", statement.operator, (Iterator("i", 1),), result, _at_zeros(statement.expression))
+    program = TensorProgram("term", {"result": Array("result", (1,), "float32")}, (term,), (), ("result",))
+    return bool(np.all(evaluate(program, {})["result"] == 0))
+
+
+def _at_zeros(value: Scalar) -> Scalar:
+    """The expression with every read replaced by 0."""
+    match value:
+        case Access() | Position():
+            return Literal(0.0, "float32")
+        case Apply(function, operands, dtype):
+            return Apply(function, tuple(map(_at_zeros, operands)), dtype)
+        case _:
+            return value
