@@ -13,8 +13,8 @@ Box = tuple[tuple[int, int], ...]
 
 COSTS: Mapping[str, tuple[int, int]] = {
     "exp": (6, 1), "log": (20, 1), "sqrt": (6, 1), "rsqrt": (2, 1), "reciprocal": (6, 1), "div": (8, 1),
-    "tanh": (16, 2), "sigmoid": (14, 2), "erf": (40, 1), "sin": (20, 0), "cos": (20, 0), "atan": (20, 1), "pow": (40, 2), "mod": (10, 1),
-    "cast": (0, 0), "copy": (0, 0), "select": (1, 0),
+    "tanh": (16, 2), "sigmoid": (14, 2), "erf": (40, 1), "sin": (20, 0), "cos": (20, 0), "atan": (20, 1),
+    "pow": (40, 2), "mod": (10, 1), "cast": (0, 0), "copy": (0, 0), "select": (1, 0),
 }  # fmt: skip
 """Scalar function -> (operations on CUDA cores, results of special-function units) of its accurate float32 form.
 Estimates from the shape of the usual implementations; every function not listed is one operation."""
