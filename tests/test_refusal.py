@@ -75,3 +75,12 @@ def test_a_mark_that_the_kernel_is_said_to_have_no_use_for_changes_nothing(entry
     assert kernel.source.text == compiled("advice user\n").source.text
     turned = compiled("advice user\n  S0 @ innermost: mark warp 4\n")
     assert turned.source.block[0] == 4 * 32 and turned.source.text != kernel.source.text
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_contraction_takes_tiles_of_a_single_depth(depth: int) -> None:
+    """Fragments of one element are filled like wider ones."""
+    (group,) = engine.fuse(engine.load(MODELS / "matmul_bias_gelu_128x256x512.onnx")).groups
+    text = f"advice user\n  required S0 @ k: mark tile {depth}\n"
+    check = engine.check(engine.compile(group, engine.advised(engine.default_recipe(group), group, text)))
+    assert check.status == "pass", check.message

@@ -73,7 +73,8 @@ def load_part(emitter: Emitter, part: Part, stage: Index, depth: Index, step: in
     if operand.depth_inner:
         with emitter.loop("r", part.owned, at) as owned:
             place = base + operand.local(part.local(emitter, owned, 1), depth)
-            emitter.add(Load(Slot(part.registers, (owned,)), operand.tile, place, step, None, None, at))
+            slot = Slot(part.registers, (owned,) if step > 1 else (owned, Index()))
+            emitter.add(Load(slot, operand.tile, place, step, None, None, at))
         return
     with emitter.loop("q", step, at) as q, emitter.loop("r", part.owned // run, at) as group:
         place = base + operand.local(part.local(emitter, group * run, run), depth + q)
