@@ -80,7 +80,7 @@ class Check:
     """"pass", "fail" or "unsupported"."""
     max_error: float
     """Largest error of an element, in the unit of `tolerance`: relative to its own size plus the largest ordinary size
-    of its array (`engine.verify.tolerance`); of a whole model's output, to the larger of its own size and the spread."""
+    of its array (`engine.verify.tolerance`); of a whole model's output, to the larger of its size and its spread."""
     tolerance: float
     tolerance_because: str
     blocks_run: int

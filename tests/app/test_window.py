@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage, QPixmap
-from PySide6.QtWidgets import QAbstractButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
 from app.actions import ACTIONS, MENUS
 from app.render import render, size_of
@@ -249,7 +249,9 @@ def test_render_refuses_a_broken_file(tmp_path: Path) -> None:
 
 def test_perspectives_keep_their_panels(window: Window) -> None:
     def shown() -> set[str]:
-        return {name for name, dock in window.docks.items() if dock.isVisible()}
+        """What is in sight: a dock that is a tab behind another calls itself visible, too."""
+        QApplication.processEvents()
+        return {name for name, dock in window.docks.items() if not dock.visibleRegion().isEmpty()}
 
     explore = shown()
     window.set_perspective("Schedule")
