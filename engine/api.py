@@ -6,10 +6,8 @@ What only checking, measuring and explaining need is imported when first used.
 from __future__ import annotations
 
 import difflib
-import gc
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +17,7 @@ import numpy as np
 
 from engine.compile import Kernel, Observer, compile_group
 from engine.compile import default_recipe as _default_recipe
+from engine.cycles import cycles_left_alone
 from engine.errors import BadInput, EngineError
 from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.fuse.nodes import FusionGroup, FusionPlan
@@ -57,20 +56,8 @@ def fuse(graph: OperatorGraph, target: str = "h200", policy: str = "first") -> F
     _target(target)
     if policy not in POLICIES:
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
-    with _cycles_left_alone():
+    with cycles_left_alone():
         return plan(graph, *lower_supported(graph), policy)
-
-
-@contextmanager
-def _cycles_left_alone() -> Iterator[None]:
-    """No search for reference cycles: fusion makes a million small values and no cycle among them."""
-    searching = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if searching:
-            gc.enable()
 
 
 def read_recipe(path: str | Path) -> Recipe:

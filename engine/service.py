@@ -29,6 +29,7 @@ from queue import Queue
 from typing import Any, NoReturn, TextIO, TypeVar
 
 import engine
+from engine.cycles import cycles_left_alone
 from engine.documents import KernelDoc, Problem
 from engine.errors import BadInput, EngineError
 from engine.exploration import MoveDoc
@@ -73,7 +74,8 @@ class Service:
         """The result of one request as plain data; EngineError where there is none."""
         match verb:
             case "open":
-                return self._open(arguments, send)
+                with cycles_left_alone():
+                    return self._open(arguments, send)
             case "kernel":
                 return to_json(self._kernel_or_refusal(arguments, send))
             case "check":

@@ -142,7 +142,7 @@ def _parse_entry(line: Line) -> Entry:
     try:
         return checked_entry(replace(wish, required=required, because=line.because(), enabled=not enabled_off))
     except BadInput as error:
-        raise line.error(error.reason, error.hint) from None
+        raise line.error(f"{error.subject} {error.reason}", error.hint) from None
 
 
 def _parse_wish(scan: Scanner) -> Entry:
