@@ -56,7 +56,7 @@ def test_nothing_changed_passes(kept: Path) -> None:
     ("figure", "before", "after"),
     [
         ("sectors", "S0 @ i: mark block 32", "S0 @ i: mark block 16"),
-        ("conflicts", "S0 @ i: mark block 32", "S0 @ i: mark block 128"),
+        ("conflicts", "S0 @ j: mark block 32", "S0 @ j: mark block 16"),
         ("registers sm_80", "S0 @ i: mark thread 2", "S0 @ i: mark thread 8"),
     ],
 )
