@@ -32,6 +32,8 @@ REASON = "entries that are required conflict without it"
 """Of a rewrite that is offered as a repair."""
 _STATEMENTS = 12
 """How many statements an entry may speak of for narrower ones to be tried."""
+_RECOMPUTED = 2
+"""Values tried to be computed again where no broken dependence says which: each is a program of its own to solve."""
 
 
 def fewest(last: Rule, kept: Sequence[Rule], hold: Callable[[Sequence[Rule]], bool]) -> tuple[Rule, ...]:
@@ -86,7 +88,7 @@ def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, ret
         changed = apply(program, repair.entry) if repair.kind == REWRITE else program
         return retry(changed, _applied(tree, repair))
 
-    return helpful(_proposals(conflict.conflicting, program), conflict.conflicting, left_after)
+    return helpful(_proposals(conflict, program), conflict.conflicting, left_after)
 
 
 def helpful(
@@ -114,11 +116,12 @@ def helpful(
                 yield replace(repair, text=f"{repair.text} (then {names} still cannot hold)", leaves=left)
 
 
-def _proposals(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
+def _proposals(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
+    conflicting = conflict.conflicting
     for placed in conflicting:
         yield from _split_here(placed, program)
     yield from _associative(conflicting, program)
-    yield from _recomputed(conflicting, program)
+    yield from _recomputed(conflict, program)
     yield from _cut_between(conflicting, program)
     for placed in conflicting:
         yield from _narrower(placed, program)
@@ -144,16 +147,21 @@ def _associative(conflicting: Sequence[Placed], program: TensorProgram) -> Itera
             yield Repair(REWRITE, text, Entry((statement.name,), "", "rewrite", (ASSOCIATIVE,), because=REASON))
 
 
-def _recomputed(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
-    """Values that a statement could compute again instead of waiting for them, of statements spoken of."""
-    spoken = _spoken_of(conflicting, program)
+def _recomputed(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
+    """Values that a statement could compute again instead of waiting for them, of statements spoken of.
+
+    Those that the verdicts name as broken; where they name none, the first few.
+    """
+    spoken = _spoken_of(conflict.conflicting, program)
+    broken = {(v.witness.dependence.source, v.witness.dependence.sink) for v in conflict.verdicts if v.witness}
     pairs = [
         (made, reader)
         for reader in spoken
         for made in spoken
         if made.reduction is None and any(a.array == made.write.array for a in reader.reads())
     ]
-    for made, reader in pairs[:_STATEMENTS]:
+    named = [(made, reader) for made, reader in pairs if (made.name, reader.name) in broken]
+    for made, reader in named or pairs[:_RECOMPUTED]:
         text = f"let {reader.name} compute {made.write.array} again, without waiting for {made.name}"
         wish = Entry((made.name,), "", "rewrite", (RECOMPUTE, reader.name), because=REASON)
         yield Repair(REWRITE, text, wish)
