@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from engine.errors import BadInput
-from engine.recipe import Entry, Scenario
+from engine.recipe import Entry, Scenario, without
 from engine.schedule.text import from_text
 
 FIRST_TITLE = "As advised"
@@ -23,7 +23,7 @@ def title_of(before: str, after: str) -> str:
         old, new = _entries(before), _entries(after)
     except BadInput:
         return UNREADABLE_TITLE  # a text that an older program accepted
-    gone, come = _without(old, new), _without(new, old)
+    gone, come = without(old, new), without(new, old)
     phrases = list(_phrases(gone, come))
     if not phrases:
         return OTHER_TITLE
@@ -87,14 +87,3 @@ def _entries(text: str) -> list[Placed]:
             yield from visit(author, inner)
 
     return [placed for one in from_text(text) for placed in visit(one.author, one.scenario)]
-
-
-def _without(entries: list[Placed], others: list[Placed]) -> list[Placed]:
-    left = list(others)
-    found = []
-    for placed in entries:
-        if placed in left:
-            left.remove(placed)
-        else:
-            found.append(placed)
-    return found

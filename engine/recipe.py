@@ -12,9 +12,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from engine import text
 from engine.errors import BadInput
+
+T = TypeVar("T")
 
 VERSION = 2
 """Version of the JSON form; a newer one is refused, an older one is read.  2: entries can say `rewrite`."""
@@ -339,20 +342,20 @@ def _changed_advice(group: str, a: tuple[Advice, ...] | None, b: tuple[Advice, .
     if a is None or b is None:
         return [f"group {group}: {'added' if a is None else 'removed'}", *_changed_advice(group, a or (), b or ())]
     before, after = ([line for one in side for line in _lines(one)] for side in (a, b))
-    gone = [f"group {group}: - {line}" for line in _without(before, after)]
-    come = [f"group {group}: + {line}" for line in _without(after, before)]
+    gone = [f"group {group}: - {line}" for line in without(before, after)]
+    come = [f"group {group}: + {line}" for line in without(after, before)]
     return gone + come or ([f"group {group}: order or labels of the advice changed"] if a and b else [])
 
 
-def _without(lines: list[str], others: list[str]) -> list[str]:
-    """The lines that are not among `others`, counted."""
+def without(items: Sequence[T], others: Sequence[T]) -> list[T]:
+    """The items that are not among `others`, counted: of two equal ones, one among `others` takes one away."""
     left = list(others)
     result = []
-    for line in lines:
-        if line in left:
-            left.remove(line)
+    for item in items:
+        if item in left:
+            left.remove(item)
         else:
-            result.append(line)
+            result.append(item)
     return result
 
 

@@ -154,6 +154,20 @@ def bar(role: str, height: int) -> tuple[QWidget, QHBoxLayout]:
     return strip, layout
 
 
+def column_heads(first: str, columns: Sequence[tuple[str, int]]) -> QWidget:
+    """Heads of a table: `first` takes the room that is left; (head, width in pixels) of the others, on the right."""
+    strip, layout = bar("subheader", 26)
+    layout.setContentsMargins(PADDING, 0, PADDING, 0)
+    layout.setSpacing(0)
+    layout.addWidget(label(first, "small-hint"), 1)
+    for head, width in columns:
+        made = label(head, "small-hint")
+        made.setFixedWidth(width)
+        made.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        layout.addWidget(made)
+    return strip
+
+
 def rule() -> QFrame:
     """A one-pixel separator."""
     made = QFrame()

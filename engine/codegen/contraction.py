@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from engine.codegen.emit import Emitter, at
 from engine.codegen.fragment import Part, fragment_elements, load_part, part_of
-from engine.codegen.marks import Marks, power_up_to, up_to
+from engine.codegen.marks import Marks, up_to
 from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Tiling
 from engine.codegen.product import Owned, Product, id_of
 from engine.codegen.tile import Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
-from engine.schedule.nodes import Member
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.rewrite import rewrite_scalar
@@ -89,10 +88,10 @@ def _tiles(product: Product, marks: Marks) -> _Tiles:
     free, loop = product.free, product.loop.members
     blocks, threads = [], []
     for members in free:
-        block = _power(marks, "block", 64, 128, members)
+        block = marks.power("block", 64, 128, members)
         blocks.append(block)
-        threads.append(_power(marks, "thread", max(4, block // 16), min(8, block), members))
-    depth = _power(marks, "tile", 16, 64, loop)
+        threads.append(marks.power("thread", max(4, block // 16), min(8, block), members))
+    depth = marks.power("tile", 16, 64, loop)
     stages = marks.number("stages", 2, up_to(MAX_STAGES), f"up to {MAX_STAGES} stages", loop)
     while math.prod(b // t for b, t in zip(blocks, threads, strict=True)) > min(MAX_THREADS, depth * min(blocks)):
         side = 0 if blocks[0] // threads[0] >= blocks[1] // threads[1] else 1
@@ -145,8 +144,3 @@ def _term(
         return emitter.read(access, {}, at(statement))
 
     return rewrite_scalar(statement.expression, {}, read, statement.extents)
-
-
-def _power(marks: Marks, name: str, default: int, limit: int, members: tuple[Member, ...]) -> int:
-    """A mark's number as a power of two."""
-    return marks.number(name, default, power_up_to(limit), f"a power of two up to {limit}", members)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from engine.codegen.marks import Marks, power_up_to
+from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest
 from engine.codegen.width import vector_width
 from engine.schedule.nodes import Member
@@ -61,8 +61,7 @@ def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) 
     vector = vector_width(program, nest, marks, along_rows=by_row)
     inner = [m for phase in nest.phases for m in phase.members]
     if by_row:
-        needs = f"a power of two up to {MAX_THREADS}"
-        lanes = marks.number("lane", WARP, power_up_to(MAX_THREADS), needs, inner)
+        lanes = marks.power("lane", WARP, MAX_THREADS, inner)
         most = MAX_THREADS // lanes if lanes <= WARP else 1
         whole = max(1, WARP // lanes)
         needs = f"whole warps, up to {most} row{'s' if most > 1 else ''}"
@@ -71,7 +70,7 @@ def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) 
         )
     else:
         most, per_block = MAX_THREADS // WARP, 1
-        lanes = marks.number("warp", 8, power_up_to(most), f"a power of two up to {most}", inner)
+        lanes = marks.power("warp", 8, most, inner)
     chunk = lanes * (vector if by_row else 1)
     strip = _strip(nest, marks, columns, chunk)
     return Layout(by_row, rows, columns, per_block, lanes, vector, strip, marks.unrolled(strip, True, inner))

@@ -73,6 +73,14 @@ class Marks:
                 self.notes[mark.path] = Note(reason, name, f"{given}{unit}")
         return given
 
+    def power(
+        self, name: str, default: int, most: int, members: Collection[Member] | None = None, least: int = 1
+    ) -> int:
+        """The number of a mark as a power of two from `least` to `most`."""
+        fit = power_up_to(most)
+        needs = f"a power of two {f'from {least} to' if least > 1 else 'up to'} {most}"
+        return self.number(name, default, lambda asked: max(least, fit(asked)), needs, members)
+
     def changed(self, name: str, given: int, because: str, members: Collection[Member] | None = None) -> None:
         """Note that a mark's number had to become `given` after all."""
         for _, mark in self._named(name, members):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from engine.codegen.marks import Marks, power_up_to
+from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Tiling
@@ -20,7 +20,6 @@ from engine.codegen.tile import Comment, Load, MapFragment, MatrixLoad, MatrixMu
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import product_operands
 from engine.graph.nodes import DTYPES
-from engine.schedule.nodes import Member
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal
 from engine.tensor.rewrite import rewrite_scalar
@@ -88,10 +87,10 @@ def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
     """What the marks ask for: whole fragments to a warp, at most 32 warps to a block, stages as there is room for."""
     blocks, warps = [], []
     for members in product.free:
-        blocks.append(_power(marks, "block", 64, 16, 256, members))
-        warps.append(_power(marks, "warp", min(32, blocks[-1]), 16, min(64, blocks[-1]), members))
+        blocks.append(marks.power("block", 64, 256, members, least=16))
+        warps.append(marks.power("warp", min(32, blocks[-1]), min(64, blocks[-1]), members, least=16))
     loop = product.loop.members
-    depth = _power(marks, "tile", 32, 16, 128, loop)
+    depth = marks.power("tile", 32, 128, loop, least=16)
     while math.prod(b // w for b, w in zip(blocks, warps, strict=True)) > MAX_WARPS:
         side = 0 if warps[0] <= warps[1] else 1
         warps[side] *= 2
@@ -102,12 +101,6 @@ def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
     needs = f"up to {most} stages: {most * stage:,} bytes of shared memory"
     stages = marks.number("stages", 2, lambda asked: min(asked, most), needs, loop)
     return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth, stages)
-
-
-def _power(marks: Marks, name: str, default: int, low: int, high: int, members: tuple[Member, ...]) -> int:
-    """A mark's number as a power of two from `low` to `high`."""
-    fit = power_up_to(high)
-    return marks.number(name, default, lambda n: max(low, fit(n)), f"a power of two from {low} to {high}", members)
 
 
 class _Warps:

@@ -110,12 +110,3 @@ class OperatorGraph:
     def producer(self) -> dict[str, Operator]:
         """Tensor name -> the operator that writes it."""
         return {output: op for op in self.operators for output in op.outputs if output}
-
-    def consumers(self) -> dict[str, list[Operator]]:
-        """Tensor name -> the operators that read it, in graph order."""
-        readers: dict[str, list[Operator]] = {}
-        for op in self.operators:
-            for name in dict.fromkeys(op.inputs):
-                if name:
-                    readers.setdefault(name, []).append(op)
-        return readers

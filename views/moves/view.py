@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QModelIndex, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
-from PySide6.QtWidgets import QFrame, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QMenu, QVBoxLayout
 
 from engine.documents import Problem, Time
 from engine.exploration import MoveDoc, MovesDoc
 from views.format import duration
 from views.moves.rows import GAIN, PREDICTED, WHY_NOT, describe, move_rows, paint_move
-from views.panel import Panel, bar, label
+from views.panel import Panel, column_heads, label
 from views.rows import Row, RowView
 from views.theme import Theme, code_face
 
@@ -45,7 +45,7 @@ class MovesView(Panel):
         self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.table.customContextMenuRequested.connect(self._show_menu)
         self.preview = Preview()
-        self.body_layout.addWidget(_heads())
+        self.body_layout.addWidget(column_heads("Next legal step", (("Predicted", PREDICTED), ("Gain", GAIN))))
         self.body_layout.addWidget(self.table, 1)
         self.body_layout.addWidget(self.preview)
         self.show_empty(EMPTY)
@@ -196,16 +196,3 @@ class Preview(QFrame):
         else:
             instead = f" instead of {duration(now.microseconds)}" if now else ""
             self.figures.setText(f"○ {duration(move.time.microseconds)}{instead}, {move.time.origin}. {HINT}")
-
-
-def _heads() -> QWidget:
-    strip, layout = bar("subheader", 26)
-    layout.setContentsMargins(12, 0, 12, 0)
-    layout.setSpacing(0)
-    layout.addWidget(label("Next legal step", "small-hint"), 1)
-    for head, width in (("Predicted", PREDICTED), ("Gain", GAIN)):
-        made = label(head, "small-hint")
-        made.setFixedWidth(width)
-        made.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        layout.addWidget(made)
-    return strip

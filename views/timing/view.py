@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents import KernelDoc, ModelDoc, Time
 from views.format import duration, origin_of
-from views.panel import Panel, bar, label
+from views.panel import Panel, bar, column_heads, label
 from views.rows import RowView
 from views.theme import Theme
 from views.timing.plot import SamplePlot
@@ -45,7 +45,7 @@ class TimingView(Panel):
         self._live.addWidget(self.missing)
         self._live.addWidget(self.plot)
         self.pages = QStackedWidget()
-        self.pages.addWidget(_column(_heads(), self.kernels))
+        self.pages.addWidget(_column(column_heads("Kernel", COLUMNS), self.kernels))
         self.pages.addWidget(_column(self.prediction_head, self.terms))
         self.pages.addWidget(self._live)
         self.tab_selected.connect(lambda name: self.pages.setCurrentIndex((KERNELS, PREDICTION, LIVE).index(name)))
@@ -81,19 +81,6 @@ class TimingView(Panel):
         super().set_theme(theme)
         for view in (self.kernels, self.terms, self.plot):
             view.set_theme(theme)
-
-
-def _heads() -> QWidget:
-    strip, layout = bar("subheader", 26)
-    layout.setContentsMargins(12, 0, 12, 0)
-    layout.setSpacing(0)
-    layout.addWidget(label("Kernel", "small-hint"), 1)
-    for head, width in COLUMNS:
-        made = label(head, "small-hint")
-        made.setFixedWidth(width)
-        made.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        layout.addWidget(made)
-    return strip
 
 
 def _column(*widgets: QWidget) -> QWidget:
