@@ -38,3 +38,10 @@ def select(window: Window, qtbot: object, group: str = "softmax_0") -> KernelDoc
     kernel = window.workspace.legal_kernel(group)
     assert kernel is not None
     return kernel
+
+
+def advice(window: Window, group: str = "softmax_0") -> str:
+    """The group's advice as it is shown."""
+    text = window.workspace.recipe(group)
+    assert text is not None
+    return text

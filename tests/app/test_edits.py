@@ -6,18 +6,12 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 
 from app.window import Window
-from tests.app.driving import select, settle
+from tests.app.driving import advice, select, settle
 from views.constraints.painting import link_boxes
 from views.constraints.rows import Links
 from views.rows import Row
 
 ILLEGAL = "  required S2 @ j: parallel true"
-
-
-def advice(window: Window) -> str:
-    text = window.workspace.recipe("softmax_0")
-    assert text is not None
-    return text
 
 
 def apply(window: Window, qtbot: object, text: str) -> None:

@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication
 
 from app.exploring import Question
 from app.window import Window
-from tests.app.driving import MODEL, afresh, select, settle
+from tests.app.driving import MODEL, advice, afresh, select, settle
 from tests.app.fake_exploration import ILLEGAL, moves, with_lines
 from views.constraints.rows import scenario_key
 from views.constraints.view import TEXT
@@ -54,12 +54,6 @@ def explored(window: Window, qtbot: object) -> None:
     settle(window, qtbot)
     exploring = window.wiring.explored.exploring
     qtbot.waitUntil(lambda: exploring.is_settled and window.workspace.client.is_idle)  # type: ignore[attr-defined]
-
-
-def advice(window: Window) -> str:
-    text = window.workspace.recipe("softmax_0")
-    assert text is not None
-    return text
 
 
 def apply(window: Window, qtbot: object, text: str) -> None:

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMenu
 from app.client import COMMAND
 from app.watchdog import Watchdog
 from app.window import Window
-from tests.app.driving import PATIENCE, select, settle
+from tests.app.driving import PATIENCE, advice, select, settle
 from views.constraints.painting import link_boxes
 from views.constraints.rows import Links
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE
@@ -35,12 +35,6 @@ def explored(window: Window, qtbot: object) -> None:
     settle(window, qtbot)
     exploring, client = window.wiring.explored.exploring, window.workspace.client
     qtbot.waitUntil(lambda: exploring.is_settled and client.is_idle, timeout=PATIENCE)  # type: ignore[attr-defined]
-
-
-def advice(window: Window) -> str:
-    text = window.workspace.recipe(GROUP)
-    assert text is not None
-    return text
 
 
 def rows(window: Window) -> dict[str, str]:

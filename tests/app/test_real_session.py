@@ -12,7 +12,7 @@ from app.client import COMMAND
 from app.render import render
 from app.watchdog import Watchdog
 from app.window import Window
-from tests.app.driving import select, settle
+from tests.app.driving import advice, select, settle
 
 MODEL = str(Path(__file__).parents[2] / "resources" / "models" / "bert_tiny.onnx")
 STALL_MS = 100
@@ -33,12 +33,6 @@ def opened(make: Callable[..., Window], qtbot: object) -> Window:
 
 def shown(window: Window) -> str:
     return window.panels.code.text.toPlainText()
-
-
-def advice(window: Window, group: str) -> str:
-    text = window.workspace.recipe(group)
-    assert text is not None
-    return text
 
 
 def test_a_session_and_its_longest_stall(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> None:

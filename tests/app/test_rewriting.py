@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QMenu
 from app.client import COMMAND
 from app.window import Window
 from engine.documents import EntryDoc
-from tests.app.driving import select, settle
-from tests.app.test_real_editing import GROUP, MODEL, advice, explored, rows
+from tests.app.driving import advice, select, settle
+from tests.app.test_real_editing import GROUP, MODEL, explored, rows
 
 BACKWARDS = "required all @ innermost: cut S2 | S1"
 LINE = "  rewrite recompute S1 in S2"

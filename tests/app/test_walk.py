@@ -10,7 +10,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
 from app.window import Window
-from tests.app.test_real_editing import GROUP, advice, explored, opened
+from tests.app.driving import advice
+from tests.app.test_real_editing import GROUP, explored, opened
 from views.schedule.view import SPACE
 
 ROOT = Path(__file__).parents[2]

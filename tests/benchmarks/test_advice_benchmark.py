@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.run.emulate.build import host_compiler
 from tests.benchmarks import advice
 from tests.benchmarks.advice import CORRECTED, NONE, OURS, PUBLISHED, QUICK, RULE, Comparison, pair
 from tests.benchmarks.counting import Counted, count, gains, sample, shortfalls
 from tests.benchmarks.published_rule import rule_advice
+from tests.needs import needs_compiler
 from tests.schedule.published_files import (
     LEGAL,
     TRANSPOSE,
@@ -26,8 +26,6 @@ from tests.schedule.published_files import (
     operator,
 )
 from tests.semantics.single import write_model
-
-needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="the emulator needs a C++ compiler")
 
 FULL = Counted(
     blocks=64, threads=256, blocks_run=6, loads=96, stores=48, widest=144, sectors=2304, useful=Fraction(2304 * 32),

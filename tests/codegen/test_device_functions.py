@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 
 from engine.codegen.nodes import Buffer, CudaSource
-from engine.run.emulate.build import host_compiler
 from engine.run.emulate.emulate import emulate
-from engine.run.nvrtc import compile_cuda, compile_ptx, nvrtc_version
-
-needs_nvrtc = pytest.mark.skipif(nvrtc_version() is None, reason="NVRTC cannot be loaded")
-needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="needs g++ or clang++")
+from engine.run.nvrtc import compile_cuda, compile_ptx
+from tests.needs import needs_compiler, needs_nvrtc
 
 HEAD = '#include "loom.cuh"\nextern "C" __global__ void __launch_bounds__(128)\n'
 

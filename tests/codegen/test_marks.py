@@ -8,12 +8,11 @@ import pytest
 
 import engine
 from engine.codegen.tile import For, operations
-from engine.run.emulate.build import host_compiler
 from tests.codegen.test_lowering import kernel_of
+from tests.needs import needs_compiler
 from tests.schedule.published_files import adding
 from tests.semantics.single import write_model
 
-needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="the emulator needs a C++ compiler")
 HONOURED = ""
 """In place of a reason."""
 

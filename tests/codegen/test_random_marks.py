@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.run.emulate.build import host_compiler
+from tests.needs import needs_compiler
 from tests.semantics.random_graphs import RandomGraph
 
-needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="the emulator needs a C++ compiler")
 NUMBERS = {
     "split": (2, 3, 4, 8, 16), "vector": (2, 4, 8), "unroll": (1, 2, 4), "thread": (32, 64, 96), "block": (1, 3, 100),
     "lane": (4, 16, 64), "warp": (2, 4), "tile": (32,),

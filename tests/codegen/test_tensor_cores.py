@@ -13,14 +13,11 @@ import pytest
 import engine
 from engine.codegen.tile import AsyncCopy, MatrixLoad, MatrixMultiply, operations
 from engine.recipe import Advice, Entry
-from engine.run.emulate.build import host_compiler
 from engine.run.emulate.emulate import ORDERS, emulate
-from engine.run.nvrtc import ARCHITECTURES, compile_cuda, nvrtc_version
+from engine.run.nvrtc import ARCHITECTURES, compile_cuda
 from engine.schedule.advisers.tensorize import TILES as DEFAULT_TILES
+from tests.needs import needs_compiler, needs_nvrtc
 from tests.semantics.single import Node, write_model
-
-needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="the emulator needs a C++ compiler")
-needs_nvrtc = pytest.mark.skipif(nvrtc_version() is None, reason="NVRTC cannot be loaded")
 
 Shape = tuple[int, ...]
 TF32 = {"tensor_cores": "tf32"}

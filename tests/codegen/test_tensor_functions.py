@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 from engine.codegen.nodes import Buffer, CudaSource
-from engine.run.emulate.build import host_compiler
 from engine.run.emulate.emulate import ORDERS, emulate
-from engine.run.nvrtc import ARCHITECTURES, compile_cuda, compile_ptx, nvrtc_version
+from engine.run.nvrtc import ARCHITECTURES, compile_cuda, compile_ptx
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import WARP, Fragment, Intrinsic
+from tests.needs import needs_compiler, needs_nvrtc
 
-needs_nvrtc = pytest.mark.skipif(nvrtc_version() is None, reason="NVRTC cannot be loaded")
-needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="needs g++ or clang++")
 ALL = pytest.mark.parametrize("intrinsic", INTRINSICS.values(), ids=list(INTRINSICS))
 
 PRODUCT = """#include "loom.cuh"

@@ -9,7 +9,6 @@ import pytest
 
 import engine
 from engine.recipe import AUTHORS, Advice, Scenario
-from engine.run.emulate.build import host_compiler
 from engine.run.emulate.emulate import emulate
 from engine.schedule.advisers.access import Pattern, patterns
 from engine.schedule.advisers.plans import ALTERNATIVES, Plan, alternatives, plans
@@ -17,10 +16,10 @@ from engine.schedule.advisers.score import greedy_order, score
 from engine.schedule.advisers.warp import requested
 from engine.tensor.access import uniform_along
 from engine.tensor.index import Index
+from tests.needs import needs_compiler
 from tests.schedule.published_files import adding
 from tests.semantics.single import Node, write_model
 
-needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="the emulator needs a C++ compiler")
 MACHINE = 132 * 2048
 """Threads that an H200 holds at once."""
 

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.run.emulate.build import host_compiler
+from tests.needs import needs_compiler
 from tests.semantics.single import write_model
 from tests.verify.test_planted_faults import MAIN_LOOP_BARRIER, Fault, assert_caught
-
-needs_compiler = pytest.mark.skipif(host_compiler() is None, reason="the emulator needs a C++ compiler")
 
 FOLDER = tempfile.TemporaryDirectory()
 """Of the model, which is read again when its values are made."""
