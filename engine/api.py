@@ -38,6 +38,7 @@ from engine.suite import is_reference, model_file
 from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, lower_supported
+from engine.tensorize.intrinsics import INTRINSICS
 
 if TYPE_CHECKING:
     from engine.verify.model import ModelCheck
@@ -155,13 +156,7 @@ def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recip
     Raises BadInput for groups and statements that the plan does not have, and for choices that nothing here follows;
     `source` names the recipe.
     """
-    for field, (asked, hint) in {
-        "numerics": (dict(recipe.numerics), "leave it empty: kernels add in float32 on CUDA cores"),
-        "fusion": (dict(recipe.fusion), "leave it empty: `--policy` chooses how operators are fused"),
-    }.items():
-        if asked:
-            words = ", ".join(f"{key} {value}" for key, value in asked.items())
-            raise BadInput("recipe", f"{source}, {field}", f"asks for {words}, which nothing here follows", hint)
+    _check_choices(recipe, source)
     names = [group.name for group in plan.groups]
     for name, advice in recipe.groups.items():
         if name not in names:
@@ -171,6 +166,19 @@ def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recip
         _validate(advice, plan.group(name), f"{source}, group {name}")
     proposed = _default_recipe(plan, recipe.target, recipe.numerics)
     return replace(recipe, groups={**proposed.groups, **recipe.groups})
+
+
+def _check_choices(recipe: Recipe, source: str) -> None:
+    """BadInput for numerics and fusion choices that no stage reads."""
+    rounded = {("tensor_cores", i.numerics) for i in INTRINSICS.values() if i.numerics}
+    known = " or ".join(f'{{"{key}": "{word}"}}' for key, word in sorted(rounded))
+    for field, asked, hint in (
+        ("numerics", set(recipe.numerics.items()) - rounded, f"leave it empty, or say {known}"),
+        ("fusion", set(recipe.fusion.items()), "leave it empty: `--policy` chooses how operators are fused"),
+    ):
+        if asked:
+            words = ", ".join(f"{key} {value}" for key, value in sorted(asked))
+            raise BadInput("recipe", f"{source}, {field}", f"asks for {words}, which nothing here follows", hint)
 
 
 def _validate(advice: Sequence[Advice], group: FusionGroup, source: str) -> None:

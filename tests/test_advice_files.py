@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.commands import SOFTMAX, document, loomscope, refused
+import engine
+from tests.commands import MODELS, SOFTMAX, document, loomscope, refused
 
 GROUP = "softmax_0"
 
@@ -158,9 +159,28 @@ def test_a_required_entry_that_cannot_hold_ends_the_verb(recipe: Callable[..., s
     assert "reads it first" in refused(verb, SOFTMAX, "--recipe", recipe(groups={GROUP: [user]}), *more, code=1)
 
 
-@pytest.mark.parametrize(("field", "asked"), [("numerics", {"accumulate": "float64"}), ("fusion", {"policy": "none"})])
+@pytest.mark.parametrize(
+    ("field", "asked"),
+    [
+        ("numerics", {"accumulate": "float64"}),
+        ("numerics", {"tensor_cores": "int4"}),
+        ("fusion", {"policy": "none"}),
+    ],
+)
 def test_choices_of_a_recipe_that_nothing_follows_are_refused(
     recipe: Callable[..., str], field: str, asked: dict[str, str]
 ) -> None:
     assert "which nothing here follows" in refused("schedule", SOFTMAX, "--recipe", recipe(**{field: asked}))
     assert loomscope("schedule", SOFTMAX, "--recipe", recipe(**{field: {}})).returncode == 0
+
+
+def test_numerics_of_a_recipe_file_reach_the_kernels(tmp_path: Path) -> None:
+    """float32 products run on tensor cores only where the file says that they may be rounded to tf32."""
+    model = str(MODELS / "matmul_bias_gelu_128x256x512.onnx")
+    for numerics, used in (({"tensor_cores": "tf32"}, True), ({}, False)):
+        path = tmp_path / "r.json"
+        engine.write_recipe(engine.Recipe("h200", numerics=numerics), path)
+        out = tmp_path / f"kernels-{used}"
+        assert loomscope("generate", model, "--recipe", str(path), "-o", str(out)).returncode == 0
+        (kernel,) = json.loads((out / "manifest.json").read_text())["kernels"]
+        assert kernel["tensor_cores"] is used
