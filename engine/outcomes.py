@@ -7,31 +7,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import BadInput
-from engine.run.nodes import MEASURED
+from engine.measurements import read_measurements
+from engine.run.nodes import MEASURED, Timing
 from engine.run.statistics import FASTER, SAME, SLOWER, Difference, in_rounds
 from engine.run.statistics import compare as compare_rounds
 
 RECIPE, TIMES, MANIFEST = "recipe", "file of times", "manifest"
 """What a file that `compare` is given may be."""
 ONLY_A, ONLY_B = "only in A", "only in B"
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """One kernel's time as a file holds it."""
-
-    microseconds: float
-    origin: str
-    samples: tuple[float, ...]
-    rounds: int
-    device: str
-    noise: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +71,8 @@ def kind_of(path: str | Path) -> str:
 def compare_times(a: str | Path, b: str | Path) -> tuple[TimeRow, ...]:
     """Every kernel of two files of times.  Raises BadInput where their times cannot be compared."""
     before, after = (_times(path) for path in (a, b))
-    for what in ("origin", "device"):
-        kinds = [sorted({getattr(time, what) for time in side.values()}) for side in (before, after)]
+    for what, of in (("origin", _origin), ("device", _device)):
+        kinds = [sorted({of(time) for time in side.values()}) for side in (before, after)]
         if kinds[0] and kinds[1] and kinds[0] != kinds[1]:
             told = " and ".join(", ".join(kind) or "none" for kind in kinds)
             reason = f"holds times of another {what} than {Path(a).name}: {told}"
@@ -91,7 +80,15 @@ def compare_times(a: str | Path, b: str | Path) -> tuple[TimeRow, ...]:
     return tuple(_row(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after)))
 
 
-def _row(name: str, a: Timed | None, b: Timed | None) -> TimeRow:
+def _origin(time: Timing) -> str:
+    return time.origin
+
+
+def _device(time: Timing) -> str:
+    return (time.environment or {}).get("device", "")
+
+
+def _row(name: str, a: Timing | None, b: Timing | None) -> TimeRow:
     if a is None or b is None:
         only, verdict = (a, ONLY_A) if b is None else (b, ONLY_B)
         assert only is not None
@@ -104,7 +101,7 @@ def _row(name: str, a: Timed | None, b: Timed | None) -> TimeRow:
     return TimeRow(name, a.microseconds, b.microseconds, a.origin, found.ratio, low, high, found.verdict, because)
 
 
-def _difference(a: Timed, b: Timed) -> Difference:
+def _difference(a: Timing, b: Timing) -> Difference:
     """By the samples of measured times; a modelled time is the same whenever it is asked for."""
     if a.origin == MEASURED:
         return compare_rounds(in_rounds(a.samples, a.rounds), in_rounds(b.samples, b.rounds))
@@ -140,32 +137,9 @@ def _manifest_figures(path: str | Path) -> Iterator[tuple[tuple[str, str], float
         raise BadInput("compare", str(path), f"is no manifest: {error!r} is missing or wrong") from error
 
 
-def _times(path: str | Path) -> dict[str, Timed]:
-    """Name -> time of every kernel that has one; of a benchmark's file, ours."""
-    data = _read(path)
-    try:
-        if "rows" in data:
-            entries = {row["row"]: row["systems"].get("loomscope", {}) for row in data["rows"]}
-        else:
-            entries = {kernel["group"]: kernel for kernel in data["kernels"]}
-        return {str(name): _timed(entry) for name, entry in entries.items() if "microseconds" in entry}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput("compare", str(path), f"holds no times: {error!r} is missing or wrong") from error
-
-
-def _timed(entry: Mapping[str, Any]) -> Timed:
-    samples: Sequence[float] = entry.get("samples") or ()
-    time = float(entry["microseconds"])
-    if not 0 < time < math.inf:
-        raise ValueError(f"a time of {time}")
-    return Timed(
-        microseconds=time,
-        origin=str(entry["origin"]),
-        samples=tuple(float(sample) for sample in samples),
-        rounds=int(entry.get("rounds") or 0),
-        device=str((entry.get("environment") or {}).get("device", "")),
-        noise=str(entry.get("noise") or ""),
-    )
+def _times(path: str | Path) -> dict[str, Timing]:
+    """Name -> time of every kernel of ours that has one."""
+    return {row.name: row.ours for row in read_measurements(path).rows if row.ours is not None}
 
 
 def _read(path: str | Path) -> dict[str, Any]:

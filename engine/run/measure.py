@@ -25,9 +25,10 @@ import numpy as np
 
 from engine.codegen.nodes import CudaSource
 from engine.errors import BadInput, MissingCapability
-from engine.run.nodes import MEASURED, Compiled, Failure, Timing
+from engine.run.nodes import MEASURED, Compiled, Failure, GpuState, Timing
 from engine.run.nvrtc import nvrtc_version
 from engine.run.statistics import summarise
+from engine.text import from_json
 
 _WORKER = (sys.executable, "-m", "engine.run.measure_worker")
 _ROOT = Path(__file__).resolve().parents[2]
@@ -35,8 +36,6 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 ROUNDS, SAMPLES = 10, 5
 """Rounds of a measurement, and the samples of one kernel in each."""
-Samples = list[list[float]]
-"""Of each kernel, in the order taken."""
 GPU_HINT = 'install an NVIDIA driver and PyCUDA: pip install "loomscope[gpu]"'
 
 
@@ -48,6 +47,17 @@ class Trial:
     compiled: Compiled
     arrays: Mapping[str, np.ndarray]
     """Value of every buffer that the kernel reads, by array name."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """What the measuring process said so far."""
+
+    samples: list[list[float]]
+    """Of each kernel, in the order taken."""
+    states: list[GpuState]
+    last: dict[str, Any]
+    """The last object; empty when it wrote none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +99,7 @@ def measure_kernel(
     rounds: int = ROUNDS,
     samples: int = SAMPLES,
     on_sample: Callable[[float], None] | None = None,
+    on_state: Callable[[GpuState], None] | None = None,
     timeout: float = 60.0,
     worker: Sequence[str] = _WORKER,
 ) -> Measurement | Failure:
@@ -97,7 +108,9 @@ def measure_kernel(
     on_sample: called with each time in microseconds as it comes.
     """
     seen = None if on_sample is None else (lambda _, microseconds: on_sample(microseconds))
-    found = measure_kernels([trial], rounds=rounds, samples=samples, on_sample=seen, timeout=timeout, worker=worker)
+    found = measure_kernels(
+        [trial], rounds=rounds, samples=samples, on_sample=seen, on_state=on_state, timeout=timeout, worker=worker
+    )
     return found if isinstance(found, Failure) else found[0]
 
 
@@ -107,13 +120,15 @@ def measure_kernels(
     rounds: int = ROUNDS,
     samples: int = SAMPLES,
     on_sample: Callable[[int, float], None] | None = None,
+    on_state: Callable[[GpuState], None] | None = None,
     timeout: float = 60.0,
     worker: Sequence[str] = _WORKER,
 ) -> tuple[Measurement, ...] | Failure:
     """Run kernels on the first GPU and time them in interleaved rounds, so that their times can be compared.
 
     rounds, samples: in each round every kernel gives `samples` times.  on_sample: called with the kernel's number and
-    each time in microseconds as it comes.  timeout: seconds for everything, the process's start included.
+    each time in microseconds as it comes.  on_state: called after each round where the GPU says how it is.
+    timeout: seconds for everything, the process's start included.
     Raises MissingCapability without a GPU or PyCUDA, and where the GPU or its driver cannot run what was compiled;
     BadInput for an array that does not fit its buffer.  What a kernel itself does wrong is a `Failure` of all.
     """
@@ -121,11 +136,11 @@ def measure_kernels(
         folders = [Path(name) / str(n) for n in range(len(trials))]
         kernels = [_request(trial, folder) for trial, folder in zip(trials, folders, strict=True)]
         request = {"kernels": kernels, "rounds": rounds, "samples": samples, "compiler": nvrtc_version() or ""}
-        answer = _converse(worker, request, Path(name) / "log", timeout, on_sample)
-        if isinstance(answer, Failure):
-            return answer
+        said = _converse(worker, request, Path(name) / "log", timeout, (on_sample, on_state))
+        if isinstance(said, Failure):
+            return said
         return tuple(
-            Measurement(_timing(answer, number, rounds), _outputs(trial.source, folder))
+            Measurement(_timing(said, number, rounds), _outputs(trial.source, folder))
             for number, (trial, folder) in enumerate(zip(trials, folders, strict=True))
         )
 
@@ -160,14 +175,14 @@ def _outputs(source: CudaSource, folder: Path) -> dict[str, np.ndarray]:
     }
 
 
+Listeners = tuple[Callable[[int, float], None] | None, Callable[[GpuState], None] | None]
+"""Of samples and of states."""
+
+
 def _converse(
-    worker: Sequence[str],
-    request: dict[str, Any],
-    log: Path,
-    timeout: float,
-    on_sample: Callable[[int, float], None] | None,
-) -> dict[str, Any] | Failure:
-    """Send the request, follow the answer: its last object with every kernel's samples, or why there is none."""
+    worker: Sequence[str], request: dict[str, Any], log: Path, timeout: float, listeners: Listeners
+) -> _Said | Failure:
+    """Send the request, follow the answer: everything that was said, or why there are no times."""
     path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
     with log.open("wb") as errors:
         process = subprocess.Popen(
@@ -183,7 +198,7 @@ def _converse(
     alarm = Timer(timeout, give_up)
     alarm.start()
     try:
-        samples, last = _follow(process, request, on_sample)
+        said = _follow(process, request, listeners)
         process.wait()
     finally:
         alarm.cancel()
@@ -191,15 +206,13 @@ def _converse(
         process.wait()
     if overdue.is_set():
         return Failure("hang", f"no answer within {timeout:g} s; the process was ended")
-    return _outcome(last, samples, process.returncode, log.read_text(encoding="utf-8", errors="replace"))
+    return _outcome(said, process.returncode, log.read_text(encoding="utf-8", errors="replace"))
 
 
-def _follow(
-    process: subprocess.Popen[str], request: dict[str, Any], on_sample: Callable[[int, float], None] | None
-) -> tuple[Samples, dict[str, Any]]:
-    """Every kernel's samples, and the last object that the process wrote (empty when it wrote none)."""
-    samples: Samples = [[] for _ in request["kernels"]]
-    last: dict[str, Any] = {}
+def _follow(process: subprocess.Popen[str], request: dict[str, Any], listeners: Listeners) -> _Said:
+    """Everything that the process says, as it says it."""
+    on_sample, on_state = listeners
+    said = _Said([[] for _ in request["kernels"]], [], {})
     assert process.stdin is not None
     assert process.stdout is not None
     # A process that ends before it reads is told by its status and its log.
@@ -208,18 +221,23 @@ def _follow(
         process.stdin.close()
     with process.stdout as lines:
         for line in lines:
-            last = json.loads(line)
-            if last["event"] == "sample":
-                samples[last["kernel"]].append(last["microseconds"])
+            said.last = message = json.loads(line)
+            if message["event"] == "sample":
+                said.samples[message["kernel"]].append(message["microseconds"])
                 if on_sample is not None:
-                    on_sample(last["kernel"], last["microseconds"])
-    return samples, last
+                    on_sample(message["kernel"], message["microseconds"])
+            elif message["event"] == "state":
+                said.states.append(from_json(GpuState, message["state"]))
+                if on_state is not None:
+                    on_state(said.states[-1])
+    return said
 
 
-def _outcome(last: dict[str, Any], samples: Samples, status: int, log: str) -> dict[str, Any] | Failure:
+def _outcome(said: _Said, status: int, log: str) -> _Said | Failure:
+    last = said.last
     match last.get("event"):
         case "done":
-            return {**last, "samples": samples}
+            return said
         case "missing":
             raise MissingCapability("measure", "this machine", last["message"], GPU_HINT)
         case "unfit":
@@ -231,8 +249,8 @@ def _outcome(last: dict[str, Any], samples: Samples, status: int, log: str) -> d
             return Failure("crash", f"the measuring process ended with status {status}: {ending[0]}")
 
 
-def _timing(answer: dict[str, Any], number: int, rounds: int) -> Timing:
-    samples = tuple(answer["samples"][number])
-    found = summarise(samples, answer.get("clocks", ()))
-    environment = answer["environments"][number]
-    return Timing(MEASURED, found.median, samples, found.low, found.high, environment, rounds, found.noise)
+def _timing(said: _Said, number: int, rounds: int) -> Timing:
+    samples, states = tuple(said.samples[number]), tuple(said.states)
+    found = summarise(samples, [state.sm_clock for state in states])
+    environment = said.last["environments"][number]
+    return Timing(MEASURED, found.median, samples, found.low, found.high, environment, rounds, found.noise, states)

@@ -23,7 +23,9 @@ from typing import Any
 import numpy as np
 
 from engine.run.cuda_graph import Graph, GraphError, library
-from engine.run.nvml import Monitor, State, described
+from engine.run.nodes import GpuState
+from engine.run.nvml import Monitor, described
+from engine.text import to_json
 
 WARM_UP_SECONDS = 0.3
 """Long enough for the clock to rise; kernels that need more show it as a drift."""
@@ -106,7 +108,7 @@ class Session:
         self.device = driver.Context.get_device()
         self.stream = driver.Stream()
         self.monitor = Monitor(self.device.pci_bus_id())
-        self.states: list[State] = []
+        self.states: list[GpuState] = []
         share = MEMORY_SHARE / len(request["kernels"])
         self.kernels = [LoadedKernel(driver, self.stream, kernel, share) for kernel in request["kernels"]]
         self.ahead = driver.pagelocked_zeros(AHEAD_BYTES, np.uint8)
@@ -118,11 +120,11 @@ class Session:
             kernel.save_first()
         for kernel in self.kernels:
             kernel.warm_up()
+        self.monitor.start()
         for number in range(self.request["rounds"]):
             self._round(number)
         environment = self._environment()
-        say(event="done", environments=[{**environment, **kernel.environment()} for kernel in self.kernels],
-            clocks=[state.sm_clock for state in self.states])  # fmt: skip
+        say(event="done", environments=[{**environment, **kernel.environment()} for kernel in self.kernels])
 
     def _round(self, number: int) -> None:
         order = list(enumerate(self.kernels))
@@ -133,6 +135,7 @@ class Session:
         state = self.monitor.look()
         if state is not None:
             self.states.append(state)
+            say(event="state", state=to_json(state))
 
     def _environment(self) -> dict[str, str]:
         major, minor = self.device.compute_capability()

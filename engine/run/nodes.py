@@ -106,6 +106,22 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuState:
+    """One look at the GPU while it measures."""
+
+    seconds: float
+    """Since the first sample."""
+    sm_clock: int
+    """MHz."""
+    memory_clock: int
+    """MHz."""
+    temperature: int
+    """Degrees Celsius."""
+    power: float
+    """Watts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """Times of one kernel in microseconds, with where they come from."""
 
@@ -123,6 +139,8 @@ class Timing:
     """Rounds of equal length that `samples` was taken in; 0 where it is not known."""
     noise: str = ""
     """Why the samples say little; "" for a quiet run."""
+    states: tuple[GpuState, ...] = ()
+    """The GPU after each round; none where it cannot be asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,26 +6,14 @@ Read in the process that measures, because starting `nvidia-smi` takes as long a
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from engine.run.nodes import GpuState
 
 _SM_CLOCK, _MEMORY_CLOCK, _CORE_TEMPERATURE = 1, 2, 0
 _TEXT = 96
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """One look at the GPU."""
-
-    sm_clock: int
-    """MHz."""
-    memory_clock: int
-    """MHz."""
-    temperature: int
-    """Degrees Celsius."""
-    power: float
-    """Watts."""
 
 
 class Monitor:
@@ -35,6 +23,7 @@ class Monitor:
         """bus: "0000:41:00.0"."""
         self._handle = ctypes.c_void_p()
         self._library = _library()
+        self._started = time.monotonic()
         if self._library is not None and (
             self._library.nvmlInit_v2() != 0
             or self._library.nvmlDeviceGetHandleByPciBusId_v2(bus.encode(), ctypes.byref(self._handle)) != 0
@@ -48,7 +37,11 @@ class Monitor:
             return ""
         return text.value.decode(errors="replace")
 
-    def look(self) -> State | None:
+    def start(self) -> None:
+        """States count their seconds from now."""
+        self._started = time.monotonic()
+
+    def look(self) -> GpuState | None:
         """The state now; None where it cannot be read."""
         if self._library is None:
             return None
@@ -64,10 +57,11 @@ class Monitor:
             if getattr(self._library, name)(self._handle, *arguments, ctypes.byref(value)) != 0:
                 return None
             values.append(value.value)
-        return State(values[0], values[1], values[2], values[3] / 1e3)
+        seconds = round(time.monotonic() - self._started, 3)
+        return GpuState(seconds, values[0], values[1], values[2], values[3] / 1e3)
 
 
-def described(states: Sequence[State]) -> dict[str, str]:
+def described(states: Sequence[GpuState]) -> dict[str, str]:
     """What a measured time's environment says of the states during its samples; {} without any."""
     if not states:
         return {}

@@ -19,7 +19,7 @@ from engine.errors import BadInput, MissingCapability
 from engine.run.emulate.build import host_compiler
 from engine.run.measure import Measurement, Trial, gpu_name, measure_kernel, measure_kernels, require_pycuda
 from engine.run.measure_worker import unfit_device
-from engine.run.nodes import Compiled, Failure
+from engine.run.nodes import Compiled, Failure, GpuState
 from engine.run.nvrtc import nvrtc_version
 
 STAND_IN = Path(__file__).parent / "stand_in"
@@ -48,12 +48,16 @@ def test_samples_and_results_come_back() -> None:
         (folder / "1.out").write_bytes((folder / "0.in").read_bytes())
         for t in (4.0, 1.0, 3.0, 2.0, 90.0):
             say(event="sample", kernel=0, microseconds=t)
-        say(event="done", environments=[{"device": "stand-in"}], clocks=[1980, 1400])
+        for n, clock in enumerate((1980, 1400)):
+            say(event="state", state=dict(seconds=n, sm_clock=clock, memory_clock=3201, temperature=41, power=300.5))
+        say(event="done", environments=[{"device": "stand-in"}])
     """)
     seen: list[float] = []
-    found = measure_kernel(TRIAL, worker=worker, on_sample=seen.append)
+    states: list[GpuState] = []
+    found = measure_kernel(TRIAL, worker=worker, on_sample=seen.append, on_state=states.append)
     assert isinstance(found, Measurement)
     timing = found.timing
+    assert timing.states == tuple(states) == (GpuState(0, 1980, 3201, 41, 300.5), GpuState(1, 1400, 3201, 41, 300.5))
     assert seen == list(timing.samples) == [4.0, 1.0, 3.0, 2.0, 90.0]
     assert (timing.origin, timing.microseconds) == ("measured", 3.0)
     assert (timing.low, timing.high) == pytest.approx((1.8, 21.2))
@@ -185,10 +189,15 @@ def test_short_kernels_are_replayed_as_a_graph(
 
 
 def test_clocks_and_temperature_are_read_while_it_runs(monkeypatch: pytest.MonkeyPatch, libraries: Path) -> None:
-    environment = environment_of(with_stand_in_driver(monkeypatch, LD_LIBRARY_PATH=str(libraries)))
+    found = with_stand_in_driver(monkeypatch, LD_LIBRARY_PATH=str(libraries))
+    environment = environment_of(found)
+    assert not isinstance(found, Failure)
     assert environment["SM clock"] == "1965 to 1980 MHz"
     assert (environment["memory clock"], environment["temperature"]) == ("3201 MHz", "41 °C")
     assert (environment["power"], environment["driver_version"]) == ("312 W", "580.0.stand-in")
+    states = found[0].timing.states
+    assert len(states) == 4, "one a round"
+    assert [state.seconds for state in states] == sorted(state.seconds for state in states)
 
 
 @pytest.mark.parametrize("call", ["cuStreamBeginCapture_v2", "cuGraphInstantiateWithFlags"])
