@@ -1,0 +1,137 @@
+"""From knobs, or from a compiled kernel, to the numbers that the equations of `alcop.py` need."""
+
+from __future__ import annotations
+
+from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, TileOp, TileProgram, When, operations
+from engine.graph.nodes import DTYPES
+from engine.predict.alcop_nodes import Contraction, Work
+from engine.predict.nodes import KernelFacts
+from engine.tensorize.nodes import ROW_BYTES
+from engine.tensorize.space import Knobs
+
+SUM_BYTES = 4
+"""Sums are float32."""
+REGISTER_BYTES = 4
+ADDRESSES = 45
+"""Registers of a thread beside sums and fragments: addresses, counters, the epilogue.  Inferred from what NVRTC 13.0
+gives kernels of ours with one and with two fragment sets."""
+
+
+def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None = None) -> Work:
+    """The kernel that a contraction would have.  registers: of a thread, where known; else they are estimated."""
+    (m, n, k), step = knobs.block, contraction.instruction[2]
+    size = contraction.element_bytes
+    tile = (m * k * size, n * k * size)
+    tiles = -(-contraction.k // k)
+    grid = (-(-contraction.m // m), -(-contraction.n // n), contraction.batch * knobs.split)
+    return Work(
+        grid=grid,
+        threads=knobs.parts * contraction.lanes,
+        registers=estimated_registers(contraction, knobs) if registers is None else registers,
+        shared_bytes=knobs.stages * sum(tile),
+        steps=-(-tiles // knobs.split),
+        stages=knobs.stages,
+        inner_steps=k // step,
+        register_stages=knobs.register_stages,
+        fetched=sum(tile),
+        panels=(tile[0] * contraction.distinct[0], tile[1] * contraction.distinct[1]),
+        fragments=sum(knobs.part) * step * size * knobs.parts,
+        operations=2 * m * n * step,
+        unit=contraction.unit,
+        results=m * n * contraction.result_bytes / knobs.split,
+        finish=(contraction.finish[0] * m * n / knobs.split, contraction.finish[1] * m * n / knobs.split),
+        partial=m * n * SUM_BYTES if knobs.split > 1 else 0,
+    )
+
+
+def estimated_registers(contraction: Contraction, knobs: Knobs) -> int:
+    """Of one thread: its sums, its fragment sets, and `ADDRESSES`.  An estimate: the compiler has the last word."""
+    rows, columns = knobs.part
+    sums = rows * columns // contraction.lanes
+    depth = contraction.instruction[2]
+    held = (rows + columns) * depth * contraction.element_bytes // contraction.lanes // REGISTER_BYTES
+    return sums + knobs.register_stages * max(held, 1) + ADDRESSES
+
+
+def work_of_kernel(tile: TileProgram, facts: KernelFacts) -> Work:
+    """What was compiled, counted from its tile program; `facts.registers` as NVRTC says, where it was asked."""
+    blocks, steps = facts.blocks, facts.serial_steps
+    fetched = _moved(tile, (AsyncCopy, Load), "global") * facts.threads
+    inner = _inner_steps(tile)
+    total = facts.tensor_flops or facts.flops
+    grid, panels = _grid_and_panels(tile, blocks, fetched)
+    outputs = facts.dram_bytes_written / blocks
+    finish = (facts.flops / blocks, facts.special / blocks) if facts.tensor_flops else (0.0, facts.special / blocks)
+    return Work(
+        grid=grid,
+        threads=facts.threads,
+        registers=facts.registers,
+        shared_bytes=facts.shared_bytes,
+        steps=steps,
+        stages=facts.stages,
+        inner_steps=inner,
+        register_stages=1,
+        fetched=fetched,
+        panels=panels,
+        fragments=_moved(tile, (MatrixLoad, Load), "shared") * facts.threads / inner,
+        operations=total / (blocks * steps * inner),
+        unit=facts.tensor_type,
+        results=outputs,
+        finish=finish,
+        distinct_from_grid=grid != (1, 1, blocks),
+    )
+
+
+def _grid_and_panels(
+    tile: TileProgram, blocks: int, fetched: float
+) -> tuple[tuple[int, int, int], tuple[float, float]]:
+    """Blocks along rows and columns, and what they share; of other kernels nothing is shared."""
+    sizes = tile.constants
+    if not {"ROWS", "COLUMNS", "TILE_ROWS", "TILE_COLUMNS"} <= sizes.keys():
+        return (1, 1, blocks), (fetched, 0.0)
+    rows, columns = -(-sizes["ROWS"] // sizes["TILE_ROWS"]), -(-sizes["COLUMNS"] // sizes["TILE_COLUMNS"])
+    share = sizes["TILE_ROWS"] / (sizes["TILE_ROWS"] + sizes["TILE_COLUMNS"])
+    return (rows, columns, blocks // (rows * columns)), (fetched * share, fetched * (1 - share))
+
+
+def main_loop(body: tuple[TileOp, ...]) -> For | None:
+    """The loop over tiles: the longest outermost one that is walked."""
+    walked = [op for op in body if isinstance(op, For) and not op.unroll]
+    return max(walked, key=lambda loop: loop.extent, default=None)
+
+
+def _inner_steps(tile: TileProgram) -> int:
+    """Steps in which the main loop brings fragments to registers; 1 where it brings them at once."""
+    loop = main_loop(tile.body)
+    for op in loop.body if loop else ():
+        if isinstance(op, For) and any(_is_fragment_load(inner, tile) for inner in operations(op.body)):
+            return op.extent
+    return 1
+
+
+def _is_fragment_load(op: TileOp, tile: TileProgram) -> bool:
+    """Whether an operation reads shared memory."""
+    return isinstance(op, MatrixLoad) or (isinstance(op, Load) and tile.buffers[op.source].scope == "shared")
+
+
+def _moved(tile: TileProgram, kinds: tuple[type[TileOp], ...], scope: str) -> float:
+    """Bytes that one thread moves out of `scope` in one step of the main loop, by operations of some kinds."""
+
+    def moved(body: tuple[TileOp, ...]) -> float:
+        total = 0.0
+        for op in body:
+            match op:
+                case For(_, extent, inner):
+                    total += extent * moved(inner)
+                case When(_, inner):
+                    total += moved(inner)
+                case MatrixLoad() if MatrixLoad in kinds:
+                    total += ROW_BYTES
+                case Load() | AsyncCopy() if type(op) in kinds and tile.buffers[op.source].scope == scope:
+                    total += op.width * DTYPES[tile.buffers[op.source].dtype]
+                case _:
+                    continue
+        return total
+
+    loop = main_loop(tile.body)
+    return moved(loop.body) if loop else 0.0

@@ -1,0 +1,88 @@
+"""The knobs of a pipelined contraction, and ALCOP's published search spaces over them (section 2.4 of the notes).
+
+    block = 16 * row tiles * row warps  x  16 * column tiles * column warps  x  16 * chunk
+    warp  = 16 * row tiles              x  16 * column tiles
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+FRAGMENT = 16
+"""Rows, columns and depths of the fragment that the published templates count in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """What a tuner may choose of a contraction: ALCOP's knobs, and split-K."""
+
+    block: tuple[int, int, int]
+    """Rows, columns and depths of a block's tile."""
+    part: tuple[int, int]
+    """Rows and columns of a warp's tile; on CUDA cores of a thread's."""
+    stages: int = 1
+    """Buffers in shared memory; 1 copies and computes in turn."""
+    register_stages: int = 1
+    """Fragment sets in registers; 1 reads and multiplies in turn."""
+    split: int = 1
+    """Blocks that share the depth of one tile and add their sums."""
+
+    @property
+    def parts(self) -> int:
+        """Warps (on CUDA cores threads) of a block."""
+        return (self.block[0] // self.part[0]) * (self.block[1] // self.part[1])
+
+    def __str__(self) -> str:
+        m, n, k = self.block
+        text = f"{m}x{n}x{k}, part {self.part[0]}x{self.part[1]}, {self.stages} x {self.register_stages} stages"
+        return f"{text}, split {self.split}" if self.split > 1 else text
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Every combination of the choices."""
+
+    row_tiles: tuple[int, ...]
+    """Fragments along the rows of a warp's tile."""
+    column_tiles: tuple[int, ...]
+    chunks: tuple[int, ...]
+    """Fragments along the depth of a block's tile."""
+    row_warps: tuple[int, ...] = (1, 2, 4)
+    column_warps: tuple[int, ...] = (1, 2, 4)
+    stages: tuple[int, ...] = (2, 3, 4, 5, 6)
+    register_stages: tuple[int, ...] = (1, 2, 4)
+
+    @property
+    def choices(self) -> tuple[tuple[int, ...], ...]:
+        """Of each knob, in the order in which `points` turns them, the first slowest."""
+        warps = (self.row_warps, self.column_warps)
+        return (*warps, self.row_tiles, self.column_tiles, self.chunks, self.stages, self.register_stages)
+
+    def __len__(self) -> int:
+        return math.prod(map(len, self.choices))
+
+    def points(self) -> Iterator[Knobs]:
+        """Every configuration once."""
+        for row_warps, column_warps, rows, columns, chunk, stages, sets in itertools.product(*self.choices):
+            part = (FRAGMENT * rows, FRAGMENT * columns)
+            block = (part[0] * row_warps, part[1] * column_warps, FRAGMENT * chunk)
+            yield Knobs(block, part, stages, sets)
+
+    def unpipelined(self) -> Space:
+        """The published baseline: the same tiles, nothing pipelined."""
+        one = (1,)
+        return Space(
+            self.row_tiles, self.column_tiles, self.chunks, self.row_warps, self.column_warps, one, register_stages=one
+        )
+
+
+ALCOP_SPACES: Mapping[str, Space] = {
+    "dense": Space(row_tiles=(1, 2, 4), column_tiles=(1, 2), chunks=(2, 4)),
+    "batched": Space(row_tiles=(1, 2, 4), column_tiles=(1, 2, 4), chunks=(1, 2, 4, 8)),
+    "conv2d": Space(row_tiles=(1, 2), column_tiles=(1, 2, 4), chunks=(1, 2, 4)),
+    "conv3d": Space(row_tiles=(1, 2, 4), column_tiles=(1, 2, 4), chunks=(1, 2, 4)),
+}
+"""The templates of the published artifact: 1,620, 4,860, 2,430 and 3,645 points; unpipelined 108, 324, 162 and 243."""

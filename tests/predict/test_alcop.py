@@ -1,0 +1,189 @@
+"""The pipeline model in its limits, where the answer is known in closed form, and as it ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import engine
+from engine.errors import Unsupported
+from engine.predict.alcop import allowed_registers, distinct_bytes, pipelined, predict_bottleneck, predict_pipeline
+from engine.predict.alcop_nodes import Contraction, Work
+from engine.predict.alcop_work import estimated_registers, work_of_kernel, work_of_knobs
+from engine.target import Target, target
+from engine.tensorize.space import Knobs
+
+A100, H200 = target("a100"), target("h200")
+CUBE = Contraction(4096, 4096, 4096)
+TILE = Knobs((128, 128, 32), (64, 32), 4)
+TIMES = st.floats(0.001, 10.0)
+COUNTS = st.integers(1, 40)
+
+
+def lone(steps: int = 16, **changes: object) -> Work:
+    """One block on a whole GPU, without results: nothing but its main loop."""
+    work = work_of_knobs(Contraction(64, 64, 32 * steps), Knobs((64, 64, 32), (32, 32)), registers=64)
+    return replace(work, results=0.0, **changes)  # type: ignore[arg-type]
+
+
+@given(TIMES, TIMES, COUNTS)
+def test_one_stage_and_one_worker_load_and_use_in_turn(load: float, use: float, steps: int) -> None:
+    assert pipelined(load, use, steps, stages=1, workers=1) == pytest.approx(steps * (load + use))
+
+
+@given(TIMES, TIMES, COUNTS, COUNTS)
+def test_a_deep_pipeline_fills_once_and_never_waits_again(load: float, use: float, steps: int, workers: int) -> None:
+    deep = int(load / use) + 2
+    assert pipelined(load, use, steps, deep, workers) == pytest.approx(load + steps * workers * use)
+
+
+@given(TIMES, TIMES, COUNTS, st.integers(1, 6))
+def test_too_shallow_a_pipeline_turns_its_buffers_round(load: float, use: float, steps: int, stages: int) -> None:
+    slow = load + stages * use
+    assert pipelined(slow, use, steps, stages, workers=1) == pytest.approx(steps * (slow + use) / stages)
+
+
+@given(TIMES, TIMES, COUNTS, st.integers(1, 6), st.integers(1, 8))
+def test_another_worker_hides_what_another_stage_hides(
+    load: float, use: float, steps: int, stages: int, workers: int
+) -> None:
+    """Both models agree where the unit never starves, however stages and workers share the hiding."""
+    enough = load / (stages * workers)
+    assert pipelined(enough, enough, steps, stages * workers, 1) <= pipelined(enough, enough, steps, stages, workers)
+
+
+def test_one_block_of_one_stage_costs_launch_and_every_step_in_full() -> None:
+    work = lone()
+    found = predict_pipeline(work, A100)
+    assert found.occupancy.blocks > 1 and found.pace.resident == 1  # only one block is there to be resident
+    step = found.pace.latency + found.pace.transfer + found.pace.use
+    assert found.microseconds == pytest.approx(A100.launch_overhead.value * 1e6 + 16 * step)
+
+
+def test_the_use_of_a_tile_is_the_inner_pipeline() -> None:
+    """One fragment set: each of the two inner steps reads, then multiplies; four warps have a scheduler each."""
+    found = predict_pipeline(lone(), A100)
+    assert found.pace.use == pytest.approx(2 * (found.pace.read + found.pace.multiply))
+    sets = predict_pipeline(lone(register_stages=4), A100)
+    assert sets.pace.use == pytest.approx(sets.pace.multiply * 2 + sets.pace.read / 16)  # fills once in 16 tiles
+
+
+def test_a_wave_is_added_for_each_round_of_blocks() -> None:
+    """Grids of one, two and three full waves differ by the same wave, and one block more costs another round."""
+    one = replace(lone(), distinct_from_grid=False)
+    places = int(A100.sms.value) * predict_pipeline(one, A100).occupancy.blocks
+    times = [predict_pipeline(replace(one, grid=(1, 1, count)), A100) for count in (places, 2 * places, 3 * places)]
+    launch = A100.launch_overhead.value * 1e6
+    wave = times[0].microseconds - launch
+    assert [t.microseconds for t in times] == pytest.approx([launch + count * wave for count in (1, 2, 3)])
+    alone = predict_pipeline(one, A100).microseconds - launch
+    more = predict_pipeline(replace(one, grid=(1, 1, places + 1)), A100)
+    assert more.microseconds > launch + wave and more.waves == pytest.approx((places + 1) / places)
+    assert more.microseconds >= launch + wave + alone * 0.99
+
+
+def test_bandwidth_bounds_even_the_deepest_pipeline() -> None:
+    """Where the copies of a step take longer than its arithmetic, no number of stages helps."""
+    thin = lone(stages=6, fetched=3e6)
+    found = predict_pipeline(thin, A100)
+    assert found.pace.transfer > 10 * found.pace.use
+    assert found.term("main loop").value == pytest.approx(16 * found.pace.transfer)
+    assert found.term("main loop").value == predict_bottleneck(thin, A100).term("main loop").value
+
+
+def test_the_bottleneck_model_knows_no_stages_but_through_occupancy() -> None:
+    shallow, deep = (predict_bottleneck(lone(stages=stages), A100).microseconds for stages in (1, 3))
+    assert shallow == deep
+    assert predict_pipeline(lone(stages=3), A100).microseconds < predict_pipeline(lone(), A100).microseconds
+
+
+@pytest.mark.parametrize("machine", [A100, H200])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_the_bottleneck_is_never_slower(machine: Target, stages: int) -> None:
+    work = work_of_knobs(CUBE, replace(TILE, stages=stages))
+    assert predict_bottleneck(work, machine).microseconds <= predict_pipeline(work, machine).microseconds
+
+
+def test_blocks_of_a_wave_share_panels_in_memory() -> None:
+    """Rows and columns of tiles are counted once each: 3 x 4 tiles, columns fastest, two batches."""
+    work = replace(lone(), grid=(3, 4, 2), panels=(10.0, 1.0))
+    assert distinct_bytes(work, 1) == 11
+    assert distinct_bytes(work, 4) == 10 + 4
+    assert distinct_bytes(work, 5) == 20 + 4
+    assert distinct_bytes(work, 12) == 30 + 4
+    assert distinct_bytes(work, 14) == 30 + 4 + 10 + 2
+    assert distinct_bytes(replace(work, distinct_from_grid=False, fetched=7.0), 5) == 35
+
+
+def test_more_stages_help_until_they_cost_a_resident_block() -> None:
+    """Every stage more is faster while occupancy stays; both terms are readable."""
+    found = {s: predict_pipeline(work_of_knobs(CUBE, replace(TILE, stages=s)), A100) for s in range(1, 5)}
+    assert found[1].microseconds > found[2].microseconds > found[3].microseconds >= found[4].microseconds
+    for prediction in found.values():
+        assert prediction.origin == "predicted" and prediction.note == "uncalibrated"
+        assert all(term.unit and term.because for term in prediction.terms)
+        parts = [prediction.term(name).value for name in ("launch", "main loop", "epilogue")]
+        assert prediction.microseconds == pytest.approx(sum(parts))
+
+
+def test_a_split_depth_fills_the_machine_and_pays_for_its_sums() -> None:
+    """A product with two blocks of 512 steps gains from eight blocks a tile; one that fills every SM loses."""
+    narrow, wide = Contraction(128, 256, 16384), CUBE
+    alone, split = (work_of_knobs(narrow, replace(TILE, split=split)) for split in (1, 8))
+    assert split.blocks == 8 * alone.blocks and split.steps * 8 == alone.steps
+    assert predict_pipeline(split, A100).microseconds < predict_pipeline(alone, A100).microseconds / 3
+    full = [predict_pipeline(work_of_knobs(wide, replace(TILE, split=s)), A100).microseconds for s in (1, 8)]
+    assert full[0] < full[1]
+
+
+def test_registers_are_estimated_from_sums_and_fragments() -> None:
+    """64 x 32 of a warp: 64 sums a lane, 24 registers of fragments for each set."""
+    one, two = (estimated_registers(CUBE, replace(TILE, register_stages=sets)) for sets in (1, 2))
+    assert two - one == 24
+    wide = estimated_registers(CUBE, Knobs((128, 128, 32), (64, 64)))
+    assert wide - one == 64 + 8
+
+
+def test_a_block_that_does_not_fit_is_refused_with_figures() -> None:
+    with pytest.raises(Unsupported, match=r"bytes of shared memory; a block of a100 may have 166,912"):
+        predict_pipeline(work_of_knobs(CUBE, Knobs((256, 256, 64), (64, 64), 3)), A100)
+    assert predict_pipeline(work_of_knobs(CUBE, Knobs((256, 256, 64), (64, 64), 2)), A100).microseconds > 0
+
+
+def test_a_compiled_kernel_has_the_figures_of_its_knobs() -> None:
+    """The facts of the tile program, counted independently, are those that the knobs promise."""
+    group = engine.fuse(engine.load("suite:alcop/MM_BERT_FC1")).groups[0]
+    kernel = engine.compile(group, engine.default_recipe(group, target="a100"))
+    sizes = kernel.tile.constants
+    knobs = Knobs(
+        (sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], sizes["TILE_DEPTH"]),
+        (sizes["WARP_ROWS"], sizes["WARP_COLUMNS"]),
+        sizes["STAGES"],
+    )
+    counted = work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
+    promised = work_of_knobs(Contraction(512, 3072, 768), knobs, registers=100)
+    assert counted == promised
+
+
+def test_a_kernel_on_cuda_cores_has_a_pace_too() -> None:
+    group = engine.fuse(engine.load("resources/models/matmul_bias_gelu_128x256x512.onnx")).groups[0]
+    kernel = engine.compile(group)
+    found = predict_pipeline(work_of_kernel(kernel.tile, kernel.facts), H200)
+    assert kernel.tile.intrinsic == "" and kernel.facts.stages > 1
+    assert found.pace.use > 0 and found.pace.transfer > 0 and found.microseconds > 2
+
+
+def test_more_registers_than_a_block_may_have_are_spilled_and_cost_time() -> None:
+    """512 threads get 128 registers each; what is estimated above that passes through local memory in every step."""
+    assert allowed_registers(128, A100) == 255 and allowed_registers(512, A100) == 128
+    fits = work_of_knobs(CUBE, Knobs((128, 256, 32), (64, 64), 2))
+    tight = work_of_knobs(CUBE, Knobs((256, 256, 32), (64, 64), 2))
+    assert fits.threads == 256 and fits.registers is not None and fits.registers < 255
+    assert tight.threads == 512 and tight.registers is not None and tight.registers > 128
+    known = predict_pipeline(replace(tight, registers=128), A100)
+    assert predict_pipeline(tight, A100).pace.transfer > known.pace.transfer
+    spilled = replace(tight, registers=128, spill_bytes=4 * (tight.registers - 128))
+    assert predict_pipeline(spilled, A100).microseconds == pytest.approx(predict_pipeline(tight, A100).microseconds)
