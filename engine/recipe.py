@@ -37,8 +37,8 @@ MARKS = (
 )  # fmt: skip
 """What a mark can select (value of a `mark` entry: one of these names and a number or a word)."""
 
-ASSOCIATIVE, RECOMPUTE = "associative", "recompute"
-REWRITES = (ASSOCIATIVE, RECOMPUTE)
+ASSOCIATIVE, RECOMPUTE, ONLINE = "associative", "recompute", "online"
+REWRITES = (ASSOCIATIVE, RECOMPUTE, ONLINE)
 """Algebraic changes of a group's program, made before it is scheduled (value of a `rewrite` entry: one of these names,
 then the statement that a value is recomputed in)."""
 
@@ -57,7 +57,7 @@ class Entry:
 
     pin: allowed iterator names, e.g. ("j",).  parallel: True.  cut: ordered partition of statement names,
     (("S0",), ("S1", "S2")).  split: factor.  mark: (name, value), e.g. ("stages", 3) or ("vector", 4).  rewrite:
-    ("associative",), or ("recompute", "S3") for a value that S3 is to compute again; about one statement, no dimension.
+    ("associative",), ("online",), or ("recompute", "S3") for a value that S3 is to compute again; about one statement, no dimension.
     """
 
     statements: tuple[str, ...]

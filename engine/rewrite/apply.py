@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import BadInput, Unsupported
-from engine.recipe import ASSOCIATIVE, AUTHORS, RECOMPUTE, Advice, Entry
+from engine.recipe import ASSOCIATIVE, AUTHORS, ONLINE, RECOMPUTE, Advice, Entry
 from engine.rewrite.associative import associative
+from engine.rewrite.online import online
 from engine.rewrite.recompute import recompute
 from engine.schedule.nodes import HONOURED, INFEASIBLE, Placed, Verdict
 from engine.tensor.nodes import TensorProgram
@@ -44,6 +45,8 @@ def apply(program: TensorProgram, entry: Entry) -> TensorProgram:
     match entry.value:
         case (kind,) if kind == ASSOCIATIVE:
             return associative(program, entry.statements[0])
+        case (kind,) if kind == ONLINE:
+            return online(program, entry.statements[0])
         case (kind, str() as consumer) if kind == RECOMPUTE:
             return recompute(program, entry.statements[0], consumer)
         case _:
@@ -64,6 +67,10 @@ def _asked(advice: Sequence[Advice]) -> list[Placed]:
 def _change(before: TensorProgram, after: TensorProgram, entry: Entry) -> str:
     """What a rewrite did, for its verdict."""
     name = entry.statements[0]
+    if entry.value == (ONLINE,):
+        left = {s.name for s in after.statements}
+        gone = ", ".join(s.name for s in before.statements if s.name not in left)
+        return f"{name} needs no pass for the maximum" + (f"; nobody needs {gone} any more" if gone else "")
     if len(after.statements) < len(before.statements):
         return f"nobody reads {before.statement(name).write.array} any more: {name} is gone"
     if entry.value == (ASSOCIATIVE,):

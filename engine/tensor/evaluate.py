@@ -26,6 +26,7 @@ from engine.tensor.nodes import (
     Statement,
     TensorProgram,
 )
+from engine.tensor.shifted import SHIFTED_MEAN, SHIFTED_SUM, weighted
 
 CHUNK = 1 << 23
 """Points of a box evaluated at once; larger boxes are cut along their first iterator."""
@@ -89,7 +90,7 @@ def _run(statement: Statement, program: TensorProgram, arrays: Arrays, exact: bo
     with np.errstate(all="ignore"):
         for start, stop in _chunks(statement):
             space = _Space(statement, arrays, exact, start, stop)
-            values = space.product_sum()
+            values = space.shifted() if _is_shifted(statement) else space.product_sum()
             if values is None:
                 values = space.reduced(space.value(statement.expression))
             space.store(result, values)
@@ -114,6 +115,11 @@ def _is_product(statement: Statement) -> bool:
     if r is None or r.operation != "sum" or statement.guards or not isinstance(e, Apply) or e.function != "mul":
         return False
     return all(isinstance(_uncast(o), Access) and not _guards(_uncast(o)) for o in e.operands)
+
+
+def _is_shifted(statement: Statement) -> bool:
+    """Whether the terms are exponentials relative to the largest exponent of the row."""
+    return statement.reduction is not None and statement.reduction.operation in (SHIFTED_SUM, SHIFTED_MEAN)
 
 
 def _uncast(scalar: Scalar) -> Scalar:
@@ -245,6 +251,23 @@ class _Space:
         right = b.transpose(batch + inner + columns + rows).reshape(*size[0], k, n)
         product = np.matmul(left, right).reshape((*size[0], *size[1], *size[2]))
         return np.asarray(product.transpose(np.argsort(batch + rows + columns).tolist()))
+
+    def shifted(self) -> np.ndarray:
+        """A reduction of exponentials: every exponent less the largest of its row, then the sums, then the quotient."""
+        reduction, term = self.statement.reduction, weighted(self.statement.expression)
+        assert reduction is not None and term is not None
+        kind = _numpy(reduction.accumulate, self.exact)
+        axes = tuple(at for at, i in enumerate(self.iterators) if i.name in reduction.iterators)
+        whole_rows = np.zeros([n if at in axes else 1 for at, n in enumerate(self.shape)], kind)
+        exponent = _widened(self.value(term.exponent)) + whole_rows
+        weight = np.exp(exponent - exponent.max(axes, keepdims=True)).astype(kind, copy=False)
+        factor = np.asarray(1, kind) if term.factor is None else self.value(term.factor)
+        rounded = _widened(weight.astype(_numpy(term.rounded, self.exact))) if term.rounded else weight
+        total = (rounded * factor).sum(axes, kind, keepdims=True)
+        if reduction.operation == SHIFTED_MEAN:
+            total = total / weight.sum(axes, kind, keepdims=True)
+        parallel = [1 if at in axes else n for at, n in enumerate(self.shape)]
+        return np.broadcast_to(total, parallel).squeeze(axes)
 
     def reduced(self, values: np.ndarray) -> np.ndarray:
         """Values with the reduced axes gone."""

@@ -1,0 +1,55 @@
+"""A softmax in one pass over its row: exponentials relative to the largest exponent met so far (tensor/shifted.py).
+
+    S0: m[i]   = max(j) x[i,j]                          online S2:
+    S1: e[i,j] = exp(x[i,j] - m[i])                     S0, S1 as they were, for whoever reads them
+    S2: l[i]   = sum(j) e[i,j]                      ->  S2: l[i]   = shifted_sum(j) exp(x[i,j])
+    S3: p[i,j] = e[i,j] / l[i]                          online S4, alone or after it:
+    S4: o[i,d] = sum(j) p[i,j] * v[j,d]             ->  S4: o[i,d] = shifted_mean(j) exp(x[i,j]) * v[j,d]
+
+S2 no longer waits for S0, and S4 for none of S0 to S3: the loop that makes x can be the loop that uses it.  The results
+are the same numbers; in floating point they are rounded elsewhere, because a weight is divided after the sum and not
+before it.  Where p has a narrow element type, weights are rounded to it all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.errors import BadInput
+from engine.rewrite.statements import statement_of, with_statement
+from engine.tensor.nodes import TensorProgram
+from engine.tensor.softmax import relative_term
+
+
+def online(program: TensorProgram, statement: str) -> TensorProgram:
+    """The program in which one sum finds the largest exponent of its row by itself.
+
+    The sum adds up either the exponentials of a softmax, or its quotients times other factors.  Statements that nobody
+    reads any more are left out.  BadInput for a statement that sums nothing; Unsupported where the pattern (a maximum,
+    exponentials relative to it, their sum, along the same one axis) is not there, saying what differs.
+    """
+    one = statement_of(program, statement)
+    subject = f"online {statement}"
+    if one.reduction is None or one.reduction.operation != "sum":
+        summing = ", ".join(s.name for s in program.statements if s.reduction and s.reduction.operation == "sum")
+        raise BadInput("rewrite", subject, f"{statement} sums nothing", f"those do: {summing or 'none'}")
+    term, operation = relative_term(program, one, subject)
+    reduction = replace(one.reduction, operation=operation, associative=True)
+    changed = replace(one, expression=term.expression(one.reduction.accumulate), reduction=reduction)
+    return _without_unread(with_statement(program, changed), kept=statement)
+
+
+def _without_unread(program: TensorProgram, kept: str) -> TensorProgram:
+    """The program without statements before `kept` whose results nobody reads."""
+    while True:
+        needed = {access.array for s in program.statements for access in s.reads()}.union(program.outputs)
+        names = [s.name for s in program.statements]
+        idle = [s for s in program.statements[: names.index(kept)] if s.write.array not in needed]
+        if not idle:
+            return program
+        gone = {s.write.array for s in idle}
+        program = replace(
+            program,
+            statements=tuple(s for s in program.statements if s not in idle),
+            arrays={name: array for name, array in program.arrays.items() if name not in gone},
+        )
