@@ -34,7 +34,6 @@ from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
 from engine.predict.model import predict
 from engine.predict.nodes import KernelFacts, Prediction
-from engine.predict.traffic import compulsory_bytes, flop_counts
 from engine.recipe import Advice, Recipe
 from engine.run.nodes import Check, Compiled, Timing
 from engine.schedule.conflict import repaired
@@ -44,6 +43,7 @@ from engine.schedule.text import entry_text, to_text
 from engine.target import Target
 from engine.target import target as find_target
 from engine.tensor.nodes import TensorProgram
+from engine.tensor.traffic import compulsory_bytes, flop_counts
 
 MICRO = 1e6
 LONGEST_VALUE = 80

@@ -5,6 +5,6 @@ from __future__ import annotations
 from engine.predict.model import predict
 from engine.predict.nodes import KernelFacts, Occupancy, Prediction
 from engine.predict.occupancy import occupancy
-from engine.predict.traffic import compulsory_bytes, flop_counts
+from engine.tensor.traffic import compulsory_bytes, flop_counts
 
 __all__ = ["KernelFacts", "Occupancy", "Prediction", "compulsory_bytes", "flop_counts", "occupancy", "predict"]

@@ -9,8 +9,8 @@ from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, MatrixMultiply
 from engine.fuse.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.predict.nodes import KernelFacts
-from engine.predict.traffic import compulsory_bytes, flop_counts
 from engine.tensor.nodes import TensorProgram
+from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import ROW_BYTES, WARP, Intrinsic
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from engine.documents import Term, Time
 from engine.run.nodes import PREDICTED
+from engine.target.occupancy import Occupancy as Occupancy
 
 MEMORY, COMPUTE, LATENCY = "memory", "compute", "latency"
 """What may limit a kernel: `Prediction.bound`."""
@@ -40,22 +41,6 @@ class KernelFacts:
     """Buffers in flight in the main loop: 1 loads, waits and computes in turn; n keeps n - 1 loads ahead."""
     serial_steps: int = 1
     """Steps of one block that each wait for their own load from global memory (k-steps, passes over a row)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Occupancy:
-    """How many blocks one SM holds, and why not more."""
-
-    blocks: int
-    """Resident blocks on one SM."""
-    warps: int
-    """Resident warps on one SM when it is full."""
-    share: float
-    """`warps` over the SM's limit, 0..1."""
-    limits: tuple[tuple[str, int], ...]
-    """(resource, blocks it allows), every resource."""
-    limiter: str
-    """The resource that allows the fewest; "the grid" is none of them."""
 
 
 @dataclass(frozen=True, slots=True)

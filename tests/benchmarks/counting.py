@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 import engine
-from engine.predict.traffic import compulsory_bytes
 from engine.run.emulate.emulate import emulate
+from engine.tensor.traffic import compulsory_bytes
 from engine.verify.footprint import own_part
 
 GLOBAL = ("global load", "async copy", "global store")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.predict import compulsory_bytes, flop_counts
 from engine.tensor.index import Element, Index
 from engine.tensor.nodes import Access, Apply, Array, Iterator, Literal, Reduction, Scalar, Statement, TensorProgram
+from engine.tensor.traffic import compulsory_bytes, flop_counts
 
 ROW, COLUMN, TERM = Index.of("i"), Index.of("j"), Index.of("k")
 
