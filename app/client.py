@@ -48,6 +48,8 @@ class Pending:
     on_result: Callable[[Any], None]
     on_error: Callable[[Problem], None]
     on_sample: Callable[[float], None] | None = None
+    on_state: Callable[[float, float], None] | None = None
+    """Clock in MHz and temperature in degrees of the GPU, between samples."""
     prepare: Callable[[Any], Any] | None = None
     """Makes of the document what `on_result` gets, on the decoding thread."""
 
@@ -195,6 +197,8 @@ class Client(QObject):
             self.jobs_changed.emit()
         elif event == "sample" and pending.on_sample:
             pending.on_sample(float(value["microseconds"]))
+        elif event == "state" and pending.on_state:
+            pending.on_state(float(value["clock"]), float(value["temperature"]))
         elif event in ("result", "error"):
             del self._pending[number], self._jobs[number]
             (pending.on_result if event == "result" else pending.on_error)(value)

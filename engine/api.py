@@ -28,7 +28,7 @@ from engine.graph.nodes import OperatorGraph
 from engine.predict.model import predict as _predict
 from engine.predict.nodes import Prediction
 from engine.recipe import Advice, Recipe
-from engine.run.nodes import Check, Compiled, Failure, Timing
+from engine.run.nodes import Check, Compiled, Failure, GpuState, Timing
 from engine.schedule.compose import validate
 from engine.schedule.published.export import export as _published_text
 from engine.schedule.published.parse import parse as _parse_published
@@ -245,10 +245,14 @@ def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
 
 
 def measure(
-    kernel: Kernel, on_sample: Callable[[float], None] | None = None, seed: int = 0
+    kernel: Kernel,
+    on_sample: Callable[[float], None] | None = None,
+    seed: int = 0,
+    on_state: Callable[[GpuState], None] | None = None,
 ) -> Timing | Failure:
     """Time the kernel on this machine's GPU, once its result was compared with the reference.
 
+    on_sample: called with each time in microseconds as it comes.  on_state: with clock and temperature, after each round.
     A crash, a hang or a wrong result is a Failure.  Raises MissingCapability where there is no GPU.
     """
     from engine.run.measure import Trial, measure_kernel, require_pycuda
@@ -257,7 +261,8 @@ def measure(
     require_pycuda()
     compiled = nvrtc(kernel, kernel.target.architecture)
     expected, before = group_values(kernel.group, seed)
-    found = measure_kernel(Trial(kernel.source, compiled, {**expected, **before}), on_sample=on_sample)
+    trial = Trial(kernel.source, compiled, {**expected, **before})
+    found = measure_kernel(trial, on_sample=on_sample, on_state=on_state)
     if isinstance(found, Failure):
         return found
     wrong = wrong_result(kernel, found.outputs, expected)

@@ -20,6 +20,14 @@ class Time:
     low: float = 0.0
     high: float = 0.0
     samples: tuple[float, ...] = ()
+    device: str = ""
+    """Of a measured time: the GPU's name."""
+    date: str = ""
+    """When it was measured: ISO 8601, "2026-11-18T09:12:00+00:00"."""
+    rounds: int = 0
+    """Rounds of equal length that `samples` was taken in; 0 where it is not known."""
+    noise: str = ""
+    """Why the samples say little; "" for a quiet run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -377,7 +377,10 @@ def time_doc(timing: Timing) -> Time:
     note = ", ".join(str(environment[key]) for key in ("device", "date") if key in environment)
     if timing.noise:
         note = f"{note}; noisy: {timing.noise}"
-    return Time(timing.microseconds, timing.origin, note, timing.low, timing.high, timing.samples)
+    return Time(
+        timing.microseconds, timing.origin, note, timing.low, timing.high, timing.samples,
+        environment.get("device", ""), environment.get("date", ""), timing.rounds, timing.noise,
+    )  # fmt: skip
 
 
 def _shape(tensor: Tensor) -> str:

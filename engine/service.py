@@ -3,6 +3,7 @@
     request  {"id": 7, "verb": "kernel", "arguments": {"group": "softmax_0", "recipe": null}}
     replies  {"id": 7, "event": "progress", "value": {"text", "done", "total"}}      any number
              {"id": 7, "event": "sample", "value": {"group", "microseconds"}}        while measuring
+             {"id": 7, "event": "state", "value": {"group", "clock", "temperature"}} while measuring: MHz, °C
              {"id": 7, "event": "part", "value": {"key", "items"}}                   the next items of a long list
              {"id": 7, "event": "result", "value": DOCUMENT}                         exactly one of
              {"id": 7, "event": "error", "value": PROBLEM}                           these two
@@ -145,7 +146,11 @@ class Service:
         kernel = self._kernel(arguments, send)
         name = kernel.group.name
         timing = engine.measure(
-            kernel, on_sample=lambda microseconds: send("sample", {"group": name, "microseconds": microseconds})
+            kernel,
+            on_sample=lambda microseconds: send("sample", {"group": name, "microseconds": microseconds}),
+            on_state=lambda state: send(
+                "state", {"group": name, "clock": state.sm_clock, "temperature": state.temperature}
+            ),
         )
         if isinstance(timing, engine.Failure):
             raise EngineError("measure", name, f"{timing.kind}: {timing.message}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 
+from engine.errors import MissingCapability
 from engine.run.emulate.build import host_compiler
-from engine.run.measure import gpu_name
+from engine.run.measure import GPU_HINT, gpu_name, require_pycuda
 from engine.run.nvrtc import nvrtc_version
 
 
@@ -18,11 +19,24 @@ class Machine:
     compiler: str
     """First line of the C++ compiler's version."""
     nvrtc: str
+    lacking: str
+    """What keeps the machine from measuring, and what to install; "" where nothing is known to."""
 
 
 def machine() -> Machine:
     """Look; no GPU is initialised and nothing is installed."""
-    return Machine(gpu_name() or "", _compiler_version(), nvrtc_version() or "")
+    gpu = gpu_name() or ""
+    return Machine(gpu, _compiler_version(), nvrtc_version() or "", _lacking(gpu))
+
+
+def _lacking(gpu: str) -> str:
+    if not gpu:
+        return f"There is no NVIDIA GPU: {GPU_HINT}"
+    try:
+        require_pycuda()
+    except MissingCapability as error:
+        return f"{error.reason}: {error.hint}"
+    return ""
 
 
 def _compiler_version() -> str:

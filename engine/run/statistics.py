@@ -68,20 +68,21 @@ def summarise(samples: Sequence[float], clocks: Sequence[float] = ()) -> Summary
     """
     if not samples:
         raise ValueError("there are no samples")
-    low, high = (float(value) for value in np.percentile(samples, (20, 80)))
-    return Summary(statistics.median(samples), low, high, noise(samples, clocks))
+    taken = np.asarray(samples, dtype=float)
+    low, median, high = (float(value) for value in np.percentile(taken, (20, 50, 80)))
+    return Summary(median, low, high, noise(samples, clocks))
 
 
 def noise(samples: Sequence[float], clocks: Sequence[float] = ()) -> str:
     """Why times in the order in which they were taken say little; "" for a quiet run."""
-    middle = statistics.median(samples)
-    low, high = np.percentile(samples, (20, 80))
+    taken = np.asarray(samples, dtype=float)
+    low, middle, high = np.percentile(taken, (20, 50, 80))
     found = []
     if high - low > WIDE * middle:
         found.append(f"p20 to p80 is {(high - low) / middle:.0%} of the median")
-    third = len(samples) // 3
+    third = len(taken) // 3
     if third >= FEWEST:
-        drift = statistics.median(samples[-third:]) / statistics.median(samples[:third]) - 1
+        drift = float(np.median(taken[-third:]) / np.median(taken[:third])) - 1
         if abs(drift) > DRIFT:
             found.append(f"times drift by {drift:+.0%}")
     if clocks and max(clocks) - min(clocks) > CLOCK * statistics.median(clocks):
