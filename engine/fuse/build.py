@@ -12,7 +12,15 @@ from engine.fuse.pattern import Patterns
 from engine.fuse.shape import Shape
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Scalar, Statement, TensorProgram
-from engine.tensor.rewrite import Reader, plain_iterator, rewrite_access, rewrite_index, rewrite_reads, rewrite_scalar
+from engine.tensor.rewrite import (
+    Reader,
+    plain_iterator,
+    renamed,
+    rewrite_access,
+    rewrite_index,
+    rewrite_reads,
+    rewrite_scalar,
+)
 
 AXIS_NAMES = "ijklmnopabcdefgh"
 LOOP_NAMES = "qrsv"
@@ -40,14 +48,13 @@ class GroupBuilder:
         self._program = program
         self._inputs, self._constants = frozenset(program.inputs), frozenset(program.constants)
         self._outputs, self._absorbed = outputs, absorbed
-        self._patterns = Patterns()
+        self._patterns = Patterns(program.arrays, (self._inputs, self._constants, self._outputs))
         self._made: dict[Hashable, tuple[Built, tuple[int, ...]]] = {}
         """Pattern -> the first group that has it, and the places of its arrays among those of the pattern."""
 
     def build(self, statements: Sequence[Statement], shape: Shape) -> Built:
         """The program of one group."""
-        roles = (self._inputs, self._constants, self._outputs)
-        pattern, arrays = self._patterns.group(statements, shape, self._program.arrays, roles)
+        pattern, arrays = self._patterns.group(statements, shape)
         if pattern not in self._made:
             first = self._fresh(statements, shape)
             place = {name: at for at, name in enumerate(arrays)}
@@ -157,14 +164,10 @@ def without_unit_axes(program: TensorProgram) -> TensorProgram:
 
 def rename_arrays(program: TensorProgram, names: Mapping[str, str]) -> TensorProgram:
     """The same program over arrays of other names."""
-
-    def read(access: Access) -> Access:
-        return Access(names[access.array], access.indices, access.guards, access.otherwise)
-
-    statements = tuple(replace(rewrite_reads(s, read), write=read(s.write)) for s in program.statements)
+    statements = tuple(renamed(s, s.name, s.operator, names) for s in program.statements)
     arrays = {names[n]: Array(names[n], a.shape, a.dtype) for n, a in program.arrays.items()}
-    renamed = [tuple(names[n] for n in group) for group in (program.inputs, program.outputs, program.constants)]
-    return TensorProgram(program.name, arrays, statements, *renamed)
+    roles = [tuple(names[n] for n in group) for group in (program.inputs, program.outputs, program.constants)]
+    return TensorProgram(program.name, arrays, statements, *roles)
 
 
 def _canonical(statement: Statement, shape: Shape, name: str) -> Statement:
@@ -176,8 +179,8 @@ def _canonical(statement: Statement, shape: Shape, name: str) -> Statement:
     renaming = {i.name: letters[shape.axes[statement.name, i.name]] for i in statement.iterators}
     values = {old: Index.of(new) for old, new in renaming.items()}
     ordered = statement.iterators
-    if shape.kind == "reduction":
-        # All loops over a row walk it in one order, so that a thread meets its elements again.
+    if shape.kind in ("reduction", "stitched"):
+        # All loops over the same axes walk them in one order, so that a thread meets its elements again.
         order = (*shape.rows, *shape.columns)
         ordered = tuple(sorted(ordered, key=lambda i: order.index(shape.axes[statement.name, i.name])))
     iterators = tuple(Iterator(renaming[i.name], i.extent) for i in ordered)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from engine.fuse.shape import Shape, common_shape, joined_shape
+from engine.fuse.shape import TWO_PRODUCTS, Shape, common_shape, joined_shape
 from engine.graph.nodes import Operator
 from engine.tensor.nodes import Access, Statement, TensorProgram
 
@@ -31,7 +31,7 @@ class _Unit:
     made: set[str]
     """Arrays that it writes."""
     sources: dict[str, list[tuple[Statement, Access]]]
-    """Arrays made elsewhere, and who reads them here."""
+    """Arrays that other units make, or that are updated in place, and who reads them here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class _Explorer:
         for statement in program.statements:
             for access in statement.reads():
                 self.readers.setdefault(access.array, set()).add(statement.name)
+        self.written = {s.write.array for s in program.statements}.union(*(unit.made for unit in self.foreign))
         self.place = {s.name: n for n, s in enumerate(program.statements)}
         self.home: dict[str, _Unit] = {}
         """Array -> the unit that makes it."""
@@ -86,7 +87,8 @@ class _Explorer:
 
     def _units(self, statements: list[Statement]) -> list[_Unit]:
         """One unit for an operator's statements, or one for each when they are not one kernel."""
-        shape = common_shape(statements, self._kept(statements))
+        kept = self._kept(statements) if len(statements) > 1 else frozenset()
+        shape = common_shape(statements, kept)
         if isinstance(shape, Shape):
             return [self._unit(statements, shape)]
         units = []
@@ -101,7 +103,7 @@ class _Explorer:
         sources: dict[str, list[tuple[Statement, Access]]] = {}
         for statement in statements:
             for access in statement.reads():
-                if access.array not in made or access.array in self.inputs:
+                if access.array in self.written and (access.array not in made or access.array in self.inputs):
                     sources.setdefault(access.array, []).append((statement, access))
         places = [self.place[s.name] for s in statements]
         return _Unit(places[0], places[-1], statements, shape, made, sources)
@@ -155,6 +157,8 @@ class _Explorer:
 
     def _shape(self, first: _Unit, second: _Unit) -> Shape | str:
         """The loop space of both, found from theirs where they are alike, else from all statements."""
+        if first.shape.kind == second.shape.kind == "contraction":
+            return TWO_PRODUCTS
         handed = [read for array in first.made & second.sources.keys() for read in second.sources[array]]
         whole = all(s.covers and not s.guards for unit in (first, second) for s in unit.statements[:1])
         if whole and self.inputs.isdisjoint(first.made) and self.inputs.isdisjoint(second.made):
@@ -186,9 +190,9 @@ class _Explorer:
 
     def _between(self, first: _Unit, second: _Unit) -> str:
         """A third unit that needs the first and feeds the second: one kernel would wait for itself."""
-        pending, seen = self._producers(second), {id(second)}
+        pending, seen = self._producers(second), {id(first), id(second)}
         for unit in pending:
-            if unit is first or id(unit) in seen or unit.order < first.first:
+            if unit.order < first.first or id(unit) in seen:
                 continue
             seen.add(id(unit))
             producers = self._producers(unit)

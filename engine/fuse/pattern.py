@@ -9,23 +9,21 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from engine.fuse.shape import Shape
 from engine.tensor.index import Element, Index, Quotient, Remainder
-from engine.tensor.nodes import Access, Apply, Array, Literal, Position, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Array, Form, Literal, Position, Scalar, Statement
 
 
 class Patterns:
     """Patterns of statements as numbers: equal statements have the same, whatever arrays they are about."""
 
-    def __init__(self) -> None:
+    def __init__(self, arrays: Mapping[str, Array], roles: Sequence[Collection[str]]) -> None:
+        """roles: sets of arrays (inputs, constants, arrays needed outside); those of an array belong to a pattern."""
+        self._arrays, self._roles = arrays, roles
         self._numbers: dict[Hashable, int] = {}
+        self._of_form: dict[Form, int] = {}
+        self._of_array: dict[str, int] = {}
 
-    def group(
-        self, statements: Sequence[Statement], shape: Shape, arrays: Mapping[str, Array],
-        roles: Sequence[Collection[str]],
-    ) -> tuple[Hashable, tuple[str, ...]]:  # fmt: skip
-        """The pattern of a group, and its arrays in order of appearance.
-
-        roles: sets of arrays (inputs, constants, arrays needed outside); which an array is in belongs to the pattern.
-        """
+    def group(self, statements: Sequence[Statement], shape: Shape) -> tuple[Hashable, tuple[str, ...]]:
+        """The pattern of a group, and its arrays in order of appearance."""
         place: dict[str, int] = {}
         axis: dict[int, int] = {}
         parts: list[Hashable] = []
@@ -36,12 +34,24 @@ class Patterns:
             axes = tuple(axis.setdefault(one, len(axis)) for one in found)
             parts.append((number, mine, axes, statement.name in shape.inlined))
         rows, columns = (tuple(axis[one] for one in these) for these in (shape.rows, shape.columns))
-        kinds = tuple((arrays[n].shape, arrays[n].dtype, *(n in role for role in roles)) for n in place)
+        kinds = tuple([self._array(name) for name in place])
         return (shape.kind, tuple(parts), rows, columns, axis.get(-1), kinds), tuple(place)
+
+    def _array(self, name: str) -> int:
+        """The number of an array's shape, type and roles."""
+        if name not in self._of_array:
+            array = self._arrays[name]
+            key = (array.shape, array.dtype, *(name in role for role in self._roles))
+            self._of_array[name] = self._numbers.setdefault(key, len(self._numbers))
+        return self._of_array[name]
 
     def _statement(self, statement: Statement) -> tuple[int, tuple[str, ...]]:
         """The number of a statement's pattern, and its arrays in order of appearance."""
-        names: dict[str, int] = {}
+        order = dict.fromkeys([access.array for access in (*statement.reads(), statement.write)])
+        known = self._of_form.get(statement.form)
+        if known is not None:
+            return known, tuple(order)
+        names = {name: at for at, name in enumerate(order)}
         key = (
             statement.iterators,
             _scalar(statement.expression, names),
@@ -50,7 +60,10 @@ class Patterns:
             tuple(_index(guard.index, names) for guard in statement.guards),
             statement.covers,
         )
-        return self._numbers.setdefault(key, len(self._numbers)), tuple(names)
+        number = self._numbers.setdefault(key, len(self._numbers))
+        if len(names) == len(order):  # a condition that looks up another array adds its name behind
+            self._of_form[statement.form] = number
+        return number, tuple(names)
 
 
 def _scalar(value: Scalar, names: dict[str, int]) -> Hashable:

@@ -22,6 +22,8 @@ Key = tuple[str, str]
 ONE_BLOCK = 32 * 1024
 """Elements that one block walks repeatedly without keeping the rest of the GPU waiting: 32 for each of 1024 threads."""
 
+TWO_PRODUCTS = "two matrix products need two main loops"
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -45,6 +47,13 @@ def is_contraction(statement: Statement) -> bool:
 
     A factor that is computed from several arrays cannot be copied to a tile as it stands.
     """
+    form = statement.form
+    if form.is_contraction is None:
+        form.is_contraction = _multiplies(statement)
+    return form.is_contraction
+
+
+def _multiplies(statement: Statement) -> bool:
     if statement.reduction is None or statement.reduction.operation != "sum":
         return False
     factors = product_operands(statement.expression)
@@ -92,7 +101,7 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     hearts = [s for s in statements if is_contraction(s)]
     heart, contractions = hearts[0] if hearts else None, len(hearts)
     if contractions > 1:
-        return "two matrix products need two main loops"
+        return TWO_PRODUCTS
     reductions = [s for s in statements if s.reduction is not None]
     if heart is not None and len(reductions) > contractions:
         return "a tile of the matrix product holds only part of each reduced row"

@@ -20,6 +20,8 @@ from engine.tensor.terms import NARROW, Term, cast, compare, number, select
 
 WRITTEN = "ijklmnopq"
 REDUCED = "rstuvwxyz"
+FEW = 64
+"""Integers of a constant that are looked at to find equal operators: shapes, axes and pads are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,15 @@ class Builder:
         self._constants = graph.constants
         self._operator = ""
         self._wrapped: dict[tuple[str, int], str] = {}
+        self.temporaries: list[tuple[str, str, str]] = []
+        """What the operator at hand declared: (name, owner, suffix)."""
+        self.is_particular = False
+        """Whether its rule went by more than its attributes, shapes, types and what `told` says of its constants."""
 
     def operator(self, op: Operator, lower: Callable[[Operator, Builder], None]) -> None:
         """Run an operator's rule; what an unsupported one wrote before it gave up is taken back."""
         self._operator = op.name
+        self.temporaries, self.is_particular = [], False
         mark = len(self.statements)
         try:
             lower(op, self)
@@ -105,6 +112,18 @@ class Builder:
 
     def value(self, name: str) -> np.ndarray | None:
         """The known value of a constant; None for everything else, opaque weights included."""
+        value = self._known(name)
+        self.is_particular |= value is not None and not _is_told(value)
+        return value
+
+    def told(self, name: str) -> tuple[bool, bytes]:
+        """Whether a value is known, and what rules may go by of it: an element that all equal, or a few integers."""
+        value = self._known(name)
+        if value is None or not _is_told(value):
+            return value is not None, b""
+        return True, (value.flat[0] if _is_uniform(value) else value).tobytes()
+
+    def _known(self, name: str) -> np.ndarray | None:
         constant = self._constants.get(name)
         return constant.value if constant else None
 
@@ -115,13 +134,14 @@ class Builder:
             count += 1
             name = f"{owner}.{suffix}{count}"
         self.arrays[name] = Array(name, tuple(shape), dtype)
+        self.temporaries.append((name, owner, suffix))
         return name
 
     def read(self, name: str, indices: Sequence[Index]) -> Term:
         """One element of a tensor; a constant that has the same value everywhere is that number."""
         array = self.arrays[name]
-        value = self.value(name)
-        if value is not None and (value.size == 1 or (value.size > 0 and not any(value.strides))):
+        value = self._known(name)
+        if value is not None and _is_uniform(value):
             return number(value.flat[0].item(), array.dtype)
         return Term(Access(name, tuple(indices)), array.dtype)
 
@@ -188,6 +208,7 @@ class Builder:
         known = self.value(indices)
         if known is not None and known.min() >= 0:
             return indices
+        self.is_particular = True  # only the first reader writes it
         if (indices, size) not in self._wrapped:
             target = self.temporary(indices, "wrapped", self.shape(indices), self.dtype(indices))
             space = box(self.shape(indices))
@@ -203,7 +224,20 @@ class Builder:
             if statement.write.array in needed:
                 needed.update(access.array for access in statement.reads())
                 kept.append(statement)
-        return tuple(replace(s, name=f"S{at}") for at, s in enumerate(reversed(kept)))
+        return tuple(_named(s, f"S{at}") for at, s in enumerate(reversed(kept)))
+
+
+def _is_uniform(value: np.ndarray) -> bool:
+    """Whether all elements are known to be equal without looking at them."""
+    return value.size == 1 or (value.size > 0 and not any(value.strides))
+
+
+def _is_told(value: np.ndarray) -> bool:
+    return _is_uniform(value) or (value.dtype.kind in "iub" and value.size <= FEW)
+
+
+def _named(statement: Statement, name: str) -> Statement:
+    return statement if statement.name == name else replace(statement, name=name)
 
 
 def wrap(index: Term, size: int) -> Term:

@@ -11,6 +11,7 @@ from engine.tensor.build import Builder, box
 from engine.tensor.check import check_program
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.operators import rule_of
+from engine.tensor.repeat import Repeats
 
 WITHOUT_EXPRESSION = {
     **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression"), "gives as many results as the data ask for"),
@@ -78,8 +79,11 @@ def unsupported_operators(graph: OperatorGraph) -> dict[str, str]:
 
 def _lowered(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
     build = Builder(graph)
+    repeats = Repeats(build)
     skipped: dict[str, str] = {}
     for op in graph.operators:
+        if op.name not in graph.unsupported and repeats.again(op):
+            continue
         reason = graph.unsupported.get(op.name) or _obstacle(op, build)
         if reason:
             skipped[op.name] = reason
@@ -89,7 +93,7 @@ def _lowered(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
         rule = rule_of(op)
         assert rule is not None
         try:
-            build.operator(op, rule.lower)
+            repeats.lower(op, rule.lower)
         except Unsupported as error:
             skipped[op.name] = error.reason
     return build, skipped

@@ -7,7 +7,6 @@ Extent-1 axes carry no iterator (their index is 0).  Layout operators are statem
 
 from __future__ import annotations
 
-from collections.abc import Iterator as Iterable_
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -146,6 +145,15 @@ class Reduction:
     """True lets the schedule reorder the terms (floating point sums are declared so by default)."""
 
 
+@dataclass(slots=True, eq=False)
+class Form:
+    """What statements share that differ in nothing but names; whoever asks first fills it in."""
+
+    is_direct: bool | None = None
+    """Whether no index is looked up in an array."""
+    is_contraction: bool | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """`write = expression` (or `write = reduce(expression)`) for every point of the box where the guards hold."""
@@ -164,6 +172,20 @@ class Statement:
     """What the statement is for, when one operator needs several ("row maximum")."""
     _reads: tuple[Access, ...] | None = field(default=None, init=False, repr=False, compare=False)
     """What `reads` found; every stage asks for it."""
+    _form: Form | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def form(self) -> Form:
+        """One for all statements that `rewrite.renamed` made of another."""
+        if self._form is None:
+            object.__setattr__(self, "_form", Form())
+        assert self._form is not None
+        return self._form
+
+    def share(self, form: Form, reads: tuple[Access, ...]) -> None:
+        """Takes over what is known of a statement that differs in names alone, and what is read under its own."""
+        object.__setattr__(self, "_form", form)
+        object.__setattr__(self, "_reads", reads)
 
     @property
     def extents(self) -> dict[str, int]:
@@ -225,19 +247,23 @@ class TensorProgram:
         return "\n".join(lines + [f"  {s}" for s in self.statements]) + "\n"
 
 
-def accesses(expression: Scalar) -> Iterable_[Access]:
+def accesses(expression: Scalar) -> list[Access]:
     """Every access inside an expression, left to right; the reads of indirect indices come before their access."""
+    found: list[Access] = []
+    _find_accesses(expression, found)
+    return found
+
+
+def _find_accesses(expression: Scalar, found: list[Access]) -> None:
     match expression:
         case Access():
             for index in expression.indices:
-                for element in index.elements():
-                    yield Access(element.array, element.indices)
-            yield expression
+                found.extend(Access(element.array, element.indices) for element in index.elements())
+            found.append(expression)
         case Apply():
             for operand in expression.operands:
-                yield from accesses(operand)
+                _find_accesses(operand, found)
         case Position(index, _):
-            for element in index.elements():
-                yield Access(element.array, element.indices)
+            found.extend(Access(element.array, element.indices) for element in index.elements())
         case Literal():
             return

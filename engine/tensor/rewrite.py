@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from engine.tensor.index import Element, Extents, Index, Quotient, Remainder
@@ -76,6 +76,64 @@ def rewrite_access(access: Access, iterators: Mapping[str, Index], read: Reader,
 def rewrite_reads(statement: Statement, read: Reader) -> Statement:
     """The statement with every access of its expression replaced by `read(access)`."""
     return replace(statement, expression=rewrite_scalar(statement.expression, {}, read, statement.extents))
+
+
+def renamed(statement: Statement, name: str, operator: str, arrays: Mapping[str, str]) -> Statement:
+    """The statement under another name, of another operator, over other arrays; two arrays never become one.
+
+    It keeps its form, unless it looks indices up: those are sorted by the names of what they read.
+    """
+    if statement.form.is_direct is None:
+        statement.form.is_direct = not any(index.is_indirect for index in _indices(statement))
+    if not statement.form.is_direct:
+        return replace(_with_arrays(statement, arrays), name=name, operator=operator)
+    write, reads = statement.write, list[Access]()
+    made = Statement(
+        name, operator, statement.iterators, Access(arrays[write.array], write.indices, write.guards),
+        _direct(statement.expression, arrays, reads), statement.reduction, statement.guards, statement.covers,
+        statement.because,
+    )  # fmt: skip
+    made.share(statement.form, tuple(reads))
+    return made
+
+
+def _direct(value: Scalar, arrays: Mapping[str, str], reads: list[Access]) -> Scalar:
+    """The expression over other arrays, where no index names one; its accesses are appended to `reads`."""
+    match value:
+        case Access(array, indices, guards, otherwise):
+            access = Access(arrays[array], indices, guards, otherwise)
+            reads.append(access)
+            return access
+        case Apply(function, operands, dtype):
+            return Apply(function, tuple([_direct(operand, arrays, reads) for operand in operands]), dtype)
+        case _:
+            return value
+
+
+def _with_arrays(statement: Statement, arrays: Mapping[str, str]) -> Statement:
+    def read(access: Access) -> Access:
+        return Access(arrays[access.array], access.indices, access.guards, access.otherwise)
+
+    write = read(rewrite_access(statement.write, {}, read, statement.extents))
+    guards = tuple(Guard(rewrite_index(g.index, {}, read, statement.extents)) for g in statement.guards)
+    return replace(rewrite_reads(statement, read), write=write, guards=guards)
+
+
+def _indices(statement: Statement) -> Iterator[Index]:
+    """Every index of a statement, those of conditions included."""
+    yield from (guard.index for guard in statement.guards)
+    waiting: list[Scalar] = [statement.write, statement.expression]
+    while waiting:
+        match waiting.pop():
+            case Access(_, indices, guards, _):
+                yield from indices
+                yield from (guard.index for guard in guards)
+            case Position(index, _):
+                yield index
+            case Apply(_, operands, _):
+                waiting += operands
+            case Literal():
+                pass
 
 
 def is_plain(access: Access) -> bool:

@@ -1,0 +1,78 @@
+"""Operators that differ in names alone are lowered once: layers of a model repeat, and most graphs are layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.graph.nodes import Operator
+from engine.tensor.build import Builder
+from engine.tensor.nodes import Statement
+from engine.tensor.rewrite import renamed
+
+
+@dataclass(frozen=True, slots=True)
+class _Lowered:
+    """What an operator's rule made, to be made again under other names."""
+
+    tensors: tuple[str, ...]
+    """Those of the operator in order of appearance."""
+    temporaries: tuple[tuple[str, str, str], ...]
+    """What it declared in between: (name, owner, suffix)."""
+    statements: tuple[Statement, ...]
+
+
+class Repeats:
+    """Lowers operators into a builder, equal ones by renaming the first one's statements."""
+
+    def __init__(self, build: Builder) -> None:
+        self._build = build
+        self._made: dict[Hashable, _Lowered] = {}
+        self._types: dict[Hashable, int] = {}
+        self._type_of: dict[str, int] = {}
+
+    def again(self, op: Operator) -> bool:
+        """Lowers an operator as an equal one was; False where none was."""
+        tensors = tuple(dict.fromkeys((*op.inputs, *op.outputs)))
+        first = self._made.get(self._likeness(op, tensors))
+        if first is None:
+            return False
+        names = dict(zip(first.tensors, tensors, strict=True))
+        for name, owner, suffix in first.temporaries:
+            array = self._build.arrays[name]
+            names[name] = self._build.temporary(names[owner], suffix, array.shape, array.dtype)
+        statements = self._build.statements
+        for statement in first.statements:
+            statements.append(renamed(statement, f"S{len(statements)}", op.name, names))
+        return True
+
+    def lower(self, op: Operator, rule: Callable[[Operator, Builder], None]) -> None:
+        """Lowers an operator by its rule, and remembers it where others can be equal."""
+        build, start = self._build, len(self._build.statements)
+        build.operator(op, rule)
+        if not build.is_particular:
+            tensors = tuple(dict.fromkeys((*op.inputs, *op.outputs)))
+            made = _Lowered(tensors, tuple(build.temporaries), tuple(build.statements[start:]))
+            self._made[self._likeness(op, tensors)] = made
+
+    def _likeness(self, op: Operator, tensors: tuple[str, ...]) -> Hashable:
+        """Equal for operators that differ in names alone; what is known of constants is no name."""
+        if any(isinstance(value, np.ndarray) for value in op.attributes.values()):
+            return op.name
+        place = {name: at for at, name in enumerate(tensors)}
+        attributes = tuple((name, repr(value)) for name, value in op.attributes.items())
+        types = tuple(self._type(name) for name in tensors)
+        uses = tuple(place[name] for name in (*op.inputs, *op.outputs))
+        return op.dialect, op.kind, op.opset, attributes, len(op.inputs), uses, types
+
+    def _type(self, tensor: str) -> int:
+        """A number for the shape, element type and known values of a tensor; -1 for an operand left out."""
+        if not tensor:
+            return -1
+        if tensor not in self._type_of:
+            array = self._build.arrays.get(tensor)  # what has no rule may have results of no known shape
+            facts = (array.shape, array.dtype, self._build.told(tensor)) if array else None
+            self._type_of[tensor] = self._types.setdefault(facts, len(self._types))
+        return self._type_of[tensor]
