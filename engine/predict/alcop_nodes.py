@@ -33,6 +33,8 @@ class Contraction:
     """Rows, columns and depths of one instruction; (1, 1, 1) on CUDA cores."""
     distinct: tuple[float, float] = (1.0, 1.0)
     """Part of the m x k and of the k x n elements that differ in memory: an implicit GEMM reads its input again."""
+    widths: tuple[int, int] = (8, 8)
+    """Elements of the first and of the second operand that one copy moves."""
     finish: tuple[float, float] = (0.0, 0.0)
     """Operations on CUDA cores and special-function results for each result, after the sum."""
 

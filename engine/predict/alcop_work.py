@@ -6,15 +6,16 @@ from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, TileOp, TilePr
 from engine.graph.nodes import DTYPES
 from engine.predict.alcop_nodes import Contraction, Work
 from engine.predict.nodes import KernelFacts
+from engine.tensor.access import VECTOR_BYTES
 from engine.tensorize.nodes import ROW_BYTES
 from engine.tensorize.space import Knobs
 
 SUM_BYTES = 4
 """Sums are float32."""
 REGISTER_BYTES = 4
-ADDRESSES = 45
-"""Registers of a thread beside sums and fragments: addresses, counters, the epilogue.  Inferred from what NVRTC 13.0
-gives kernels of ours with one and with two fragment sets."""
+BESIDE, PER_SUM, PER_NARROW_COPY = 12, 3 / 8, 7
+"""Registers of a thread beside sums and fragments: a few counters, addresses and the epilogue as it owns more sums, the
+position and the guard of every copy narrower than 16 bytes.  Fitted to what NVRTC 13.0 gives kernels of ours."""
 
 
 def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None = None) -> Work:
@@ -45,12 +46,17 @@ def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None 
 
 
 def estimated_registers(contraction: Contraction, knobs: Knobs) -> int:
-    """Of one thread: its sums, its fragment sets, and `ADDRESSES`.  An estimate: the compiler has the last word."""
+    """Of one thread: its sums, its fragment sets, its copies.  An estimate: the compiler has the last word."""
     rows, columns = knobs.part
     sums = rows * columns // contraction.lanes
-    depth = contraction.instruction[2]
-    held = (rows + columns) * depth * contraction.element_bytes // contraction.lanes // REGISTER_BYTES
-    return sums + knobs.register_stages * max(held, 1) + ADDRESSES
+    held = (rows + columns) * contraction.instruction[2] * contraction.element_bytes
+    fragments = knobs.register_stages * max(1, held // contraction.lanes // REGISTER_BYTES)
+    threads, size = knobs.parts * contraction.lanes, contraction.element_bytes
+    copies = 0.0
+    for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
+        narrow = 1 - width * size / VECTOR_BYTES
+        copies += narrow * side * knobs.block[2] / width / threads
+    return round(sums * (1 + PER_SUM) + fragments + PER_NARROW_COPY * copies) + BESIDE
 
 
 def work_of_kernel(tile: TileProgram, facts: KernelFacts) -> Work:

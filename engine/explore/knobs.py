@@ -1,0 +1,61 @@
+"""Knobs of a contraction as entries of a recipe: what a person or a tuner chose, in place of what stood there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.predict.alcop_problem import Sides
+from engine.recipe import Advice, Entry, Recipe, with_entries
+from engine.schedule.advisers.mapping import mark
+from engine.tensorize.space import Knobs
+
+OWNED = ("block", "warp", "thread", "tile", "stages", "register_stages")
+"""Marks that knobs decide."""
+
+
+def entries_of(sides: Sides, knobs: Knobs, before: Knobs | None = None, on_tensor_cores: bool = True) -> list[Entry]:
+    """The marks that ask for `knobs`; with `before` only those that differ from it."""
+    part = "warp" if on_tensor_cores else "thread"
+    rows, columns, depth = sides.rows[-1].name, sides.columns[-1].name, sides.depth[-1].name
+
+    def values(chosen: Knobs) -> list[tuple[str, str, int]]:
+        return [
+            (rows, "block", chosen.block[0]), (rows, part, chosen.part[0]), (columns, "block", chosen.block[1]),
+            (columns, part, chosen.part[1]), (depth, "tile", chosen.block[2]), (depth, "stages", chosen.stages),
+            (depth, "register_stages", chosen.register_stages),
+        ]  # fmt: skip
+
+    old = values(before) if before else [(dimension, name, 0) for dimension, name, _ in values(knobs)]
+    changed = [new for new, was in zip(values(knobs), old, strict=True) if new != was]
+    found = [mark((sides.statement,), dimension, name, value, "") for dimension, name, value in changed]
+    if knobs.split != (before.split if before else 1):
+        size = -(-_depth(sides) // knobs.split // knobs.block[2]) * knobs.block[2]
+        found.append(Entry((sides.statement,), depth, "split", size))
+    return found
+
+
+def with_knobs(recipe: Recipe, group: str, entries: Sequence[Entry]) -> Recipe:
+    """The recipe of a group with the user's entries, where they say the same thing of the same dimension replaced."""
+    said = {_about(entry) for entry in entries}
+    kept: list[Advice] = []
+    for one in recipe.groups.get(group, ()):
+        if one.author == "user":
+            left = tuple(entry for entry in one.scenario.entries if _about(entry) not in said)
+            one = replace(one, scenario=replace(one.scenario, entries=left))
+        kept.append(one)
+    return recipe.with_group(group, with_entries(kept, "user", entries))
+
+
+def _about(entry: Entry) -> tuple[tuple[str, ...], str, str, str]:
+    """What an entry decides: statements, dimension, field, and the name of a mark."""
+    name = str(entry.value[0]) if entry.field == "mark" and isinstance(entry.value, tuple) else ""
+    return entry.statements, entry.dimension, entry.field, name
+
+
+def _depth(sides: Sides) -> int:
+    """Depths in all."""
+    total = 1
+    for iterator in sides.depth:
+        total *= iterator.extent
+    return total

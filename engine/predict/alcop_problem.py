@@ -1,0 +1,103 @@
+"""The contraction inside a compiled kernel, and the knobs that the kernel stands at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from engine.codegen.tile import AsyncCopy, Load, TileProgram, operations
+from engine.fuse.shape import is_contraction, product_operands
+from engine.graph.nodes import DTYPES
+from engine.predict.alcop_nodes import Contraction
+from engine.predict.alcop_work import main_loop
+from engine.predict.nodes import KernelFacts
+from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram, accesses
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.space import Knobs
+
+CORE = (1, 1, 4)
+"""On CUDA cores a thread multiplies what it likes; fragments are brought 4 depths at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Which iterators of a contraction are rows, columns and depths, outermost first."""
+
+    statement: str
+    rows: tuple[Iterator, ...]
+    columns: tuple[Iterator, ...]
+    depth: tuple[Iterator, ...]
+    factors: tuple[Access, Access]
+    """What is read of the first and of the second operand."""
+
+
+def sides_of(program: TensorProgram) -> Sides | None:
+    """The sides of a program's contraction; None where it has none of two plain factors."""
+    heart = next((s for s in program.statements if is_contraction(s)), None)
+    factors = product_operands(heart.expression) if heart else None
+    if heart is None or factors is None:
+        return None
+    first, second = (_moving(heart, list(accesses(factor))) for factor in factors)
+    if first is None or second is None:
+        return None
+    used = [{name for index in access.indices for name in index.iterators()} for access in (first, second)]
+    rows = tuple(i for i in heart.parallel if i.name in used[0] and i.name not in used[1])
+    columns = tuple(i for i in heart.parallel if i.name in used[1] and i.name not in used[0])
+    return Sides(heart.name, rows, columns, heart.reduced, (first, second)) if rows and columns else None
+
+
+def _moving(heart: Statement, read: list[Access]) -> Access | None:
+    """The one access of a factor that moves with the loops."""
+    found = [access for access in dict.fromkeys(read) if any(index.iterators() for index in access.indices)]
+    return found[0] if len(found) == 1 else None
+
+
+def contraction_of(program: TensorProgram, tile: TileProgram, facts: KernelFacts) -> Contraction | None:
+    """What a kernel multiplies; None for a kernel that is no tiled contraction."""
+    sides, sizes = sides_of(program), tile.constants
+    if sides is None or not {"ROWS", "COLUMNS", "DEPTH", "TILE_DEPTH"} <= sizes.keys():
+        return None
+    m, n, k = sizes["ROWS"], sizes["COLUMNS"], sizes["DEPTH"]
+    heart = program.statement(sides.statement)
+    batch = max(1, math.prod(i.extent for i in heart.parallel) // (m * n))
+    intrinsic = INTRINSICS.get(tile.intrinsic)
+    results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
+    arrays = [program.arrays[access.array] for access in sides.factors]
+    elements = (m * k * batch, n * k * batch)
+    count = m * n * batch
+    after = facts.flops if intrinsic else max(0, facts.flops - 2 * count * k)
+    return Contraction(
+        m=m,
+        n=n,
+        k=k,
+        batch=batch,
+        element_bytes=DTYPES[arrays[0].dtype],
+        result_bytes=-(-results // count),
+        unit=intrinsic.dtype if intrinsic else "",
+        instruction=(intrinsic.m, intrinsic.n, intrinsic.k) if intrinsic else CORE,
+        distinct=(min(1.0, arrays[0].elements / elements[0]), min(1.0, arrays[1].elements / elements[1])),
+        widths=(_width(tile, arrays[0].name), _width(tile, arrays[1].name)),
+        finish=(after / count, facts.special / count),
+    )
+
+
+def _width(tile: TileProgram, array: str) -> int:
+    """Elements that one copy of an operand moves in the main loop."""
+    loop = main_loop(tile.body)
+    copies = [op for op in operations(loop.body) if isinstance(op, AsyncCopy | Load)] if loop else []
+    return next((op.width for op in copies if op.source == array), 1)
+
+
+def knobs_of(tile: TileProgram) -> Knobs | None:
+    """Where a kernel of a tiled contraction stands; None for other kernels."""
+    sizes = tile.constants
+    if not {"TILE_ROWS", "TILE_COLUMNS", "TILE_DEPTH"} <= sizes.keys():
+        return None
+    block = (sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], sizes["TILE_DEPTH"])
+    if tile.intrinsic:
+        part = (sizes["WARP_ROWS"], sizes["WARP_COLUMNS"])
+    else:
+        rows, columns = tile.buffers["acc"].shape
+        part = (rows, columns)
+    split = -(-sizes["DEPTH"] // sizes["SPLIT_DEPTH"]) if sizes.get("SPLIT_DEPTH") else 1
+    return Knobs(block, part, tile.stages, sizes.get("REGISTER_STAGES", 1), split)
