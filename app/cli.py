@@ -291,6 +291,23 @@ def measure(
         raise typer.Exit(1)
 
 
+@app.command(epilog="Exit codes: 0 done, 2 bad input: other devices, no measured times, too few rows.")
+@verb
+def calibrate(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="What `measure --json` or the GPU benchmark wrote.")
+    ],
+    target: Annotated[
+        str | None, typer.Option("--target", help="GPU whose figures are fitted; by default the files' own.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Fit the model of times to measured ones; predictions then say that they are calibrated."""
+    from app import verbs
+
+    verbs.calibrate(files, target, json)
+
+
 @app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
 @verb
 def explain(

@@ -255,7 +255,8 @@ def measure(job: Job, json: bool) -> bool:
         if isinstance(found, Failure):
             rows.append({"group": group.name, "failure": found.kind, "message": found.message})
         else:
-            rows.append({"group": group.name, "instances": len(group.instances), **to_json(found)})
+            known = {"group": group.name, "instances": len(group.instances)}
+            rows.append({**known, **to_json(found), "launches": [to_json(engine.launched(kernel))]})
     _report_times(rows, json)
     return not any("failure" in row for row in rows)
 
@@ -285,6 +286,24 @@ def _report_times(rows: list[dict[str, Any]], json: bool) -> None:
             output.say(f"{row['group']}: noisy: {row['noise']}")
         if row not in timed:
             output.say(f"{row['group']}: {row.get('unsupported') or row['failure'] + ': ' + row['message']}")
+
+
+def calibrate(files: list[Path], target: str | None, json: bool) -> None:
+    """Figures fitted to measured times, kept for this user's predictions."""
+    found = engine.calibrate(files, target)
+    path = engine.keep_calibration(found)
+    if json:
+        output.document(file=str(path), **to_json(found))
+        return
+    figures = (
+        (name, figure(one.before), figure(one.value), f"{100 * (one.value / one.before - 1):+.1f} %", str(one.rows))
+        for name, one in found.figures.items()
+    )
+    title = f"{found.target}: {found.device}, {found.note}"
+    output.table(title, ("figure", "before>", "after>", "change>", "rows>"), figures)
+    errors = ((one.kind, str(one.rows), f"{one.before:.1%}", f"{one.after:.1%}") for one in found.errors)
+    output.table("\nMedian error of predictions", ("kernels", "rows>", "before>", "after>"), errors)
+    output.say(f"{path}: predictions use it from now on; delete it to undo")
 
 
 def explain(job: Job) -> None:

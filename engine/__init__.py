@@ -17,6 +17,7 @@ from __future__ import annotations
 from engine.api import (
     addresses,
     advised,
+    calibrate,
     check,
     check_model,
     compile,
@@ -26,6 +27,7 @@ from engine.api import (
     edited,
     explain,
     fuse,
+    launched,
     load,
     measure,
     moves,
@@ -44,6 +46,7 @@ from engine.compile import Kernel
 from engine.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
+from engine.predict.calibration import Calibration, keep_calibration
 from engine.predict.nodes import Prediction
 from engine.recipe import Advice, Entry, Recipe, entry
 from engine.report import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc, time_doc
@@ -53,11 +56,11 @@ from engine.schedule.nodes import Conflict
 from engine.sources import write_sources
 
 __all__ = [
-    "ARCHITECTURES", "Advice", "BadInput", "Check", "Compiled", "Conflict", "EngineError", "Entry", "Failure",
-    "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget",
-    "Prediction", "Recipe", "Timing", "Unsupported", "addresses", "advised", "check", "check_doc", "check_model",
-    "compare", "compile", "compiled_doc", "completed", "decisions", "default_recipe", "edited", "entry", "explain",
-    "fuse", "kernel_doc", "load", "measure", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict",
-    "published_advice", "read_advice", "read_recipe", "refused_doc", "space", "time_doc", "write_published",
-    "write_recipe", "write_sources",
+    "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
+    "Failure", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget",
+    "Prediction", "Recipe", "Timing", "Unsupported", "addresses", "advised", "calibrate", "check", "check_doc",
+    "check_model", "compare", "compile", "compiled_doc", "completed", "decisions", "default_recipe", "edited",
+    "entry", "explain", "fuse", "keep_calibration", "kernel_doc", "launched", "load", "measure", "model_doc",
+    "moves", "nvrtc", "order", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe",
+    "refused_doc", "space", "time_doc", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip

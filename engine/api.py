@@ -25,7 +25,9 @@ from engine.fuse.plan import POLICIES, plan
 from engine.graph.limits import MAX_TEXT_BYTES, read_limited
 from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
-from engine.predict.model import predict as _predict
+from engine.measurements.nodes import Launched
+from engine.predict.calibration import Calibration
+from engine.predict.calibration import predict as _predict
 from engine.predict.nodes import Prediction
 from engine.recipe import Advice, Recipe
 from engine.run.nodes import Check, Compiled, Failure, GpuState, Timing
@@ -240,7 +242,10 @@ def check_model(
 
 
 def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
-    """The modelled time of one launch, uncalibrated.  registers: of one thread, if the kernel was compiled."""
+    """The modelled time of one launch, calibrated where the user has measured.
+
+    registers: of one thread, if the kernel was compiled.
+    """
     return _predict(replace(kernel.facts, registers=registers), kernel.target)
 
 
@@ -267,6 +272,23 @@ def measure(
         return found
     wrong = wrong_result(kernel, found.outputs, expected)
     return Failure("wrong result", wrong) if wrong else found.timing
+
+
+def launched(kernel: Kernel, count: int = 1) -> Launched:
+    """What a file of times says of a kernel that ran `count` times: its facts, with the registers that it takes."""
+    registers = nvrtc(kernel, kernel.target.architecture).registers
+    return Launched(kernel.group.name, kernel.group.kind, count, replace(kernel.facts, registers=registers))
+
+
+def calibrate(files: Sequence[str | Path], target: str | None = None) -> Calibration:
+    """Fit the figures of a target to files of measured times; `keep_calibration` makes predictions use them.
+
+    target: by default the one that the files' device is.  Raises BadInput for files of another device, without measured
+    times of kernels, or with too few.
+    """
+    from engine.calibration import calibrate as fitted
+
+    return fitted(files, target)
 
 
 def explain(kernel: Kernel) -> str:

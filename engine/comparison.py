@@ -9,7 +9,7 @@ from engine.compile import Kernel
 from engine.documents import Term
 from engine.errors import BadInput
 from engine.exploration import DiffDoc, DiffLine, FigureDoc
-from engine.predict.model import predict
+from engine.predict.calibration import predict
 from engine.recipe import Recipe, diff
 from engine.run.nodes import PREDICTED
 from engine.schedule.explain import show

@@ -32,10 +32,10 @@ from engine.errors import EngineError
 from engine.explanation import explain_kernel
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
-from engine.predict.model import predict
+from engine.predict.calibration import predict
 from engine.predict.nodes import KernelFacts, Prediction
 from engine.recipe import Advice, Recipe
-from engine.run.nodes import Check, Compiled, Timing
+from engine.run.nodes import PREDICTED, Check, Compiled, Timing
 from engine.schedule.conflict import repaired
 from engine.schedule.nodes import Band, Conflict, Leaf, Mark, Node, Repair, Verdict, statements_of
 from engine.schedule.nodes import Sequence as Sequenced
@@ -58,6 +58,7 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200") -> M
     machine = find_target(target)
     predictions = {group.name: _predicted(group, machine) for group in plan.groups}
     total = sum(p.microseconds * len(plan.group(name).instances) for name, p in predictions.items() if p)
+    note = next((p.note for p in predictions.values() if p), "")
     nodes = _nodes(graph, plan)
     node_of = {op: node.id for node in nodes for op in reversed(node.operators)}
     return ModelDoc(
@@ -81,7 +82,7 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200") -> M
         edges=tuple(_edges(graph, plan)),
         groups=tuple(_group_doc(g, plan, predictions[g.name], total, machine) for g in plan.groups),
         unsupported=tuple(plan.unsupported.items()),
-        total=Time(total, "predicted", "uncalibrated") if total else None,
+        total=Time(total, PREDICTED, note) if total else None,
         seconds=(),
     )
 

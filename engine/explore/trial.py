@@ -9,7 +9,7 @@ from engine.compile import Kernel, compile_group
 from engine.documents import Time
 from engine.errors import EngineError
 from engine.fuse.nodes import FusionGroup
-from engine.predict.model import predict
+from engine.predict.calibration import predict
 from engine.recipe import Advice, Entry, Recipe, Scenario, with_entries
 from engine.refusal import NotTaken
 from engine.schedule.nodes import HONOURED, INFEASIBLE, Conflict, Verdict

@@ -12,14 +12,14 @@ P is the latency of a software-pipelined loop (after ALCOP, MLSys 2023): N steps
 hide each other's waiting, L the latency of a load, u the arithmetic of a step with the SM to itself.  When
 L <= (S * m - 1) * u the arithmetic never starves and P = L + N * m * u; else P = N * (L + u) / S.
 
-First form, uncalibrated: rates are reached at once, blocks are balanced, every multiply meets an add.  It ranks
-schedules and explains them; it does not replace a measurement.
+Rates are reached at once, blocks are balanced, every multiply meets an add: it ranks schedules and explains them, and
+does not replace a measurement.  Uncalibrated by itself; `engine.predict.calibration` gives it fitted figures.
 """
 
 from __future__ import annotations
 
 from engine.documents import Term
-from engine.predict.nodes import COMPUTE, LATENCY, MEMORY, KernelFacts, Occupancy, Prediction
+from engine.predict.nodes import COMPUTE, LATENCY, MEMORY, UNCALIBRATED, KernelFacts, Occupancy, Prediction
 from engine.predict.occupancy import occupancy
 from engine.target import Target
 
@@ -28,8 +28,11 @@ SCHEDULERS = 4
 """Warp schedulers of an SM: with fewer resident warps some of its lanes have no work."""
 
 
-def predict(facts: KernelFacts, target: Target) -> Prediction:
-    """The modelled time of one launch on `target`; Unsupported when a block does not fit an SM."""
+def predict(facts: KernelFacts, target: Target, note: str = UNCALIBRATED) -> Prediction:
+    """The modelled time of one launch with the figures of `target`; Unsupported when a block does not fit an SM.
+
+    note: where those figures come from.  `engine.predict.calibration.predict` asks for the user's first.
+    """
     resident = occupancy(facts, target)
     per_sm = _blocks_at_once(facts, target, resident)
     waves = -(-facts.blocks // int(target.sms.value * resident.blocks))
@@ -45,6 +48,7 @@ def predict(facts: KernelFacts, target: Target) -> Prediction:
         terms=(launch, *memory, *compute, loop, *_placement_terms(facts, target, resident, waves)),
         occupancy=resident,
         waves=waves,
+        note=note,
     )
 
 

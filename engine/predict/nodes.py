@@ -10,6 +10,8 @@ from engine.target.occupancy import Occupancy as Occupancy
 
 MEMORY, COMPUTE, LATENCY = "memory", "compute", "latency"
 """What may limit a kernel: `Prediction.bound`."""
+UNCALIBRATED = "uncalibrated"
+"""Of a prediction whose figures are data sheets' and publications'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class Prediction:
     waves: int
     """How often every SM is filled with blocks; the last wave may be partial."""
     origin: str = PREDICTED
-    note: str = "uncalibrated"
+    note: str = UNCALIBRATED
+    """What its figures were fitted to: "calibrated on a.json, error 12 %"."""
 
     def time(self) -> Time:
         """As a document for the window and the command line."""

@@ -1,0 +1,125 @@
+"""From files of measured times to a calibration, or why they make none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from engine.calibration.fit import fitted, predicted_time, speaking
+from engine.calibration.nodes import Observation
+from engine.errors import BadInput, EngineError
+from engine.measurements import Measured, Measurements, read_measurements
+from engine.measurements.nodes import OURS
+from engine.predict.calibration import ALL, FITTED, Calibration, FittedFigure, KindError
+from engine.run.nodes import MEASURED
+from engine.target import DEVICES, Target, target
+
+FEWEST = 12
+"""Rows below which nothing is fitted."""
+FEWEST_SPEAKING = 3
+"""Rows that must depend on a figure for it to be fitted."""
+FOLDS = 4
+"""Parts of the rows, each of which is predicted by figures that the others gave."""
+
+
+def calibrate(files: Sequence[str | Path], name: str | None = None) -> Calibration:
+    """Fit the figures of a target to measured times of our kernels.
+
+    name: of the target, by default the one that the files' device is.  Raises BadInput for files of several devices,
+    of another device than the target, without a measured time, and where they hold too few rows.
+    """
+    read = [read_measurements(path) for path in files]
+    machine = _machine(read, name)
+    seen: dict[str, Observation] = {}
+    for one in read:
+        seen |= {found.name: found for found in map(_observed, one.rows) if found is not None}
+    observations = _fitting(list(seen.values()), machine)
+    if len(observations) < FEWEST:
+        reason = f"hold {len(observations)} quiet measured times of kernels with their facts, {FEWEST} are needed"
+        hint = "measure more: `loomscope measure MODEL --json`, or a suite with `python -m tests.benchmarks.gpu`"
+        raise BadInput("calibrate", _named(read), reason, hint)
+    names = _told(observations, machine)
+    after = fitted(observations, machine, names)
+    rows = speaking(observations, after, names)
+    figures = {
+        figure: FittedFigure(getattr(after, figure).value, getattr(machine, figure).value, rows[figure])
+        for figure in names
+    }
+    dates = sorted(one.date for one in read if one.date)
+    errors = _errors(observations, machine, names)
+    sources = tuple(one.source for one in read)
+    return Calibration(machine.name, read[0].device, dates[0] if dates else "", sources, figures, errors)
+
+
+def _machine(read: Sequence[Measurements], name: str | None) -> Target:
+    """The target that all files are of."""
+    devices = dict.fromkeys(one.device for one in read)
+    if len(devices) != 1:
+        told = ", ".join(device or "none" for device in devices) or "none"
+        raise BadInput("calibrate", _named(read), f"hold times of several devices: {told}", "give files of one device")
+    (device,) = devices
+    if not device:
+        raise BadInput("calibrate", _named(read), "hold no measured times", "measure on a GPU first")
+    words = re.split(r"[^A-Za-z0-9]+", device.lower())
+    own = next((machine for machine in DEVICES.values() if machine.name in words), None)
+    wanted = own if name is None else target(name)
+    if wanted is None or wanted is not own:
+        asked = f"which is not {wanted.title}" if wanted else f"which no target describes: {', '.join(DEVICES)}"
+        raise BadInput("calibrate", _named(read), f"hold times of {device}, {asked}", "give files of that GPU")
+    return wanted
+
+
+def _named(read: Sequence[Measurements]) -> str:
+    return ", ".join(one.source for one in read) or "no files"
+
+
+def _observed(row: Measured) -> Observation | None:
+    """Our time of a row with what it was made of; None without a quiet measured one."""
+    entry, ours = row.systems.get(OURS), row.ours
+    if entry is None or ours is None or not entry.launches or ours.origin != MEASURED or ours.noise:
+        return None
+    dearest = max(entry.launches, key=lambda one: one.count * (one.facts.l2_bytes + one.facts.flops))
+    kind = f"{dearest.kind} on tensor cores" if dearest.facts.tensor_flops else dearest.kind
+    launches = tuple((one.count, one.facts) for one in entry.launches)
+    return Observation(row.name, kind, ours.microseconds, launches)
+
+
+def _fitting(observations: Sequence[Observation], machine: Target) -> list[Observation]:
+    """Those that the model can place on the target."""
+    found = []
+    for one in observations:
+        try:
+            predicted_time(one, machine)
+        except EngineError:
+            continue  # its blocks do not fit an SM of this target: it was measured on another one of the same name
+        found.append(one)
+    return found
+
+
+def _told(observations: Sequence[Observation], machine: Target) -> tuple[str, ...]:
+    """The figures that enough rows depend on, once all are fitted."""
+    rows = speaking(observations, fitted(observations, machine, FITTED), FITTED)
+    return tuple(name for name in FITTED if rows[name] >= FEWEST_SPEAKING)
+
+
+def _errors(observations: Sequence[Observation], machine: Target, names: Sequence[str]) -> tuple[KindError, ...]:
+    """Errors by kind before and after; each row's after comes from a fit to the other parts of the rows."""
+    off: dict[str, list[tuple[float, float]]] = {}
+    for fold in range(FOLDS):
+        others = [one for number, one in enumerate(observations) if number % FOLDS != fold]
+        after = fitted(others, machine, names)
+        for one in observations[fold::FOLDS]:
+            pair = _off(one, machine), _off(one, after)
+            off.setdefault(one.kind, []).append(pair)
+            off.setdefault(ALL, []).append(pair)
+    order = sorted(off, key=lambda kind: (kind == ALL, kind))
+    return tuple(
+        KindError(kind, len(off[kind]), median(b for b, _ in off[kind]), median(a for _, a in off[kind]))
+        for kind in order
+    )
+
+
+def _off(one: Observation, machine: Target) -> float:
+    return abs(predicted_time(one, machine) / one.microseconds - 1)

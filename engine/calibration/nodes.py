@@ -1,0 +1,19 @@
+"""What a fit works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.predict.nodes import KernelFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One measured time and the launches that it is made of."""
+
+    name: str
+    kind: str
+    """Of its dearest launch: "row reduction", "contraction on tensor cores" ..."""
+    microseconds: float
+    launches: tuple[tuple[int, KernelFacts], ...]
+    """(times, one launch), one after another."""
