@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import _thread
 import os
-import threading
+import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from itertools import pairwise
@@ -17,6 +18,7 @@ import pytest
 import engine
 from engine.errors import BadInput, EngineError
 from engine.graph.limits import MAX_TEXT_BYTES
+from tests.commands import ROOT
 from tests.graph.models import model, node, save
 from tests.graph.mutations import Outcome, prepare, run, use, written
 from tests.graph.seeds import Seed, seeds
@@ -116,8 +118,14 @@ def test_loading_stops_when_asked_to(tmp_path: Path) -> None:
     names = ["x", *(f"t{k}" for k in range(60_000))]
     chain = [node("Relu", a, b) for a, b in pairwise(names)]
     path = save(tmp_path / "chain.onnx", model(chain, {"x": [4]}, [names[-1]]))
-    threading.Timer(0.5, _thread.interrupt_main).start()
-    start = time.perf_counter()
-    with pytest.raises(KeyboardInterrupt):
-        engine.load(path)
+    program = "import sys, engine; print(flush=True); engine.load(sys.argv[1])"
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout and process.stderr
+        process.stdout.readline()
+        time.sleep(0.5)
+        start = time.perf_counter()
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert said.rstrip().endswith("KeyboardInterrupt")
     assert time.perf_counter() - start < 1.5
