@@ -61,7 +61,7 @@ class Builder:
         everything = tuple(range(len(self.problem.statements)))
         together = self._node(everything, dict.fromkeys(everything, ()), inside=False, since=0)
         common = 0 if together is None else _common(together)
-        if not common or self._is_steered():
+        if not common or self._is_steered() or self._is_held_together():
             return together
         decided, self.log = self.log, []
         apart = self._apart(everything, common)
@@ -281,6 +281,12 @@ class Builder:
     def _is_steered(self) -> bool:
         """Whether entries part statements or ask for coefficients, which may speak of any company they are in."""
         return any(rule.field == "cut" or rule.demand for rule in self.rules)
+
+    def _is_held_together(self) -> bool:
+        """Whether an entry pins the outermost loop of all statements at once: it wants that loop around them all."""
+        everything = range(len(self.problem.statements))
+        pins = [rule for rule in self.rules if rule.field == "pin" and rule.address.kind == "outermost"]
+        return any(rule.statements.issuperset(everything) for rule in pins)
 
     def _compatible(self, group: Group, rows: Mapping[int, Rows], inside: bool) -> bool:
         full = sum(len(rows[s]) == self.problem.rank(s) for s in group)
