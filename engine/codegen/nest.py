@@ -47,11 +47,7 @@ class Nest:
 def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
     """The nest of a schedule; Unsupported where it needs more than one kernel or loops that are not rectangular."""
     _refuse_general_rows(program, tree)
-    outer: tuple[Member, ...] = ()
-    node = tree.root
-    while isinstance(node, Band) and _is_outer(node, program):
-        outer += node.members
-        node = node.child
+    outer, node = _outer(program, tree)
     whole = any(s.reduction and not s.parallel for s in program.statements)
     if isinstance(node, Sequence) and not outer and not whole:
         parts = " | ".join(" ".join(statements_of(c)) for c in node.children)
@@ -66,6 +62,48 @@ def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
         for statement in phase.statements:
             _check_reduction_inside(statement, phase.members, program)
     return Nest(outer, phases)
+
+
+def block_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
+    """The nest of a stitched schedule: what a block does at its point of the outer dimensions, phase by phase.
+
+    A parallel loop around a sequence becomes a loop of each of its parts: dependent instances have the same value of
+    it, so that all of one part may come before the next.
+
+        band j (parallel): S0 | k: S1    ->    [j: S0] [j, k: S1]
+    """
+    _refuse_general_rows(program, tree)
+    outer, node = _outer(program, tree)
+    return Nest(outer, tuple(_distributed(node, (), program)))
+
+
+def _outer(program: TensorProgram, tree: ScheduleTree) -> tuple[tuple[Member, ...], Node]:
+    """The dimensions that blocks are made of, and what is inside."""
+    outer: tuple[Member, ...] = ()
+    node = tree.root
+    while isinstance(node, Band) and _is_outer(node, program):
+        outer += node.members
+        node = node.child
+    return outer, node
+
+
+def _distributed(node: Node, above: tuple[Member, ...], program: TensorProgram) -> Iterator[Phase]:
+    match node:
+        case Sequence(children):
+            ordered = [m.name for m in above if not m.parallel]
+            if ordered:
+                raise Unsupported(
+                    "codegen",
+                    f"schedule of {program.name}",
+                    f"the loop {ordered[0]} runs in order around several parts, which the block would repeat",
+                    "let the statements share only parallel dimensions",
+                )
+            for child in children:
+                yield from _distributed(child, above, program)
+        case Band(members, _, child):
+            yield from _distributed(child, (*above, *members), program)
+        case Leaf(names):
+            yield Phase(above, tuple(program.statement(n) for n in names))
 
 
 def without_loops(nest: Nest, statements: Iterable[Statement]) -> None:

@@ -12,17 +12,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from engine.codegen.block import Keep, evaluate_block
+from engine.codegen.combine import Sharers, accumulator, along_rows, down_columns, rounded
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
 from engine.codegen.layout import WARP, read_layout
 from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest, Phase
 from engine.codegen.nodes import Line
-from engine.codegen.tile import Barrier, Buffer, Load, Slot, Store, TileProgram, WarpReduce
+from engine.codegen.tile import Barrier, TileProgram
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Statement, TensorProgram
+from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
 HELD_ELEMENTS = 64
@@ -192,7 +193,8 @@ class _Reduction:
         """One pass over the reduced elements."""
         layout, emitter = self.layout, self.emitter
         names = tuple(m.name for m in phase.members)
-        accumulators = {s.name: self._accumulator(s) for s in phase.statements if s.reduction is not None}
+        lanes = 1 if layout.by_row else layout.vector
+        accumulators = {s.name: accumulator(emitter, s, lanes) for s in phase.statements if s.reduction is not None}
         link = Line(tuple(s.name for s in phase.statements), names)
         again = _needed(phase.statements, recomputed)
         with self._chunks(link) as chunk:
@@ -246,102 +248,22 @@ class _Reduction:
             with emitter.loop(name, layout.strip, link, unroll=is_unrolled) as chunk:
                 yield emitter.bind("chunk", strip * layout.strip + chunk, link)
 
-    def _accumulator(self, statement: Statement) -> Access:
-        assert statement.reduction is not None
-        lanes = () if self.layout.by_row or self.layout.vector == 1 else (self.layout.vector,)
-        name = self.emitter.register(f"{statement.write.array}_acc", statement.reduction.accumulate, lanes)
-        neutral = Literal(statement.reduction.identity, statement.reduction.accumulate)
-        self.emitter.declare(name, neutral)
-        return Access(name, (Index.of(LANE_OF_VECTOR),) if lanes else ())
-
     def _combine(self, statement: Statement, partial: Access, row_mask: str | None, names: tuple[str, ...]) -> None:
-        """The parts of all threads of a row become one value that each of them has."""
+        """The parts of all threads of a row become one value that each of them has, written if someone reads it."""
         link, emitter, layout = at(statement, *names), self.emitter, self.layout
-        assert statement.reduction is not None
-        operation = statement.reduction.operation
         if layout.by_row:
-            lanes = min(layout.lanes, WARP)
-            emitter.add(WarpReduce(Slot(partial.array), operation, lanes, link))
-            where = f"shuffle over {lanes} lanes"
-            if layout.lanes > WARP:
-                self._across_warps(statement, partial, link)
-                where += f", then shared memory over {layout.lanes // WARP} warps"
+            where = along_rows(emitter, statement, partial, Sharers(layout.lanes, self.lane), link)
         else:
-            self._down_warps(statement, partial, link)
-            where = f"shared memory over {layout.lanes} warps"
+            sharers = Sharers(layout.lanes, self.lane, WARP)
+            where = down_columns(emitter, statement, partial, sharers, link, layout.vector)
         self.placements[statement.name] = f"{where}: every thread of the row needs the result"
-        self._finish(statement, partial, row_mask, link)
-
-    def _across_warps(self, statement: Statement, partial: Access, link: Line) -> None:
-        """One partial a warp through shared memory, reduced again by every warp."""
-        emitter, warps = self.emitter, self.layout.lanes // WARP
-        scratch = self._scratch(statement, warps)
-        lane = emitter.bind("lane_of_warp", self.lane.mod(WARP, emitter.extents), link)
-        warp = emitter.bind("warp", self.lane.floordiv(WARP, emitter.extents), link)
-        first = emitter.mask(emitter.fresh("first_lane"), [lane * -1], link)
-        emitter.add(Store(scratch, warp, Slot(partial.array), 1, first, link))
-        emitter.add(Barrier(link))
-        has_part = emitter.mask(emitter.fresh("has_part"), [Index((), warps - 1) - lane], link)
-        assert statement.reduction is not None
-        neutral = Literal(statement.reduction.identity, statement.reduction.accumulate)
-        emitter.add(Load(Slot(partial.array), scratch, lane, 1, has_part, neutral, link))
-        emitter.add(WarpReduce(Slot(partial.array), statement.reduction.operation, WARP, link))
-
-    def _down_warps(self, statement: Statement, partial: Access, link: Line) -> None:
-        """Every warp's partials through shared memory; every warp adds them up in the same order."""
-        emitter, layout = self.emitter, self.layout
-        if layout.lanes == 1:
-            return
-        vector = layout.vector
-        scratch = self._scratch(statement, layout.lanes * WARP * vector)
-        lane = emitter.bind("lane_of_warp", Index.of("thread").mod(WARP, emitter.extents), link)
-        mine = (self.lane * WARP + lane) * vector
-        slot = Slot(partial.array, (Index(),) if partial.indices else ())
-        emitter.add(Store(scratch, mine, Slot(partial.array), vector, None, link) if partial.indices else
-                    Store(scratch, mine, slot, 1, None, link))  # fmt: skip
-        emitter.add(Barrier(link))
-        assert statement.reduction is not None
-        accumulate = statement.reduction.accumulate
-        emitter.reset(partial, Literal(statement.reduction.identity, accumulate), link)
-        with emitter.loop("part", layout.lanes, link) as part:
-            found = emitter.register(f"{partial.array}_part", accumulate, (vector,) if partial.indices else ())
-            if partial.indices:
-                emitter.declare(found)
-            place_of_part = (part * WARP + lane) * vector
-            emitter.add(Load(Slot(found), scratch, place_of_part, vector, None, None, link))
-            with emitter.loop(LANE_OF_VECTOR, vector, link):
-                value = Access(found, partial.indices)
-                emitter.assign(Slot(partial.array, partial.indices), value, link, statement.reduction.operation)
-
-    def _scratch(self, statement: Statement, elements: int) -> str:
-        assert statement.reduction is not None
-        name = f"{statement.write.array}_parts"
-        dtype = statement.reduction.accumulate
-        self.emitter.buffers[name] = Buffer(name, "int32" if dtype == "bool" else dtype, (elements,), "shared")
-        return name
-
-    def _finish(self, statement: Statement, partial: Access, row_mask: str | None, link: Line) -> None:
-        """Round the accumulator to the array's type and write it if someone outside reads it."""
-        emitter, array = self.emitter, self.program.arrays[statement.write.array]
-        assert statement.reduction is not None
-        value = partial
-        if array.dtype != statement.reduction.accumulate:
-            lanes = () if not partial.indices else (self.layout.vector,)
-            name = emitter.register(array.name, array.dtype, lanes)
-            cast = Apply("cast", (partial,), array.dtype)
-            if lanes:
-                emitter.declare(name)
-                with emitter.loop(LANE_OF_VECTOR, self.layout.vector, link):
-                    emitter.assign(Slot(name, partial.indices), cast, link)
-            else:
-                emitter.declare(name, cast)
-            value = Access(name, partial.indices)
-        self.values[array.name] = value
-        if array.name in self.outputs:
+        array = statement.write.array
+        self.values[array] = rounded(emitter, statement, partial, link)
+        if array in self.outputs:
             mask = self._one_writer(row_mask, link)
-            if array.name in self.in_place:
+            if array in self.in_place:
                 emitter.add(Barrier(link))
-            emitter.store(statement, place(statement, self.nest.outer, self.variables), value, mask, link)
+            emitter.store(statement, place(statement, self.nest.outer, self.variables), self.values[array], mask, link)
 
     def _one_writer(self, row_mask: str | None, link: Line) -> str | None:
         """The mask of the one thread (or warp) of a row that writes the row's values."""
