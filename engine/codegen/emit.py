@@ -6,8 +6,10 @@ contiguity and the footprint of each store are decided exactly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from engine.codegen.nodes import NOWHERE, Footprint, Line
 from engine.codegen.prune import without_unused
@@ -43,6 +45,17 @@ Where = Mapping[str, Index]
 """Iterator of a statement -> its value in kernel variables."""
 
 
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A block's part of an intermediate, in shared memory."""
+
+    buffer: str
+    axes: tuple[int, ...]
+    """Axes of the array that the part spans; at the others it has the block's place alone."""
+    shape: tuple[int, ...]
+    """Its sizes along them."""
+
+
 class Emitter:
     """Operations under construction.  One instance makes one kernel."""
 
@@ -72,6 +85,10 @@ class Emitter:
         """Elements of one vector: lanes of `v`."""
         self.masked: frozenset[str] = frozenset()
         """Statement iterators that can leave their range where the current mask does not hold."""
+        self.staged: dict[str, Staged] = {}
+        """Arrays that are read from shared memory, and stored there when they are made."""
+        self.point = Index()
+        """Which of the block's points is worked on, where it has several: each has a part of its own."""
 
     # Structure
 
@@ -231,9 +248,13 @@ class Emitter:
         slot = Slot(name, (kept[0],) if kept else ())
         if shape:
             self._insert(0 if kept else depth, Declare(name))
-        self.read_from.add(array.name)
+        source = array.name
+        if source in self.staged:
+            source = self.staged[source].buffer
+        else:
+            self.read_from.add(source)
         self.depth[name] = depth
-        self._load(slot, array.name, position, width, mask, otherwise, depth, at)
+        self._load(slot, source, position, width, mask, otherwise, depth, at)
         self.loads[0 if kept else depth][key] = slot
         return self._element(slot, varies)
 
@@ -257,7 +278,10 @@ class Emitter:
     def position(self, access: Access, where: Where, at: Line, mask: str | None = None) -> Index:
         """Row-major position of an access in its array, in kernel variables.  mask: where it is a position at all."""
         indices = [self._index(i, where, at, mask) for i in access.indices]
-        return linear(indices, self.program.arrays[access.array].shape)
+        staged = self.staged.get(access.array)
+        if staged is None:
+            return linear(indices, self.program.arrays[access.array].shape)
+        return self.point * math.prod(staged.shape) + linear([indices[axis] for axis in staged.axes], staged.shape)
 
     def _conditions(self, guards: Sequence[Guard], where: Where, at: Line, mask: str | None) -> list[Index]:
         """Guards in kernel variables, at the first lane of a vector: widths are such that none changes inside one."""
@@ -328,18 +352,27 @@ class Emitter:
                 return self.read(value, where, at, mask, (keep or {}).get(value.array))
 
     def store(self, statement: Statement, where: Where, value: Access, mask: str | None, at: Line) -> None:
-        """Write a statement's element (or vector) to its global array, and note the footprint."""
-        position = self.position(statement.write, where, at)
+        """Write a statement's element (or vector) to its global array, noting the footprint, and where it is staged."""
+        array = statement.write.array
         mask = self.mask("inside", self._conditions(statement.guards, where, at, mask), at, (mask,))
-        self._footprint(statement.write.array, position, self.masks[mask] if mask else ())
+        if array in self.staged:
+            self._put(self.staged[array].buffer, self.position(statement.write, where, at), value, mask, at)
+        if self.buffers.get(array, _NONE).scope == "global":
+            indices = [self._index(i, where, at, mask) for i in statement.write.indices]
+            position = linear(indices, self.program.arrays[array].shape)
+            self._footprint(array, position, self.masks[mask] if mask else ())
+            self._put(array, position, value, mask, at)
+
+    def _put(self, target: str, position: Index, value: Access, mask: str | None, at: Line) -> None:
+        """Store an element, or the lanes of a vector: at once where they are consecutive."""
         lanes = value.indices[:-1] if LANE_OF_VECTOR in [str(i) for i in value.indices] else value.indices
         varies = LANE_OF_VECTOR in position.iterators()
         start = position.substitute({LANE_OF_VECTOR: Index()}, self.extents)
-        one = Store(statement.write.array, position, Slot(value.array, value.indices), 1, mask, at)
+        one = Store(target, position, Slot(value.array, value.indices), 1, mask, at)
         if not varies:
             self.add(one)
         elif self.contiguous(position, self.vector):
-            self.add(Store(statement.write.array, start, Slot(value.array, lanes), self.vector, mask, at))
+            self.add(Store(target, start, Slot(value.array, lanes), self.vector, mask, at))
         else:
             self.add(For(LANE_OF_VECTOR, self.vector, (one,), True, at))
 
