@@ -1,0 +1,91 @@
+"""Costs of kernels, computed once for all that are alike but for the names of their arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+
+from engine.stitch.delta import cost, gain
+from engine.stitch.flow import Flow
+from engine.stitch.nodes import MOST_STATEMENTS, Cost, Fit, Fixed, Gain, Kernel, Legality
+from engine.target import Target
+from engine.tensor.nodes import Statement
+
+Outline = Callable[[Statement], tuple[Hashable, tuple[str, ...]]]
+"""What a statement is but for the names of its arrays, and these in order of appearance."""
+
+
+class Assessor:
+    """Says of kernels whether and how they fit, and what they cost."""
+
+    def __init__(
+        self, flow: Flow, legal: Legality, outline: Outline, target: Target, fixed: Fixed | None = None
+    ) -> None:
+        self.flow = flow
+        self.target = target
+        self._legal = legal
+        self._outlines = [tuple(outline(s) for s in step.statements) for step in flow.steps]
+        self._apart = fixed.apart if fixed else ()
+        self._known: dict[Hashable, Cost | None] = {}
+        self.asked = 0
+        """Kernels looked at."""
+
+    @property
+    def distinct(self) -> int:
+        """Kernels looked at, equal ones counted once."""
+        return len(self._known)
+
+    def cost(self, kernel: Kernel) -> Cost | None:
+        """What a kernel costs, in the names of the first kernel alike; None where it cannot be one."""
+        self.asked += 1
+        if self._parted(kernel.members):
+            return None
+        kept = self._kept(kernel)
+        key = self._key(kernel.members, kept)
+        if key not in self._known:
+            fit = self.fit(kernel)
+            statements = self.flow.statements(kernel.members)
+            self._known[key] = (
+                None if isinstance(fit, str) else cost(statements, fit, kept, self.flow.program, self.target)
+            )
+        return self._known[key]
+
+    def fit(self, kernel: Kernel) -> Fit | str:
+        """How the statements of a kernel fit, or why they do not, in the kernel's own names."""
+        statements = self.flow.statements(kernel.members)
+        if len(statements) > MOST_STATEMENTS:
+            return f"a kernel of more than {MOST_STATEMENTS} steps takes long to schedule"
+        return self._parted(kernel.members) or self._legal(statements, self._kept(kernel))
+
+    def gain(self, parts: Sequence[Kernel], whole: Kernel) -> Gain | None:
+        """What one kernel instead of several saves; None where it cannot be one."""
+        together = self.cost(whole)
+        if together is None:
+            return None
+        costs = [c for part in parts if (c := self.cost(part)) is not None]
+        return gain(costs, together, self.target) if len(costs) == len(parts) else None
+
+    def _kept(self, kernel: Kernel) -> frozenset[str]:
+        return frozenset(a for root in kernel.roots for a in self.flow.steps[root].made)
+
+    def _parted(self, members: Collection[int]) -> str:
+        """Why a person's choice keeps some steps out of one kernel, or ""."""
+        if not self._apart:
+            return ""
+        operators = {s.operator for m in members for s in self.flow.steps[m].statements}
+        for producer, consumer in self._apart:
+            if producer in operators and consumer in operators:
+                return f"you keep {producer} and {consumer} apart"
+        return ""
+
+    def _key(self, members: Collection[int], kept: frozenset[str]) -> Hashable:
+        """Equal for kernels that differ in the names of arrays alone."""
+        program = self.flow.program
+        inputs = program.inputs
+        place: dict[str, int] = {}
+        outline = tuple(
+            (number, tuple(place.setdefault(name, len(place)) for name in names))
+            for member in sorted(members, key=self.flow.order.__getitem__)
+            for number, names in self._outlines[member]
+        )
+        arrays = tuple((program.arrays[a].shape, program.arrays[a].dtype, a in kept, a in inputs) for a in place)
+        return outline, arrays

@@ -1,0 +1,69 @@
+"""The data flow of a program in steps: statements that no policy parts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from engine.tensor.nodes import Statement, TensorProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Statements that are always computed together."""
+
+    statements: tuple[Statement, ...]
+    """Empty for an operator without a kernel."""
+    reads: frozenset[str]
+    """Arrays made elsewhere."""
+    made: frozenset[str]
+    closed: bool = False
+    """Whether nothing else may share its kernel."""
+
+
+class Flow:
+    """Steps in program order with who reads from whom.
+
+    Where a step overwrites an input of the program, everyone who reads its old contents comes before it.
+    """
+
+    def __init__(self, program: TensorProgram, steps: Sequence[Step]) -> None:
+        self.program = program
+        self.steps = tuple(steps)
+        self.outputs = frozenset(program.outputs)
+        inputs = frozenset(program.inputs)
+        self.maker = {array: n for n, step in enumerate(self.steps) for array in step.made}
+        producers: list[dict[int, None]] = [{} for _ in self.steps]
+        for n, step in enumerate(self.steps):
+            for array in sorted(step.reads):
+                source = self.maker.get(array)
+                if source is None or source == n:
+                    continue
+                before, after = (n, source) if array in inputs else (source, n)
+                producers[after][before] = None
+        self.producers = tuple(tuple(p) for p in producers)
+        consumers: list[list[int]] = [[] for _ in self.steps]
+        for n, sources in enumerate(self.producers):
+            for source in sources:
+                consumers[source].append(n)
+        self.consumers = tuple(tuple(c) for c in consumers)
+        self.order = self._order()
+
+    def _order(self) -> tuple[int, ...]:
+        """Place of each step in an order that respects data flow, close to the program's."""
+        waiting = [len(p) for p in self.producers]
+        ready = [n for n in range(len(self.steps) - 1, -1, -1) if not waiting[n]]
+        place = [0] * len(self.steps)
+        for at in range(len(self.steps)):
+            n = ready.pop()
+            place[n] = at
+            for consumer in reversed(self.consumers[n]):
+                waiting[consumer] -= 1
+                if not waiting[consumer]:
+                    ready.append(consumer)
+        return tuple(place)
+
+    def statements(self, members: Collection[int]) -> tuple[Statement, ...]:
+        """The statements of some steps, in an order that is legal to run."""
+        ordered = sorted(members, key=self.order.__getitem__)
+        return tuple(s for n in ordered for s in self.steps[n].statements)

@@ -1,0 +1,113 @@
+"""The search: patterns at every kernel, plans of disjoint patterns, the best plan by the accurate model, and packing.
+
+What one round has joined is one kernel of the next, so that kernels with several producers are found too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.errors import Unsupported
+from engine.stitch.assess import Assessor
+from engine.stitch.beam import plans
+from engine.stitch.graph import KernelGraph
+from engine.stitch.latency import latency
+from engine.stitch.nodes import Kernel
+from engine.stitch.reduction import Candidate, Pattern, pattern_reduction
+from engine.stitch.shared import shared_layout
+
+ROUNDS = 4
+"""Rounds at most; in practice the third finds nothing."""
+MOST_KERNELS = 32
+"""Kernels of one pattern: what a pattern costs to look at grows with it."""
+
+
+def stitched(assessor: Assessor, kernels: Sequence[Kernel], rounds: int = ROUNDS) -> list[Kernel]:
+    """Kernels of kernels, as long as a round finds some."""
+    for _ in range(rounds):
+        graph = KernelGraph(assessor.flow, kernels)
+        joined = _round(assessor, graph)
+        if not joined:
+            break
+        groups = {joined.get(n, frozenset((n,))) for n in range(len(graph.kernels))}
+        kernels = [graph.kernels[min(g)] if len(g) == 1 else graph.merged(g) for g in sorted(groups, key=min)]
+    return list(kernels)
+
+
+def _round(assessor: Assessor, graph: KernelGraph) -> dict[int, Pattern]:
+    """The patterns of the best plan: kernel -> the pattern that it is in."""
+    scores: dict[Pattern, float | None] = {}
+
+    def score(pattern: Pattern) -> float | None:
+        if pattern not in scores:
+            scores[pattern] = _score(assessor, graph, pattern)
+        return scores[pattern]
+
+    open_ = [n for n, kernel in enumerate(graph.kernels) if not kernel.closed]
+    downwards = sorted(open_, key=graph.place.__getitem__)
+    candidates = pattern_reduction(
+        reversed(downwards), lambda n: [c for c in graph.consumers[n] if not graph.kernels[c].closed], score
+    )
+    joined: dict[int, Pattern] = {}
+    for region in _regions(graph, downwards):
+        best = min(plans(region, candidates), key=lambda plan: _microseconds(assessor, graph, plan))
+        for candidate in best:
+            if not graph.closes_cycle(candidate.pattern, joined):
+                joined.update(dict.fromkeys(candidate.pattern, candidate.pattern))
+    return joined
+
+
+def _score(assessor: Assessor, graph: KernelGraph, pattern: Pattern) -> float | None:
+    """The score f of a pattern; None where it is no kernel."""
+    if len(pattern) == 1:
+        return 0.0
+    if len(pattern) > MOST_KERNELS or graph.closes_cycle(pattern, {}):
+        return None
+    found = assessor.gain([graph.kernels[n] for n in sorted(pattern)], graph.merged(pattern))
+    return None if found is None else found.microseconds
+
+
+def _regions(graph: KernelGraph, downwards: Sequence[int]) -> list[list[int]]:
+    """Open kernels that data flow connects, producers before consumers: a pattern lies in one region."""
+    region: dict[int, int] = {}
+    members: dict[int, list[int]] = {}
+    for n in downwards:
+        pending = [n] if n not in region else []
+        while pending:
+            at = pending.pop()
+            if at in region:
+                continue
+            region[at] = n
+            pending += [m for m in (*graph.producers[at], *graph.consumers[at]) if not graph.kernels[m].closed]
+        members.setdefault(region[n], []).append(n)
+    return list(members.values())
+
+
+def _microseconds(assessor: Assessor, graph: KernelGraph, plan: Sequence[Candidate]) -> float:
+    """What a plan saves by the accurate model, negated: the less, the better."""
+    saved = 0.0
+    for candidate in plan:
+        parts = [graph.kernels[n] for n in sorted(candidate.pattern)]
+        saved += sum(accurate(assessor, part) for part in parts) - accurate(assessor, graph.merged(candidate.pattern))
+    return -saved
+
+
+def accurate(assessor: Assessor, kernel: Kernel) -> float:
+    """Microseconds of a kernel by the accurate model: launch, and the longer of moving and computing."""
+    cost = assessor.cost(kernel)
+    target = assessor.target
+    if cost is None:
+        return float("inf")
+    statements = assessor.flow.statements(kernel.members)
+    sizes = {
+        array: assessor.flow.program.arrays[array].bytes // max(1, cost.fit.rows)
+        for array in (s.write.array for s in statements)
+        if array in cost.fit.shared_arrays
+    }
+    kept = frozenset(a for root in kernel.roots for a in assessor.flow.steps[root].made)
+    try:
+        computing = latency(statements, cost.fit, kept, shared_layout(statements, sizes).bytes, target).microseconds
+    except Unsupported:
+        return float("inf")
+    moving = (cost.bytes_read + cost.bytes_written) / target.dram_bandwidth.value * 1e6
+    return target.launch_overhead.value * 1e6 + max(moving, computing)
