@@ -1,0 +1,119 @@
+"""The groups of an attention become one kernel, where nobody else needs what lies between and where it pays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from networkx.utils import UnionFind
+
+from engine.errors import Unsupported
+from engine.fuse.attention import Attention, Finder, refusal
+from engine.fuse.attention_cost import gain
+from engine.fuse.explore import Partition
+from engine.fuse.shape import Key, Shape
+from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensor.rewrite import plain_iterator
+
+ATTENTION = "attention"
+"""The kind of such groups."""
+MOST_HEAD = 128
+"""Elements of a query, key or value: up to here the sums of a tile of queries stay in registers."""
+
+
+def with_attention(partition: Partition, program: TensorProgram) -> Partition:
+    """The partition with the groups of each attention as one; the others say at their boundary why they are not."""
+    joiner = _Joiner(partition, program)
+    finder = Finder(program)
+    for statement in program.statements:
+        quotient = finder.quotient(statement) if statement.name in joiner.home else None
+        if quotient is None:
+            continue
+        try:
+            joiner.join(finder.found(statement, quotient))
+        except Unsupported as refused:
+            joiner.refusals[quotient.write.array, statement.operator] = refused.reason
+    return joiner.partition()
+
+
+class _Joiner:
+    def __init__(self, partition: Partition, program: TensorProgram) -> None:
+        self.program = program
+        self.groups = dict(enumerate(partition.groups))
+        self.refusals = dict(partition.refusals)
+        self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
+        self._readers: dict[str, list[Statement]] = {}
+        for statement in program.statements:
+            for access in statement.reads():
+                self._readers.setdefault(access.array, []).append(statement)
+
+    def partition(self) -> Partition:
+        """The groups as they are now, in an order that respects data flow."""
+        return Partition(tuple(self.groups[n] for n in sorted(self.groups)), self.refusals)
+
+    def join(self, found: Attention) -> None:
+        """One group for an attention, in the place of the last.  Unsupported, saying why, where it stays several."""
+        numbers = sorted({self.home[s.name] for s in found.members})
+        statements = tuple(s for n in numbers for s in self.groups[n][0])
+        inlined = tuple(name for n in numbers for name in self.groups[n][1].inlined)
+        self._check_closed(found, statements)
+        shape = _shape(found, [s for s in statements if s.name not in inlined], inlined)
+        head = max(math.prod(i.extent for i in side) for side in (found.scores.reduced, found.heads))
+        if head > MOST_HEAD:
+            raise refusal(found.values, f"heads of {head} elements do not fit the registers of a kernel, {MOST_HEAD} do")
+        saved = gain(self.program, found)
+        if not saved.pays:
+            raise refusal(found.values, f"one kernel would not be faster: {saved}")
+        for number in numbers:
+            del self.groups[number]
+        self.groups[numbers[-1]] = statements, shape
+        self.home |= {s.name: numbers[-1] for s in statements}
+
+    def _check_closed(self, found: Attention, statements: Sequence[Statement]) -> None:
+        """Nothing but what follows the second product may be needed elsewhere."""
+        inside = {s.name for s in statements}
+        between = {s.write.array for s in statements} - {found.values.write.array}
+        after = {found.values.write.array}
+        for statement in statements:
+            if statement is not found.values and any(a.array in after for a in statement.reads()):
+                after.add(statement.write.array)
+        for array in sorted(between - after):
+            what = "the result of the softmax" if array == found.weights else f"{array}, which lies between the products,"
+            if array in self.program.outputs:
+                raise refusal(found.values, f"{what} is an output too")
+            others = [s for s in self._readers.get(array, []) if s.name not in inside]
+            if others:
+                raise refusal(found.values, f"{what} is read elsewhere too, by {others[0].operator}")
+
+
+def _shape(found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> Shape:
+    """The loops of an attention: rows are batches and queries, the one column is the keys."""
+    axes = _axes(statements)
+    scores = found.scores
+    rows = tuple(axes[scores.name, i.name] for i in (*found.batch, *found.queries))
+    key = axes[scores.name, found.key.name]
+    heads = {axes[found.values.name, i.name] for i in found.heads}
+    extents = {axes[s.name, i.name]: i.extent for s in statements for i in s.iterators}
+    for statement in statements:
+        mine = {axes[statement.name, i.name] for i in statement.iterators}
+        if statement not in found.members and mine != {*rows, *heads}:
+            raise refusal(found.values, f"{statement.operator} has another shape than the result")
+    return Shape(ATTENTION, axes, rows, (key,), extents, inlined)
+
+
+def _axes(statements: Sequence[Statement]) -> dict[Key, int]:
+    """Iterators that walk the same axis, found over the reads of what the statements make."""
+    axis_of = UnionFind((s.name, i.name) for s in statements for i in s.iterators)
+    writer = {s.write.array: s for s in statements}
+    for statement in statements:
+        for access in statement.reads():
+            source = writer.get(access.array)
+            for written, read in zip(source.write.indices, access.indices, strict=True) if source else ():
+                left, right = plain_iterator(written), plain_iterator(read)
+                if source and left is not None and right is not None:
+                    axis_of.union((source.name, left), (statement.name, right))
+                elif written != read:
+                    raise refusal(statement, f"{statement.operator} reads {access.array} in another arrangement")
+    numbers: dict[Key, int] = {}
+    keys = [(s.name, i.name) for s in statements for i in s.iterators]
+    return {key: numbers.setdefault(axis_of[key], len(numbers)) for key in keys}
