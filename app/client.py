@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 
@@ -73,7 +73,7 @@ class Client(QObject):
         self._pending: dict[int, Pending] = {}
         self._partial: list[bytes] = []
         """What has come of a line that is not complete yet."""
-        self._parts: dict[int, dict[str, list[Any]]] = {}
+        self._parts: dict[int, dict[str, tuple[Any, ...]]] = {}
         """Request -> items of its result that came ahead; of the decoding thread."""
         self._process: QProcess | None = None
         self.log: list[str] = []
@@ -168,20 +168,27 @@ class Client(QObject):
         try:
             reply = json.loads(line)
             number, event, value = int(reply["id"]), str(reply["event"]), reply["value"]
-            if event == "part":
-                self._parts.setdefault(number, {}).setdefault(value["key"], []).extend(value["items"])
-                return
-            for key, items in self._parts.pop(number, {}).items():
-                value[key] = [*items, *value[key]]
-            pending = waiting.get(number) if event == "result" else None
+            pending = waiting.get(number) if event in ("result", "part") else None
             kind = Problem if event == "error" else pending.kind if pending else None
+            if event == "part":
+                if kind is not None:
+                    self._keep(number, value["key"], from_json(get_type_hints(kind)[value["key"]], value["items"]))
+                return
             decoded = value if kind is None else from_json(kind, value)
+            ahead = self._parts.pop(number, {})
+            if ahead:
+                decoded = replace(decoded, **{key: (*items, *getattr(decoded, key)) for key, items in ahead.items()})
             if pending and pending.prepare:
                 decoded = pending.prepare(decoded)
         except (ValueError, KeyError, TypeError, BadInput) as error:
             event = "error"
             decoded = Problem("service", "worker", f"its reply cannot be read: {error}", "see the log")
         self._decoded.emit(generation, number, event, decoded)
+
+    def _keep(self, number: int, key: str, items: tuple[Any, ...]) -> None:
+        """Notes items of a list that came ahead of its result."""
+        lists = self._parts.setdefault(number, {})
+        lists[key] = (*lists.get(key, ()), *items)
 
     def _deliver(self, generation: int, number: int, event: str, value: Any) -> None:
         if generation != self._generation:

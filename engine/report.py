@@ -113,9 +113,10 @@ def plan_bytes(plan: FusionPlan) -> int:
 
 def _nodes(graph: OperatorGraph, plan: FusionPlan) -> tuple[NodeDoc, ...]:
     scopes = {op.name: op.scope for op in graph.operators}
+    groups = {group.name: (group, _loop_shape(group.program)) for group in plan.groups}
     nodes = []
     for launch in plan.launches:
-        group = plan.group(launch.group)
+        group, shape = groups[launch.group]
         instance = group.instances[launch.instance]
         nodes.append(
             NodeDoc(
@@ -123,7 +124,7 @@ def _nodes(graph: OperatorGraph, plan: FusionPlan) -> tuple[NodeDoc, ...]:
                 group=group.name,
                 instance=launch.instance,
                 title=group.title,
-                shape=_loop_shape(group.program),
+                shape=shape,
                 operators=instance.operators,
                 scope=_common_scope([scopes.get(op, "") for op in instance.statements.values()]),
             )
@@ -144,9 +145,10 @@ def _common_scope(scopes: Sequence[str]) -> str:
 
 def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
     because = {(b.producer, b.consumer): b.because for b in plan.boundaries}
+    groups = {group.name: group for group in plan.groups}
     writer: dict[str, tuple[str, str]] = {}
     for launch in plan.launches:
-        group = plan.group(launch.group)
+        group = groups[launch.group]
         instance, node = group.instances[launch.instance], f"{launch.group}#{launch.instance}"
         for array in group.program.inputs:
             tensor = graph.tensors.get(instance.arrays[array])

@@ -25,13 +25,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from queue import Queue
 from typing import Any, NoReturn, TextIO, TypeVar
 
 import engine
 from engine.cycles import cycles_left_alone
-from engine.documents import KernelDoc, Problem
+from engine.documents import KernelDoc, ModelDoc, Problem
 from engine.errors import BadInput, EngineError
 from engine.exploration import MoveDoc
 from engine.fuse.nodes import FusionGroup, FusionPlan
@@ -72,11 +72,10 @@ class Service:
         self._moves: dict[tuple[str, str | None], dict[str, MoveDoc | None]] = {}
 
     def answer(self, verb: str, arguments: Arguments, send: Send) -> Any:
-        """The result of one request as plain data; EngineError where there is none."""
+        """The result of one request, a document or plain data; EngineError where there is none."""
         match verb:
             case "open":
-                with cycles_left_alone():
-                    return self._open(arguments, send)
+                return self._open(arguments, send)
             case "kernel":
                 return to_json(self._kernel_or_refusal(arguments, send))
             case "check":
@@ -104,7 +103,7 @@ class Service:
             case _:
                 raise BadInput("service", f"verb {verb}", "there is no such verb")
 
-    def _open(self, arguments: Arguments, send: Send) -> Any:
+    def _open(self, arguments: Arguments, send: Send) -> ModelDoc:
         target = _text_or_none(arguments, "target") or "h200"
         spent: list[tuple[str, float]] = []
 
@@ -122,7 +121,7 @@ class Service:
         self._opened = Opened(graph, plan, target)
         self._kernels.clear()
         self._moves.clear()
-        return to_json(replace(document, seconds=tuple(spent)))
+        return replace(document, seconds=tuple(spent))
 
     def _check(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)
@@ -280,20 +279,27 @@ def serve(lines: Iterable[str], replies: TextIO) -> None:
         try:
             if not isinstance(arguments, dict):
                 raise BadInput("service", f"arguments of {verb}", "must be an object")
-            send("result", _without_long_lists(service.answer(verb, arguments, send), send))
+            with cycles_left_alone():
+                send("result", _without_long_lists(service.answer(verb, arguments, send), send))
         except EngineError as error:
             send("error", to_json(Problem(error.stage, error.subject, error.reason, error.hint)))
 
 
 def _without_long_lists(result: Any, send: Send) -> Any:
-    """Sends all but the last items of long lists ahead; what is left of the result."""
-    if not isinstance(result, dict):
-        return result
-    left = dict(result)
-    for key, items in result.items():
-        while isinstance(items, list) and len(items) > PART:
-            send("part", {"key": key, "items": items[:PART]})
-            left[key] = items = items[PART:]
+    """Sends all but the last items of a document's long lists ahead; what is left of it, as plain data.
+
+    While later parts are made, the window reads the first ones.
+    """
+    if not is_dataclass(result):
+        return to_json(result)
+    left: dict[str, Any] = {}
+    for field in fields(result):
+        items = getattr(result, field.name)
+        if isinstance(items, tuple):
+            while len(items) > PART:
+                send("part", {"key": field.name, "items": to_json(items[:PART])})
+                items = items[PART:]
+        left[field.name] = to_json(items)
     return left
 
 

@@ -66,6 +66,9 @@ class Figures:
     expand_milliseconds: float
     stall_milliseconds: float
     search_milliseconds: dict[str, float]
+    window_processor_seconds: float
+    """Time on a core that each process took for `usable_seconds`: what a busy machine does not change."""
+    worker_processor_seconds: float
     window_megabytes: float
     worker_megabytes: float
 
@@ -96,13 +99,14 @@ def measured(file: Path) -> Figures:
         window.show()
         window.workspace.start()
         _until(lambda: window.workspace.client.is_idle)
-        parsed, answered = _times_of_stages(window)
+        parsed, answered, spent = _times_of_stages(window)
         dog.start()
         begin = perf_counter()
         window.open_file(str(file))
         _until(lambda: window.workspace.model is not None and not window.panels.graph.scene.is_building)
         _select_by_click(window)
         usable = perf_counter()
+        spent.append(_processor_seconds(window))
         expanded = _expand(window)
         searched = {kind: _search(window, text) for kind, text in QUERIES.items()}
         _until(lambda: window.workspace.client.is_idle)
@@ -112,6 +116,7 @@ def measured(file: Path) -> Figures:
         return Figures(
             file.stem, len(model.operators), len(model.nodes), parsed[0] - begin, usable - parsed[0],
             usable - answered[0], expanded, dog.longest_ms, searched,
+            *(after - before for before, after in zip(*spent, strict=True)),
             _megabytes(os.getpid()), _megabytes(window.workspace.client.process_id),
         )  # fmt: skip
     finally:
@@ -119,9 +124,13 @@ def measured(file: Path) -> Figures:
         window.deleteLater()
 
 
-def _times_of_stages(window: Window) -> tuple[list[float], list[float]]:
-    """When the worker said that it had parsed the file, and when it was last heard of; filled while it works."""
+def _times_of_stages(window: Window) -> tuple[list[float], list[float], list[tuple[float, float]]]:
+    """When the worker said that it had parsed the file, and when it was last heard of; filled while it works.
+
+    Third the processor times of window and worker at the first of the two.
+    """
     parsed, heard = [0.0], [0.0]
+    spent: list[tuple[float, float]] = []
 
     def look() -> None:
         texts = [job.text for job in window.workspace.client.jobs if job.verb == "open"]
@@ -129,9 +138,10 @@ def _times_of_stages(window: Window) -> tuple[list[float], list[float]]:
             heard[0] = perf_counter()
         if texts and texts[0] not in ("", "reading the file") and not parsed[0]:
             parsed[0] = perf_counter()
+            spent.append(_processor_seconds(window))
 
     window.workspace.client.jobs_changed.connect(look)
-    return parsed, heard
+    return parsed, heard, spent
 
 
 def _select_by_click(window: Window) -> None:
@@ -193,6 +203,16 @@ def _until(done: Callable[[], bool]) -> None:
     QApplication.processEvents()
 
 
+def _processor_seconds(window: Window) -> tuple[float, float]:
+    """Seconds on a core so far of the window's process and of the worker's; 0 where the system does not tell."""
+    times = []
+    for process in (os.getpid(), window.workspace.client.process_id):
+        status = Path(f"/proc/{process}/stat")
+        columns = status.read_text().rpartition(")")[2].split() if status.is_file() else ["0"] * 13
+        times.append((int(columns[11]) + int(columns[12])) / os.sysconf("SC_CLK_TCK"))
+    return times[0], times[1]
+
+
 def _megabytes(process: int) -> float:
     """Memory of a process that is its own or shared; 0 where the system does not tell."""
     status = Path(f"/proc/{process}/status")
@@ -225,6 +245,8 @@ def show(found: Sequence[Figures], figures: dict[str, float]) -> None:
         ("parsing, s", lambda e: f"{e.parsing_seconds:.2f}"),
         ("usable after parsing, s", lambda e: f"{e.usable_seconds:.2f}"),
         ("usable after the worker's last word, s", lambda e: f"{e.shown_seconds:.2f}"),
+        ("on a core for it, the window, s", lambda e: f"{e.window_processor_seconds:.2f}"),
+        ("on a core for it, the worker, s", lambda e: f"{e.worker_processor_seconds:.2f}"),
         ("a level opened, ms", lambda e: f"{e.expand_milliseconds:.0f}"),
         ("longest stall, ms", lambda e: f"{e.stall_milliseconds:.0f}"),
         ("memory of the window, MB", lambda e: f"{e.window_megabytes:.0f}"),
