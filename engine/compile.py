@@ -1,6 +1,6 @@
 """The whole compiler on one screen: from a fusion group and a recipe to CUDA text.
 
-    rewrites -> dependences -> constraint tree -> schedule -> legality -> tile program -> CUDA text -> facts
+    rewrites -> dependences -> constraint tree -> schedule -> legality -> tile program -> pipeline -> CUDA text -> facts
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from engine.codegen.printer import print_cuda
 from engine.codegen.tile import TileProgram
 from engine.errors import Fault
 from engine.fuse.nodes import FusionGroup, FusionPlan
+from engine.pipeline.transform import pipelined
 from engine.poly.dependences import dependences
 from engine.poly.nodes import Dependence
 from engine.predict.facts import kernel_facts
@@ -151,10 +152,13 @@ def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> K
     tell("legality", solved.tree, (), solved.checking)
 
     tile = lower(replace(group, program=program), solved.tree, recipe.numerics)
+    tell("tile program", solved.tree, tile)
+
+    alternating, tile = tile, pipelined(tile)
     wrong = check_tile(tile)
     if wrong:
         raise Fault("codegen", group.name, wrong[0], "the code generator is wrong: report it")
-    tell("tile program", solved.tree, tile)
+    tell("pipeline", alternating, tile)
 
     source = print_cuda(tile)
     tell("cuda", tile, source)

@@ -80,7 +80,7 @@ def _row(kernel: Kernel) -> dict[str, Any]:
         "block": source.block,
         "shared_bytes": source.shared_bytes,
         "tensor_cores": bool(kernel.tile.intrinsic),
-        "stages": {"shared": kernel.tile.stages, "register": 1},
+        "stages": {"shared": kernel.tile.stages, "register": kernel.tile.register_stages},
         "parameters": [
             {
                 "name": b.array, "parameter": b.parameter, "dtype": b.dtype, "elements": b.elements,

@@ -23,6 +23,7 @@ from engine.codegen.tile import (
     Store,
     TileOp,
     TileProgram,
+    Uniform,
     Wait,
     WarpReduce,
     When,
@@ -38,7 +39,8 @@ TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce, MatrixLoad, MatrixMult
 def check_tile(program: TileProgram) -> tuple[str, ...]:
     """Violations in words: collective operations under a branch, unknown buffers, names out of scope, odd widths."""
     scope = (*_buffers(program), *_scope(program.body, {BLOCK, THREAD}, program))
-    return (*_collectives(program.body, ""), *scope, *_widths(program))
+    uniform = _uniform(program.body, {BLOCK})
+    return (*_collectives(program.body, ""), *uniform, *scope, *_widths(program))
 
 
 def _collectives(body: tuple[TileOp, ...], mask: str) -> Iterator[str]:
@@ -48,8 +50,26 @@ def _collectives(body: tuple[TileOp, ...], mask: str) -> Iterator[str]:
             yield f"{type(op).__name__} stands under the branch on {mask}, which threads take differently"
         if isinstance(op, When):
             yield from _collectives(op.body, op.mask)
-        elif isinstance(op, For):
+        elif isinstance(op, For | Uniform):
             yield from _collectives(op.body, mask)
+
+
+def _uniform(body: tuple[TileOp, ...], same: set[str]) -> Iterator[str]:
+    """Branches that all threads take together may depend only on what is the `same` in all of them."""
+    for op in body:
+        match op:
+            case Bind(name, index) if set(index.iterators()) <= same:
+                same |= {name}
+            case Uniform(condition, inner):
+                for name in sorted(set(condition.iterators()) - same):
+                    yield f"the branch on {condition} is meant for all threads, but {name} may differ between them"
+                yield from _uniform(inner, set(same))
+            case For(name, _, inner):
+                yield from _uniform(inner, {*same, name})
+            case When(_, inner):
+                yield from _uniform(inner, set(same))
+            case _:
+                continue
 
 
 def _buffers(program: TileProgram) -> Iterator[str]:
@@ -97,7 +117,7 @@ def _scope(body: tuple[TileOp, ...], visible: set[str], program: TileProgram) ->
         visible |= made
         if isinstance(op, For):
             yield from _scope(op.body, visible | {op.name}, program)
-        elif isinstance(op, When):
+        elif isinstance(op, When | Uniform):
             yield from _scope(op.body, set(visible), program)
 
 

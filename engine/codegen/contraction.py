@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.codegen.emit import Emitter, at
 from engine.codegen.fragment import Part, fragment_elements, load_part, part_of
-from engine.codegen.marks import Marks, up_to
+from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Tiling
@@ -19,7 +19,6 @@ from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.rewrite import rewrite_scalar
 from engine.tensorize.padding import adds_nothing
 
-MAX_STAGES = 3
 MAX_THREADS = 1024
 REFUSED = {
     "split": "a contraction splits its loops by block, thread and tile: ask for those",
@@ -41,7 +40,6 @@ class _Tiles:
     """Rows and columns of a thread's tile."""
     depth: int
     """Reduced elements of one shared-memory tile."""
-    stages: int
 
     @property
     def threads(self) -> int:
@@ -53,7 +51,7 @@ def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
     product = Product(group, nest)
     marks.refuse(REFUSED)
     tiles = _tiles(product, marks)
-    tiling = Tiling(product.loop.members, tiles.depth, tiles.stages)
+    tiling = Tiling(product.loop.members, tiles.depth)
     operands = product.begin(tiles.block, tiling, tiles.threads)
     emitter = product.emitter
     step = min(tiles.depth, *(fragment_elements(operand.dtype) for operand in operands))
@@ -64,7 +62,7 @@ def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
     )
     accumulator = emitter.register("acc", "float32", tiles.thread)
     emitter.declare(accumulator, Literal(0.0, "float32"))
-    product.main_loop(operands, lambda stage, tile: _multiply(product, parts, accumulator, stage, tile))
+    product.main_loop(operands, lambda tile: _multiply(product, parts, accumulator, tile))
     rows, columns = parts
     product.epilogue(
         Owned(
@@ -80,6 +78,10 @@ def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
         constants={"OWNED": math.prod(tiles.thread)},
         assertions=(("THREADS * OWNED == TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
         held=f"{tiles.thread[0]} x {tiles.thread[1]} registers of a thread: its part of the tile",
+        wishes=(
+            marks.wish("stages", 2, tuple(operand.tile for operand in operands), tiling.depths),
+            marks.wish("register_stages", 1, tuple(part.registers for part in parts), tiling.depths),
+        ),
     )
 
 
@@ -92,13 +94,12 @@ def _tiles(product: Product, marks: Marks) -> _Tiles:
         blocks.append(block)
         threads.append(marks.power("thread", max(4, block // 16), min(8, block), members))
     depth = marks.power("tile", 16, 64, loop)
-    stages = marks.number("stages", 2, up_to(MAX_STAGES), f"up to {MAX_STAGES} stages", loop)
     while math.prod(b // t for b, t in zip(blocks, threads, strict=True)) > min(MAX_THREADS, depth * min(blocks)):
         side = 0 if blocks[0] // threads[0] >= blocks[1] // threads[1] else 1
         threads[side] *= 2
         because = "with fewer, more threads than copies or than a block has"
         marks.changed("thread", threads[side], because, free[side])
-    return _Tiles((blocks[0], blocks[1]), (threads[0], threads[1]), depth, stages)
+    return _Tiles((blocks[0], blocks[1]), (threads[0], threads[1]), depth)
 
 
 def _bind_thread(product: Product, tiles: _Tiles) -> tuple[Index, Index]:
@@ -112,16 +113,16 @@ def _bind_thread(product: Product, tiles: _Tiles) -> tuple[Index, Index]:
     )
 
 
-def _multiply(product: Product, parts: tuple[Part, ...], accumulator: str, stage: Index, tile: Index) -> None:
+def _multiply(product: Product, parts: tuple[Part, ...], accumulator: str, tile: Index) -> None:
     """Outer products of the fragments of one tile; terms past the depth that would not be 0 are left out."""
     emitter, link = product.emitter, product.link
     step = parts[0].step if any(part.operand.depth_inner for part in parts) else 1
     rows, columns = (part.owned for part in parts)
     past = product.steps * product.tiling.tile - product.depth
     is_masked = past > 0 and not adds_nothing(product.statement)
-    with emitter.loop("depth", product.tiling.tile // step, link, unroll=True) as depth:
+    with emitter.loop("depth", product.tiling.tile // step, link, always=True) as depth:
         for part in parts:
-            load_part(emitter, part, stage, depth * step, step, link)
+            load_part(emitter, part, depth * step, step, link)
         with emitter.loop("q", step, link) as q:
             limit = Index((), product.depth - 1) - tile * product.tiling.tile - depth * step - q
             inside = emitter.mask("depth_inside", [limit], link) if is_masked else None

@@ -28,6 +28,7 @@ from engine.codegen.tile import (
     TileOp,
     TileProgram,
     When,
+    Wish,
 )
 from engine.fuse.nodes import FusionGroup
 from engine.tensor.index import Element, Index, Quotient, Remainder, linear
@@ -97,9 +98,11 @@ class Emitter:
         self.bodies[-1].append(op)
 
     @contextmanager
-    def loop(self, name: str, extent: int, at: Line = NOWHERE, unroll: bool = True) -> Iterator[Index]:
-        """A `For` around the operations added inside; a loop of one iteration is left out."""
-        if extent == 1:
+    def loop(
+        self, name: str, extent: int, at: Line = NOWHERE, unroll: bool = True, always: bool = False
+    ) -> Iterator[Index]:
+        """A `For` around the operations added inside; a loop of one iteration is left out, unless `always`."""
+        if extent == 1 and not always:
             yield Index()
             return
         self.extents[name] = extent
@@ -395,7 +398,7 @@ class Emitter:
         constants: Mapping[str, int],
         placements: Mapping[str, str],
         assertions: tuple[tuple[str, str], ...] = (),
-        stages: int = 1,
+        wishes: tuple[Wish, ...] = (),
         sequential: tuple[str, ...] = (),
     ) -> TileProgram:
         """The tile program of everything added."""
@@ -413,7 +416,7 @@ class Emitter:
             body=without_unused(tuple(self.bodies[0])),
             footprints=tuple(self.footprints),
             assertions=assertions,
-            stages=stages,
+            wishes=wishes,
             sequential=sequential,
             placements=placements,
         )

@@ -87,12 +87,14 @@ def _factor(index: Index) -> str:
 
 
 def condition_text(index: Index) -> str:
-    """`index >= 0` the way people write it: what is subtracted on the left."""
+    """`index >= 0` the way people write it: what is subtracted on the left; no index is ever negative."""
     negative = Index.sum((a, -c) for a, c in index.terms if c < 0)
     positive = Index.sum((a, c) for a, c in index.terms if c > 0)
     if not negative.terms:
         return f"{index_text(positive)} >= {-index.constant}"
     right = positive + index.constant
+    if not positive.terms and not index.constant:
+        return f"{index_text(negative)} == 0"
     if not positive.terms:
         return f"{index_text(negative)} < {index.constant + 1}"
     return f"{index_text(negative)} <= {index_text(right)}"

@@ -65,18 +65,17 @@ def part_of(emitter: Emitter, operand: Operand, owned: int, slot: Index, step: i
     return Part(operand, owned, slot, step, emitter.register(f"{operand.access.array}_part", operand.dtype, shape))
 
 
-def load_part(emitter: Emitter, part: Part, stage: Index, depth: Index, step: int, at: Line) -> None:
+def load_part(emitter: Emitter, part: Part, depth: Index, step: int, at: Line) -> None:
     """A thread's elements of `step` depths from shared memory into registers."""
     operand, run = part.operand, part.run
-    base = stage * operand.stage_elements
     emitter.declare(part.registers)
     if operand.depth_inner:
         with emitter.loop("r", part.owned, at) as owned:
-            place = base + operand.local(part.local(emitter, owned, 1), depth)
+            place = operand.local(part.local(emitter, owned, 1), depth)
             slot = Slot(part.registers, (owned,) if step > 1 else (owned, Index()))
             emitter.add(Load(slot, operand.tile, place, step, None, None, at))
         return
     with emitter.loop("q", step, at) as q, emitter.loop("r", part.owned // run, at) as group:
-        place = base + operand.local(part.local(emitter, group * run, run), depth + q)
+        place = operand.local(part.local(emitter, group * run, run), depth + q)
         slot = Slot(part.registers, (q, group) if run > 1 else (q, group, Index()))
         emitter.add(Load(slot, operand.tile, place, run, None, None, at))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from engine.codegen.nest import Nest
-from engine.codegen.tile import Note
+from engine.codegen.tile import Note, Wish
 from engine.recipe import AUTHORS
 from engine.schedule.nodes import Mark, Member
 
@@ -72,6 +72,11 @@ class Marks:
                 reason = f"another entry asks for {asked}" if value != asked else f"this kernel takes {needs}"
                 self.notes[mark.path] = Note(reason, name, f"{given}{unit}")
         return given
+
+    def wish(self, name: str, default: int, buffers: tuple[str, ...], members: Collection[Member]) -> Wish:
+        """The stages that a mark on one of `members` asks for, or the default: whether they can be is seen later."""
+        asked = {mark.path: mark.value for _, mark in self._named(name, members) if isinstance(mark.value, int)}
+        return Wish(buffers, next(iter(asked.values()), default), name, asked)
 
     def power(
         self, name: str, default: int, most: int, members: Collection[Member] | None = None, least: int = 1

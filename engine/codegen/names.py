@@ -17,6 +17,7 @@ from engine.codegen.tile import (
     Slot,
     Store,
     TileOp,
+    Uniform,
     WarpReduce,
     When,
 )
@@ -61,6 +62,8 @@ def names_read(op: TileOp) -> Iterator[str]:
                 yield from _of_slot(slot)
         case When(mask):
             yield mask
+        case Uniform(condition):
+            yield from condition.iterators()
         case _:
             return
 

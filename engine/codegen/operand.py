@@ -42,12 +42,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """What both operands share: the depths of the main loop and the stages of their tiles."""
+    """What both operands share: the depths of the main loop."""
 
     depths: tuple[Member, ...]
     tile: int
     """Depths of one tile."""
-    stages: int
     is_swizzled: bool = False
     """Whether the chunks of a tile's rows are permuted, instead of rows padded."""
 
@@ -87,11 +86,12 @@ class Operand:
         return self.row + (0 if self.tiling.is_swizzled else VECTOR_BYTES // DTYPES[self.dtype])
 
     @property
-    def stage_elements(self) -> int:
+    def elements(self) -> int:
+        """Of the tile, pads included."""
         return self.stride * (self.side.tile if self.depth_inner else self.tiling.tile)
 
     def local(self, free: Index, depth: Index) -> Index:
-        """Position within a stage of the tile."""
+        """Position within the tile."""
         row, column = (free, depth) if self.depth_inner else (depth, free)
         return row * self.stride + column
 
@@ -127,8 +127,7 @@ def choose_operand(
     emitter.read_from.add(array.name)
     tile = f"{array.name}_tile" if f"{array.name}_tile" not in emitter.buffers else f"{array.name}_tile_2"
     row_bytes = chosen.row * DTYPES[array.dtype] if tiling.is_swizzled else 0
-    elements = tiling.stages * chosen.stage_elements
-    emitter.buffers[tile] = Buffer(tile, array.dtype, (elements,), "shared", row_bytes)
+    emitter.buffers[tile] = Buffer(tile, array.dtype, (chosen.elements,), "shared", row_bytes)
     return replace(chosen, tile=tile)
 
 
@@ -167,8 +166,8 @@ def _allowed(emitter: Emitter, operand: Operand) -> bool:
     return emitter.contiguous(operand.position(emitter, free, depth, NOWHERE), width)
 
 
-def copy_tile(emitter: Emitter, operand: Operand, tile: Index, stage: Index, at: Line) -> None:
-    """Every thread copies its share of tile number `tile` into `stage`; beyond the array it fills zeros."""
+def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None:
+    """Every thread copies its share of tile number `tile`; beyond the array it fills zeros."""
     side, tiling, width, threads = operand.side, operand.tiling, operand.width, emitter.extents["thread"]
     per_row = operand.row // width
     name = operand.access.array
@@ -187,7 +186,7 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, stage: Index, at:
             at,
         )
         source = operand.position(emitter, free, depth, at)
-        target = stage * operand.stage_elements + outer * operand.stride + inner
+        target = outer * operand.stride + inner
         if operand.is_async:
             emitter.add(AsyncCopy(operand.tile, target, name, source, width, inside, at))
             return

@@ -32,6 +32,7 @@ from engine.codegen.tile import (
     Store,
     TileOp,
     TileProgram,
+    Uniform,
     Wait,
     WarpReduce,
     When,
@@ -204,6 +205,9 @@ class _Printer:
                 self.nested(body)
             case When(mask, body, at):
                 self.line(f"if ({mask}) {{", at)
+                self.nested(body)
+            case Uniform(condition, body, at):
+                self.line(f"if ({condition_text(condition)}) {{", at)
                 self.nested(body)
 
     def nested(self, body: tuple[TileOp, ...]) -> None:

@@ -1,11 +1,9 @@
-"""What all kernels of contractions share: a block's tile, the pipelined main loop, the statements after the sum.
+"""What all kernels of contractions share: a block's tile, the main loop, the statements after the sum.
 
     y[i,j] = sum(k) a[i,k] * b[k,j]
 
 A block owns a tile of rows (iterators only `a` has) and columns (iterators only `b` has); shared ones are batches.
-With S stages the copy of tile t + S - 1 is under way while tile t is used; one barrier a tile separates them: it comes
-after the wait, so everyone's copies have landed, and it proves that everyone has left the stage to be filled next
-(research: the multistage main loop of Ampere).
+The main loop copies a tile, waits for it and uses it; `engine.pipeline` lets the copies run ahead.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
 from engine.codegen.nest import Nest, Phase, without_loops
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Side, Tiling, choose_operand, copy_tile
-from engine.codegen.tile import Barrier, Comment, Commit, TileProgram, Wait
+from engine.codegen.tile import Barrier, Commit, TileProgram, Wait, Wish
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction, product_operands
@@ -30,8 +28,8 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator, rewrite_scalar
 
-Multiply = Callable[[Index, Index], None]
-"""Adds the operations that use the tile of a stage, given the stage and the number of the tile."""
+Multiply = Callable[[Index], None]
+"""Adds the operations that use a tile, given its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,34 +121,15 @@ class Product:
         return tile_row * block[0], tile_column * block[1]
 
     def main_loop(self, operands: tuple[Operand, ...], multiply: Multiply) -> None:
-        """Copies ahead by stages - 1 tiles, one wait and one barrier a tile."""
-        emitter, stages, link = self.emitter, self.tiling.stages, self.link
-        ahead = stages - 1
-        is_async = all(operand.is_async for operand in operands)
-        emitter.add(Comment(_pipeline_text(stages, is_async), link))
-        if stages > 1:
-            # Plain copies written out for every stage would wait in registers, more than there are.
-            with emitter.loop("ahead", ahead, link, unroll=is_async) as tile:
-                self._copy(operands, tile, tile)
-        with emitter.loop("tile", self.steps, link, unroll=False) as tile:
-            if stages == 1:
-                self._copy(operands, tile, Index())
-                emitter.add(Wait(0, link))
-                emitter.add(Barrier(link))
-                multiply(Index(), tile)
-                emitter.add(Barrier(link))
-            else:
-                emitter.add(Wait(stages - 2, link))
-                emitter.add(Barrier(link))
-                self._copy(operands, tile + ahead, (tile + ahead).mod(stages, emitter.extents))
-                multiply(tile.mod(stages, emitter.extents), tile)
-        if stages > 1:
-            emitter.add(Wait(0, link))
-
-    def _copy(self, operands: tuple[Operand, ...], tile: Index, stage: Index) -> None:
-        for operand in operands:
-            copy_tile(self.emitter, operand, tile, stage, self.link)
-        self.emitter.add(Commit(self.link))
+        """Copy a tile of each operand, wait for all threads' copies, use it, wait until all have."""
+        emitter, link = self.emitter, self.link
+        with emitter.loop("tile", self.steps, link, unroll=False, always=True) as tile:
+            for operand in operands:
+                copy_tile(emitter, operand, tile, link)
+            for op in (Commit(link), Wait(0, link), Barrier(link)):
+                emitter.add(op)
+            multiply(tile)
+            emitter.add(Barrier(link))
 
     def epilogue(self, owned: Owned) -> None:
         """Round the sums, run the statements after the contraction, store."""
@@ -202,29 +181,22 @@ class Product:
         )
 
     def finish(
-        self, block: tuple[int, int], constants: Mapping[str, int], assertions: tuple[tuple[str, str], ...], held: str
-    ) -> TileProgram:
+        self, block: tuple[int, int], constants: Mapping[str, int], assertions: tuple[tuple[str, str], ...], held: str,
+        wishes: tuple[Wish, ...],
+    ) -> TileProgram:  # fmt: skip
         """The tile program.  held: where the sums live, for the reader."""
         placements = {s.name: "register: the thread that holds the element uses it" for s in self.program.statements}
         return self.emitter.finish(
             self.group,
             constants={
                 "ROWS": self.size[0], "COLUMNS": self.size[1], "DEPTH": self.depth, "TILE_ROWS": block[0],
-                "TILE_COLUMNS": block[1], "TILE_DEPTH": self.tiling.tile, "STAGES": self.tiling.stages, **constants,
+                "TILE_COLUMNS": block[1], "TILE_DEPTH": self.tiling.tile, **constants,
             },
             assertions=assertions,
             placements=placements | {self.statement.name: held},
-            stages=self.tiling.stages,
+            wishes=wishes,
             sequential=tuple(m.name for m in self.loop.members if m.parallel),
         )  # fmt: skip
-
-
-def _pipeline_text(stages: int, is_async: bool) -> str:
-    """The pipeline in a line, for the reader of the CUDA text."""
-    copies = "cp.async" if is_async else "a plain copy where there are no aligned vectors, else cp.async,"
-    if stages == 1:
-        return f"one stage: {copies} fills the tile, then the block uses it"
-    return f"{stages} stages: {copies} fills tile t + {stages - 1} while tile t is used"
 
 
 def id_of(access: Access) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.codegen.names import names_read
-from engine.codegen.tile import Bind, For, Mask, TileOp, When, operations
+from engine.codegen.tile import Bind, For, Mask, TileOp, Uniform, When, operations
 
 
 def without_unused(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
@@ -23,5 +23,5 @@ def _kept(body: tuple[TileOp, ...], used: set[str]) -> tuple[TileOp, ...]:
     for op in body:
         if isinstance(op, Bind | Mask) and op.name not in used:
             continue
-        kept.append(replace(op, body=_kept(op.body, used)) if isinstance(op, For | When) else op)
+        kept.append(replace(op, body=_kept(op.body, used)) if isinstance(op, For | When | Uniform) else op)
     return tuple(kept)

@@ -19,7 +19,6 @@ from engine.codegen.product import Owned, Product
 from engine.codegen.tile import Comment, Load, MapFragment, MatrixLoad, MatrixMultiply, Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import product_operands
-from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal
 from engine.tensor.rewrite import rewrite_scalar
@@ -27,14 +26,11 @@ from engine.tensorize.bind import prologue
 from engine.tensorize.intrinsics import LOADS
 from engine.tensorize.nodes import MATRIX_ROWS, WARP, Intrinsic
 
-MAX_STAGES = 6
 FRAGMENT = 16
 """Rows or columns that one matrix load brings."""
 WORD = 4
 """Bytes of a register."""
 MAX_WARPS = 32
-SHARED_BYTES = 163 * 1024
-"""What a block may have on every target (CUDA C++ programming guide, compute capability 8.0)."""
 REFUSED = {
     "split": "a contraction splits its loops by block, warp and tile: ask for those",
     "unroll": "loops inside a tile are always written out, the loop over tiles never",
@@ -54,7 +50,6 @@ class _Tiles:
     warp: tuple[int, int]
     """Rows and columns of a warp's tile."""
     depth: int
-    stages: int
 
     @property
     def warps(self) -> int:
@@ -66,7 +61,7 @@ def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: 
     product = Product(group, nest)
     marks.refuse(REFUSED)
     tiles = _tiles(product, marks, intrinsic)
-    tiling = Tiling(product.loop.members, tiles.depth, tiles.stages, is_swizzled=True)
+    tiling = Tiling(product.loop.members, tiles.depth, is_swizzled=True)
     operands = product.begin(tiles.block, tiling, tiles.warps * WARP)
     warps = _Warps(product, intrinsic, tiles, operands)
     product.main_loop(operands, warps.multiply)
@@ -80,11 +75,15 @@ def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: 
             ("TILE_DEPTH % MMA_DEPTH == 0", "a tile is whole instructions deep"),
         ),
         held=f"registers of a warp: {rows} x {columns} of the tile, {rows * columns // WARP} of a thread",
+        wishes=(
+            marks.wish("stages", 2, tuple(operand.tile for operand in operands), tiling.depths),
+            marks.wish("register_stages", 1, (warps.first, warps.second), tiling.depths),
+        ),
     )
 
 
 def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
-    """What the marks ask for: whole fragments to a warp, at most 32 warps to a block, stages as there is room for."""
+    """What the marks ask for: whole fragments to a warp, at most 32 warps to a block."""
     blocks, warps = [], []
     for members in product.free:
         blocks.append(marks.power("block", 64, 256, members, least=16))
@@ -96,11 +95,7 @@ def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
         warps[side] *= 2
         because = f"with fewer, more than the {MAX_WARPS} warps of a block"
         marks.changed("warp", warps[side], because, product.free[side])
-    stage = sum(blocks) * depth * DTYPES[intrinsic.dtype]
-    most = min(MAX_STAGES, SHARED_BYTES // stage)
-    needs = f"up to {most} stages: {most * stage:,} bytes of shared memory"
-    stages = marks.number("stages", 2, lambda asked: min(asked, most), needs, loop)
-    return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth, stages)
+    return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth)
 
 
 class _Warps:
@@ -135,18 +130,22 @@ class _Warps:
         self.sums = emitter.register("acc", "float32", (*self.count, 2, 2))
         emitter.declare(self.sums, Literal(0.0, "float32"))
 
-    def multiply(self, stage: Index, _: Index) -> None:
+    def multiply(self, _: Index) -> None:
         """One tile: for each step of the instruction's depth, the fragments and every product of two of them."""
         emitter, link, intrinsic = self.product.emitter, self.product.link, self.intrinsic
         rows, columns = self.count
         emitter.add(Comment(f"fragments of {intrinsic.k} depths from the tiles, then every product of two", link))
-        with emitter.loop("step", self.tiles.depth // intrinsic.k, link) as step:
-            for side, (name, fragments) in enumerate(((self.first, rows), (self.second, columns // 2))):
+        sides = ((0, "r", self.first, rows), (1, "p", self.second, columns // 2))
+        with emitter.loop("step", self.tiles.depth // intrinsic.k, link, always=True) as step:
+            for side, counter, name, fragments in sides:
                 emitter.declare(name)
-                with emitter.loop("r" if side == 0 else "p", fragments, link) as number:
+                with emitter.loop(counter, fragments, link) as number:
                     load = self._load_elements if self._is_by_element(side) else self._load_matrices
-                    load(side, Slot(name, (number,)), stage, number, step)
-                    self._prologue(side, Slot(name, (number,)))
+                    load(side, Slot(name, (number,)), number, step)
+            for side, counter, name, fragments in sides:
+                if self.prologues[side] is not None:
+                    with emitter.loop(counter, fragments, link) as number:
+                        self._prologue(side, Slot(name, (number,)))
             with emitter.loop("r", rows, link) as r, emitter.loop("p", columns // 2, link) as p, emitter.loop(
                 "h", 2, link
             ) as h:
@@ -160,8 +159,7 @@ class _Warps:
     def _prologue(self, side: int, slot: Slot) -> None:
         """What the statement computes from a factor's elements, on the fragment."""
         expression = self.prologues[side]
-        if expression is None:
-            return
+        assert expression is not None
         element = f"{self.operands[side].access.array}_element"
         value = rewrite_scalar(expression, {}, lambda _: Access(element, ()), self.product.statement.extents)
         self.product.emitter.add(MapFragment(slot, self.intrinsic.dtype, element, value, self.product.link))
@@ -171,25 +169,25 @@ class _Warps:
         return not self.operands[side].depth_inner and self.intrinsic.element_bytes == WORD
 
     def _lane_element(self, side: int) -> Index:
-        """Position in a stage of the first element that this lane reads."""
+        """Position in the tile of the first element that this lane reads."""
         emitter, operand = self.product.emitter, self.operands[side]
         free = self.origin[side] + self.lane.floordiv(4, emitter.extents)
         place = operand.local(free, self.lane.mod(4, emitter.extents))
         link = Line((self.product.statement.name,), self.product.names)
         return emitter.bind(f"{operand.access.array}_lane", place, link)
 
-    def _load_elements(self, side: int, slot: Slot, stage: Index, number: Index, step: Index) -> None:
+    def _load_elements(self, side: int, slot: Slot, number: Index, step: Index) -> None:
         """What `_load_matrices` brings, element by element: 8 below along the side, 4 further along the depth."""
         emitter, operand, link = self.product.emitter, self.operands[side], self.product.link
         with emitter.loop("h", 2, link) as h, emitter.loop("w", 2, link) as w:
             local = operand.local(number * FRAGMENT + h * MATRIX_ROWS, step * self.intrinsic.k + w * 4)
-            position = stage * operand.stage_elements + local + self.lanes[side]
+            position = local + self.lanes[side]
             word = (w * 2 + h,) if side == 0 else (h, w)
             into = Slot(slot.buffer, (*slot.indices, *word))
             emitter.add(Load(into, operand.tile, position, 1, None, None, link))
 
     def _lane_row(self, side: int) -> Index:
-        """Position in a stage of the row that this lane names to matrix loads, for the first fragment of its warp.
+        """Position in the tile of the row that this lane names to matrix loads, for the first fragment of its warp.
 
         Matrices of the first factor go down its rows first, those of the second along the depth first: the order of
         the registers of both fragments.
@@ -205,13 +203,12 @@ class _Warps:
         link = Line((self.product.statement.name,), self.product.names)
         return emitter.bind(f"{operand.access.array}_lane", place, link)
 
-    def _load_matrices(self, side: int, slot: Slot, stage: Index, number: Index, step: Index) -> None:
+    def _load_matrices(self, side: int, slot: Slot, number: Index, step: Index) -> None:
         """16 elements of a side (one fragment of the first factor, two of the second) at one step."""
         operand = self.operands[side]
         place = operand.local(number * FRAGMENT, step * self.intrinsic.k) + self.lanes[side]
         load = LOADS[not operand.depth_inner]
-        position = stage * operand.stage_elements + place
-        self.product.emitter.add(MatrixLoad(load.function, slot, operand.tile, position, self.product.link))
+        self.product.emitter.add(MatrixLoad(load.function, slot, operand.tile, place, self.product.link))
 
     def owned(self) -> Owned:
         """A lane's sums: of every instruction rows lane / 4 and 8 below, and two neighbouring columns of each."""

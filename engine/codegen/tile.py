@@ -7,6 +7,8 @@ statements and schedule dimensions.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -223,9 +225,18 @@ class When:
     at: Line = NOWHERE
 
 
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """A branch on `condition >= 0` over loop counters and the block: all threads of the block take it together."""
+
+    condition: Index
+    body: tuple[TileOp, ...]
+    at: Line = NOWHERE
+
+
 TileOp = (
     Comment | Bind | Mask | Declare | Load | Store | AsyncCopy | Commit | Wait | Barrier | Assign | WarpReduce
-    | MatrixLoad | MapFragment | MatrixMultiply | For | When
+    | MatrixLoad | MapFragment | MatrixMultiply | For | When | Uniform
 )  # fmt: skip
 
 
@@ -241,6 +252,18 @@ class Note:
     def __str__(self) -> str:
         """ "block 4: this kernel takes whole warps"."""
         return f"{self.name} {self.value}: {self.because}" if self.value else self.because
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Buffers that somebody wants filled ahead of their use; `engine.pipeline` decides whether they may be."""
+
+    buffers: tuple[str, ...]
+    stages: int
+    mark: str
+    """"stages" of shared memory or "register_stages"."""
+    asked: Mapping[tuple[int, ...], int] = field(default_factory=dict)
+    """Recipe entries that say how many: place in the recipe -> their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +288,10 @@ class TileProgram:
     """(condition over the constants, BLOCKS and THREADS; why it must hold), checked by the CUDA compiler."""
     stages: int = 1
     """Stages of the shared-memory pipeline; 1 when copies and use alternate."""
+    register_stages: int = 1
+    """Stages of the register pipeline; 1 when loads from shared memory and use alternate."""
+    wishes: tuple[Wish, ...] = ()
+    """Pipelines asked for that the program does not have yet."""
     notes: Mapping[tuple[int, ...], Note] = field(default_factory=dict)
     """Recipe entries that could not be taken as given: place in the recipe -> why, and what was done instead."""
     sequential: tuple[str, ...] = ()
@@ -282,5 +309,39 @@ def operations(body: tuple[TileOp, ...]) -> Iterator[TileOp]:
     """Every operation, outermost first."""
     for op in body:
         yield op
-        if isinstance(op, For | When):
+        if isinstance(op, For | When | Uniform):
             yield from operations(op.body)
+
+
+def executed(
+    body: tuple[TileOp, ...], times: int = 1, loops: Mapping[str, int] | None = None
+) -> Iterator[tuple[TileOp, int]]:
+    """Every operation and how often one thread runs it; branches that threads take differently count as taken.
+
+    loops: counter -> extent of the loops around the body.
+    """
+    around = loops or {}
+    for op in body:
+        yield op, times
+        match op:
+            case For(name, extent, inner):
+                yield from executed(inner, times * extent, {**around, name: extent})
+            case When(_, inner):
+                yield from executed(inner, times, around)
+            case Uniform(condition, inner):
+                taken, of = _taken(condition, around)
+                yield from executed(inner, times * taken // of, around)
+            case _:
+                continue
+
+
+def _taken(condition: Index, loops: Mapping[str, int]) -> tuple[int, int]:
+    """How many of the iterations that a condition tells apart it holds in, and how many there are."""
+    names = [name for name in condition.iterators() if name in loops]
+    ranges = [range(loops[name]) for name in names]
+    holds = 0
+    for values in itertools.product(*ranges):
+        point = {name: Index((), value) for name, value in zip(names, values, strict=True)}
+        left = condition.substitute(point, loops)
+        holds += bool(left.terms) or left.constant >= 0
+    return holds, math.prod(map(len, ranges))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, TileOp, TileProgram, When, operations
+from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, TileOp, TileProgram, Uniform, When, operations
 from engine.graph.nodes import DTYPES
 from engine.predict.alcop_nodes import Contraction, Work
 from engine.predict.nodes import KernelFacts
@@ -76,7 +76,7 @@ def work_of_kernel(tile: TileProgram, facts: KernelFacts) -> Work:
         steps=steps,
         stages=facts.stages,
         inner_steps=inner,
-        register_stages=1,
+        register_stages=tile.register_stages,
         fetched=fetched,
         panels=panels,
         fragments=_moved(tile, (MatrixLoad, Load), "shared") * facts.threads / inner,
@@ -129,7 +129,7 @@ def _moved(tile: TileProgram, kinds: tuple[type[TileOp], ...], scope: str) -> fl
             match op:
                 case For(_, extent, inner):
                     total += extent * moved(inner)
-                case When(_, inner):
+                case When(_, inner) | Uniform(_, inner):
                     total += moved(inner)
                 case MatrixLoad() if MatrixLoad in kinds:
                     total += ROW_BYTES

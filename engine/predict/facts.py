@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 
 from engine.codegen.nodes import CudaSource
-from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, MatrixMultiply, Store, TileOp, TileProgram, When
+from engine.codegen.tile import (
+    AsyncCopy,
+    For,
+    Load,
+    MatrixLoad,
+    MatrixMultiply,
+    Store,
+    TileOp,
+    TileProgram,
+    executed,
+)
 from engine.fuse.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.predict.nodes import KernelFacts
@@ -27,7 +37,7 @@ def kernel_facts(
     intrinsic = INTRINSICS.get(tile.intrinsic)
     if intrinsic:
         flops -= sum(2 * math.prod(s.extents.values()) for s in program.statements if is_contraction(s))
-    outside, shared = _moved(tile.body, tile, 1)
+    outside, shared = _moved(tile)
     threads = tile.grid * tile.threads
     return KernelFacts(
         blocks=tile.grid,
@@ -49,34 +59,16 @@ def kernel_facts(
 
 def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
     """Operations of all warps of the grid."""
-
-    def products(body: tuple[TileOp, ...]) -> int:
-        count = 0
-        for op in body:
-            match op:
-                case For(_, extent, inner):
-                    count += extent * products(inner)
-                case MatrixMultiply():
-                    count += 1
-                case _:
-                    continue
-        return count
-
     warps = tile.grid * tile.threads // WARP
-    return warps * products(tile.body) * 2 * intrinsic.m * intrinsic.n * intrinsic.k
+    products = sum(times for op, times in executed(tile.body) if isinstance(op, MatrixMultiply))
+    return warps * products * 2 * intrinsic.m * intrinsic.n * intrinsic.k
 
 
-def _moved(body: tuple[TileOp, ...], tile: TileProgram, times: int) -> tuple[int, int]:
+def _moved(tile: TileProgram) -> tuple[int, int]:
     """Bytes that one thread moves to or from (global, shared) memory."""
     outside = shared = 0
-    for op in body:
+    for op, times in executed(tile.body):
         match op:
-            case For(_, extent, inner):
-                more = _moved(inner, tile, times * extent)
-                outside, shared = outside + more[0], shared + more[1]
-            case When(_, inner):
-                more = _moved(inner, tile, times)
-                outside, shared = outside + more[0], shared + more[1]
             case Load(_, name, _, width) | Store(name, _, _, width):
                 buffer = tile.buffers[name]
                 size = width * DTYPES[buffer.dtype] * times

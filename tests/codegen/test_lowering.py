@@ -253,7 +253,7 @@ def c_value(text: str, point: dict[str, int]) -> int:
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
     arithmetic = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: divide}
-    compared = {ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le}
+    compared = {ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Eq: operator.eq}
 
     def visit(node: ast.AST) -> int:
         match node:

@@ -44,6 +44,6 @@ reducesum_0(const float* __restrict__ x_, float* __restrict__ y_)
     const float y_acc_part = y_parts.load(part * 32 + lane_of_warp);
     y_acc += y_acc_part;
   }
-  const bool writes_row_1 = row_exists && warp < 1;
+  const bool writes_row_1 = row_exists && warp == 0;
   if (writes_row_1) y.store(row, y_acc);
 }

@@ -9,10 +9,10 @@ constexpr int DEPTH = 64;
 constexpr int TILE_ROWS = 32;
 constexpr int TILE_COLUMNS = 32;
 constexpr int TILE_DEPTH = 32;
-constexpr int STAGES = 2;
 constexpr int WARP_ROWS = 16;
 constexpr int WARP_COLUMNS = 16;
 constexpr int MMA_DEPTH = 16;
+constexpr int STAGES = 2;
 constexpr int BLOCKS = 2;
 constexpr int THREADS = 128;
 constexpr int SHARED_BYTES = 8192;
@@ -52,22 +52,31 @@ matmul_0(const f16* __restrict__ left_, const f16* __restrict__ right_, const f1
   const int left_outer = thread / 4;
   const int left_inner = (thread % 4) * 8;
   const int left_free = block * 32 + left_outer;
+  const int left_depth = left_inner;
   const bool left_inside_1 = left_free < 40;
-  async_copy<16>(left_tile, swizzle<64, f16>(left_outer * 32 + left_inner), left, left_free * 64 + left_inner, left_inside_1 ? 8 : 0);
+  async_copy<16>(left_tile, swizzle<64, f16>(left_outer * 32 + left_inner), left, left_free * 64 + left_depth, left_inside_1 ? 8 : 0);
   const int right_outer = thread / 4;
   const int right_inner = (thread % 4) * 8;
+  const int right_depth = right_outer;
   const bool right_inside_1 = right_inner < 17;
-  async_copy<16>(right_tile, swizzle<64, f16>(right_outer * 32 + right_inner), right, right_outer * 24 + right_inner, right_inside_1 ? 8 : 0);
+  async_copy<16>(right_tile, swizzle<64, f16>(right_outer * 32 + right_inner), right, right_depth * 24 + right_inner, right_inside_1 ? 8 : 0);
   async_commit();
   for (int tile = 0; tile < 2; ++tile) {
     async_wait<0>();
     barrier();
-    const int left_depth = tile * 32 + left_inner + 32;
-    const bool left_inside_2 = left_free < 40 && left_depth < 57;
-    async_copy<16>(left_tile, swizzle<64, f16>(((tile + 1) % 2) * 1024 + left_outer * 32 + left_inner), left, left_free * 64 + left_depth, left_inside_2 ? 8 : 0);
-    const int right_depth = tile * 32 + right_outer + 32;
-    const bool right_inside_2 = right_inner < 17 && right_depth < 64;
-    async_copy<16>(right_tile, swizzle<64, f16>(((tile + 1) % 2) * 1024 + right_outer * 32 + right_inner), right, right_depth * 24 + right_inner, right_inside_2 ? 8 : 0);
+    if (tile == 0) {
+      const int left_outer = thread / 4;
+      const int left_inner = (thread % 4) * 8;
+      const int left_free = block * 32 + left_outer;
+      const int left_depth = tile * 32 + left_inner + 32;
+      const bool left_inside_1 = left_free < 40;
+      async_copy<16>(left_tile, swizzle<64, f16>(tile * 1024 + left_outer * 32 + left_inner + 1024), left, left_free * 64 + left_depth, left_inside_1 ? 8 : 0);
+      const int right_outer = thread / 4;
+      const int right_inner = (thread % 4) * 8;
+      const int right_depth = tile * 32 + right_outer + 32;
+      const bool right_inside_1 = right_inner < 17;
+      async_copy<16>(right_tile, swizzle<64, f16>(tile * 1024 + right_outer * 32 + right_inner + 1024), right, right_depth * 24 + right_inner, right_inside_1 ? 8 : 0);
+    }
     async_commit();
     // fragments of 16 depths from the tiles, then every product of two
     #pragma unroll

@@ -8,8 +8,8 @@ constexpr int DEPTH = 40;
 constexpr int TILE_ROWS = 32;
 constexpr int TILE_COLUMNS = 32;
 constexpr int TILE_DEPTH = 16;
-constexpr int STAGES = 2;
 constexpr int OWNED = 8;
+constexpr int STAGES = 2;
 constexpr int BLOCKS = 1;
 constexpr int THREADS = 128;
 constexpr int SHARED_BYTES = 9728;
@@ -38,22 +38,30 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
   // 2 stages: cp.async fills tile t + 1 while tile t is used
   const int left_outer = thread / 4;
   const int left_inner = (thread % 4) * 4;
-  const bool left_inside_1 = left_outer < 20;
-  async_copy<16>(left_tile, left_outer * 20 + left_inner, left, left_outer * 40 + left_inner, left_inside_1 ? 4 : 0);
+  const int left_depth = left_inner;
+  const bool left_inside_1 = left_outer < 20 && left_depth < 37;
+  async_copy<16>(left_tile, left_outer * 20 + left_inner, left, left_outer * 40 + left_depth, left_inside_1 ? 4 : 0);
   const int right_outer = thread / 8;
   const int right_inner = (thread % 8) * 4;
-  const bool right_inside_1 = right_inner < 21;
-  async_copy<16>(right_tile, right_outer * 36 + right_inner, right, right_outer * 24 + right_inner, right_inside_1 ? 4 : 0);
+  const int right_depth = right_outer;
+  const bool right_inside_1 = right_inner < 21 && right_depth < 40;
+  async_copy<16>(right_tile, right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
   async_commit();
   for (int tile = 0; tile < 3; ++tile) {
     async_wait<0>();
     barrier();
-    const int left_depth = tile * 16 + left_inner + 16;
-    const bool left_inside_2 = left_outer < 20 && left_depth < 37;
-    async_copy<16>(left_tile, ((tile + 1) % 2) * 640 + left_outer * 20 + left_inner, left, left_outer * 40 + left_depth, left_inside_2 ? 4 : 0);
-    const int right_depth = tile * 16 + right_outer + 16;
-    const bool right_inside_2 = right_inner < 21 && right_depth < 40;
-    async_copy<16>(right_tile, ((tile + 1) % 2) * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_2 ? 4 : 0);
+    if (tile < 2) {
+      const int left_outer = thread / 4;
+      const int left_inner = (thread % 4) * 4;
+      const int left_depth = tile * 16 + left_inner + 16;
+      const bool left_inside_1 = left_outer < 20 && left_depth < 37;
+      async_copy<16>(left_tile, ((tile + 1) % 2) * 640 + left_outer * 20 + left_inner, left, left_outer * 40 + left_depth, left_inside_1 ? 4 : 0);
+      const int right_outer = thread / 8;
+      const int right_inner = (thread % 8) * 4;
+      const int right_depth = tile * 16 + right_outer + 16;
+      const bool right_inside_1 = right_inner < 21 && right_depth < 40;
+      async_copy<16>(right_tile, ((tile + 1) % 2) * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
+    }
     async_commit();
     #pragma unroll
     for (int depth = 0; depth < 4; ++depth) {

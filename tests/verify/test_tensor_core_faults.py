@@ -64,7 +64,7 @@ FAULTS = (
         "lanes that do not come to the product", product, r"(mma_m16n8k16_f16\(.*\);)", r"if (lane < 16) \1",
         ("divergent barrier",), "mma_",
     ),
-    Fault("edge not zero-filled", product, r"left_inside_2 \? 8 : 0", "8", ("out of bounds",), "async_copy"),
+    Fault("edge not zero-filled", product, r"left_inside_1 \? 8 : 0", "8", ("out of bounds",), "async_copy"),
 )  # fmt: skip
 
 

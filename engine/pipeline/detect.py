@@ -1,0 +1,186 @@
+"""Which buffers may be filled ahead of their use: the three rules of ALCOP (section 3.1), read off the tile program.
+
+1. An asynchronous copy fills the buffer: nothing is computed on the way, and the hardware has such a copy.
+2. It is filled and used inside one sequential loop; the pipelined loop is the innermost such.
+3. Where the machine synchronises a whole scope at once (cp.async groups and the block's barrier, not registers), all
+   buffers of the scope agree on stages, loop, first and last use.
+
+Loads from shared memory into registers are asynchronous too: the scoreboard waits for the first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from engine.codegen.lower import SHARED_BYTES
+from engine.codegen.printer import shared_map
+from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, Store, TileOp, TileProgram, Wish, operations
+from engine.graph.nodes import DTYPES
+from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
+from engine.pipeline.uses import Uses, at_path, buffers_written, uses
+
+MAX_STAGES = 6
+"""Of shared memory: more than any latency needs."""
+REGISTER_STAGES = (1, 2, 4)
+SMALLEST_COPY = 4
+"""Bytes of the smallest cp.async."""
+
+
+def detect(program: TileProgram) -> tuple[Decision, ...]:
+    """One decision for each wish of a program whose loops are not pipelined yet."""
+    found = [_decision(program, wish) for wish in program.wishes]
+    return _agreeing(program, found)
+
+
+def _decision(program: TileProgram, wish: Wish) -> Decision:
+    """A wish by itself: rules 1 and 2, then what the loop and the memory have room for."""
+    if wish.stages == 1:
+        return Decision(wish, 1)
+    used = {buffer: uses(program.body, buffer) for buffer in wish.buffers}
+    for buffer, one in used.items():
+        refusal = _rule_1(program, wish.mark, buffer, one)
+        if refusal:
+            return Decision(wish, 1, refusal=refusal)
+    paths = {_loop_of(program.body, one) for one in used.values()}
+    path = next(iter(paths)) if len(paths) == 1 else None
+    if path is None:
+        return Decision(wish, 1, refusal=_rule_2(wish, paths))
+    loop = at_path(program.body, path)
+    assert isinstance(loop, For)
+    limit = _shared_limit if wish.mark == SHARED else _register_limit
+    stages, refusal = limit(program, wish, loop)
+    return Decision(wish, stages, path, loop, refusal)
+
+
+# Rule 1
+
+
+def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses) -> Refusal | None:
+    """Why a buffer is not filled by an asynchronous copy alone; None where it is."""
+    copies = (AsyncCopy,) if mark == SHARED else (Load, MatrixLoad)
+    for _, op in used.fills:
+        if isinstance(op, copies):
+            continue
+        if isinstance(op, Store):
+            return _stored(program, op)
+        because = f"{buffer} is computed where it is filled, and an asynchronous copy only copies"
+        return Refusal(1, because, "compute on the side that uses it instead")
+    if not used.fills:
+        return Refusal(1, f"no operation fills {buffer}")
+    return None
+
+
+def _stored(program: TileProgram, store: Store) -> Refusal:
+    """A buffer that ordinary stores fill: what they store was loaded as it is, or computed."""
+    loads = [op for op in operations(program.body) if isinstance(op, Load) and op.slot.buffer == store.slot.buffer]
+    writers = [op for op in operations(program.body) if store.slot.buffer in buffers_written(op)]
+    if not loads or len(loads) < len(writers):
+        because = f"{store.target} is filled with computed values, and an asynchronous copy only copies"
+        return Refusal(1, because, f"copy what they are computed from, and compute where {store.target} is used")
+    source = program.buffers[loads[0].source]
+    size = DTYPES[source.dtype] * loads[0].width
+    if size < SMALLEST_COPY:
+        because = f"{source.name} is copied {size} bytes at a time and cp.async moves {SMALLEST_COPY}, 8 or 16"
+        lift = f"runs of {SMALLEST_COPY // size} neighbours that begin at multiples of {SMALLEST_COPY} bytes lift it"
+        return Refusal(1, because, lift)
+    return Refusal(1, f"{source.name} is copied through registers into {store.target}", "use cp.async")
+
+
+# Rule 2
+
+
+def _loop_of(body: tuple[TileOp, ...], used: Uses) -> Path | None:
+    """The innermost loop around every use of a buffer, or None."""
+    paths = [path[:-1] for path, _ in (*used.fills, *used.reads)]
+    common = paths[0]
+    for path in paths:
+        length = next((n for n, (a, b) in enumerate(zip(common, path, strict=False)) if a != b), len(path))
+        common = common[:length]
+    while common and not isinstance(at_path(body, common), For):
+        common = common[:-1]
+    return common or None
+
+
+def _rule_2(wish: Wish, paths: set[Path | None]) -> Refusal:
+    names = " and ".join(wish.buffers)
+    if None in paths:
+        return Refusal(2, f"no loop fills and uses {names} in turn", "let a block walk over several of its tiles")
+    return Refusal(2, f"{names} are filled and used in different loops")
+
+
+# Limits
+
+
+def _shared_limit(program: TileProgram, wish: Wish, loop: For) -> tuple[int, Refusal | None]:
+    """Stages that the loop's extent and the shared memory of a block allow."""
+    sizes = [program.buffers[b].elements * DTYPES[program.buffers[b].dtype] for b in wish.buffers]
+    stage, others = sum(sizes), shared_map(program.buffers)[1] - sum(sizes)
+    room = max(1, (SHARED_BYTES - others) // stage)
+    stages = min(wish.stages, loop.extent, room, MAX_STAGES)
+    if stages == wish.stages:
+        return stages, None
+    if stages == loop.extent:
+        return stages, Refusal(0, _short_loop(loop))
+    if stages == room:
+        needed = f"{wish.stages * stage + others:,} bytes of shared memory"
+        because = f"{wish.stages} stages need {needed}, a block has {SHARED_BYTES:,}"
+        return stages, Refusal(0, because, f"{stages} need {stages * stage + others:,}")
+    return stages, Refusal(0, f"a pipeline has up to {MAX_STAGES} stages")
+
+
+def _register_limit(program: TileProgram, wish: Wish, loop: For) -> tuple[int, Refusal | None]:
+    """Stages that divide a loop that is written out, so that the compiler knows every register by name."""
+    if not loop.unroll:
+        return 1, Refusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")
+    fitting = [n for n in REGISTER_STAGES if n <= wish.stages and loop.extent % n == 0]
+    stages = fitting[-1]
+    if stages == wish.stages:
+        return stages, None
+    if wish.stages not in REGISTER_STAGES:
+        return stages, Refusal(0, "registers hold 1, 2 or 4 stages" + (f", and {_short_loop(loop)}" * (stages < 2)))
+    return stages, Refusal(0, _short_loop(loop), "a deeper tile has more")
+
+
+def _short_loop(loop: For) -> str:
+    return f"the loop over {loop.name} has {loop.extent} iteration{'s' if loop.extent > 1 else ''}"
+
+
+# Rule 3
+
+
+def _agreeing(program: TileProgram, found: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Decisions after rule 3: what is pipelined in shared memory is pipelined alike, or not at all."""
+    shared = [d for d in found if d.wish.mark == SHARED and d.is_pipelined]
+    reasons = list(_disagreements(program, shared))
+    if not reasons:
+        return tuple(found)
+    return tuple(replace(d, stages=1, refusal=reasons[0]) if d in shared else d for d in found)
+
+
+def _disagreements(program: TileProgram, shared: Sequence[Decision]) -> Iterator[Refusal]:
+    """Pairs of buffers of shared memory that one commit, wait and barrier cannot serve."""
+    buffers = [(buffer, decision) for decision in shared for buffer in decision.wish.buffers]
+    for buffer, decision in buffers[1:]:
+        first, other = buffers[0]
+        if _are_apart(decision.path, other.path):
+            continue
+        if (decision.stages, decision.path) != (other.stages, other.path):
+            because = f"{first} has {other.stages} stages, {buffer} {decision.stages}, and they are awaited together"
+            yield Refusal(3, because, "give them the same loop and the same stages")
+            continue
+        ends = [_ends(program, name, decision.path) for name in (first, buffer)]
+        if ends[0] != ends[1]:
+            because = f"{first} and {buffer} are first or last used in different places, and they are awaited together"
+            yield Refusal(3, because, "use them in the same inner loop")
+
+
+def _are_apart(a: Path, b: Path) -> bool:
+    """Whether two loops run one after the other, so that their copies are never under way together."""
+    return any(x != y for x, y in zip(a, b, strict=False))
+
+
+def _ends(program: TileProgram, buffer: str, path: Path) -> tuple[int, int]:
+    """First and last use of a buffer among the operations directly inside its loop."""
+    places = [place[len(path)] for place, _ in uses(program.body, buffer).reads]
+    return places[0], places[-1]

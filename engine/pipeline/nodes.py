@@ -1,0 +1,50 @@
+"""What detection decides about buffers that somebody wants filled ahead of their use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.codegen.tile import For, Wish
+
+Path = tuple[int, ...]
+"""An operation's place: its number in the outermost body, then in the body of that operation, and so on."""
+
+SHARED, REGISTER = "stages", "register_stages"
+"""The marks of the two levels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why buffers get fewer stages than were asked for."""
+
+    rule: int
+    """1 to 3: the published rule that fails; 0: a limit of the machine or of the loop."""
+    because: str
+    lift: str = ""
+    """The change that would let them be pipelined, where there is one."""
+
+    def __str__(self) -> str:
+        return f"{self.because}; {self.lift}" if self.lift else self.because
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of one wish."""
+
+    wish: Wish
+    stages: int
+    """That the buffers get; 1 is not pipelined."""
+    path: Path = ()
+    """Of the pipelined loop."""
+    loop: For | None = None
+    refusal: Refusal | None = None
+    """Where the stages are not those asked for."""
+
+    @property
+    def is_pipelined(self) -> bool:
+        return self.stages > 1
+
+    def __str__(self) -> str:
+        given = f"{' and '.join(self.wish.buffers)}: {self.stages} of {self.wish.stages} {self.wish.mark}"
+        over = f" over {self.loop.name}" if self.loop else ""
+        return f"{given}{over}" + (f": {self.refusal}" if self.refusal else "")

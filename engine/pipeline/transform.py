@@ -1,0 +1,252 @@
+"""The pass that pipelines loops of a tile program (ALCOP, section 3.2): what `detect` allows, as `shift` says.
+
+    for tile:  copy tile; commit; wait; barrier; use tile; barrier
+
+becomes, with 3 stages,
+
+    copy tile 0; commit; copy tile 1; commit
+    for tile:  wait until one copy is unfinished; barrier; copy tile + 2 (if there is one); commit; use tile
+    wait for all
+
+The barrier after the wait is also what proves that everybody has left the stage to be filled next, so one a tile is
+enough.  Registers that an inner loop fills from those tiles are filled across the boundary of two tiles: the wait moves
+into the inner loop, to the step in which the next tile is first read, and the first steps are loaded before the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.codegen.names import names_read
+from engine.codegen.tile import (
+    Barrier,
+    Bind,
+    Buffer,
+    Comment,
+    Commit,
+    Declare,
+    For,
+    Mask,
+    Note,
+    TileOp,
+    TileProgram,
+    Uniform,
+    Wait,
+    operations,
+)
+from engine.pipeline.detect import detect
+from engine.pipeline.nodes import REGISTER, SHARED, Decision, Path
+from engine.pipeline.shift import Change, Known, counter, shifted
+from engine.pipeline.unwrap import without_single_loops
+from engine.pipeline.uses import buffers_read, buffers_written, uses
+from engine.tensor.index import Index
+
+
+def pipelined(program: TileProgram) -> TileProgram:
+    """The program with every pipeline that it asks for and may have; `notes` say what became of the entries."""
+    decisions = detect(program)
+    shared = [d for d in decisions if d.wish.mark == SHARED]
+    registers = [d for d in decisions if d.wish.mark == REGISTER]
+    rewriting = _Rewriting(program, decisions)
+    stages, register_stages = (max([1, *(d.stages for d in some)]) for some in (shared, registers))
+    sizes = {"STAGES": stages} if shared else {}
+    sizes |= {"REGISTER_STAGES": register_stages} if register_stages > 1 else {}
+    return replace(
+        program,
+        body=without_single_loops(rewriting.body(program.body), rewriting.extents),
+        buffers=rewriting.buffers,
+        constants={**program.constants, **sizes},
+        notes={**program.notes, **_notes(decisions)},
+        stages=stages,
+        register_stages=register_stages,
+        wishes=(),
+    )
+
+
+def _notes(decisions: Sequence[Decision]) -> dict[Path, Note]:
+    """What became of the entries that were not taken as given."""
+    notes = {}
+    for decision in decisions:
+        wish = decision.wish
+        for path, value in wish.asked.items():
+            if value != decision.stages:
+                reason = str(decision.refusal) if value == wish.stages else f"another entry asks for {wish.stages}"
+                notes[path] = Note(reason, wish.mark, str(decision.stages))
+    return notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """The pipelined loop around a loop that loads registers, whose next iteration it runs on into."""
+
+    loop: For
+    fresh: tuple[TileOp, ...]
+    """What makes the next iteration's tiles readable."""
+
+
+class _Rewriting:
+    """One program's change.  `buffers` grow as loops are rewritten."""
+
+    def __init__(self, program: TileProgram, decisions: Sequence[Decision]) -> None:
+        self.program, self.decisions = program, decisions
+        self.buffers: dict[str, Buffer] = dict(program.buffers)
+        self.extents = Known(block=program.grid, thread=program.threads)
+        self.extents.note(program.body)
+        names = [name for decision in decisions for name in decision.wish.buffers]
+        self.sizes = {n: program.buffers[n].elements for n in names if program.buffers[n].scope == "shared"}
+        """Elements of one stage of every buffer in shared memory."""
+
+    def body(self, ops: Sequence[TileOp], path: Path = ()) -> tuple[TileOp, ...]:
+        """A body with the loops in it rewritten."""
+        result: list[TileOp] = []
+        for number, op in enumerate(ops):
+            here = (*path, number)
+            decision = next((d for d in self.decisions if d.path == here), None)
+            if not isinstance(op, For):
+                result.append(op)
+            elif decision is None:
+                result.append(replace(op, body=self.body(op.body, here)))
+            elif decision.wish.mark == SHARED:
+                result += self._shared_loop(op, decision)
+            else:
+                result += self._register_loop(op, decision, None)
+        return tuple(result)
+
+    # Shared memory
+
+    def _shared_loop(self, loop: For, decision: Decision) -> list[TileOp]:
+        """A loop that copies tiles to shared memory and uses them, with what comes before and after it."""
+        link, stages, ahead = loop.at, decision.stages, decision.stages - 1
+        about = Comment(_text(decision), link)
+        if stages == 1:
+            return [about, replace(loop, body=self.body(loop.body, decision.path))]
+        for name in decision.wish.buffers:
+            self._enlarge(name, stages)
+        fresh: tuple[TileOp, ...] = (Wait(stages - 2, link), Barrier(link))
+        copies, use = _parted(loop.body, decision.wish.buffers)
+        first = For("ahead", ahead, (*self._early(decision, loop, "ahead", copies), Commit(link)), True, link)
+        another = Index((), loop.extent - 1 - ahead) - Index.of(loop.name)
+        guarded = Uniform(another, self._ahead(decision, loop, copies), link)
+        before, used = self._used(decision, loop, use, fresh)
+        start, turn = ((*fresh, *before), ()) if before else ((), fresh)
+        drain = (Wait(0, link), Barrier(link)) if len(decision.path) > 1 else (Wait(0, link),)
+        return [about, first, *start, replace(loop, body=(*turn, guarded, Commit(link), *used)), *drain]
+
+    def _early(self, decision: Decision, loop: For, counter: str, ops: Sequence[TileOp]) -> tuple[TileOp, ...]:
+        """What fills buffers, for the first iterations: one for each value of a new counter."""
+        number = Index.of(counter)
+        known = Known(self.extents | {counter: decision.stages - 1})
+        return self._change(decision, {loop.name: number}, number, known).operations(ops)
+
+    def _ahead(self, decision: Decision, loop: For, ops: Sequence[TileOp]) -> tuple[TileOp, ...]:
+        """What fills buffers, for the iteration `stages` - 1 later, which exists."""
+        ahead = decision.stages - 1
+        known = Known(self.extents | {loop.name: loop.extent - ahead})
+        stage = (counter((loop,)) + ahead).mod(decision.stages, known)
+        return self._change(decision, shifted((loop,), ahead, known), stage, known).operations(ops)
+
+    def _used(
+        self, decision: Decision, loop: For, use: Sequence[TileOp], fresh: tuple[TileOp, ...]
+    ) -> tuple[list[TileOp], list[TileOp]]:
+        """(what must come before the loop, what uses a tile in it)."""
+        change = self._change(decision, {}, counter((loop,)).mod(decision.stages, self.extents), self.extents)
+        inner = {d.path[-1]: d for d in self.decisions if d.is_pipelined and d.path[:-1] == decision.path}
+        places = {id(op): number for number, op in enumerate(loop.body)}
+        readers = {p[len(decision.path)] for n in decision.wish.buffers for p, _ in uses(self.program.body, n).reads}
+        before: list[TileOp] = []
+        used: list[TileOp] = []
+        for op in use:
+            moved, found = change.operation(op), inner.get(places[id(op)])
+            if found is None or not isinstance(moved, For):
+                used.append(moved)
+                continue
+            crosses = readers == {places[id(op)]}
+            *early, turn = self._register_loop(moved, found, _Around(loop, fresh) if crosses else None)
+            before += early if crosses else []
+            used += [turn] if crosses else [*early, turn]
+        return before, used
+
+    # Registers
+
+    def _register_loop(self, loop: For, decision: Decision, around: _Around | None) -> list[TileOp]:
+        """A loop that loads registers and uses them, last of what it becomes: before it the first loads."""
+        if not decision.is_pipelined:
+            return [replace(loop, body=self.body(loop.body, decision.path))]
+        link, names, ahead = loop.at, decision.wish.buffers, decision.stages - 1
+        for name in names:
+            self._enlarge(name, decision.stages)
+        declared = [op for op in loop.body if isinstance(op, Declare) and op.buffer in names]
+        loads, use = _parted([op for op in loop.body if op not in declared], names)
+        early = self._early(decision, loop, "early", loads)
+        number = Index.of(loop.name)
+        used = self._change(decision, {}, number.mod(decision.stages, self.extents), self.extents).operations(use)
+        if around is None:
+            another = Index((), loop.extent - 1 - ahead) - number
+            later: tuple[TileOp, ...] = (Uniform(another, self._ahead(decision, loop, loads), link),)
+        else:
+            early = Change({around.loop.name: Index()}, {}, {}, self.extents).operations(early)
+            later = self._across(decision, loop, around, loads)
+        return [*declared, For("early", ahead, early, True, link), replace(loop, body=(*later, *used))]
+
+    def _across(
+        self, decision: Decision, loop: For, around: _Around, loads: Sequence[TileOp]
+    ) -> tuple[TileOp, ...]:
+        """The loads for the iteration `stages` - 1 later, which may be one of the next iteration around."""
+        ahead, loops = decision.stages - 1, (loop, around.loop)
+        known = Known(self.extents | {around.loop.name: around.loop.extent + 1})
+        later = Index.of(loop.name) + ahead
+        change = self._change(decision, shifted(loops, ahead, known), later.mod(decision.stages, known), known)
+        begins = later.mod(loop.extent, known) * -1
+        return (Uniform(begins, around.fresh, loop.at), *change.operations(loads))
+
+    # Both
+
+    def _change(self, decision: Decision, counters: Mapping[str, Index], stage: Index, known: Known) -> Change:
+        return Change(counters, dict.fromkeys(decision.wish.buffers, stage), self.sizes, known)
+
+    def _enlarge(self, name: str, stages: int) -> None:
+        buffer = self.buffers[name]
+        shape = (stages * buffer.elements,) if buffer.scope == "shared" else (stages, *buffer.shape)
+        self.buffers[name] = replace(buffer, shape=shape)
+
+
+def _parted(body: Sequence[TileOp], buffers: Sequence[str]) -> tuple[list[TileOp], list[TileOp]]:
+    """(what fills the buffers, what uses them) of a loop's body, each with the names that it needs.
+
+    Commits, the wait with its barrier, and the barrier at the end belong to the copies, which get new ones.
+    """
+    fills = {n for n, op in enumerate(body) if any(_fills(o, buffers) for o in operations((op,)))}
+    old = {n for n, op in enumerate(body) if isinstance(op, Commit | Wait)}
+    old |= {n + 1 for n in old if isinstance(body[n], Wait) and isinstance(body[n + 1], Barrier)}
+    old |= {len(body) - 1} if isinstance(body[-1], Barrier) else set()
+    names = {n for n, op in enumerate(body) if isinstance(op, Bind | Mask)}
+    return _with_names(body, names, fills), _with_names(body, names, set(range(len(body))) - fills - old - names)
+
+
+def _fills(op: TileOp, buffers: Sequence[str]) -> bool:
+    """Whether an operation fills one of the buffers; one that changes what it holds does not."""
+    return any(name in buffers and name not in buffers_read(op) for name in buffers_written(op))
+
+
+def _with_names(body: Sequence[TileOp], names: set[int], chosen: set[int]) -> list[TileOp]:
+    """The chosen operations and every `Bind` and `Mask` that they need, in order."""
+    while True:
+        needed = {name for n in chosen for op in operations((body[n],)) for name in names_read(op)}
+        more = {n for n in names - chosen if _name(body[n]) in needed}
+        if not more:
+            return [op for n, op in enumerate(body) if n in chosen]
+        chosen = chosen | more
+
+
+def _name(op: TileOp) -> str:
+    return op.name if isinstance(op, Bind | Mask) else ""
+
+
+def _text(decision: Decision) -> str:
+    """The pipeline in a line, for the reader of the CUDA text."""
+    stages = decision.stages
+    if decision.is_pipelined:
+        return f"{stages} stages: cp.async fills tile t + {stages - 1} while tile t is used"
+    because = f" ({decision.refusal})" if decision.refusal else ""
+    return f"one stage: copies fill the tile, then the block uses it{because}"
