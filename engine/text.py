@@ -23,6 +23,9 @@ Reader = Callable[[Any, int], Any]
 _MAX_DEPTH = 100
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
+_UNCHANGED = (str, int, types.NoneType)
+"""Kinds of plain data that stay what they are; a bool is an int."""
+
 T = TypeVar("T")
 
 
@@ -40,16 +43,18 @@ class _Misfit(Exception):
 
 def to_json(value: object) -> Plain:
     """Plain data for `json.dumps`.  TypeError for a value of no documented kind: that is a mistake in the program."""
-    if value is None or isinstance(value, bool | int | str):
+    if isinstance(value, _UNCHANGED):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
+    if isinstance(value, tuple):  # before what costs more to ask
+        return [to_json(item) for item in value]
+    if is_dataclass(value):
+        return {name: to_json(getattr(value, name)) for name in _names(cast(Any, type(value)))}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, Sequence):
         return [to_json(item) for item in value]
-    if is_dataclass(value):
-        return {name: to_json(getattr(value, name)) for name in _names(cast(Any, type(value)))}
     raise TypeError(f"{type(value).__name__} is not plain data")
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
@@ -67,6 +67,8 @@ class _Explorer:
         self.home: dict[str, _Unit] = {}
         """Array -> the unit that makes it."""
         self.refusals: dict[tuple[str, str], str] = {}
+        self._shapes: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
+        """Operators alike -> names of the first one's statements, and their loop space."""
 
     def run(self, merge: bool) -> Partition:
         units: dict[int, _Unit] = {}
@@ -87,16 +89,31 @@ class _Explorer:
 
     def _units(self, statements: list[Statement]) -> list[_Unit]:
         """One unit for an operator's statements, or one for each when they are not one kernel."""
-        kept = self._kept(statements) if len(statements) > 1 else frozenset()
-        shape = common_shape(statements, kept)
-        if isinstance(shape, Shape):
+        shape = self._own_shape(statements)
+        if shape is not None:
             return [self._unit(statements, shape)]
         units = []
         for statement in statements:
-            single = common_shape([statement])
-            assert isinstance(single, Shape), single
+            single = self._own_shape([statement])
+            assert single is not None, statement
             units.append(self._unit([statement], single))
         return units
+
+    def _own_shape(self, statements: list[Statement]) -> Shape | None:
+        """The loop space of an operator's statements, found once for operators that differ in names alone."""
+        kept: frozenset[str] = frozenset()
+        alike: Hashable = statements[0].form
+        if len(statements) > 1:
+            kept = self._kept(statements)
+            arrays = [access.array for s in statements for access in (*s.reads(), s.write)]
+            place = {array: at for at, array in enumerate(dict.fromkeys(arrays))}
+            alike = tuple(s.form for s in statements), tuple(map(place.get, arrays)), frozenset(map(place.get, kept))
+        if alike not in self._shapes:
+            self._shapes[alike] = tuple(s.name for s in statements), common_shape(statements, kept)
+        first, shape = self._shapes[alike]
+        if isinstance(shape, str):
+            return None
+        return shape.renamed(dict(zip(first, (s.name for s in statements), strict=True)))
 
     def _unit(self, statements: list[Statement], shape: Shape) -> _Unit:
         made = {s.write.array for s in statements}
@@ -131,14 +148,16 @@ class _Explorer:
 
     def _producers(self, unit: _Unit) -> list[_Unit]:
         """The units that make what `unit` reads, the ones handing over most bytes first."""
-        handed: dict[int, tuple[int, _Unit]] = {}
+        handed: dict[_Unit, list[str]] = {}
         for array in unit.sources:
             other = None if array in self.inputs else self.home.get(array)
             if other is not None and other is not unit:
-                size = handed.get(id(other), (0, other))[0]
-                known = self.program.arrays.get(array)  # not those between two operators without a kernel
-                handed[id(other)] = (size + (known.bytes if known else 0), other)
-        return [other for _, other in sorted(handed.values(), key=lambda pair: (-pair[0], pair[1].order))]
+                handed.setdefault(other, []).append(array)
+        if len(handed) < 2:
+            return list(handed)
+        known = self.program.arrays  # without those between two operators that have no kernel
+        size = {other: sum(known[a].bytes for a in arrays if a in known) for other, arrays in handed.items()}
+        return sorted(handed, key=lambda other: (-size[other], other.order))
 
     def _merge(self, first: _Unit, second: _Unit) -> _Unit | None:
         """Both as one unit, or None (the reason is noted on every array between them)."""

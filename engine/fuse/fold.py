@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
 
 from engine.graph.nodes import Constant
-from engine.tensor.index import Index
+from engine.tensor.index import Extents, Index
 from engine.tensor.nodes import Access, Literal, Scalar, Statement, TensorProgram
-from engine.tensor.rewrite import Reader, is_plain, plain_iterator, rewrite_access, rewrite_reads
+from engine.tensor.rewrite import is_plain, plain_iterator, renamed, rewrite_access, rewrite_reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,17 @@ def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> F
 
     A layout statement stays when its result leaves the program; its readers still read through it.
     """
-    views: dict[str, Statement] = {}
-    literals = _scalar_constants(program, constants)
+    seen = _Seen({}, _scalar_constants(program, constants))
     absorbed: dict[str, tuple[str, ...]] = {}
     kept: list[Statement] = []
     for statement in program.statements:
-        taken: dict[str, None] = {}
-        rewritten = statement
-        if any(a.array in views or a.array in literals for a in statement.reads()):
-            rewritten = rewrite_reads(statement, _reader(views, literals, statement, taken, absorbed))
-        if taken:
-            absorbed[statement.name] = tuple(taken)
+        rewritten = seen.through(statement)
+        views = [seen.views[a] for a in dict.fromkeys(a.array for a in statement.reads()) if a in seen.views]
+        if views:
+            taken = (op for view in views for op in (*absorbed.get(view.name, ()), view.operator))
+            absorbed[statement.name] = tuple(dict.fromkeys(taken))
         if is_layout(rewritten):
-            views[rewritten.write.array] = rewritten
+            seen.views[rewritten.write.array] = rewritten
             if rewritten.write.array not in program.outputs:
                 continue
         kept.append(rewritten)
@@ -92,29 +90,54 @@ def _scalar_constants(program: TensorProgram, constants: Mapping[str, Constant])
     return found
 
 
-def _reader(
-    views: Mapping[str, Statement],
-    literals: Mapping[str, Literal],
-    reader: Statement,
-    taken: dict[str, None],
-    absorbed: Mapping[str, tuple[str, ...]],
-) -> Reader:
-    """Reads through views and literals; notes the operators read through in `taken`."""
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is read through: layout statements and numbers."""
 
-    def read(access: Access) -> Scalar:
-        if access.array in literals and not access.guards:
-            return literals[access.array]
-        view = views.get(access.array)
+    views: dict[str, Statement]
+    """Array -> the layout statement that makes it; grows as statements are walked."""
+    literals: Mapping[str, Literal]
+    _made: dict[Hashable, tuple[tuple[str, ...], Statement]] = field(default_factory=dict)
+    """Statements alike that read through views alike -> the arrays and the outcome of the first one."""
+
+    def through(self, statement: Statement) -> Statement:
+        """The statement over what its operands are views of; once for statements that differ in names alone."""
+        own = dict.fromkeys(access.array for access in (*statement.reads(), statement.write))
+        if not any(name in self.views or name in self.literals for name in own):
+            return statement
+        behind = [self._behind(name) for name in own]
+        arrays = (*own, *(source for source, _ in behind))
+        place = {name: at for at, name in enumerate(dict.fromkeys(arrays))}
+        alike = statement.form, tuple(map(place.get, arrays)), tuple(what for _, what in behind)
+        if alike not in self._made:
+            made = rewrite_reads(statement, lambda access: self._read(access, statement.extents))
+            self._made[alike] = arrays, made
+            return made
+        first, made = self._made[alike]
+        return renamed(made, statement.name, statement.operator, dict(zip(first, arrays, strict=True)))
+
+    def _behind(self, array: str) -> tuple[str, Hashable]:
+        """The array that one is a view of (itself where it is none), and how, whatever they are called."""
+        if array in self.literals:
+            return array, repr(self.literals[array])
+        view = self.views.get(array)
+        if view is None:
+            return array, None
+        assert isinstance(view.expression, Access)
+        return view.expression.array, view.form
+
+    def _read(self, access: Access, extents: Extents) -> Scalar:
+        """An access through views and literals; `extents` are those of the reader."""
+        if access.array in self.literals and not access.guards:
+            return self.literals[access.array]
+        view = self.views.get(access.array)
         if view is None:
             return access
-        taken.update(dict.fromkeys((*absorbed.get(view.name, ()), view.operator)))
         assert isinstance(view.expression, Access)
         values: dict[str, Index] = {}
         for written, index in zip(view.write.indices, access.indices, strict=True):
             name = plain_iterator(written)
             if name is not None:
                 values[name] = index
-        base = rewrite_access(view.expression, values, lambda inner: inner, reader.extents)
+        base = rewrite_access(view.expression, values, lambda inner: inner, extents)
         return replace(base, guards=access.guards, otherwise=access.otherwise)
-
-    return read

@@ -41,6 +41,12 @@ class Shape:
     inlined: tuple[str, ...]
     """Statements put into their readers: computed again for each element instead of stored."""
 
+    def renamed(self, names: Mapping[str, str]) -> Shape:
+        """The loop space of statements under other names."""
+        axes = {(names[statement], iterator): axis for (statement, iterator), axis in self.axes.items()}
+        inlined = tuple(names[statement] for statement in self.inlined)
+        return Shape(self.kind, axes, self.rows, self.columns, self.extents, inlined)
+
 
 def is_contraction(statement: Statement) -> bool:
     """A sum of products of two arrays, each with a parallel iterator of its own: what a matrix product's tiles need.

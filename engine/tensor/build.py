@@ -237,7 +237,11 @@ def _is_told(value: np.ndarray) -> bool:
 
 
 def _named(statement: Statement, name: str) -> Statement:
-    return statement if statement.name == name else replace(statement, name=name)
+    if statement.name == name:
+        return statement
+    made = replace(statement, name=name)
+    made.share(statement.form, statement.reads())
+    return made
 
 
 def wrap(index: Term, size: int) -> Term:
