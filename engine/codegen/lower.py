@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from engine.codegen.attention import attention_intrinsic, lower_attention
+from engine.codegen.attention_nest import attention_nest
 from engine.codegen.contraction import lower_contraction
 from engine.codegen.elementwise import lower_elementwise
 from engine.codegen.marks import Marks
@@ -15,6 +17,7 @@ from engine.codegen.tensor_cores import lower_tensor_cores
 from engine.codegen.tile import TileProgram
 from engine.codegen.transpose import lower_transpose, turned_reads
 from engine.errors import Unsupported
+from engine.fuse.attention import ATTENTION
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction
 from engine.schedule.nodes import ScheduleTree
@@ -34,12 +37,11 @@ def lower(group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str] | 
 
     numerics: the recipe's, which say whether tensor cores may round float32.
     """
-    largest = max(group.program.arrays.values(), key=lambda array: array.elements)
+    outside = {*group.program.inputs, *group.program.outputs}
+    largest = max((group.program.arrays[name] for name in outside), key=lambda array: array.elements)
     if largest.elements > MOST_ELEMENTS:
         raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
-    nest = loop_nest(group.program, tree)
-    marks = Marks(nest)
-    tile = _kernel(group, nest, marks, numerics or {})
+    marks, tile = _kernel(group, tree, numerics or {})
     needed = shared_map(tile.buffers)[1]
     if needed > SHARED_BYTES:
         raise Unsupported(
@@ -48,7 +50,17 @@ def lower(group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str] | 
     return replace(tile, notes=marks.unread())
 
 
-def _kernel(group: FusionGroup, nest: Nest, marks: Marks, numerics: Mapping[str, str]) -> TileProgram:
+def _kernel(group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str]) -> tuple[Marks, TileProgram]:
+    if group.kind == ATTENTION:
+        parts = attention_nest(group.program, tree)
+        marks = Marks(parts.nest)
+        return marks, lower_attention(group, parts, marks, attention_intrinsic(parts, group.program, marks))
+    nest = loop_nest(group.program, tree)
+    marks = Marks(nest)
+    return marks, _of_nest(group, nest, marks, numerics)
+
+
+def _of_nest(group: FusionGroup, nest: Nest, marks: Marks, numerics: Mapping[str, str]) -> TileProgram:
     if group.kind == "contraction":
         intrinsic = _intrinsic(group, marks, numerics)
         return lower_tensor_cores(group, nest, marks, intrinsic) if intrinsic else lower_contraction(group, nest, marks)

@@ -7,7 +7,6 @@ Only what statements read and write decides; no operator's name does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import Unsupported
@@ -16,8 +15,10 @@ from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, Tens
 from engine.tensor.rewrite import plain_iterator
 from engine.tensor.softmax import relative_term
 
+ATTENTION = "attention"
+"""The kind of a group that is one attention."""
 STEPS_BACK = 5
-"""Statements from the second product back to the maximum of the scores: quotient, sum, exponentials, maximum, scores."""
+"""Statements from the second product back to the scores: quotient, sum, exponentials, maximum, masked scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Finder:
         self._place = {s.name: n for n, s in enumerate(program.statements)}
 
     def quotient(self, values: Statement) -> Statement | None:
-        """The statement that makes a factor of a product by dividing by a sum; None where `values` is no such product."""
+        """The statement that makes a factor of a product by dividing by a sum; None where no such product is given."""
         for factor in _factors(values) or ():
             made = self._made(factor)
             ratio = _uncast(made.expression) if made else None
@@ -138,7 +139,7 @@ class Finder:
             axis = [plain_iterator(i) for i in access.indices].index(name)
             written = plain_iterator(made.write.indices[axis])
             if written is None:
-                raise refusal(reader, f"{reader.operator} reads {access.array} in another arrangement than it is written")
+                raise refusal(reader, f"{reader.operator} reads {access.array} in another arrangement")
             name, reader = written, made
         return name
 

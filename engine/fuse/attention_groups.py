@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from networkx.utils import UnionFind
 
 from engine.errors import Unsupported
-from engine.fuse.attention import Attention, Finder, refusal
+from engine.fuse.attention import ATTENTION, Attention, Finder, refusal
 from engine.fuse.attention_cost import gain
 from engine.fuse.explore import Partition
 from engine.fuse.shape import Key, Shape
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
-ATTENTION = "attention"
-"""The kind of such groups."""
 MOST_HEAD = 128
 """Elements of a query, key or value: up to here the sums of a tile of queries stay in registers."""
 
@@ -60,7 +58,8 @@ class _Joiner:
         shape = _shape(found, [s for s in statements if s.name not in inlined], inlined)
         head = max(math.prod(i.extent for i in side) for side in (found.scores.reduced, found.heads))
         if head > MOST_HEAD:
-            raise refusal(found.values, f"heads of {head} elements do not fit the registers of a kernel, {MOST_HEAD} do")
+            reason = f"heads of {head} elements do not fit the registers of a kernel, {MOST_HEAD} do"
+            raise refusal(found.values, reason)
         saved = gain(self.program, found)
         if not saved.pays:
             raise refusal(found.values, f"one kernel would not be faster: {saved}")
@@ -78,7 +77,8 @@ class _Joiner:
             if statement is not found.values and any(a.array in after for a in statement.reads()):
                 after.add(statement.write.array)
         for array in sorted(between - after):
-            what = "the result of the softmax" if array == found.weights else f"{array}, which lies between the products,"
+            what = f"{array}, which lies between the products,"
+            what = "the result of the softmax" if array == found.weights else what
             if array in self.program.outputs:
                 raise refusal(found.values, f"{what} is an output too")
             others = [s for s in self._readers.get(array, []) if s.name not in inside]

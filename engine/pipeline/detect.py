@@ -159,11 +159,14 @@ def _agreeing(program: TileProgram, found: Sequence[Decision]) -> tuple[Decision
 
 
 def _disagreements(program: TileProgram, shared: Sequence[Decision]) -> Iterator[Refusal]:
-    """Pairs of buffers of shared memory that one commit, wait and barrier cannot serve."""
+    """Pairs of buffers of shared memory that one commit, wait and barrier cannot serve.
+
+    Those of one wish share them by intent, before the first use of any and after the last use of all.
+    """
     buffers = [(buffer, decision) for decision in shared for buffer in decision.wish.buffers]
     for buffer, decision in buffers[1:]:
         first, other = buffers[0]
-        if _are_apart(decision.path, other.path):
+        if decision is other or _are_apart(decision.path, other.path):
             continue
         if (decision.stages, decision.path) != (other.stages, other.path):
             because = f"{first} has {other.stages} stages, {buffer} {decision.stages}, and they are awaited together"

@@ -30,3 +30,10 @@ __device__ __forceinline__ float min_or_nan(float a, float b) {
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
     return result;
 }
+
+// cvt.rn.f16x2.f32: two halves in one word, `low` in its low bits.
+__device__ __forceinline__ u32 fn_pack_f16(float low, float high) {
+    u32 result;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+    return result;
+}

@@ -35,3 +35,7 @@ inline f16 to_f16(float value) {
 
 inline float max_or_nan(float a, float b) { return a != a || b != b ? NAN_F : a > b ? a : b; }
 inline float min_or_nan(float a, float b) { return a != a || b != b ? NAN_F : a < b ? a : b; }
+
+inline u32 fn_pack_f16(float low, float high) {
+    return static_cast<u32>(to_f16(low).bits) | static_cast<u32>(to_f16(high).bits) << 16;
+}

@@ -1,0 +1,121 @@
+"""Attention in one kernel: which tiles and which instruction it takes, and the order of its parts."""
+
+from __future__ import annotations
+
+import math
+
+from engine.codegen.attention_block import Block, Tiles
+from engine.codegen.attention_cuda_cores import SHARERS, CudaCores
+from engine.codegen.attention_nest import AttentionNest
+from engine.codegen.attention_softmax import OnlineSoftmax
+from engine.codegen.attention_tensor_cores import TensorCores
+from engine.codegen.marks import Marks
+from engine.codegen.tile import TileProgram
+from engine.fuse.nodes import FusionGroup
+from engine.tensor.nodes import TensorProgram
+from engine.tensorize.attention import intrinsic_misfit
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import WARP, Intrinsic
+
+MOST_QUERIES, MOST_KEYS, MOST_THREADS = 128, 128, 1024
+INSTRUCTION = 16
+"""Queries, keys, depths and heads are padded to multiples of this."""
+REFUSED = {
+    "split": "an attention walks its keys by tiles: ask for a tile",
+    "unroll": "loops inside a tile are always written out, the loop over tiles never",
+    "vector": "copies and fragments are as wide as alignment and the tile allow",
+    "lane": "the lanes of a row follow from the instruction or the tile",
+}
+"""Marks that an attention has no use for, and why."""
+
+
+def lower_attention(
+    group: FusionGroup, nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None
+) -> TileProgram:
+    """One kernel for an attention, on tensor cores where an instruction is given."""
+    marks.refuse(REFUSED)
+    queries = marks.power("block", 64, MOST_QUERIES, nest.queries, least=INSTRUCTION) if nest.queries else INSTRUCTION
+    keys = marks.power("tile", 64, MOST_KEYS, (nest.key,), least=INSTRUCTION)
+    depth, heads = (_padded(math.prod(m.extent for m in members)) for members in (nest.depth, nest.heads))
+    tiles = Tiles(queries, keys, depth, heads)
+    if intrinsic is None:
+        return _on_cuda_cores(group, nest, marks, tiles)
+    return _on_tensor_cores(group, nest, marks, tiles, intrinsic)
+
+
+def attention_intrinsic(nest: AttentionNest, program: TensorProgram, marks: Marks) -> Intrinsic | None:
+    """The instruction that an `intrinsic` mark names, if it multiplies both products; else a note says why not."""
+    name = marks.word("intrinsic")
+    if name is None:
+        return None
+    why_not = intrinsic_misfit(nest.scores, nest.values, program, name)
+    if why_not:
+        marks.refuse({"intrinsic": f"runs on CUDA cores: {why_not}"})
+        return None
+    return INTRINSICS[name]
+
+
+def _on_tensor_cores(
+    group: FusionGroup, nest: AttentionNest, marks: Marks, tiles: Tiles, intrinsic: Intrinsic
+) -> TileProgram:
+    rows = marks.power("warp", INSTRUCTION, min(32, tiles.queries), nest.queries, least=INSTRUCTION)
+    marks.refuse({"thread": "the instruction says which scores a thread owns: ask for the queries of a warp"})
+    block = Block(group, nest, tiles, tiles.queries // rows * WARP, is_swizzled=True)
+    products = TensorCores(block, intrinsic, rows)
+    _kernel(block, products)
+    wishes = (
+        marks.wish("stages", 2, (block.key.tile, block.value.tile), (nest.key,)),
+        marks.wish("register_stages", 1, (products.key_part,), (nest.key,)),
+        marks.wish("register_stages", 1, (products.value_part,), (nest.key,)),
+    )
+    return block.finish(
+        {"WARP_QUERIES": rows},
+        (("THREADS / 32 * WARP_QUERIES == TILE_QUERIES", "the warps own the queries exactly"),),
+        f"registers of a warp: {rows} queries times {tiles.keys} keys of scores, {tiles.heads} of results",
+        wishes,
+    )
+
+
+def _on_cuda_cores(group: FusionGroup, nest: AttentionNest, marks: Marks, tiles: Tiles) -> TileProgram:
+    rows = marks.power("thread", 4, 8, nest.queries) if nest.queries else 1
+    fewest = tiles.queries // min(tiles.queries, tiles.keys, MOST_THREADS // SHARERS)
+    if rows < fewest:
+        rows = fewest
+        marks.changed("thread", rows, "with fewer, more threads than copies or than a block has", nest.queries)
+    marks.refuse({"warp": "the threads of a block share a tile on CUDA cores: ask for the queries of a thread"})
+    block = Block(group, nest, tiles, tiles.queries // rows * SHARERS, is_swizzled=False)
+    products = CudaCores(block, rows)
+    _kernel(block, products)
+    wishes = (
+        marks.wish("stages", 2, (block.key.tile, block.value.tile), (nest.key,)),
+        marks.wish("register_stages", 1, (products.query_part.registers, products.key_part.registers), (nest.key,)),
+        marks.wish("register_stages", 1, (products.weight_part.registers, products.value_part.registers), (nest.key,)),
+    )
+    return block.finish(
+        {"THREAD_QUERIES": rows},
+        (("THREADS / 16 * THREAD_QUERIES == TILE_QUERIES", "the threads own the queries exactly"),),
+        f"registers of a thread: {rows} queries times {products.key_part.owned} keys of scores, "
+        f"{products.value_part.owned} of results",
+        wishes,
+    )
+
+
+def _kernel(block: Block, products: TensorCores | CudaCores) -> None:
+    """The parts of the kernel in order."""
+    emitter = block.emitter
+    softmax = OnlineSoftmax(block, products.scores, products.results, products.sharers)
+    block.first_copies()
+    products.load_queries()
+    with emitter.loop("tile", block.steps, block.values_link, unroll=False, always=True) as tile:
+        block.copy_keys_and_values(tile)
+        products.multiply_keys()
+        softmax.mask_and_scale(tile)
+        softmax.update()
+        products.multiply_values()
+        block.close_tile()
+    softmax.divide()
+    block.epilogue(products.results)
+
+
+def _padded(size: int) -> int:
+    return -(-size // INSTRUCTION) * INSTRUCTION
