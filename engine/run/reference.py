@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -36,6 +37,16 @@ _POSITIVE_DOMAIN = ("Sqrt", "Rsqrt", "Log", "Pow")
 _INDEX_INPUTS = {"Gather": 1, "GatherND": 1, "GatherElements": 1, "OneHot": 0}
 
 
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """What the values of an input are drawn from."""
+
+    kind: str
+    """"normal" (standard), "uniform", "positive" (uniform too), "integers" (`high` is not among them) or "true"."""
+    low: float = 0.0
+    high: float = 0.0
+
+
 def input_values(graph: OperatorGraph, seed: int = 0) -> Values:
     """The value before the run of every graph input and constant, in its declared type.
 
@@ -44,10 +55,9 @@ def input_values(graph: OperatorGraph, seed: int = 0) -> Values:
     a logarithm, the inputs that lead there are positive.
     """
     values = _drawn(graph, seed, frozenset())
-    if graph.dialect == "akg" or graph.source is None:
-        suspects = _before(graph, _POSITIVE_DOMAIN)
-        if suspects and check_finite(_meanings(graph, values)):
-            values = _drawn(graph, seed, suspects)
+    suspects = _suspects(graph)
+    if suspects and check_finite(_meanings(graph, values)):
+        values = _drawn(graph, seed, suspects)
     return values
 
 
@@ -147,22 +157,48 @@ def _ranges(graph: OperatorGraph) -> dict[str, object]:
     return metadata(read_model(graph.source), "light.inputs")
 
 
+def distributions(graph: OperatorGraph) -> dict[str, Distribution]:
+    """What the values of every graph input are drawn from; positive where that may become necessary."""
+    ranges, suspects = _ranges(graph), _suspects(graph)
+    return {name: _distribution(graph, name, ranges, name in suspects) for name in graph.inputs}
+
+
+def _suspects(graph: OperatorGraph) -> frozenset[str]:
+    """Inputs without a range that can lead outside the domain of a root or a logarithm."""
+    return _before(graph, _POSITIVE_DOMAIN) if graph.dialect == "akg" or graph.source is None else frozenset()
+
+
 def _input(graph: OperatorGraph, name: str, seed: int, ranges: Mapping[str, object], positive: bool) -> np.ndarray:
     tensor, stream = graph.tensors[name], _stream(seed, f"input:{name}")
+    drawn = _distribution(graph, name, ranges, positive)
+    match drawn.kind:
+        case "true":
+            return np.ones(tensor.shape, bool)
+        case "integers":
+            return np.asarray(stream.randint(int(drawn.low), int(drawn.high), tensor.shape)).astype(tensor.dtype)
+        case "uniform":
+            return np.asarray(stream.uniform(drawn.low, drawn.high, tensor.shape)).astype(tensor.dtype)
+        case "positive":
+            values = stream.uniform(drawn.low, drawn.high, tensor.shape)
+        case _:
+            values = stream.standard_normal(tensor.shape)
+    return np.asarray(values).astype(np.float32).astype(tensor.dtype)
+
+
+def _distribution(graph: OperatorGraph, name: str, ranges: Mapping[str, object], positive: bool) -> Distribution:
+    tensor = graph.tensors[name]
     low, high = _range(name, ranges)
     if tensor.dtype == "bool":
-        return np.ones(tensor.shape, bool) if ranges else stream.randint(0, 2, tensor.shape).astype(bool)
+        return Distribution("true") if ranges else Distribution("integers", 0, 2)
     if "int" in tensor.dtype:
         first, end = (int(low), int(high)) if name in ranges else (0, _index_bound(graph, name) or 2)
         limits = np.iinfo(tensor.dtype)
         if not limits.min <= first < end <= limits.max:
             raise BadInput("reference", f"metadata light.inputs, {name}", f"[{first}, {end}] holds no {tensor.dtype}")
-        return np.asarray(stream.randint(first, end, size=tensor.shape)).astype(tensor.dtype)
+        return Distribution("integers", first, end)
     if name in ranges:
-        return np.asarray(stream.uniform(low, high, size=tensor.shape)).astype(tensor.dtype)
-    if positive:
-        return np.asarray(stream.uniform(0.5, 1.5, size=tensor.shape)).astype(np.float32).astype(tensor.dtype)
-    return np.asarray(stream.standard_normal(tensor.shape)).astype(np.float32).astype(tensor.dtype)
+        return Distribution("uniform", low, high)
+    return Distribution("positive", 0.5, 1.5) if positive else Distribution("normal")
 
 
 def _range(name: str, ranges: Mapping[str, object]) -> tuple[float, float]:

@@ -2,7 +2,8 @@
 
 Two kernels are one where they differ in names only: text, launch, buffers, index maps, program, the kernel of the same
 group at a smaller size, and what the file says of the operators behind them (kinds, attributes, shapes, small
-constants), which is what the reference goes by.  Only what passed is kept: failures are looked at again.
+constants), which is what the reference goes by; and their operands are drawn alike, or follow from inputs of the file
+that are.  Only what passed is kept: failures are looked at again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import numpy as np
 import engine
 from engine.graph.nodes import AttributeValue, Operator, OperatorGraph
 from engine.run.cache import digest, digest_of_files, read_entry, write_entry
+from engine.run.reference import distributions
 from engine.verify.kernel import smaller
 
 ENGINE = Path(engine.__file__).parent
@@ -123,7 +125,26 @@ def _operators(kernel: engine.Kernel, graph: OperatorGraph) -> Iterator[object]:
         inputs, outputs = list(map(tensor, op.inputs)), list(map(tensor, op.outputs))
         yield (op.dialect, op.kind, op.opset, _attributes(op), inputs, outputs)
     program = kernel.group.program
+    yield [_origin(graph, instance.arrays[name]) for name in program.inputs]
     yield [numbers.get(instance.arrays[name], -1) for name in (*program.inputs, *program.outputs)]
+
+
+def _origin(graph: OperatorGraph, tensor: str) -> list[str]:
+    """What the values of a tensor are drawn from: its own distribution, or those of the inputs that it follows from."""
+    constant = graph.constants.get(tensor)
+    if constant is not None:
+        return [repr(constant.fill)]
+    return sorted(_drawn(graph).get(tensor, ()))
+
+
+@lru_cache(maxsize=1)
+def _drawn(graph: OperatorGraph) -> Mapping[str, frozenset[str]]:
+    """Tensor -> the distributions of the graph inputs behind it."""
+    behind = {name: frozenset([repr(drawn)]) for name, drawn in distributions(graph).items()}
+    for op in graph.operators:
+        made = frozenset[str]().union(*(behind[name] for name in op.inputs if name in behind))
+        behind.update(dict.fromkeys(filter(None, op.outputs), made))
+    return behind
 
 
 def _attributes(op: Operator) -> Mapping[str, str]:

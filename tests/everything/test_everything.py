@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import engine
 from tests.everything import __main__ as command
 from tests.everything import files, kept
-from tests.graph.models import model, node, save
+from tests.graph.models import FLOAT, model, node, save
 
 
 @pytest.fixture
@@ -56,6 +57,73 @@ def test_a_second_run_remembers_and_says_so(shared: Path, capsys: pytest.Capture
         (row,) = json.loads(document.read_text())["rows"]
         assert (row["groups"], row["passed"], row["cached"], row["problems"]) == (1, 1, cached, [])
     assert "pass 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("change", ["nothing", "the file", "the engine", "a failure"])
+def test_a_killed_run_goes_on_where_it_was(
+    change: str, shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed in the second of two files; what the first one gave is taken over unless it may have changed."""
+    document, first = shared / "rows.json", shared / "models" / "relu.onnx"
+    save(shared / "models" / "tanh.onnx", model([node("Tanh", "x", "y")], {"x": [4, 8]}, ["y"]))
+    checked: list[str] = []
+    problem = {"group": "relu_0", "status": "fail", "message": "wrong"}
+    problems = [problem] if change == "a failure" else []
+
+    def check(row: command.Row, path: Path, options: object) -> command.Row:
+        checked.append(path.stem)
+        if checked == ["relu", "tanh"]:
+            raise KeyboardInterrupt
+        found = problems if path == first else []
+        return {**row, "groups": 1, "passed": 1 - len(found), "cached": 0, "seconds": 0.1, "problems": found}
+
+    monkeypatch.setattr(command, "_checked", check)
+    with pytest.raises(KeyboardInterrupt):
+        command.main(["--json", str(document)])
+    assert [row["file"] for row in json.loads(document.read_text())["rows"]] == ["relu"]
+    checked[:], problems[:] = ["before"], []
+    if change == "the file":
+        save(first, model([node("Relu", "x", "y")], {"x": [4, 16]}, ["y"]))
+    if change == "the engine":
+        monkeypatch.setattr(command, "engine_state", lambda: "another")
+    assert command.main(["--json", str(document), "--resume"]) == 0
+    assert checked[1:] == (["tanh"] if change == "nothing" else ["relu", "tanh"])
+    found = json.loads(document.read_text())
+    assert [row["file"] for row in found["rows"]] == ["relu", "tanh"] and found["summary"]["pass"] == 2
+    assert "pass 2" in capsys.readouterr().out
+    command.main(["--json", str(document)])
+    assert checked[-2:] == ["relu", "tanh"], "without --resume everything is looked at"
+
+
+def test_a_document_cut_short_is_no_earlier_run(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = shared / "rows.json"
+    document.write_text('{"rows": [{"part": "models", "file": "re')
+    row = {"groups": 1, "passed": 1, "cached": 0, "seconds": 0.1, "problems": []}
+    monkeypatch.setattr(command, "_checked", lambda known, path, options: {**known, **row})
+    assert command.main(["--json", str(document), "--resume"]) == 0
+    assert [row["file"] for row in json.loads(document.read_text())["rows"]] == ["relu"]
+
+
+def test_kernels_of_inputs_drawn_otherwise_are_not_one(tmp_path: Path) -> None:
+    found = set()
+    for number, (low, high) in enumerate([(0, 1), (-8, 8), (0, 1)]):
+        proto = model([node("Exp", "x", "h"), node("ReduceSum", "h", "z"), node("Neg", "z", "y")], {"x": [4, 8]}, ["y"])
+        proto.metadata_props.add(key="light.inputs", value=json.dumps({"x": [low, high]}))
+        graph = engine.load(save(tmp_path / f"{number}.onnx", proto))
+        plan = engine.fuse(graph, policy="none")
+        found |= {(group.title, kept.key_of(engine.compile(group), graph)) for group in plan.groups}
+    assert len(found) == 2 * 3, "also those that only read what follows from the input"
+
+
+def test_kernels_of_weights_drawn_otherwise_are_not_one(tmp_path: Path) -> None:
+    found = set()
+    for number, deviation in enumerate([0.5, 8.0, 0.5]):
+        weights = node("ConstantOfShape", "dims", "w", value=helper.make_tensor("value", FLOAT, [1], [0.25]))
+        proto = model([weights, node("Add", "x w", "y")], {"x": [4, 8]}, ["y"], {"dims": np.array([4, 8])})
+        proto.metadata_props.add(key="light.weights", value=json.dumps({"w": ["normal", 0.25, deviation]}))
+        graph = engine.load(save(tmp_path / f"{number}.onnx", proto))
+        found.add(kept.key_of(engine.compile(engine.fuse(graph).groups[0]), graph))
+    assert len(found) == 2
 
 
 def test_a_file_that_cannot_be_read_fails_the_run_by_name(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
