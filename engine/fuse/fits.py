@@ -5,55 +5,113 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from engine.fuse.shape import Shape, common_shape
-from engine.fuse.stitched import own_axes, stitched_shape
+from engine.fuse.again import cost
+from engine.fuse.shape import Shape, common_shape, is_contraction
+from engine.fuse.stitched import KIND, own_axes, stitched_shape
 from engine.stitch.nodes import Fit
+from engine.stitch.shared import shared_layout
+from engine.target import Target
 from engine.tensor.nodes import Array, Statement
+from engine.tensor.rewrite import is_plain
+
+MOST_INLINED = 96
+"""Instructions of an element of which every producer is computed in place."""
 
 
 class Fits:
     """The legality of kernels of one program: no value crosses blocks, and the code generator has a form for them."""
 
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
-        self._arrays = arrays
+    def __init__(self, arrays: Mapping[str, Array], target: Target) -> None:
+        self._arrays, self._target = arrays, target
 
     def __call__(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
-        """How they fit, or why they do not.  One loop space for all comes first: its kernels are the simplest."""
-        shape = common_shape(statements, kept)
-        if isinstance(shape, str):
-            stitched = stitched_shape(statements, kept)
-            if isinstance(stitched, str):
-                return stitched if any(s.reduction is not None for s in statements) else shape
-            shape = stitched
-        return fit_of(shape, statements)
+        """How they fit, or why they do not.  Simple kernels come first: one loop space, then everything in one
+        statement, then statements of different shapes."""
+        reason = ""
+        stitchable = any(s.reduction is not None for s in statements) and not any(map(is_contraction, statements))
+        for form in (common_shape, inlined_shape, stitched_shape):
+            shape = form(statements, kept)
+            if isinstance(shape, Shape) and not (lost := _lookup_lost(shape, statements)):
+                fit = self.of(shape, statements)
+                return self._too_large(fit, statements) or fit
+            found = shape if isinstance(shape, str) else lost
+            if not reason or (stitchable and form is stitched_shape):
+                reason = found
+        return reason
 
-
-def fit_of(shape: Shape, statements: Sequence[Statement]) -> Fit:
-    """What costs need to know of a loop space."""
-    rows = math.prod(shape.extents[axis] for axis in shape.rows)
-    columns = math.prod(shape.extents[axis] for axis in shape.columns)
-    shared = _shared(shape, statements) if shape.kind == "stitched" else frozenset()
-    if shape.kind == "stitched":
+    def of(self, shape: Shape, statements: Sequence[Statement]) -> Fit:
+        """What costs need to know of a loop space."""
         own = [s for s in statements if s.name not in shape.inlined]
+        rows = math.prod(shape.extents[axis] for axis in shape.rows)
+        if shape.kind != KIND:
+            columns = math.prod(shape.extents[axis] for axis in shape.columns)
+            return Fit(shape, rows, columns, inlined=frozenset(shape.inlined))
         columns = max(math.prod(s.extents.values()) for s in own) // max(1, rows)
-    return Fit(shape, rows, columns, shared_arrays=shared, inlined=frozenset(shape.inlined))
+        shared = handed_over(shape, own)
+        sizes = {array: -(-self._arrays[array].bytes // max(1, rows)) for array in shared}
+        return Fit(shape, rows, columns, shared_layout(own, sizes).bytes, shared, frozenset(shape.inlined))
+
+    def _too_large(self, fit: Fit, statements: Sequence[Statement]) -> str:
+        """Why a block does not have the shared memory, or ""."""
+        limit = int(self._target.shared_per_block.value)
+        if fit.shared_bytes <= limit:
+            return ""
+        largest = max(fit.shared_arrays, key=lambda a: self._arrays[a].bytes)
+        maker = next(s.operator for s in statements if s.write.array == largest)
+        return (
+            f"the rows that {maker} and others hand over take {fit.shared_bytes:,} bytes of shared memory; a block of "
+            f"{self._target.name} may have {limit:,}"
+        )
 
 
-def _shared(shape: Shape, statements: Sequence[Statement]) -> frozenset[str]:
-    """Intermediates that one thread makes and another uses: their readers walk other axes than their maker."""
-    makers = {s.write.array: s for s in statements if s.name not in shape.inlined}
+def inlined_shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
+    """The loop space of one statement that computes all others in place, for each of its elements; or why not.
+
+    The last statement may write a part of its array, and read in any arrangement.
+    """
+    *producers, last = statements
+    if is_contraction(last):
+        return f"{last.operator} copies its factors to tiles as they stand"
+    expanded: dict[str, int] = {}
+    for statement in statements:
+        expanded[statement.write.array] = cost(statement.expression) + sum(
+            expanded.get(access.array, 0) for access in statement.reads()
+        )
+    for producer in producers:
+        if producer.reduction is not None or producer.guards or not producer.covers or not is_plain(producer.write):
+            return f"{producer.operator} does not give single elements"
+        if producer.write.array in kept:
+            return f"{producer.operator} is needed elsewhere"
+    if expanded[last.write.array] > MOST_INLINED:
+        return f"{last.operator} would compute {expanded[last.write.array]} instructions for each element"
+    alone = common_shape([last])
+    assert isinstance(alone, Shape), alone
+    return Shape(alone.kind, alone.axes, alone.rows, alone.columns, alone.extents, tuple(p.name for p in producers))
+
+
+def handed_over(shape: Shape, statements: Sequence[Statement]) -> frozenset[str]:
+    """Intermediates of a stitched kernel that one thread makes and another uses.
+
+    One value for a row needs no room to speak of; rows do, unless maker and reader walk them alike.
+    """
+    makers = {s.write.array: s for s in statements}
     found = set()
     for reader in statements:
-        if reader.name in shape.inlined:
-            continue
-        for access in reader.reads():
-            maker = makers.get(access.array)
-            if maker is None or not own_axes(maker, shape):
-                continue
-            if maker.reduction is None and own_axes(maker, shape) == own_axes(reader, shape):
-                continue
-            parallel = {i.name for i in maker.parallel}
-            kept = {shape.axes[maker.name, n] for n in parallel} - set(shape.rows)
-            if kept:
-                found.add(access.array)
+        for array in {a.array for a in reader.reads()} & makers.keys():
+            maker = makers[array]
+            kept = {shape.axes[maker.name, i.name] for i in maker.parallel} - set(shape.rows)
+            alike = maker.reduction is None and own_axes(maker, shape) == own_axes(reader, shape)
+            if kept and not alike:
+                found.add(array)
     return frozenset(found)
+
+
+def _lookup_lost(shape: Shape, statements: Sequence[Statement]) -> str:
+    """Why an index that is computed here and looked up in memory cannot be computed in place, or ""."""
+    if not shape.inlined and shape.kind != KIND:
+        return ""
+    looked_up = {e.array for s in statements for a in s.reads() for i in a.indices for e in i.elements()}
+    for statement in statements:
+        if statement.write.array in looked_up and (statement.name in shape.inlined or shape.kind == KIND):
+            return f"{statement.operator} computes indices that are looked up in memory"
+    return ""

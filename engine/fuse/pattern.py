@@ -28,7 +28,7 @@ class Patterns:
         axis: dict[int, int] = {}
         parts: list[Hashable] = []
         for statement in statements:
-            number, names = self._statement(statement)
+            number, names = self.statement(statement)
             mine = tuple(place.setdefault(name, len(place)) for name in names)
             found = (shape.axes.get((statement.name, i.name), -1) for i in statement.iterators)
             axes = tuple(axis.setdefault(one, len(axis)) for one in found)
@@ -45,7 +45,7 @@ class Patterns:
             self._of_array[name] = self._numbers.setdefault(key, len(self._numbers))
         return self._of_array[name]
 
-    def _statement(self, statement: Statement) -> tuple[int, tuple[str, ...]]:
+    def statement(self, statement: Statement) -> tuple[int, tuple[str, ...]]:
         """The number of a statement's pattern, and its arrays in order of appearance."""
         order = dict.fromkeys([access.array for access in (*statement.reads(), statement.write)])
         known = self._of_form.get(statement.form)

@@ -196,10 +196,13 @@ def _join(statements: Sequence[Statement], heart: Statement | None) -> dict[Key,
     """Union of iterators over the reads of intermediates; a reason when a read is not element by element."""
     axis_of = UnionFind((s.name, i.name) for s in statements for i in s.iterators)
     writer: dict[str, Statement] = {}
+    partly = {s.write.array for s in statements if not s.covers}
     for statement in statements:
-        if not statement.covers or statement.guards:
+        if statement.guards or (statement.covers and statement.write.array in partly):
             return f"{statement.operator} writes part of its result"
         for access in statement.reads():
+            if access.array in partly:
+                return f"{statement.operator} reads {access.array}, which is written in parts"
             source = writer.get(access.array)
             if source is None:
                 continue

@@ -31,16 +31,23 @@ class Flow:
         self.program = program
         self.steps = tuple(steps)
         self.outputs = frozenset(program.outputs)
-        inputs = frozenset(program.inputs)
-        self.maker = {array: n for n, step in enumerate(self.steps) for array in step.made}
+        self.makers: dict[str, list[int]] = {}
+        """Array -> the steps that write it or a part of it."""
+        for n, step in enumerate(self.steps):
+            for array in step.made:
+                self.makers.setdefault(array, []).append(n)
         producers: list[dict[int, None]] = [{} for _ in self.steps]
         for n, step in enumerate(self.steps):
             for array in sorted(step.reads):
-                source = self.maker.get(array)
-                if source is None or source == n:
-                    continue
-                before, after = (n, source) if array in inputs else (source, n)
-                producers[after][before] = None
+                for source in self.makers.get(array, ()):
+                    before, after = (n, source) if array in program.inputs else (source, n)
+                    if before != after:
+                        producers[after][before] = None
+        for writers in self.makers.values():
+            for whole in [n for n in writers if any(s.covers for s in self.steps[n].statements)]:
+                for part in writers:
+                    if part > whole:
+                        producers[part][whole] = None  # what is scattered lands on what was copied
         self.producers = tuple(tuple(p) for p in producers)
         consumers: list[list[int]] = [[] for _ in self.steps]
         for n, sources in enumerate(self.producers):

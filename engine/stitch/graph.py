@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from engine.stitch.flow import Flow
 from engine.stitch.nodes import Kernel
@@ -68,29 +68,65 @@ class KernelGraph:
         """Arrays that a kernel must write."""
         return frozenset(array for root in kernel.roots for array in self.flow.steps[root].made)
 
-    def closes_cycle(self, pattern: Collection[int], joined: Mapping[int, Collection[int]]) -> bool:
-        """Whether a kernel outside needs something of the pattern and feeds it, or lies too far off to tell.
 
-        joined: kernel -> those that it is one kernel with by now.
-        """
-        inside = set(pattern)
-        last = max(self.place[n] for n in inside)
-        for n in inside & joined.keys():
-            last = max(last, *(self.place[m] for m in joined[n]))
-        pending = [c for n in inside for c in self.consumers[n] if c not in inside]
-        seen: set[int] = set()
+class Joins:
+    """Kernels of a graph that become one, and an order of all kernels in which groups stay together."""
+
+    def __init__(self, graph: KernelGraph) -> None:
+        self.graph = graph
+        self._group = [frozenset((n,)) for n in range(len(graph.kernels))]
+        self._slot = list(graph.place)
+        self._at = sorted(range(len(graph.kernels)), key=graph.place.__getitem__)
+        """Slot -> kernel."""
+
+    def group(self, n: int) -> frozenset[int]:
+        """The kernels that kernel `n` is one with by now."""
+        return self._group[n]
+
+    def merged(self) -> list[Kernel]:
+        """One kernel for each group."""
+        groups = dict.fromkeys(self._group[n] for n in self._at)
+        return [self.graph.merged(g) if len(g) > 1 else self.graph.kernels[min(g)] for g in groups]
+
+    def closes_cycle(self, pattern: Collection[int]) -> bool:
+        """Whether a kernel outside needs something of the pattern and feeds it, or lies too far off to tell."""
+        return self._behind(self._whole(pattern)) is None
+
+    def join(self, pattern: Collection[int]) -> bool:
+        """Make one group of a pattern and all that its kernels are in; False, and nothing done, where it is a cycle."""
+        whole = self._whole(pattern)
+        behind = self._behind(whole)
+        if behind is None:
+            return False
+        slots = [self._slot[n] for n in whole]
+        span = range(min(slots), max(slots) + 1)
+        between = [n for n in (self._at[slot] for slot in span) if n not in whole]
+        inside = sorted(whole, key=self._slot.__getitem__)
+        ordered = [*(n for n in between if n not in behind), *inside, *(n for n in between if n in behind)]
+        for slot, n in zip(span, ordered, strict=True):
+            self._at[slot], self._slot[n] = n, slot
+        for n in whole:
+            self._group[n] = whole
+        return True
+
+    def _whole(self, pattern: Collection[int]) -> frozenset[int]:
+        return frozenset[int]().union(*(self._group[n] for n in pattern))
+
+    def _behind(self, whole: frozenset[int]) -> set[int] | None:
+        """Kernels up to the last of `whole` that need something of it; None where one of them feeds it."""
+        last = max(self._slot[n] for n in whole)
+        found: set[int] = set()
+        pending = [c for n in whole for c in self.graph.consumers[n] if c not in whole]
         while pending:
             n = pending.pop()
-            if n in seen:
+            if n in found or self._slot[n] > last:
                 continue
-            seen.add(n)
-            if len(seen) > FARTHEST:
-                return True
-            for one in joined.get(n, (n,)):
-                seen.add(one)
-                for consumer in self.consumers[one]:
-                    if consumer in inside:
-                        return True
-                    if consumer not in seen and (self.place[consumer] < last or consumer in joined):
-                        pending.append(consumer)
-        return False
+            found |= self._group[n]
+            if len(found) > FARTHEST:
+                return None
+            for member in self._group[n]:
+                for consumer in self.graph.consumers[member]:
+                    if consumer in whole:
+                        return None
+                    pending.append(consumer)
+        return found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from engine.documents import Term
@@ -63,6 +63,9 @@ class Gain:
         """The sum of the terms: the score f of a pattern."""
         return sum(term.value for term in self.terms)
 
+    def __str__(self) -> str:
+        return ", ".join(f"{term.name} {term.value:+.2g} {term.unit}" for term in self.terms)
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -97,16 +100,3 @@ class Why:
     because: str
     gain: Gain | None
     """What one kernel would save (negative: lose); None where it is not legal."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The kernels of a plan in an order that respects data flow."""
-
-    kernels: tuple[Kernel, ...]
-    fits: tuple[Fit | None, ...]
-    """How the statements of each kernel fit; None for operators without a kernel."""
-    packs: tuple[tuple[int, ...], ...] = ()
-    """Places of independent kernels that share a launch."""
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """Figures of the search, e.g. patterns looked at."""

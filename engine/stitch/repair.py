@@ -5,39 +5,62 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.stitch.assess import Assessor
+from engine.stitch.graph import Joins, KernelGraph
 from engine.stitch.nodes import Kernel
 
 
 def makeable(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
-    """The kernels, those that do not fit grown anew from their results as far as they do."""
-    flow = assessor.flow
+    """The kernels, those that do not fit grown anew from each of their results, and joined again as far as they fit."""
+    together: dict[int, int] = {}
+    """Root of a part -> the kernel that asked for it."""
+    homes: set[int] = set()
     found: list[Kernel] = []
     for kernel in kernels:
         if kernel.closed or len(kernel.members) == 1 or assessor.cost(kernel) is not None:
             found.append(kernel)
-        else:
-            found += _regrown(assessor, kernel)
-    homes: set[int] = set()
-    unique: list[Kernel] = []
-    for kernel in sorted(found, key=lambda k: -len(k.members)):
-        roots = kernel.roots - homes  # what two kernels had to part with is written once
-        homes |= roots
-        if roots:
-            unique.append(Kernel(kernel.members, roots, kernel.closed))
-    return sorted(unique, key=lambda k: min(flow.order[r] for r in k.roots))
+            homes |= kernel.roots
+    for number, kernel in enumerate(kernels):
+        if kernel.roots <= homes:
+            continue
+        for part in _grown(assessor, kernel):
+            (root,) = part.roots
+            if root not in homes:  # what two kernels had to part with is written once
+                homes.add(root)
+                together[root] = number
+                found.append(part)
+    return _joined(assessor, found, together) if together else found
 
 
-def _regrown(assessor: Assessor, kernel: Kernel) -> list[Kernel]:
-    """Consumers before producers: each step goes into the kernels that read it, or starts one of its own."""
+def _grown(assessor: Assessor, kernel: Kernel) -> list[Kernel]:
+    """Consumers before producers: each step goes into the parts that read it, or is the result of one of its own."""
     flow = assessor.flow
-    parts: list[Kernel] = []
+    parts: dict[int, Kernel] = {}
     for n in sorted(kernel.members, key=lambda n: -flow.order[n]):
-        readers = [p for p in parts if any(c in p.members for c in flow.consumers[n])]
-        kept = n in kernel.roots
-        grown = [Kernel(p.members | {n}, p.roots | ({n} if kept else set())) for p in readers]
-        fits = (len(grown) == 1 if kept else bool(grown)) and all(assessor.cost(g) is not None for g in grown)
-        if fits:
-            parts = [p for p in parts if p not in readers] + grown
+        grown = {
+            root: Kernel(part.members | {n}, part.roots)
+            for root, part in parts.items()
+            if any(c in part.members for c in flow.consumers[n])
+        }
+        if n not in kernel.roots and grown and all(assessor.cost(part) is not None for part in grown.values()):
+            parts |= grown
         else:
-            parts.append(Kernel(frozenset((n,)), frozenset((n,))))
-    return parts
+            parts[n] = Kernel(frozenset((n,)), frozenset((n,)))
+    return list(parts.values())
+
+
+def _joined(assessor: Assessor, kernels: Sequence[Kernel], together: dict[int, int]) -> list[Kernel]:
+    """Parts of one kernel joined where they fit."""
+    graph = KernelGraph(assessor.flow, kernels)
+    joins = Joins(graph)
+    seeds: dict[int, list[int]] = {}
+    for n in sorted(range(len(graph.kernels)), key=graph.place.__getitem__, reverse=True):
+        asked = together.get(min(graph.kernels[n].roots))
+        if asked is None:
+            continue
+        for other in seeds.setdefault(asked, []):
+            both = joins.group(n) | joins.group(other)
+            if assessor.cost(graph.merged(both)) is not None and joins.join(both):
+                break
+        else:
+            seeds[asked].append(n)
+    return joins.merged()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from engine.errors import Unsupported
 from engine.stitch.assess import Assessor
 from engine.stitch.beam import plans
-from engine.stitch.graph import KernelGraph
+from engine.stitch.graph import Joins, KernelGraph
 from engine.stitch.latency import latency
 from engine.stitch.nodes import Kernel
 from engine.stitch.reduction import Candidate, Pattern, pattern_reduction
@@ -25,22 +25,21 @@ MOST_KERNELS = 32
 def stitched(assessor: Assessor, kernels: Sequence[Kernel], rounds: int = ROUNDS) -> list[Kernel]:
     """Kernels of kernels, as long as a round finds some."""
     for _ in range(rounds):
-        graph = KernelGraph(assessor.flow, kernels)
-        joined = _round(assessor, graph)
-        if not joined:
+        joined = _round(assessor, KernelGraph(assessor.flow, kernels))
+        if len(joined) == len(kernels):
             break
-        groups = {joined.get(n, frozenset((n,))) for n in range(len(graph.kernels))}
-        kernels = [graph.kernels[min(g)] if len(g) == 1 else graph.merged(g) for g in sorted(groups, key=min)]
+        kernels = joined
     return list(kernels)
 
 
-def _round(assessor: Assessor, graph: KernelGraph) -> dict[int, Pattern]:
-    """The patterns of the best plan: kernel -> the pattern that it is in."""
+def _round(assessor: Assessor, graph: KernelGraph) -> list[Kernel]:
+    """The kernels that the patterns of the best plan make."""
+    apart = Joins(graph)
     scores: dict[Pattern, float | None] = {}
 
     def score(pattern: Pattern) -> float | None:
         if pattern not in scores:
-            scores[pattern] = _score(assessor, graph, pattern)
+            scores[pattern] = _score(assessor, apart, pattern)
         return scores[pattern]
 
     open_ = [n for n, kernel in enumerate(graph.kernels) if not kernel.closed]
@@ -48,21 +47,21 @@ def _round(assessor: Assessor, graph: KernelGraph) -> dict[int, Pattern]:
     candidates = pattern_reduction(
         reversed(downwards), lambda n: [c for c in graph.consumers[n] if not graph.kernels[c].closed], score
     )
-    joined: dict[int, Pattern] = {}
+    joins = Joins(graph)
     for region in _regions(graph, downwards):
         best = min(plans(region, candidates), key=lambda plan: _microseconds(assessor, graph, plan))
         for candidate in best:
-            if not graph.closes_cycle(candidate.pattern, joined):
-                joined.update(dict.fromkeys(candidate.pattern, candidate.pattern))
-    return joined
+            joins.join(candidate.pattern)  # but where two patterns wait for each other
+    return joins.merged()
 
 
-def _score(assessor: Assessor, graph: KernelGraph, pattern: Pattern) -> float | None:
+def _score(assessor: Assessor, apart: Joins, pattern: Pattern) -> float | None:
     """The score f of a pattern; None where it is no kernel."""
     if len(pattern) == 1:
         return 0.0
-    if len(pattern) > MOST_KERNELS or graph.closes_cycle(pattern, {}):
+    if len(pattern) > MOST_KERNELS or apart.closes_cycle(pattern):
         return None
+    graph = apart.graph
     found = assessor.gain([graph.kernels[n] for n in sorted(pattern)], graph.merged(pattern))
     return None if found is None else found.microseconds
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from engine.stitch.flow import Flow, Step
-from engine.stitch.graph import KernelGraph
+from engine.stitch.graph import Joins, KernelGraph
 from engine.stitch.nodes import MOST_STATEMENTS, Kernel
 from engine.tensor.nodes import Apply, Scalar
 
@@ -72,7 +72,7 @@ def _is_needed(flow: Flow, n: int) -> bool:
 def _may_go(flow: Flow, n: int, takers: set[int], members: dict[int, set[int]], needed: bool) -> bool:
     """Whether a step is fused into all the kernels that read it."""
     step = flow.steps[n]
-    if step.closed or not takers or not _is_loop(step):
+    if step.closed or not takers or not _is_loop(flow, step):
         return False
     if step.made & frozenset(flow.program.inputs):
         return False  # an update in place is done once
@@ -84,8 +84,10 @@ def _may_go(flow: Flow, n: int, takers: set[int], members: dict[int, set[int]], 
     return not needed or _is_unary(flow, step)
 
 
-def _is_loop(step: Step) -> bool:
+def _is_loop(flow: Flow, step: Step) -> bool:
     """Whether any element can be computed alone, where it is read."""
+    if any(len(flow.makers[array]) > 1 for array in step.made):
+        return False
     return all(s.reduction is None or math.prod(i.extent for i in s.reduced) < SMALL for s in step.statements)
 
 
@@ -114,31 +116,31 @@ def expensive(value: Scalar) -> bool:
 def joined_outputs(flow: Flow, kernels: Sequence[Kernel]) -> list[Kernel]:
     """Multi-output fusion: kernels over the same elements with a result or an input in common."""
     graph = KernelGraph(flow, kernels)
-    joined: dict[int, frozenset[int]] = {}
-
-    def of(n: int) -> frozenset[int]:
-        return joined.get(n, frozenset((n,)))
-
-    def join(a: int, b: int) -> None:
-        both = of(a) | of(b)
-        if of(a) == of(b) or _elements(flow, graph.kernels[a]) != _elements(flow, graph.kernels[b]):
-            return
-        if sum(len(graph.kernels[n].members) for n in both) > MOST_STATEMENTS:
-            return
-        if not graph.closes_cycle(both, joined):
-            joined.update(dict.fromkeys(both, both))
-
+    joins = Joins(graph)
     for n in sorted(range(len(graph.kernels)), key=graph.place.__getitem__, reverse=True):
-        if all(_is_loop(flow.steps[root]) and not graph.kernels[n].closed for root in graph.kernels[n].roots):
+        if all(_is_loop(flow, flow.steps[root]) and not graph.kernels[n].closed for root in graph.kernels[n].roots):
             for consumer in graph.consumers[n]:
-                if not graph.kernels[consumer].closed:
-                    join(n, consumer)
+                _join(joins, n, consumer)
     for readers in _siblings(flow, graph):
         for a, b in pairwise(readers):
-            if not any(of(c) == of(x) for x, y in ((a, b), (b, a)) for n in of(y) for c in graph.consumers[n]):
-                join(a, b)
-    groups = {of(n) for n in range(len(graph.kernels))}
-    return [graph.kernels[min(g)] if len(g) == 1 else graph.merged(g) for g in sorted(groups, key=min)]
+            one, other = joins.group(a), joins.group(b)
+            if not any(c in other for n in one for c in graph.consumers[n]) and not any(
+                c in one for n in other for c in graph.consumers[n]
+            ):
+                _join(joins, a, b)
+    return joins.merged()
+
+
+def _join(joins: Joins, a: int, b: int) -> None:
+    """Make one kernel of two that run over the same elements."""
+    graph = joins.graph
+    both = joins.group(a) | joins.group(b)
+    if joins.group(a) == joins.group(b) or graph.kernels[a].closed or graph.kernels[b].closed:
+        return
+    if sum(len(graph.kernels[n].members) for n in both) > MOST_STATEMENTS:
+        return
+    if _elements(graph.flow, graph.kernels[a]) == _elements(graph.flow, graph.kernels[b]):
+        joins.join(both)
 
 
 def _elements(flow: Flow, kernel: Kernel) -> tuple[int, ...]:

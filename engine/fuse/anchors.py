@@ -1,0 +1,148 @@
+"""Kernels that every policy has alike: each matrix product or convolution with the element-wise operators after it.
+
+    MatMul, Add, Mul, Softmax, MatMul   ->   [MatMul Add Mul] Softmax [MatMul]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.fuse.shape import Shape, common_shape, is_contraction, product_operands
+from engine.stitch.flow import Flow
+from engine.tensor.nodes import Access, Apply, Scalar, Statement
+
+FARTHEST = 4000
+"""Steps visited to look for a way round; what lies farther apart is not joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """One product with what its kernel takes in, as steps of a flow."""
+
+    steps: tuple[int, ...]
+    shape: Shape
+
+
+def is_product(statement: Statement) -> bool:
+    """A sum of products of elements of two arrays: what libraries have kernels for, depth-wise convolutions included.
+
+    Squares and weighted means of computed values are none: they are memory-bound reductions.
+    """
+    if is_contraction(statement):
+        return True
+    if statement.reduction is None or statement.reduction.operation != "sum":
+        return False
+    factors = product_operands(statement.expression)
+    if factors is None:
+        return False
+    left, right = (_bare(factor) for factor in factors)
+    return isinstance(left, Access) and isinstance(right, Access) and left.array != right.array
+
+
+def _bare(value: Scalar) -> Scalar:
+    while isinstance(value, Apply) and value.function == "cast":
+        value = value.operands[0]
+    return value
+
+
+def serves_product(statement: Statement, readers: Sequence[Statement]) -> bool:
+    """Whether a statement only lays out an operand for a product of the same operator, as a frame of zeros does."""
+    return (
+        isinstance(_bare(statement.expression), Access)
+        and bool(readers)
+        and all(r.operator == statement.operator and is_product(r) for r in readers)
+    )
+
+
+def anchors(
+    flow: Flow, readers: Mapping[str, Sequence[Statement]], apart: Sequence[Collection[str]] = ()
+) -> list[Anchor]:
+    """Every product of a flow of single statements, grown by its epilogue, and by what is done to single factors.
+
+    readers: array -> the statements that read it.  apart: operators that a person keeps out of one kernel.
+    """
+    home: dict[int, int] = {}
+    """Step -> the product whose kernel it is in."""
+    found: dict[int, Anchor] = {}
+    for n in sorted(range(len(flow.steps)), key=flow.order.__getitem__):
+        step = flow.steps[n]
+        if step.closed:
+            continue
+        if any(map(is_product, step.statements)):
+            found[n] = _with_factors(flow, n, readers, home)
+        elif all(s.reduction is None for s in step.statements):
+            _take_in(flow, n, found, home, readers, apart)
+    return list(found.values())
+
+
+def _take_in(
+    flow: Flow,
+    n: int,
+    found: dict[int, Anchor],
+    home: dict[int, int],
+    readers: Mapping[str, Sequence[Statement]],
+    apart: Sequence[Collection[str]],
+) -> None:
+    """Put an element-wise step into the kernel of a product that it reads from, the one handing over most first."""
+    arrays = flow.program.arrays
+    handed = {
+        heart: sum(arrays[a].bytes for p in flow.producers[n] if home.get(p) == heart for a in flow.steps[p].made)
+        for heart in (home[p] for p in flow.producers[n] if p in home)
+    }
+    for heart in sorted(handed, key=lambda heart: (-handed[heart], flow.order[heart])):
+        grown = (*found[heart].steps, n)
+        operators = {s.operator for s in flow.statements(grown)}
+        if goes_round(flow, grown) or any(operators.issuperset(pair) for pair in apart):
+            continue
+        shape = _shape(flow, grown, readers)
+        if isinstance(shape, Shape):
+            found[heart] = Anchor(grown, shape)
+            home[n] = heart
+            return
+
+
+def _with_factors(
+    flow: Flow, heart: int, readers: Mapping[str, Sequence[Statement]], home: dict[int, int]
+) -> Anchor:
+    """A product with what is done to its factors alone, such as a cast of weights, where no memory-bound kernel is near."""
+    home[heart] = heart
+    alone = _shape(flow, (heart,), readers)
+    assert isinstance(alone, Shape), alone
+    anchor = Anchor((heart,), alone)
+    for n in flow.producers[heart]:
+        step = flow.steps[n]
+        settled = all(p in home or flow.steps[p].closed for p in flow.producers[n])
+        if n in home or step.closed or not settled or flow.consumers[n] != (heart,):
+            continue
+        grown = (n, *anchor.steps)
+        shape = _shape(flow, grown, readers)
+        if isinstance(shape, Shape) and shape.kind == anchor.shape.kind:
+            anchor = Anchor(grown, shape)
+            home[n] = heart
+    return anchor
+
+
+def _shape(flow: Flow, steps: Sequence[int], readers: Mapping[str, Sequence[Statement]]) -> Shape | str:
+    statements = flow.statements(steps)
+    names = {s.name for s in statements}
+    made = {s.write.array for s in statements}
+    kept = frozenset(a for a in made if a in flow.outputs or any(r.name not in names for r in readers.get(a, ())))
+    return common_shape(statements, kept)
+
+
+def goes_round(flow: Flow, steps: Sequence[int]) -> bool:
+    """Whether another step needs something of these and feeds them: one kernel would wait for itself."""
+    inside = set(steps)
+    last = max(flow.order[n] for n in steps)
+    pending = [c for n in steps for c in flow.consumers[n] if c not in inside]
+    seen: set[int] = set()
+    while pending:
+        n = pending.pop()
+        if n in seen or flow.order[n] > last:
+            continue
+        seen.add(n)
+        if len(seen) > FARTHEST or any(c in inside for c in flow.consumers[n]):
+            return True
+        pending.extend(flow.consumers[n])
+    return False

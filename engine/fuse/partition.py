@@ -1,0 +1,95 @@
+"""The partition of a program into kernels under a policy, what several kernels compute copied into each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.fuse.fits import Fits
+from engine.fuse.pattern import Patterns
+from engine.fuse.shape import Shape
+from engine.fuse.steps import Steps, steps_of
+from engine.graph.nodes import Operator
+from engine.stitch.assess import Assessor
+from engine.stitch.choose import Chosen, choose
+from engine.stitch.nodes import Fixed
+from engine.target import Target
+from engine.tensor.nodes import Access, Array, Statement, TensorProgram
+from engine.tensor.rewrite import rewrite_reads
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Kernels of statements with their loop spaces, in an order that respects data flow."""
+
+    program: TensorProgram
+    """With the copies that some kernels hold of what others compute as well."""
+    groups: tuple[tuple[tuple[Statement, ...], Shape], ...]
+    chosen: Chosen
+    numbers: tuple[int, ...]
+    """The number of each group among the chosen kernels."""
+
+
+def partition(
+    program: TensorProgram, without_kernel: Sequence[Operator], policy: str, target: Target, fixed: Fixed
+) -> Partition:
+    """Partition a program whose layout statements are folded.
+
+    without_kernel: operators of the graph that the program lacks.  fixed: what a person decided, which stays.
+    """
+    fits = Fits(program.arrays, target)
+    steps = steps_of(program, without_kernel, fits, fixed)
+    patterns = Patterns(program.arrays, ())
+    chosen = choose(Assessor(steps.flow, fits, patterns.statement, target, fixed), policy)
+    return _with_copies(program, steps, chosen)
+
+
+def _with_copies(program: TensorProgram, steps: Steps, chosen: Chosen) -> Partition:
+    """The groups of the chosen kernels, each statement in one of them only."""
+    graph, flow = chosen.graph, steps.flow
+    order = [n for n in chosen.in_order() if any(flow.steps[m].statements for m in graph.kernels[n].members)]
+    owner: dict[int, int] = {}
+    for n in order:
+        for member in graph.kernels[n].members:
+            if member not in owner or member in graph.kernels[n].roots:
+                owner[member] = n
+    arrays = dict(program.arrays)
+    groups: list[tuple[tuple[Statement, ...], Shape]] = []
+    for n in order:
+        kernel = graph.kernels[n]
+        copied = {a for m in kernel.members if owner[m] != n for a in flow.steps[m].made}
+        statements = flow.statements(kernel.members)
+        if kernel.closed:
+            (member,) = kernel.members
+            fit = steps.fits.get(member) or chosen.assessor.fit(kernel)
+        else:
+            fit = chosen.assessor.fit(kernel)
+        assert not isinstance(fit, str) and isinstance(fit.shape, Shape), fit
+        groups.append(_copies(statements, fit.shape, copied, n, arrays) if copied else (statements, fit.shape))
+    ordered = tuple(s for group, _ in groups for s in group)
+    return Partition(replace(program, arrays=arrays, statements=ordered), tuple(groups), chosen, tuple(order))
+
+
+def _copies(
+    statements: Sequence[Statement], shape: Shape, copied: set[str], number: int, arrays: dict[str, Array]
+) -> tuple[tuple[Statement, ...], Shape]:
+    """The statements of a group with new names for those that another group has as well."""
+    renamed = {array: f"{array}~{number}" for array in copied}
+    names: dict[str, str] = {}
+    made: list[Statement] = []
+    for statement in statements:
+        write = statement.write
+        name = statement.name
+        if write.array in copied:
+            name = f"{statement.name}~{number}"
+            write = _renamed(write, renamed)
+            old = arrays[statement.write.array]
+            arrays[write.array] = Array(write.array, old.shape, old.dtype)
+        names[statement.name] = name
+        made.append(replace(rewrite_reads(statement, lambda a: _renamed(a, renamed)), name=name, write=write))
+    axes = {(names[owner], iterator): axis for (owner, iterator), axis in shape.axes.items()}
+    return tuple(made), replace(shape, axes=axes, inlined=tuple(names[n] for n in shape.inlined))
+
+
+def _renamed(access: Access, names: Mapping[str, str]) -> Access:
+    return replace(access, array=names.get(access.array, access.array))

@@ -1,0 +1,97 @@
+"""From steps to the kernels of a plan, under one of three policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.stitch.assess import Assessor
+from engine.stitch.graph import Joins, KernelGraph
+from engine.stitch.lean import lean
+from engine.stitch.nodes import Kernel, Why
+from engine.stitch.repair import makeable
+from engine.stitch.search import stitched
+from engine.stitch.xla import xla_kernels
+
+NONE, XLA, STITCH = "none", "xla", "stitch"
+POLICIES = (NONE, XLA, STITCH)
+"""`none`: one kernel an operator.  `xla`: the rules of XLA's fusion passes.  `stitch`: the search, on top of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The kernels of a plan, which can say why they are not fewer."""
+
+    assessor: Assessor
+    graph: KernelGraph
+
+    def in_order(self) -> list[int]:
+        """The numbers of the kernels in an order that respects data flow."""
+        return sorted(range(len(self.graph.kernels)), key=self.graph.place.__getitem__)
+
+    def why(self, first: int, second: int) -> Why:
+        """Why two kernels are not one."""
+        pair = (first, second)
+        parts = [self.graph.kernels[n] for n in pair]
+        whole = self.graph.merged(pair)
+        reason = self._between(first, second) if Joins(self.graph).closes_cycle(pair) else ""
+        fit = reason or self.assessor.fit(whole)
+        if isinstance(fit, str):
+            return Why(False, fit, None)
+        gain = self.assessor.gain(parts, whole)
+        if any(part.closed for part in parts):
+            return Why(True, "a product takes in the element-wise operators after it, and a fixed group none", gain)
+        if gain is None or gain.microseconds > 0:
+            return Why(True, "another plan saves more: its other reader or producer was joined first", gain)
+        return Why(True, f"one kernel would be slower: {gain}", gain)
+
+    def _between(self, first: int, second: int) -> str:
+        """What needs the first kernel and feeds the second."""
+        reached = _reachable(first, self.graph.consumers) & _reachable(second, self.graph.producers)
+        names = [
+            step.statements[-1].operator if step.statements else "an operator without a kernel"
+            for n in sorted(reached - {first, second}, key=self.graph.place.__getitem__)
+            for step in [self.graph.flow.steps[max(self.graph.kernels[n].members)]]
+        ]
+        return f"{names[0]} lies between them and is another kernel" if names else "too far apart to look between them"
+
+
+def choose(assessor: Assessor, policy: str) -> Chosen:
+    """The kernels of a policy."""
+    flow = assessor.flow
+    if policy == NONE:
+        kernels = _by_operator(assessor)
+    else:
+        kernels = makeable(assessor, xla_kernels(flow))
+        if policy == STITCH:
+            kernels = lean(assessor, stitched(assessor, lean(assessor, kernels)))
+    return Chosen(assessor, KernelGraph(flow, kernels))
+
+
+def _by_operator(assessor: Assessor) -> list[Kernel]:
+    """A kernel for each operator, or one for each of its steps where they do not fit one."""
+    flow = assessor.flow
+    alone = [Kernel(frozenset((n,)), frozenset((n,)), step.closed) for n, step in enumerate(flow.steps)]
+    joins = Joins(KernelGraph(flow, alone))
+    groups: dict[str, list[int]] = {}
+    for n, kernel in enumerate(joins.graph.kernels):
+        if not kernel.closed:
+            (member,) = kernel.members
+            groups.setdefault(flow.steps[member].statements[-1].operator, []).append(n)
+    for members in groups.values():
+        if len(members) > 1 and assessor.cost(joins.graph.merged(members)) is not None:
+            joins.join(members)
+    return joins.merged()
+
+
+def _reachable(start: int, edges: Sequence[Sequence[int]]) -> set[int]:
+    seen: set[int] = set()
+    pending = [start]
+    while pending:
+        n = pending.pop()
+        if n not in seen:
+            seen.add(n)
+            pending.extend(edges[n])
+    return seen
+
+
