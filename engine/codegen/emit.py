@@ -39,7 +39,7 @@ LANE_OF_VECTOR = "v"
 
 _NONE = Buffer("", "", (), "")
 
-_Loaded = tuple[str, str, int, str, tuple[Index, ...]]
+Loaded = tuple[str, str, int, str, tuple[Index, ...]]
 """(array, position, width, value elsewhere, conditions) of a load."""
 
 Where = Mapping[str, Index]
@@ -80,7 +80,7 @@ class Emitter:
         self.bound: list[set[str]] = [set()]
         """Variables bound in each open body."""
         self.depth: dict[str, int] = {BLOCK: 0, THREAD: 0}
-        self.loads: list[dict[_Loaded, Slot]] = [{}]
+        self.loads: list[dict[Loaded, Slot]] = [{}]
         """What each open body has loaded already, and where it is."""
         self.vector = 1
         """Elements of one vector: lanes of `v`."""
@@ -141,13 +141,14 @@ class Emitter:
             atom = index.terms[0][0] if index.terms else None
             if atom is None or isinstance(atom, str):
                 return index
+        _, high = index.bounds(self.extents)
+        extent = (high if limit is None else min(high, limit)) + 1
         if any(name in names for names in self.bound):
-            if self.definitions[name] == self.expand(index):
+            if self.definitions[name] == self.expand(index) and self.extents[name] == extent:
                 return Index.of(name)
             return self.bind(f"{name}_next", index, at, limit)
-        _, high = index.bounds(self.extents)
         self.bound[-1].add(name)
-        self.extents[name] = (high if limit is None else min(high, limit)) + 1
+        self.extents[name] = extent
         self.depth[name] = len(self.bodies) - 1
         self.definitions[name] = self.expand(index)
         self.add(Bind(name, index, at, limit if limit is not None and high > limit else None))

@@ -10,9 +10,10 @@ from engine.codegen.attention_nest import attention_nest
 from engine.codegen.contraction import lower_contraction
 from engine.codegen.elementwise import lower_elementwise
 from engine.codegen.marks import Marks
-from engine.codegen.nest import Nest, loop_nest
+from engine.codegen.nest import Nest, block_nest, loop_nest
 from engine.codegen.printer import shared_map
 from engine.codegen.reduction import lower_reduction
+from engine.codegen.stitched import lower_stitched
 from engine.codegen.tensor_cores import lower_tensor_cores
 from engine.codegen.tile import TileProgram
 from engine.codegen.transpose import lower_transpose, turned_reads
@@ -20,6 +21,7 @@ from engine.errors import Unsupported
 from engine.fuse.attention import ATTENTION
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction
+from engine.fuse.stitched import KIND as STITCHED
 from engine.schedule.nodes import ScheduleTree
 from engine.tensorize.bind import allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
@@ -55,6 +57,10 @@ def _kernel(group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str])
         parts = attention_nest(group.program, tree)
         marks = Marks(parts.nest)
         return marks, lower_attention(group, parts, marks, attention_intrinsic(parts, group.program, marks))
+    if group.kind == STITCHED:
+        nest = block_nest(group.program, tree)
+        marks = Marks(nest)
+        return marks, lower_stitched(group, nest, marks)
     nest = loop_nest(group.program, tree)
     marks = Marks(nest)
     return marks, _of_nest(group, nest, marks, numerics)

@@ -127,12 +127,12 @@ class _Printer:
     def shared(self, offsets: Mapping[str, int], shared_bytes: int) -> None:
         """The shared-memory map: one array, cut by byte offsets."""
         self.line("LOOM_SHARED(SHARED_BYTES);")
-        ends = [*list(offsets.values())[1:], shared_bytes]
-        for (name, offset), end in zip(offsets.items(), ends, strict=True):
+        for name, offset in offsets.items():
             buffer = self.program.buffers[name]
             kind = STORED[buffer.dtype]
             place = f"{ARENA} + {offset}" if offset else ARENA
-            self.line(f"const Shared<{kind}> {name}({place}, {buffer.elements});  // bytes {offset} to {end - 1}")
+            last = offset + shared_bytes_of(buffer) - 1
+            self.line(f"const Shared<{kind}> {name}({place}, {buffer.elements});  // bytes {offset} to {last}")
 
     def line(self, text: str, at: Line = NOWHERE) -> None:
         self.text.append("  " * self.depth + text if text else "")
@@ -333,14 +333,21 @@ _INT = Buffer("", "int32", (), "register")
 
 def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:
     """Byte offset of every shared buffer in the block's arena, and the arena's size."""
+    shared = [buffer for buffer in buffers.values() if buffer.scope == "shared"]
+    end = max((b.offset + shared_bytes_of(b) for b in shared if b.offset is not None), default=0)
     offsets: dict[str, int] = {}
-    end = 0
-    for buffer in buffers.values():
-        if buffer.scope == "shared":
+    for buffer in shared:
+        if buffer.offset is None:
             offsets[buffer.name] = end
-            size = buffer.elements * DTYPES[buffer.dtype]
-            end += -(-size // ALIGNMENT) * ALIGNMENT
+            end += shared_bytes_of(buffer)
+        else:
+            offsets[buffer.name] = buffer.offset
     return offsets, end
+
+
+def shared_bytes_of(buffer: Buffer) -> int:
+    """Bytes of shared memory that a buffer takes: whole vectors."""
+    return -(-buffer.elements * DTYPES[buffer.dtype] // ALIGNMENT) * ALIGNMENT
 
 
 def _packs(program: TileProgram) -> set[str]:

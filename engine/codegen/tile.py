@@ -31,6 +31,8 @@ class Buffer:
     """"global", "shared" or "register"."""
     row_bytes: int = 0
     """Of shared memory: where not 0, the 16-byte chunks of rows this long are permuted (swizzle.cuh)."""
+    offset: int | None = None
+    """Of shared memory: its first byte in the block's arena; None puts it behind the others, at bytes of its own."""
 
     @property
     def elements(self) -> int:

@@ -1,0 +1,252 @@
+"""Where each intermediate of a stitched kernel lives: what composing a dependence with both mappings says.
+
+A consumer reads an element; the walks of the producer's and of the consumer's part say in which thread it was made and
+in which it is read.  The same thread: a register.  Threads that a reduction gives its result to: the shuffle leaves it
+in a register of each.  Other threads of the block: shared memory.  Other blocks: the schedule does not allow it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.codegen.stitched_parts import Names, Part
+from engine.errors import Unsupported
+from engine.fuse.nodes import REGISTER, SHARED, SHUFFLE
+from engine.graph.nodes import DTYPES
+from engine.tensor.nodes import Access, Statement, TensorProgram
+
+AGAIN = "recompute"
+"""The scheme of an intermediate that its consumer computes again."""
+HELD = 64
+"""Elements that a thread keeps in registers from one part to another."""
+WRITTEN_OUT = 32
+"""Iterations of loops that are written out, as registers that later parts use need."""
+ROOMY = 96 * 1024
+"""Bytes of shared memory from which on computing again is preferred: two such blocks fill an SM."""
+SHARED_BYTES = 163 * 1024 - 8 * 1024
+"""Bytes for intermediates: what every target gives one block, without the scratch of reductions."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """How one part gets an intermediate that another makes."""
+
+    array: str
+    producer: int
+    """Number of the part that makes it."""
+    consumer: int
+    scheme: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Parts in order and what they hand over."""
+
+    parts: tuple[Part, ...]
+    points: int
+    """Points of the common dimensions that a block owns."""
+    hand_overs: tuple[HandOver, ...]
+    staged: Mapping[str, tuple[int, ...]]
+    """Arrays with a part in shared memory -> the axes that it spans."""
+    held: frozenset[str]
+    """Arrays that stay in registers from one part to another, inputs that several parts read among them."""
+    again: Mapping[int, tuple[Statement, ...]]
+    """Part -> statements of earlier parts that it computes again."""
+
+    def arriving(self, part: int, scheme: str) -> frozenset[str]:
+        """What a part gets by a scheme."""
+        return frozenset(h.array for h in self.hand_overs if h.consumer == part and h.scheme == scheme)
+
+    @property
+    def in_registers(self) -> frozenset[tuple[int, str]]:
+        """(part, array) that come in registers, by shuffle or not."""
+        return frozenset((h.consumer, h.array) for h in self.hand_overs if h.scheme in (REGISTER, SHUFFLE))
+
+
+def plan_parts(program: TensorProgram, parts: Sequence[Part], names: Names, points: int) -> Plan:
+    """Choose a scheme for every intermediate; Unsupported where a block has no room for them."""
+    return _Planner(program, tuple(parts), names, points).plan()
+
+
+@dataclass(slots=True)
+class _Planner:
+    program: TensorProgram
+    parts: tuple[Part, ...]
+    names: Names
+    points: int
+    writers: dict[str, tuple[int, Statement]] = field(default_factory=dict)
+    found: dict[tuple[str, int], HandOver] = field(default_factory=dict)
+    again: dict[int, list[Statement]] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+    """Array -> elements of a thread."""
+
+    def plan(self) -> Plan:
+        """The plan of all parts."""
+        self.writers = {s.write.array: (n, s) for n, part in enumerate(self.parts) for s in part.statements}
+        for number, part in enumerate(self.parts):
+            for statement in part.statements:
+                self._arrive(number, statement)
+        while self._peak() > ROOMY and self._recompute_largest():
+            pass
+        if self._peak() > SHARED_BYTES:
+            raise self._too_large()
+        self._hold_inputs()
+        order = {s.name: n for n, s in enumerate(self.program.statements)}
+        return Plan(
+            self.parts,
+            self.points,
+            tuple(self.found.values()),
+            {array: self._axes(array) for array in self._staged()},
+            frozenset(self.held),
+            {n: tuple(sorted(found, key=lambda s: order[s.name])) for n, found in self.again.items()},
+        )
+
+    def _arrive(self, number: int, statement: Statement) -> None:
+        """Hand over what a statement of a part (or one computed again there) reads of earlier parts."""
+        for array in dict.fromkeys(a.array for a in statement.reads()):
+            made_in = self.writers.get(array, (number, None))[0]
+            if made_in != number and (array, number) not in self.found:
+                self.found[array, number] = self._composed(array, number)
+
+    def _composed(self, array: str, number: int) -> HandOver:
+        """Compose the dependence with the mapping of both parts."""
+        made_in, writer = self.writers[array]
+        source, sink = self.parts[made_in], self.parts[number]
+        if not self._at_own_point(array, number):
+            return HandOver(array, made_in, number, SHARED, f"read where other threads made it, walking {source.walk}")
+        everywhere = source.walk.rows == 1 and (
+            writer.reduction is not None or source.walk.columns == 1 or not source.is_whole
+        )
+        if source.walk != sink.walk and not everywhere:
+            because = f"made walking {source.walk}, read walking {sink.walk}: in other threads"
+            return HandOver(array, made_in, number, SHARED, because)
+        size = source.walk.points(source.is_whole and writer.reduction is None)
+        loops = source.walk.steps * (source.walk.chunks if source.is_whole else 1)
+        if array not in self.held and (sum(self.held.values()) + size > HELD or (loops > WRITTEN_OUT and size > 1)):
+            because = f"the same thread makes and reads it, but {size} elements are too many for its registers"
+            return HandOver(array, made_in, number, SHARED, because)
+        self.held[array] = size
+        if writer.reduction is not None and source.walk.sharers > 1:
+            scheme = SHUFFLE if source.walk.by_row and source.walk.sharers <= 32 else REGISTER
+            because = f"all {source.walk.sharers} threads that share the reduction have its result"
+            return HandOver(array, made_in, number, scheme, because)
+        return HandOver(array, made_in, number, REGISTER, f"the same thread makes and reads it, walking {sink.walk}")
+
+    def _at_own_point(self, array: str, number: int) -> bool:
+        """Whether a part reads an array only where its own point was made."""
+        _, writer = self.writers[array]
+        made = self.names.place(writer, writer.write)
+        return all(self.names.place(s, a) == made and not a.guards for s, a in self._reads(array, number))
+
+    def _reads(self, array: str, number: int) -> Iterator[tuple[Statement, Access]]:
+        for statement in (*self.parts[number].statements, *self.again.get(number, ())):
+            for access in statement.reads():
+                if access.array == array:
+                    yield statement, access
+
+    # Room in shared memory
+
+    def _staged(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(h.array for h in self.found.values() if h.scheme == SHARED))
+
+    def _axes(self, array: str) -> tuple[int, ...]:
+        _, writer = self.writers[array]
+        return self.names.inner(self.names.place(writer, writer.write))
+
+    def _bytes(self, array: str) -> int:
+        shape = self.program.arrays[array].shape
+        return self.points * math.prod(shape[a] for a in self._axes(array)) * DTYPES[self.program.arrays[array].dtype]
+
+    def _peak(self) -> int:
+        """The most bytes that lie in shared memory at one time: an array from its part to the last that reads it."""
+        last: dict[str, int] = {}
+        for hand_over in self.found.values():
+            if hand_over.scheme == SHARED:
+                last[hand_over.array] = max(last.get(hand_over.array, 0), hand_over.consumer)
+        return max(
+            (
+                sum(self._bytes(a) for a, end in last.items() if self.writers[a][0] <= n <= end)
+                for n in range(len(self.parts))
+            ),
+            default=0,
+        )
+
+    def _recompute_largest(self) -> bool:
+        """Have the largest array that can be computed again where it is read no longer stored; whether there is one."""
+        for array in sorted(self._staged(), key=self._bytes, reverse=True):
+            readers = [h.consumer for h in self.found.values() if h.array == array and h.scheme == SHARED]
+            if all(self._can_recompute(array, number) for number in readers):
+                for number in readers:
+                    self._recompute(array, number)
+                return True
+        return False
+
+    def _can_recompute(self, array: str, number: int) -> bool:
+        """Whether a part visits the points of an element-wise statement, and can have what that reads."""
+        made_in, writer = self.writers[array]
+        source, sink = self.parts[made_in], self.parts[number]
+        same_points = {m.name for m in source.box.members} == {m.name for m in sink.box.members}
+        if writer.reduction is not None or not same_points or not self._at_own_point(array, number):
+            return False
+        sources = [a.array for a in writer.reads() if a.array in self.writers]
+        return all(
+            (s, number) in self.found
+            or self.writers[s][1].reduction is not None
+            or self._can_recompute_there(s, writer, number)
+            for s in sources
+        )
+
+    def _can_recompute_there(self, array: str, reader: Statement, number: int) -> bool:
+        _, writer = self.writers[array]
+        made = self.names.place(writer, writer.write)
+        at_point = all(self.names.place(reader, a) == made for a in reader.reads() if a.array == array)
+        return at_point and self._can_recompute(array, number)
+
+    def _recompute(self, array: str, number: int) -> None:
+        made_in, writer = self.writers[array]
+        because = f"{self._bytes(array)} bytes of shared memory would leave room for fewer blocks"
+        self.found[array, number] = HandOver(array, made_in, number, AGAIN, because)
+        self.again.setdefault(number, []).append(writer)
+        for source in dict.fromkeys(a.array for a in writer.reads() if a.array in self.writers):
+            if (source, number) in self.found:
+                continue
+            if self.writers[source][1].reduction is None:
+                self._recompute(source, number)
+            else:
+                self.found[source, number] = self._composed(source, number)
+
+    def _too_large(self) -> Unsupported:
+        sizes = sorted(((self._bytes(a), a) for a in self._staged()), reverse=True)
+        named = ", ".join(f"{array} {size:,} bytes" for size, array in sizes[:3])
+        return Unsupported(
+            "codegen",
+            self.program.name,
+            f"a block would keep {self._peak():,} bytes in shared memory ({named}), it has {SHARED_BYTES:,}",
+            "split the group, or share fewer dimensions between its statements",
+        )
+
+    # Inputs that several parts read
+
+    def _hold_inputs(self) -> None:
+        """Keep in registers what several parts read at the same points, while there are any."""
+        uses: dict[str, set[int]] = {}
+        for number, part in enumerate(self.parts):
+            for statement in (*part.statements, *self.again.get(number, ())):
+                for access in statement.reads():
+                    if access.array in self.program.inputs and part.is_whole:
+                        uses.setdefault(access.array, set()).add(number)
+        for array, numbers in uses.items():
+            walks = {self.parts[n].walk for n in numbers}
+            walk = next(iter(walks))
+            size = walk.points(is_whole=True)
+            fits = sum(self.held.values()) + size <= HELD and walk.steps * walk.chunks <= WRITTEN_OUT
+            if len(numbers) > 1 and len(walks) == 1 and fits and not self._looked_up(array):
+                self.held[array] = size
+
+    def _looked_up(self, array: str) -> bool:
+        """Whether elements of an array are indices of other reads."""
+        indices = [i for s in self.program.statements for a in s.reads() for i in a.indices]
+        return any(element.array == array for index in indices for element in index.elements())
