@@ -26,6 +26,7 @@ class ActionInfo:
 
 A_MODEL = "open a model first"
 A_GROUP = "select a group first"
+A_REPLAY = "replay a recorded run first"
 A_STEP = "select a group whose kernel is known"
 
 ACTIONS = (
@@ -64,6 +65,11 @@ ACTIONS = (
     ActionInfo("zoom-in", "Zoom &In", "Enlarge the graph", (Keys.ZoomIn, "Ctrl+=")),
     ActionInfo("zoom-out", "Zoom &Out", "Shrink the graph", (Keys.ZoomOut,)),
     ActionInfo("fit", "&Fit Graph", "Show the whole graph", ("Ctrl+0",), "fit"),
+    ActionInfo(
+        "measured-times", "&Measured Times on Graph", "Measured times on the graph's nodes instead of predicted ones",
+        ("M",), "", True,
+    ),
+    ActionInfo("roofline", "Roo&fline", "Every kernel against what the GPU can do", ("Ctrl+Shift+R",)),
     ActionInfo("next-panel", "&Next Panel", "Give the keyboard to the next panel", ("F6",)),
     ActionInfo("last-panel", "Pre&vious Panel", "Give the keyboard to the panel before", ("Shift+F6",)),
     ActionInfo("reset", "&Reset Layout", "Put every panel back in its place"),
@@ -73,6 +79,18 @@ ACTIONS = (
     ),
     ActionInfo("check", "&Check", "Run the kernel on the CPU against the reference", ("F8",), "check", needs=A_GROUP),
     ActionInfo("time", "&Time", "Measure the kernel on the GPU", ("F9",), "clock", needs=A_GROUP),
+    ActionInfo("replay", "&Replay Recorded Run…", "Play the samples of a file of times", ("Ctrl+F9",), "replay"),
+    ActionInfo("replay-pause", "Pa&use Replay", "Pause the replay, or go on", ("Shift+F9",), "pause", needs=A_REPLAY),
+    ActionInfo(
+        "replay-stop", "Sto&p Replay", "Put the recording away, with its times", ("Ctrl+Shift+F9",), "stop",
+        needs=A_REPLAY,
+    ),
+    ActionInfo("slower", "Replay &Slower", "Fewer samples a second", ("[",), needs=A_REPLAY),
+    ActionInfo("faster", "Replay &Faster", "More samples a second", ("]",), needs=A_REPLAY),
+    ActionInfo(
+        "pin-samples", "Pin Samples as &Baseline", "Later samples of this kernel are set against those shown",
+        ("Shift+B",), needs="measure a kernel or replay a recorded run first",
+    ),
     ActionInfo("cancel", "Cancel &Jobs", "Stop everything that runs", ("Ctrl+.",), "cancel", needs="nothing runs"),
     ActionInfo("machine", "Target and &Dimensions…", "Open the model for another GPU or at other sizes", needs=A_MODEL),
     ActionInfo("keys", "&Shortcuts", "Every shortcut on one sheet", ("F1",)),
@@ -86,10 +104,17 @@ MENUS = (
         "&View",
         (
             "explore", "schedule", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
+            "measured-times", "roofline", "",
             "next-panel", "last-panel", "panels", "reset",
         ),
     ),
-    ("&Run", ("apply", "check", "time", "", "cancel", "", "machine")),
+    (
+        "&Run",
+        (
+            "apply", "check", "time", "", "replay", "replay-pause", "replay-stop", "slower", "faster", "",
+            "pin-samples", "", "cancel", "", "machine",
+        ),
+    ),
     ("&Help", ("keys", "about")),
 )  # fmt: skip
 """Menu -> its actions in order; "" is a separator, "recent" and "panels" are sub-menus that the window fills."""

@@ -20,7 +20,7 @@ from app.script import group_script, workspace_script
 from engine.documents import Problem
 from views.notice import News
 from views.theme import THEMES, Theme
-from views.timing.view import LIVE
+from views.timing.view import LIVE, ROOFLINE
 
 if TYPE_CHECKING:
     from app.window import Window
@@ -49,6 +49,7 @@ class Commands(QObject):
             signal.connect(lambda _: self.show_enabled())
         for signal in (workspace.model_changed, workspace.client.jobs_changed):
             signal.connect(self.show_enabled)
+        window.wiring.timing.shown.connect(self.show_enabled)
         workspace.open_refused.connect(self._ask_sizes)
         window.menu.device_requested.connect(window.action("machine").trigger)
         self.show_enabled()
@@ -62,6 +63,7 @@ class Commands(QObject):
         """Enables the actions that can be done now."""
         workspace, group = self._workspace, self._window.wiring.group
         known, selected = group in workspace.histories, workspace.group(group) is not None
+        timing = self._window.wiring.timing
         enabled = {
             "undo": workspace.can_undo(group),
             "redo": workspace.can_redo(group),
@@ -69,6 +71,8 @@ class Commands(QObject):
             **dict.fromkeys(("pin", "note", "script"), known and selected),
             "compare": known and selected and len(workspace.histories[group].steps) > 1,
             **dict.fromkeys(("check", "time"), selected),
+            **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster"), timing.player is not None),
+            "pin-samples": timing.run is not None and bool(timing.run.samples),
             **dict.fromkeys(("save", "save-as", "script-all", "machine"), workspace.model is not None),
         }
         for name, can in enabled.items():
@@ -77,6 +81,7 @@ class Commands(QObject):
     def _connect(self) -> None:
         window, workspace = self._window, self._workspace
         panels, stepping, files = window.panels, window.stepping, window.files
+        timing = window.wiring.timing
         reactions = {
             "open": files.ask_open,
             "example": lambda: window.open_file(EXAMPLE),
@@ -103,6 +108,14 @@ class Commands(QObject):
             "apply": panels.constraints.text.request_apply,
             "check": lambda: workspace.run_check(window.wiring.group),
             "time": self._measure,
+            "replay": files.ask_replay,
+            "replay-pause": timing.pause,
+            "replay-stop": timing.stop,
+            "slower": lambda: timing.change_speed(-1),
+            "faster": lambda: timing.change_speed(1),
+            "pin-samples": timing.pin,
+            "measured-times": self._swap_times,
+            "roofline": self._show_roofline,
             "cancel": workspace.client.cancel,
             "machine": self._ask_machine,
             "keys": self.shortcuts.ask,
@@ -153,9 +166,16 @@ class Commands(QObject):
 
     def _measure(self) -> None:
         """Brings the samples to the front before the first of them comes."""
-        self._workspace.run_measure(self._window.wiring.group)
+        self._window.wiring.timing.measure(self._window.wiring.group)
         self._window.panels.timing.select_tab(LIVE)
         self.focus.bring("timing")
+
+    def _show_roofline(self) -> None:
+        self._window.panels.timing.select_tab(ROOFLINE)
+        self.focus.bring("timing")
+
+    def _swap_times(self) -> None:
+        self._window.show_colour("measured" if self._window.action("measured-times").isChecked() else "time")
 
     def _show_about(self) -> None:
         box = QMessageBox(self._window)

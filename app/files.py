@@ -18,6 +18,7 @@ from views.notice import News, Notice
 RECENT = 8
 MODELS = "Models (*.onnx *.json)"
 WORKSPACES = f"Workspaces (*{SUFFIX})"
+MEASUREMENTS = "Files of times (*.json)"
 ANY = "All files (*)"
 
 
@@ -25,6 +26,8 @@ class Files(QObject):
     """Dialogs, recent files and notices of one window; nothing here stops the window."""
 
     title_changed = Signal()
+    replay_chosen = Signal(str)
+    """A file of times to play."""
 
     def __init__(self, window: QMainWindow, document: Document, settings: QSettings, notice: Notice) -> None:
         super().__init__()
@@ -50,6 +53,10 @@ class Files(QObject):
         """Asks for a model or a workspace to open."""
         filters = [f"Models and workspaces (*.onnx *.json *{SUFFIX})", MODELS, WORKSPACES, ANY]
         self._ask("Open a model or a workspace", filters, self._document.open)
+
+    def ask_replay(self) -> None:
+        """Asks for a file of times to play."""
+        self._ask("Replay a recorded run", [MEASUREMENTS, ANY], self.replay_chosen.emit)
 
     def save(self) -> None:
         """Saves where it was saved before, else asks."""

@@ -38,7 +38,7 @@ from views.search.hits import Hit
 from views.style import style_sheet
 from views.theme import load_theme, palette
 
-COLOURS = {"Predicted time": "time", "Traffic": "traffic", "Bound": "bound"}
+COLOURS = {"Predicted time": "time", "Measured time": "measured", "Traffic": "traffic", "Bound": "bound"}
 """What the tool bar offers -> what the graph calls it."""
 
 SMALLEST = (1024, 640)
@@ -56,6 +56,7 @@ class Window(QMainWindow):
         self.document = Document(workspace, journals or journal_folder())
         self.notice = Notice()
         self.files = Files(self, self.document, self.settings, self.notice)
+        self.files.replay_chosen.connect(lambda path: self.wiring.timing.replay(path))
         self.theme = load_theme(theme or str(self.settings.value("theme", "dark")))
         self.panels: Panels = make_panels(self.theme)
         self.wiring = Wiring(self.panels, workspace)
@@ -147,6 +148,7 @@ class Window(QMainWindow):
         self.settings.setValue("layout", self.saveState(LAYOUT_VERSION))
         self.settings.setValue("perspective", self.perspective)
         self.document.close()
+        self.wiring.timing.close()
         self.commands.focus.close()
         self.workspace.client.close()
         super().closeEvent(event)
@@ -249,6 +251,7 @@ class Window(QMainWindow):
         workspace.kernel_changed.connect(lambda _: self._show_statements())
         panels.constraints.draft_changed.connect(self._show_draft)
         panels.outline.open_requested.connect(self.files.ask_open)
+        panels.timing.live.replay_requested.connect(self.files.ask_replay)
         panels.outline.example_requested.connect(lambda: self.open_file(EXAMPLE))
         self.status.problems_requested.connect(lambda: self._toggle("problems"))
         self.status.jobs_requested.connect(lambda: self._toggle("jobs"))
@@ -277,11 +280,16 @@ class Window(QMainWindow):
         if view.get("perspective") in PERSPECTIVES:
             self.set_perspective(view["perspective"])
         if view.get("colour") in COLOURS.values():
-            self.colour_by.setCurrentIndex(list(COLOURS.values()).index(view["colour"]))
+            self.show_colour(view["colour"])
+
+    def show_colour(self, what: str) -> None:
+        """What the graph's bars show, by the graph's name for it."""
+        self.colour_by.setCurrentIndex(list(COLOURS.values()).index(what))
 
     def _colour_by(self, index: int) -> None:
         chosen = list(COLOURS.values())[index]
         self.panels.graph.set_colour_by(chosen)
+        self.action("measured-times").setChecked(chosen == "measured")
         self.document.view["colour"] = chosen
 
     def _show_statements(self) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from app.advice import with_moved, with_pasted, with_required, without_entry
 from app.explored import Explored
 from app.selection import Selection
+from app.times import Times
+from app.timing import Timing
 from app.workspace import Workspace
 from engine.documents import EntryDoc
 from views.code.view import CodeView
@@ -22,7 +24,7 @@ from views.problems.jobs import JobState, JobsView
 from views.problems.view import ProblemsView
 from views.schedule.view import ScheduleView
 from views.theme import Theme
-from views.timing.view import LIVE, TimingView
+from views.timing.view import TimingView
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,13 @@ class Wiring:
         self.panels = panels
         self.workspace = workspace
         self.explored = Explored(panels.schedule, panels.constraints, panels.moves, workspace)
+        self.timing = Timing(panels.timing, workspace)
+        self.times = Times(panels.timing, panels.graph, workspace, self.timing)
         self._connect_selection()
         self._connect_edits()
         workspace.model_changed.connect(self._show_model)
         workspace.kernel_changed.connect(self._show_kernel)
         workspace.problems_changed.connect(self._show_problems)
-        workspace.samples_changed.connect(self._show_samples)
-        workspace.machine_changed.connect(lambda: panels.timing.show_machine(workspace.gpu or ""))
         workspace.opening_changed.connect(self._show_opening)
         workspace.client.jobs_changed.connect(self._show_jobs)
         workspace.bus.changed.connect(self._show_selection)
@@ -128,7 +130,6 @@ class Wiring:
         panels.outline.show_model(overview)
         panels.graph.show_model(overview)
         panels.explain.show_model(overview.model)
-        self._show_times()
         panels.schedule.show_empty("Select a group to see its schedule")
         panels.code.show_empty("Select a group to see its CUDA text")
         panels.constraints.show_empty("Select a group to see what was asked for, by whom, and what came of it")
@@ -171,22 +172,7 @@ class Wiring:
         elif refused is not None:
             for panel in (panels.schedule, panels.code, panels.constraints):
                 panel.show_empty(f"{refused.subject}: {refused.reason}")
-        if kernel is not None:
-            self._show_times()
         self._show_statements(workspace.bus.selection)
-
-    def _show_times(self) -> None:
-        workspace = self.workspace
-        if workspace.model is not None:
-            self.panels.timing.show_times(workspace.model, workspace.predicted(), workspace.measured)
-            self.panels.timing.show_selection(self.group)
-
-    def _show_samples(self, name: str) -> None:
-        group, time = self.workspace.group(name), self.workspace.measured.get(name)
-        samples = self.workspace.samples.get(name, ())
-        self.panels.timing.show_samples(group.title if group else name, samples, time.origin if time else "measured")
-        self.panels.timing.select_tab(LIVE)
-        self._show_times()
 
     def _show_problems(self) -> None:
         self.panels.problems.show_problems([problem for _, problem in self.workspace.problems])

@@ -32,7 +32,6 @@ class Workspace(QObject):
     open_refused = Signal(object, object)
     """Opening and Problem: a file that could not be opened."""
     problems_changed = Signal()
-    samples_changed = Signal(str)
     machine_changed = Signal()
     opening_changed = Signal(bool)
     saved_path = Signal(str)
@@ -46,9 +45,10 @@ class Workspace(QObject):
         self.bus = SelectionBus()
         self.overview: Overview | None = None
         self.gpu: str | None = None
+        self.lacking = ""
+        """What keeps this machine from measuring, and what to install."""
         self.problems: list[tuple[str, Problem]] = []
         """(group or "", problem), the oldest first."""
-        self.samples: dict[str, tuple[float, ...]] = {}
         self.histories: dict[str, History] = {}
         """Of the groups whose first kernel is known, and of those that an opened file told of."""
         self._waiting: dict[str, list[str]] = {}
@@ -213,7 +213,7 @@ class Workspace(QObject):
 
         def checked(check: CheckDoc) -> None:
             self._checks[key] = check
-            self._learn(group, key[1], checked=Checked.of(check))
+            self.learn(group, key[1], checked=Checked.of(check))
             self._note_check(group, check)
             self.kernel_changed.emit(group)
 
@@ -231,32 +231,14 @@ class Workspace(QObject):
 
         self._request("compile", group, f"Compiling {group} with NVRTC", None, compiled)
 
-    def run_measure(self, group: str) -> None:
-        """Measures a group's kernel; without a GPU the answer is a problem that says so."""
-        self.samples[group] = ()
-        text = self.recipe(group) or ""
-
-        def sampled(microseconds: float) -> None:
-            self.samples[group] = (*self.samples[group], microseconds)
-            self.samples_changed.emit(group)
-
-        def measured(time: Time) -> None:
-            self._learn(group, text, measured=time)
-            self.samples[group] = time.samples or self.samples[group]
-            self.samples_changed.emit(group)
-
-        self._request("measure", group, f"Timing {group}", Time, measured, sampled)
-
     def clear_problems(self, group: str | None = None) -> None:
         """Drops the problems of a group, or all."""
         self.problems = [] if group is None else [each for each in self.problems if each[0] != group]
         self.problems_changed.emit()
 
-    def _request(
-        self, verb: str, group: str, title: str, kind: type | None, on_result: object, on_sample: object = None
-    ) -> None:
+    def _request(self, verb: str, group: str, title: str, kind: type | None, on_result: object) -> None:
         arguments = {"group": group, "recipe": self.recipe(group)}
-        pending = Pending(kind, on_result, lambda problem: self.add_problem(group, problem), on_sample)  # type: ignore[arg-type]
+        pending = Pending(kind, on_result, lambda problem: self.add_problem(group, problem))  # type: ignore[arg-type]
         self.client.request(verb, arguments, title, pending)
 
     def _request_open(self, opening: Opening, title: str, again: bool = False) -> None:
@@ -279,7 +261,7 @@ class Workspace(QObject):
         )
         self.client.request("kernel", {"group": group, "recipe": text}, f"Compiling {group}", pending)
 
-    def _learn(
+    def learn(
         self, group: str, text: str, predicted: Time | None = None, measured: Time | None = None,
         checked: Checked | None = None,
     ) -> None:  # fmt: skip
@@ -347,7 +329,7 @@ class Workspace(QObject):
         self.opening_changed.emit(False)
         if same:
             return
-        for known in (self._waiting, self._kernels, self._legal, self._refused, self._checks, self.samples):
+        for known in (self._waiting, self._kernels, self._legal, self._refused, self._checks):
             known.clear()
         self.histories = {group: History.of(trail) for group, trail in opening.trails.items()}
         self._asked.clear()
@@ -382,7 +364,7 @@ class Workspace(QObject):
         self._on_selected(self.bus.selection)
 
     def _on_machine(self, answer: dict[str, str]) -> None:
-        self.gpu = answer.get("gpu", "")
+        self.gpu, self.lacking = answer.get("gpu", ""), answer.get("lacking", "")
         self.machine_changed.emit()
 
     def _on_silent(self, problem: Problem) -> None:

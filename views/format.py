@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from engine.documents import Time
 
 
@@ -57,6 +59,14 @@ def compact_shape(shape: str) -> str:
 def plural(count: int, noun: str) -> str:
     """ "1 group", "4 statements"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def moment(date: str) -> str:
+    """A date for people: "2026-11-18T09:12:00+00:00" gives "18 Nov 2026 09:12"; what is no such date stays as it is."""
+    try:
+        return f"{datetime.fromisoformat(date):%-d %b %Y %H:%M}"
+    except ValueError:
+        return date
 
 
 def origin_of(time: Time) -> str:

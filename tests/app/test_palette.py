@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from PySide6.QtCore import QObject, Qt
@@ -11,8 +13,10 @@ from PySide6.QtWidgets import QApplication
 
 from app.actions import ACTIONS
 from app.palette import matches
+from app.render import wait
 from app.window import Window
-from tests.app.driving import select, settle
+from tests.app.driving import PATIENCE, select, settle
+from tests.app.recordings import of_model, written
 
 GROUP = "softmax_0"
 
@@ -77,7 +81,24 @@ def effects(window: Window, qtbot: object) -> object:
         window.theme.name, window.perspective, canvas.transform(), window.isVisible(),
         sorted(name for name, dock in window.docks.items() if dock.isVisible()),
         QGuiApplication.clipboard().text(), window.focusWidget(), window.settings.value("recent"),
+        window.panels.graph.scene.look.colour_by, window.panels.timing.pages.currentIndex(), played(window),
     )  # fmt: skip
+
+
+def played(window: Window) -> object:
+    """What plays, whether it does, how fast, and what is pinned."""
+    timing = window.wiring.timing
+    player = timing.player
+    return list(timing.pinned), player and (player.number, player.is_playing, player.speed)
+
+
+def replay(window: Window) -> None:
+    """Plays a recording of the open model."""
+    model = window.workspace.model
+    assert model is not None
+    with TemporaryDirectory() as folder:
+        window.wiring.timing.replay(written(of_model(model, count=4000), Path(folder)))
+        assert wait(lambda: bool(window.wiring.timing.run and window.wiring.timing.run.samples), PATIENCE)
 
 
 PREPARED: dict[str, Callable[[Window], object]] = {
@@ -88,6 +109,7 @@ PREPARED: dict[str, Callable[[Window], object]] = {
     "pin": lambda window: window.panels.history.canvas.select(1),
     "redo": lambda window: window.workspace.undo(GROUP),
     "reset": lambda window: window.docks["outline"].hide(),
+    **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster", "pin-samples"), replay),
     "fit": lambda window: window.panels.graph.canvas.zoom(3),
 }
 """What has to be so before an action has an effect."""

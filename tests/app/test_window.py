@@ -68,9 +68,9 @@ def test_cancel_ends_the_worker_and_starts_another(
     window.open_file(MODEL)
     settle(window, qtbot)
     select(window, qtbot)
-    client, samples = window.workspace.client, window.workspace.samples
+    client, runs = window.workspace.client, window.wiring.timing.runs
     window.action("time").trigger()
-    qtbot.waitUntil(lambda: len(samples.get("softmax_0", ())) >= 2, timeout=PATIENCE)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: "softmax_0" in runs and len(runs["softmax_0"].samples) >= 2, timeout=PATIENCE)  # type: ignore[attr-defined]
     first = client.process_id
     window.action("cancel").trigger()
     assert client.process_id not in (0, first)
@@ -91,7 +91,7 @@ def test_samples_keep_their_origin(make: Callable[..., Window], qtbot: object, m
     window.action("time").trigger()
     settle(window, qtbot)
     assert window.workspace.measured["softmax_0"].origin == "synthetic"
-    assert len(window.panels.timing.plot.samples) == 20
+    assert len(window.panels.timing.live.plot.samples) == 20
 
 
 def test_timing_without_a_gpu_says_so(window: Window, qtbot: object) -> None:
@@ -99,7 +99,7 @@ def test_timing_without_a_gpu_says_so(window: Window, qtbot: object) -> None:
     window.action("time").trigger()
     settle(window, qtbot)
     assert "no GPU" in window.workspace.problems[-1][1].reason
-    assert "no GPU" in window.panels.timing.missing.text()
+    assert "no GPU" in window.panels.timing.live.refused.text.text()
 
 
 def test_a_check_is_shown_with_the_code(window: Window, qtbot: object) -> None:

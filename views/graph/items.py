@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFont, QPainter, QPainterPath, QPen, QPolygonF
 from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
-from engine.documents import GroupDoc
-from views.format import amount, compact_shape, duration, plural
+from engine.documents import GroupDoc, Time
+from views.format import amount, compact_shape, duration, origin_of, plural
 from views.graph.drawing import HEADER, Line, Placed
 from views.rows import draw_text, text_width
 from views.shapes import paint_bar, paint_pill_in, paint_track
 from views.theme import Theme, face, semibold
 
 RADIUS = 4.0
+UNKNOWN = "—"
 FAR, NEAR = 0.32, 0.55
 """Scales below which a box shows nothing but its shape, and only its title."""
+MEASURED = "measured"
 BOUND_COLOURS = {"memory": "stitch", "compute": "tensorize", "latency": "pipeline"}
 """Which category colour stands for what limits a group."""
 
@@ -30,8 +33,17 @@ class Look:
     theme: Theme
     colour_by: str = "time"
     groups: dict[str, GroupDoc] | None = None
+    predicted: Mapping[str, Time] = field(default_factory=dict)
+    """Group -> time of one launch."""
+    measured: Mapping[str, Time] = field(default_factory=dict)
+    """Of a GPU, or synthetic: each time says which."""
+    predicted_where: str = ""
+    measured_where: str = ""
+    """Where these times come from: "NVIDIA H200, 2026-11-18"."""
     dearest: float = 1.0
     heaviest: float = 1.0
+    sums: dict[str, float] = field(default_factory=dict)
+    """Key of a box -> its time, as far as it was asked for."""
     selected: str = ""
     """Name of the selected group."""
     found: frozenset[str] = frozenset()
@@ -41,11 +53,41 @@ class Look:
         """The group of a launch's box."""
         return (self.groups or {}).get(placed.box.nodes[0].group) if not placed.box.children else None
 
+    @property
+    def shows_measured(self) -> bool:
+        """Whether the nodes tell measured times."""
+        return self.colour_by == MEASURED
+
+    @property
+    def times(self) -> Mapping[str, Time]:
+        """The times that the nodes tell: never of two origins side by side."""
+        return self.measured if self.shows_measured else self.predicted
+
+    @property
+    def origin(self) -> str:
+        """Of the times that the nodes tell."""
+        return next((time.origin for time in self.times.values()), MEASURED if self.shows_measured else "predicted")
+
+    def show(self, colour_by: str) -> None:
+        """What the bars show from now on."""
+        self.colour_by = colour_by
+        self.sums.clear()
+        self.dearest = max((time.microseconds for time in self.times.values()), default=1.0) or 1.0
+
     def time_of(self, placed: Placed) -> float:
-        """Microseconds of one copy of a box."""
-        groups = self.groups or {}
-        found = (groups[node.group].time for node in placed.box.copy if node.group in groups)
-        return sum(time.microseconds for time in found if time)
+        """Microseconds of one copy of a box; 0 where there is no time, or where a measured one would lack a part."""
+        known = self.sums.get(placed.box.key)
+        if known is None:
+            found = [self.times.get(node.group) for node in placed.box.copy]
+            whole = not self.shows_measured or all(found)
+            known = sum(time.microseconds for time in found if time) if whole else 0.0
+            self.sums[placed.box.key] = known
+        return known
+
+    def origin_of(self, placed: Placed) -> str:
+        """Of a launch's time."""
+        time = self.times.get(placed.box.nodes[0].group)
+        return time.origin if time else self.origin
 
     def is_selected(self, placed: Placed) -> bool:
         """Whether the box is the selected group's, or hides it."""
@@ -63,12 +105,10 @@ class BoxItem(QGraphicsItem):
         super().__init__()
         self.placed = placed
         self._look = look
-        self._time = look.time_of(placed)
         self._hovered = False
         self.setPos(placed.left, placed.top)
         self.setZValue(placed.depth * 2 if placed.opened else 100)
         self.setAcceptHoverEvents(True)
-        self.setToolTip(_tip(placed, look))
         if not placed.opened:
             self.setCursor(Qt.CursorShape.PointingHandCursor)
 
@@ -86,6 +126,7 @@ class BoxItem(QGraphicsItem):
     def hoverEnterEvent(self, event: object) -> None:
         """Light highlight, no scrolling."""
         self._hovered = True
+        self.setToolTip(_tip(self.placed, self._look))
         self.update()
 
     def hoverLeaveEvent(self, event: object) -> None:
@@ -128,18 +169,15 @@ class BoxItem(QGraphicsItem):
         _title(painter, row, placed.box.title, placed.box.count, theme, semibold(), row.width() * 0.5 - 12)
         painter.setFont(face(11))
         painter.setPen(theme.colour("text-2"))
-        draw_text(
-            painter,
-            row.adjusted(row.width() / 2 + 8, 0, 0, 0),
-            f"{duration(self._time)}{' each' * (placed.box.count > 1)}",
-            right=True,
-        )
+        time = self._look.time_of(placed)
+        text = f"{duration(time)}{' each' * (placed.box.count > 1)}" if time else UNKNOWN
+        draw_text(painter, row.adjusted(row.width() / 2 + 8, 0, 0, 0), text, right=True)
 
     def _box_text(self, painter: QPainter, whole: bool) -> None:
         theme, placed, look = self._look.theme, self.placed, self._look
         row = QRectF(12, 4, placed.width - 24, 19)
-        time = self._time
-        text = duration(time) if time else ""
+        time = look.time_of(placed)
+        text = duration(time) if time else UNKNOWN * look.shows_measured
         painter.setFont(semibold())
         painter.setPen(theme.colour("text"))
         draw_text(painter, row, text, right=True)
@@ -172,7 +210,7 @@ class BoxItem(QGraphicsItem):
             if look.colour_by == "bound"
             else theme.cost_colour(part)
         )
-        paint_bar(painter, track, part, colour, theme, group.time.origin if group.time else "predicted")
+        paint_bar(painter, track, part, colour, theme, look.origin_of(self.placed))
 
 
 class EdgeItem(QGraphicsItem):
@@ -255,8 +293,9 @@ def _tip(placed: Placed, look: Look) -> str:
         inside = plural(placed.box.period, "kernel")
         copies = f"{placed.box.count:,} equal copies of " if placed.box.count > 1 else ""
         return f"{placed.box.title}: {copies}{inside}"
-    time = f"{duration(group.time.microseconds)} {group.time.origin}" if group.time else "no time yet"
-    return f"{group.title}\n{group.shape}\n{time}, {amount(group.bytes)}, {group.bound} bound"
+    known = [times.get(group.name) for times in (look.predicted, look.measured)]
+    told = [f"{duration(time.microseconds)} {origin_of(time)}" for time in known if time] or ["no time yet"]
+    return "\n".join((group.title, group.shape, *told, f"{amount(group.bytes)}, {group.bound} bound"))
 
 
 def _edge_tip(line: Line) -> str:

@@ -8,11 +8,13 @@ from PySide6.QtWidgets import QWidget
 
 from views.graph.items import BOUND_COLOURS, Look
 from views.graph.scene import GraphScene
+from views.rows import draw_text
 from views.theme import face
 
 MINIMAP = QSize(72, 132)
-LEGEND = QSize(210, 34)
-TITLES = {"time": "time per launch", "traffic": "traffic per launch", "bound": "limited by"}
+LEGEND = QSize(200, 52)
+TITLES = {"traffic": "traffic per launch", "bound": "limited by"}
+RAMP = 96
 
 
 class Minimap(QWidget):
@@ -80,27 +82,46 @@ class Legend(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAccessibleName("Legend of the cost colours")
 
+    @property
+    def title(self) -> str:
+        """What is shown; of times also of which origin they are."""
+        return TITLES.get(self._look.colour_by, f"{self._look.origin} time per launch")
+
+    @property
+    def where(self) -> str:
+        """Where the shown times come from; "" where none are shown."""
+        if self._look.colour_by in TITLES:
+            return ""
+        if self._look.shows_measured and not self._look.measured:
+            return "nothing measured yet"
+        return self._look.measured_where if self._look.shows_measured else self._look.predicted_where
+
     def paintEvent(self, event: QPaintEvent) -> None:
         """A scale, or one swatch for each category."""
         theme, look = self._look.theme, self._look
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        background = theme.colour("panel")
+        background.setAlphaF(0.88)
+        painter.fillRect(self.rect(), background)
         painter.setFont(face(10.5))
         painter.setPen(theme.colour("text-2"))
-        painter.drawText(QRectF(0, 0, self.width(), 15), Qt.AlignmentFlag.AlignLeft, TITLES[look.colour_by])
+        draw_text(painter, QRectF(4, 2, self.width() - 8, 15), self.title)
         if look.colour_by == "bound":
             self._swatches(painter)
             return
-        ramp = QLinearGradient(0, 0, 96, 0)
+        ramp = QLinearGradient(4, 0, 4 + RAMP, 0)
         for index, colour in enumerate(theme.cost):
             ramp.setColorAt(index / (len(theme.cost) - 1), colour)
-        painter.fillRect(QRectF(0, 18, 96, 7), ramp)
+        painter.fillRect(QRectF(4, 21, RAMP, 7), ramp)
+        painter.setPen(theme.colour("text-3"))
+        draw_text(painter, QRectF(4, 33, self.width() - 8, 15), self.where)
 
     def _swatches(self, painter: QPainter) -> None:
-        x = 0.0
+        x = 4.0
         for name, author in BOUND_COLOURS.items():
             painter.setPen(QPen(self._look.theme.author(author), 1.4))
-            painter.drawRect(QRectF(x + 0.5, 19.5, 10, 7))
+            painter.drawRect(QRectF(x + 0.5, 22.5, 10, 7))
             painter.setPen(self._look.theme.colour("text-2"))
-            painter.drawText(QRectF(x + 15, 15, 60, 16), Qt.AlignmentFlag.AlignVCenter, name)
-            x += 70
+            painter.drawText(QRectF(x + 15, 18, 60, 16), Qt.AlignmentFlag.AlignVCenter, name)
+            x += 66

@@ -40,8 +40,9 @@ class GraphScene(QGraphicsScene):
         model = overview.model
         self._plan = overview.plan
         self.look.groups = groups_by_name(model)
-        times = [group.time.microseconds for group in model.groups if group.time]
-        self.look.dearest = max(times, default=1.0) or 1.0
+        self.look.predicted = {group.name: group.time for group in model.groups if group.time}
+        self.look.measured = {}
+        self.look.show(self.look.colour_by)
         self.look.heaviest = max((group.bytes for group in model.groups), default=1) or 1
         self.opened = overview.opened
         self._build(overview.drawing)

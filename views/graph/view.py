@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QGraphicsView
 
+from engine.documents import Time
 from views.format import plural
 from views.graph.items import BoxItem
 from views.graph.overlay import Legend, Minimap
@@ -17,6 +18,12 @@ from views.panel import Panel, bar, label
 from views.theme import Theme
 
 SMALLEST, LARGEST = 0.08, 3.0
+ORIGINS = {
+    "predicted": ("▭", "Hollow bars are predicted times"),
+    "measured": ("▬", "Filled bars are measured times"),
+    "synthetic": ("┅", "Dashed bars are made-up times"),
+}
+"""Origin -> its mark, and what the pointer is told."""
 READABLE = 0.62
 """A model that would have to be smaller than this to fit starts at its top instead."""
 
@@ -37,7 +44,6 @@ class GraphView(Panel):
         self.name = label("", "title")
         self.counts = label("", "chip")
         self.origin = label("▭ predicted", "outline-chip")
-        self.origin.setToolTip("Hollow bars are predicted times")
         layout.addWidget(self.name)
         layout.addWidget(self.counts)
         layout.addStretch(1)
@@ -69,8 +75,25 @@ class GraphView(Panel):
         self.scene.update()
 
     def set_colour_by(self, what: str) -> None:
-        """ "time", "traffic" or "bound"."""
-        self.scene.look.colour_by = what
+        """ "time", "measured", "traffic" or "bound"."""
+        self.scene.look.show(what)
+        self._show_origin()
+
+    def show_times(
+        self, predicted: Mapping[str, Time], predicted_where: str, measured: Mapping[str, Time], measured_where: str
+    ) -> None:
+        """Puts times on the nodes: those of the origin that is shown; `..._where` says where they come from."""
+        look = self.scene.look
+        look.predicted, look.predicted_where = predicted, predicted_where
+        look.measured, look.measured_where = measured, measured_where
+        look.show(look.colour_by)
+        self._show_origin()
+
+    def _show_origin(self) -> None:
+        look = self.scene.look
+        mark, tip = ORIGINS[look.origin]
+        self.origin.setText(f"{mark} {look.origin}")
+        self.origin.setToolTip(tip)
         self.scene.update()
         self.canvas.legend.update()
 
@@ -223,7 +246,7 @@ class Canvas(QGraphicsView):
         """Keeps the overlays in their corners."""
         super().resizeEvent(event)
         size = self.viewport().size()
-        self.legend.move(12, size.height() - self.legend.height() - 6)
+        self.legend.move(8, size.height() - self.legend.height() - 6)
         self.minimap.move(size.width() - self.minimap.width() - 10, size.height() - self.minimap.height() - 10)
         self.fit_all()
 

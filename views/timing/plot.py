@@ -1,18 +1,24 @@
-"""Samples as dots with their median and p20–p80 band, on one axis from zero."""
+"""Samples as dots with their median and p20–p80 band, beside those of the baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from views.format import duration, figure
-from views.theme import Theme, face, semibold
+from views.format import figure
+from views.theme import Theme, face
+from views.timing.live import Live, Series
+from views.timing.scale import SampleAxis, columns, limits, sample_axis, ticks
 
-LEFT, RIGHT, TOP, BOTTOM = 52.0, 16.0, 30.0, 26.0
-LINES = 4
+LEFT, RIGHT, TOP, BOTTOM = 52.0, 84.0, 12.0, 24.0
+"""Room around the plot: figures at its left, the names of the lines at its right."""
+LINES = 5
+DOT = 2.6
+COLUMN = 3.0
+"""Pixels; of each column so wide at most three dots are drawn."""
+OUTLIER = 4.0
+"""Samples further from the median than so many times the band are drawn at the edge, so that the others keep room."""
 
 
 class SamplePlot(QWidget):
@@ -20,95 +26,147 @@ class SamplePlot(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._samples: tuple[float, ...] = ()
-        self._origin = "measured"
-        self._title = ""
+        self._live: Live | None = None
         self.theme: Theme | None = None
-        self.setMinimumHeight(120)
+        self.setMinimumHeight(96)
         self.setAccessibleName("Samples")
 
     @property
     def samples(self) -> tuple[float, ...]:
         """Microseconds, in the order in which they came."""
-        return self._samples
+        return tuple(self._live.series.samples) if self._live else ()
 
-    def show_samples(self, title: str, samples: Sequence[float], origin: str) -> None:
+    def show_live(self, live: Live | None) -> None:
         """Replaces the samples."""
-        self._title, self._samples, self._origin = title, tuple(samples), origin
-        self.setAccessibleDescription(f"{len(samples)} samples of {title}")
+        self._live = live
+        if live is not None:
+            series = live.series
+            self.setAccessibleDescription(f"{len(series.samples)} samples of {series.title}, {series.origin}")
         self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Grid, band, median, dots."""
-        if self.theme is None or not self._samples:
-            return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        area = QRectF(LEFT, TOP, self.width() - LEFT - RIGHT, self.height() - TOP - BOTTOM)
-        ordered = sorted(self._samples)
-        low, high = _limits(ordered)
-        self._grid(painter, area, low, high)
-        p20, median, p80 = (ordered[int(part * (len(ordered) - 1))] for part in (0.2, 0.5, 0.8))
-
-        def height(value: float) -> float:
-            return area.bottom() - (value - low) / (high - low) * area.height()
-
-        painter.fillRect(
-            QRectF(area.x(), height(p80), area.width(), height(p20) - height(p80)), self.theme.colour("raised")
-        )
-        painter.setPen(QPen(self.theme.colour("accent"), 1.4))
-        painter.drawLine(QPointF(area.left(), height(median)), QPointF(area.right(), height(median)))
-        self._dots(painter, [QPointF(self._x(area, index), height(value)) for index, value in enumerate(self._samples)])
-        self._headline(painter, median, p20, p80)
 
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         self.theme = theme
         self.update()
 
-    def _x(self, area: QRectF, index: int) -> float:
-        return area.left() + 8 + index / max(len(self._samples) - 1, 19) * (area.width() - 16)
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Grid, baseline, band, dots, medians."""
+        if self.theme is None or self._live is None or not self._live.series.samples:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        picture = _Picture(painter, self.theme, plot_area(self), self._live)
+        picture.grid()
+        picture.bands()
+        picture.dots()
+        picture.medians()
 
-    def _dots(self, painter: QPainter, points: list[QPointF]) -> None:
-        assert self.theme is not None
-        colour = self.theme.colour("text-2")
-        painter.setPen(QPen(colour, 1.2, Qt.PenStyle.DotLine if self._origin == "synthetic" else Qt.PenStyle.SolidLine))
-        painter.setBrush(colour if self._origin == "measured" else Qt.BrushStyle.NoBrush)
-        for point in points:
-            painter.drawEllipse(point, 3, 3)
 
-    def _grid(self, painter: QPainter, area: QRectF, low: float, high: float) -> None:
-        assert self.theme is not None
+def plot_area(widget: QWidget) -> QRectF:
+    """The part of a plot's widget between its axes."""
+    return QRectF(LEFT, TOP, max(widget.width() - LEFT - RIGHT, 1.0), max(widget.height() - TOP - BOTTOM, 1.0))
+
+
+class _Picture:
+    """One painting of one moment."""
+
+    def __init__(self, painter: QPainter, theme: Theme, area: QRectF, live: Live) -> None:
+        self.painter, self.theme, self.area, self.live = painter, theme, area, live
+        series = live.series
+        self.axis: SampleAxis = sample_axis(area, len(series.samples), series.total)
+        self.low, self.high = _range(live)
+
+    def y(self, value: float) -> float:
+        part = (value - self.low) / (self.high - self.low)
+        return self.area.bottom() - min(max(part, 0.0), 1.0) * self.area.height()
+
+    def grid(self) -> None:
+        """Round figures at the left, the number of samples below."""
+        painter, theme, area = self.painter, self.theme, self.area
         painter.setFont(face(10.5))
-        for index in range(LINES + 1):
-            y = area.bottom() - index / LINES * area.height()
-            painter.setPen(QPen(self.theme.colour("edge" if index == 0 else "line"), 1))
+        for value in ticks(self.low, self.high, LINES):
+            y = round(self.y(value)) + 0.5
+            painter.setPen(QPen(theme.colour("line"), 1))
             painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
-            painter.setPen(self.theme.colour("text-3"))
-            box = QRectF(0, y - 8, LEFT - 8, 16)
-            painter.drawText(
-                box,
-                Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter,
-                figure(low + (high - low) * index / LINES),
-            )
-        painter.drawText(
-            QRectF(area.left(), area.bottom() + 5, area.width(), 16), Qt.AlignmentFlag.AlignRight, "sample"
-        )
+            painter.setPen(theme.colour("text-3"))
+            box = QRectF(0, y - 8, area.left() - 8, 16)
+            painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, figure(value))
+        painter.drawText(QRectF(0, area.bottom() + 4, area.left() - 8, 16), Qt.AlignmentFlag.AlignRight, "µs")
+        painter.setPen(QPen(theme.colour("edge"), 1))
+        bottom = round(area.bottom()) + 0.5
+        painter.drawLine(QPointF(area.left(), bottom), QPointF(area.right(), bottom))
+        painter.setPen(theme.colour("text-3"))
+        for number in ticks(1, max(self.axis.room, 2), 6):
+            if number >= 1:
+                box = QRectF(self.axis.x(number - 1) - 30, area.bottom() + 4, 60, 16)
+                painter.drawText(box, Qt.AlignmentFlag.AlignHCenter, f"{number:,.0f}")
+        name = QRectF(area.right() + 20, area.bottom() + 4, RIGHT - 20, 16)
+        painter.drawText(name, Qt.AlignmentFlag.AlignLeft, "sample")
 
-    def _headline(self, painter: QPainter, median: float, p20: float, p80: float) -> None:
-        assert self.theme is not None
-        painter.setFont(semibold())
-        painter.setPen(self.theme.colour("text"))
-        text = f"{self._title}   {duration(median)}"
-        painter.drawText(QRectF(12, 4, self.width() - 24, 20), Qt.AlignmentFlag.AlignVCenter, text)
-        after = 12 + painter.fontMetrics().horizontalAdvance(text) + 12
-        painter.setFont(face(11))
-        painter.setPen(self.theme.colour("text-3"))
-        note = f"median of {len(self._samples)}, p20–p80 {figure(p20)}–{figure(p80)}, {self._origin}"
-        painter.drawText(QRectF(after, 4, max(self.width() - after, 0), 20), Qt.AlignmentFlag.AlignVCenter, note)
+    def bands(self) -> None:
+        """p20 to p80 of the baseline in grey, of the samples in the accent's tint."""
+        if self.live.baseline is not None:
+            self._band(self.live.baseline, self.theme.colour("raised"))
+        self._band(self.live.series, self.theme.colour("accent-bg"))
+
+    def _band(self, series: Series, colour: QColor) -> None:
+        top, bottom = self.y(series.high), self.y(series.low)
+        self.painter.fillRect(QRectF(self.area.x(), top, self.area.width(), max(bottom - top, 1.5)), colour)
+
+    def dots(self) -> None:
+        """Every sample, or of very many the extremes of each column; those beyond the axis as arrows at its edge."""
+        painter, series = self.painter, self.live.series
+        colour = self.theme.colour("text-2")
+        hollow = series.origin != "measured"
+        painter.setPen(QPen(colour, 1.1, Qt.PenStyle.DotLine) if hollow else Qt.PenStyle.NoPen)
+        painter.setBrush(Qt.BrushStyle.NoBrush if hollow else colour)
+        shown = columns(series.samples, max(int(self.area.width() / COLUMN), 1))
+        outside: list[QPointF] = []
+        for number, value in shown:
+            point = QPointF(self.axis.x(number), self.y(value))
+            if value > self.high:
+                outside.append(point)
+            else:
+                painter.drawEllipse(point, DOT, DOT)
+        painter.setPen(QPen(self.theme.colour("worse"), 1.2))
+        for point in outside:
+            painter.drawPolyline([point + QPointF(-3, 5), point + QPointF(0, 1), point + QPointF(3, 5)])
+
+    def medians(self) -> None:
+        """A line for each median with its name at the right; names that would overlap stand apart."""
+        series, baseline = self.live.series, self.live.baseline
+        own = self.y(series.median)
+        places = [own, own]
+        if baseline is not None:
+            base = self.y(baseline.median)
+            places = _apart(own, base, 13.0)
+            self._line(base, places[1], "baseline", self.theme.colour("text-3"), Qt.PenStyle.DashLine)
+        self._line(own, places[0], "median", self.theme.colour("accent"), Qt.PenStyle.SolidLine)
+
+    def _line(self, y: float, name_y: float, name: str, colour: QColor, style: Qt.PenStyle) -> None:
+        painter = self.painter
+        painter.setPen(QPen(colour, 1.4, style))
+        painter.drawLine(QPointF(self.area.left(), y), QPointF(self.area.right(), y))
+        painter.setFont(face(10.5))
+        painter.setPen(colour)
+        box = QRectF(self.area.right() + 8, name_y - 8, RIGHT - 8, 16)
+        painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, name)
 
 
-def _limits(ordered: Sequence[float]) -> tuple[float, float]:
-    """A range that holds all samples with some air; never empty."""
-    spread = max(ordered[-1] - ordered[0], ordered[-1] * 0.02, 0.01)
-    return max(ordered[0] - spread * 0.5, 0.0), ordered[-1] + spread * 0.5
+def _range(live: Live) -> tuple[float, float]:
+    """Values between which the axis stretches: everything but samples far outside the band."""
+    series = live.series
+    far = series.median + OUTLIER * max(series.high - series.low, 0.05 * series.median)
+    shown = [min(series.samples), series.low, series.high, min(max(series.samples), far)]
+    if live.baseline is not None:
+        shown += [live.baseline.low, live.baseline.high]
+    return limits(shown)
+
+
+def _apart(first: float, second: float, distance: float) -> list[float]:
+    """Two places moved apart where they are nearer than `distance`."""
+    gap = distance - abs(first - second)
+    if gap <= 0:
+        return [first, second]
+    shift = gap / 2 if first >= second else -gap / 2
+    return [first + shift, second - shift]

@@ -1,23 +1,23 @@
-"""The timing panel: all kernels, the terms of one prediction, live samples."""
+"""The timing panel: all kernels, the terms of one prediction, live samples, the roofline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents import KernelDoc, ModelDoc, Time
 from views.format import duration, origin_of
 from views.panel import Panel, bar, column_heads, label
+from views.roofline.nodes import Roofline
+from views.roofline.view import RooflinePage
 from views.rows import RowView
 from views.theme import Theme
-from views.timing.plot import SamplePlot
+from views.timing.page import LivePage
 from views.timing.rows import COLUMNS, kernel_rows, paint_kernel, paint_term, term_rows
 
-KERNELS, PREDICTION, LIVE = "Kernels", "Prediction", "Live"
-NO_GPU = "This machine has no GPU, so nothing can be measured here. Predicted times are hollow; everything else works."
-NOT_YET = "Nothing measured yet. Press Time (F9) to measure the selected kernel."
+KERNELS, PREDICTION, LIVE, ROOFLINE = TABS = ("Kernels", "Prediction", "Live", "Roofline")
 
 
 class TimingView(Panel):
@@ -26,29 +26,26 @@ class TimingView(Panel):
     group_selected = Signal(str)
 
     def __init__(self) -> None:
-        super().__init__("Timing", (KERNELS, PREDICTION, LIVE))
+        super().__init__("Timing", TABS)
         self.kernels = RowView("Kernels with their times", paint_kernel)
         self.kernels.chevrons = False
         self.kernels.row_selected.connect(lambda row: self.group_selected.emit(row.key))
         self.terms = RowView("Terms of the prediction", paint_term)
         self.terms.chevrons = False
-        self.plot = SamplePlot()
-        self.missing = label(NOT_YET, "hint", wrap=True)
-        self.missing.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.missing.setContentsMargins(32, 0, 32, 0)
+        self.live = LivePage()
+        self.roofline = RooflinePage()
+        self.roofline.group_selected.connect(self.group_selected)
         self.prediction_head, self._prediction = bar("subheader", 32)
         self._headline = label("", "title")
         self._note = label("", "hint")
         self._prediction.addWidget(self._headline)
         self._prediction.addWidget(self._note, 1)
-        self._live = QStackedWidget()
-        self._live.addWidget(self.missing)
-        self._live.addWidget(self.plot)
         self.pages = QStackedWidget()
         self.pages.addWidget(_column(column_heads("Kernel", COLUMNS), self.kernels))
         self.pages.addWidget(_column(self.prediction_head, self.terms))
-        self.pages.addWidget(self._live)
-        self.tab_selected.connect(lambda name: self.pages.setCurrentIndex((KERNELS, PREDICTION, LIVE).index(name)))
+        self.pages.addWidget(self.live)
+        self.pages.addWidget(self.roofline)
+        self.tab_selected.connect(lambda name: self.pages.setCurrentIndex(TABS.index(name)))
         self.body_layout.addWidget(self.pages)
         self.show_empty("Times of the opened model's kernels appear here")
 
@@ -63,24 +60,20 @@ class TimingView(Panel):
         self._note.setText(origin_of(kernel.time))
         self.terms.show_rows(term_rows(kernel.terms))
 
-    def show_samples(self, title: str, samples: Sequence[float], origin: str) -> None:
-        """Shows samples as they come."""
-        self.plot.show_samples(title, samples, origin)
-        self._live.setCurrentWidget(self.plot if samples else self.missing)
-
-    def show_machine(self, gpu: str) -> None:
-        """Says what is missing where nothing can be measured."""
-        self.missing.setText(NOT_YET if gpu else NO_GPU)
+    def show_roofline(self, roofline: Roofline) -> None:
+        """Replaces the points of all kernels."""
+        self.roofline.show_roofline(roofline)
 
     def show_selection(self, group: str) -> None:
         """Marks a group's row."""
         self.kernels.mark((group,) if group else ())
+        self.roofline.show_selection(group)
 
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         super().set_theme(theme)
-        for view in (self.kernels, self.terms, self.plot):
-            view.set_theme(theme)
+        for part in (self.kernels, self.terms, self.live, self.roofline):
+            part.set_theme(theme)
 
 
 def _column(*widgets: QWidget) -> QWidget:

@@ -1,0 +1,1 @@
+"""Kernels against what their GPU can do."""

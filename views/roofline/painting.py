@@ -1,0 +1,200 @@
+"""How a roofline is painted: roofs, grid, points by their origin, ghosts, the names of a few."""
+
+from __future__ import annotations
+
+from math import atan2, degrees, log10
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen
+
+from views.format import amount
+from views.roofline.axes import GUTTER, TERA, Axes
+from views.roofline.nodes import Point, Roofline, Side
+from views.rows import draw_text, text_width
+from views.theme import Theme, face, semibold
+
+DOT, GHOST = 4.2, 3.0
+NAMED = 4
+"""Names are written to so many of the dearest kernels, where they find room."""
+NOTHING_PREDICTED = "No kernel has a predicted time"
+NOTHING_MEASURED = "Nothing measured. F9 measures the selected kernel, Ctrl+F9 replays a recorded run"
+NAME_WIDTH = 110.0
+
+
+class Picture:
+    """One painting of all plots."""
+
+    def __init__(
+        self, painter: QPainter, theme: Theme, roofline: Roofline, axes: Axes,
+        selected: str, hovered: str, focused: bool,
+    ) -> None:  # fmt: skip
+        self.painter, self.theme, self.roofline, self.axes = painter, theme, roofline, axes
+        self.selected, self.hovered, self.focused = selected, hovered, focused
+
+    def plot(self, side: Side, area: QRectF, first: bool) -> None:
+        """Head, grid, roofs and points of one origin; figures at the left of the first plot only."""
+        self._head(side, area)
+        self._grid(area, first)
+        self._roofs(area, named=first)
+        if not side.points:
+            self._nothing(side, area)
+            return
+        for point in side.points:
+            self._ghost(point, side.origin, area)
+        for point in sorted(side.points, key=lambda point: point.group in (self.hovered, self.selected)):
+            self._point(point, side.origin, area)
+        self._names(side, area)
+
+    def _head(self, side: Side, area: QRectF) -> None:
+        painter, row = self.painter, QRectF(area.left(), 6, area.width(), 20)
+        title = side.origin.capitalize()
+        painter.setFont(semibold(11))
+        painter.setPen(self.theme.colour("text"))
+        draw_text(painter, row, title)
+        left = text_width(painter, title) + 10
+        note = side.note if not (side.missing and side.points) else f"{side.note}, {side.missing} without a time"
+        painter.setFont(face(10.5))
+        painter.setPen(self.theme.colour("text-3"))
+        draw_text(painter, row.adjusted(left, 0, 0, 0), note)
+
+    def _grid(self, area: QRectF, first: bool) -> None:
+        painter, axes, inner = self.painter, self.axes, self.axes.inner(area)
+        painter.setFont(face(10.5))
+        for decade in range(round(axes.bottom), round(axes.top) + 1):
+            y = self._pixel(axes.spot(area, 10.0**axes.left, 10.0**decade).y())
+            painter.setPen(QPen(self.theme.colour("line"), 1))
+            painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
+            if first:
+                painter.setPen(self.theme.colour("text-3"))
+                box = QRectF(0, y - 8, area.left() - 6, 16)
+                right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+                painter.drawText(box, right, _power(decade, TERA))
+        decades = range(round(axes.left), round(axes.right) + 1)
+        step = max(1, round(len(decades) * 34 / max(inner.width(), 1)))
+        for decade in decades[::step]:
+            x = self._pixel(axes.spot(area, 10.0**decade, 10.0**axes.bottom).x())
+            painter.setPen(QPen(self.theme.colour("line"), 1))
+            painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()))
+            painter.setPen(self.theme.colour("text-3"))
+            painter.drawText(QRectF(x - 24, area.bottom() + 3, 48, 14), Qt.AlignmentFlag.AlignHCenter, _power(decade))
+        painter.setPen(self.theme.colour("text-3"))
+        bottom, middle = area.bottom() + 17, Qt.AlignmentFlag.AlignHCenter
+        painter.drawText(QRectF(inner.left(), bottom, inner.width(), 15), middle, "FLOP per byte")
+        if axes.gutter:
+            painter.drawText(QRectF(area.left() - 6, area.bottom() + 3, GUTTER + 12, 14), middle, "none")
+        if first:
+            painter.drawText(QRectF(0, bottom, area.left() + 8, 15), Qt.AlignmentFlag.AlignRight, "TFLOP/s")
+
+    def _roofs(self, area: QRectF, named: bool) -> None:
+        """The slope of the memory up to each ceiling; the lower ceilings go on as thin lines."""
+        painter, axes, roofline = self.painter, self.axes, self.roofline
+        highest = roofline.ceilings[-1][1]
+        foot = axes.spot(area, roofline.left, roofline.bandwidth * roofline.left)
+        ridge = axes.spot(area, highest / roofline.bandwidth, highest)
+        end = axes.spot(area, 10.0**axes.right, highest)
+        painter.setPen(QPen(self.theme.colour("text-3"), 1.4))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        start = QPointF(area.left(), foot.y()) if axes.gutter else foot
+        painter.drawPolyline([start, foot, ridge, end])
+        for _, ceiling in roofline.ceilings[:-1]:
+            corner = axes.spot(area, ceiling / roofline.bandwidth, ceiling)
+            painter.setPen(QPen(self.theme.colour("edge"), 1.0))
+            painter.drawLine(corner, QPointF(end.x(), corner.y()))
+        if named:
+            self._roof_names(area, foot, ridge, end)
+
+    def _roof_names(self, area: QRectF, foot: QPointF, ridge: QPointF, end: QPointF) -> None:
+        painter = self.painter
+        painter.setFont(face(10.5))
+        painter.setPen(self.theme.colour("text-3"))
+        for name, ceiling in self.roofline.ceilings:
+            y = self.axes.spot(area, 10.0**self.axes.left, ceiling).y()
+            box = QRectF(end.x() - 90, y - 15, 90, 14)
+            painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
+        slope = ridge - foot
+        painter.save()
+        painter.translate(foot + slope * 0.5)
+        painter.rotate(-_degrees(slope))
+        rate = amount(self.roofline.bandwidth, "B/s")
+        painter.drawText(QRectF(-50, -16, 100, 14), Qt.AlignmentFlag.AlignHCenter, rate)
+        painter.restore()
+
+    def _nothing(self, side: Side, area: QRectF) -> None:
+        self.painter.setFont(face(11))
+        self.painter.setPen(self.theme.colour("text-3"))
+        flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
+        box = QRectF(area.center().x() - 84, area.center().y() - 34, 168, 68)
+        self.painter.fillRect(box, self.theme.colour("panel"))
+        self.painter.drawText(box, flags, NOTHING_PREDICTED if side.origin == "predicted" else NOTHING_MEASURED)
+
+    def _ghost(self, point: Point, origin: str, area: QRectF) -> None:
+        """The same kernel at the baseline: small and pale, straight above or below."""
+        if point.ghost is None:
+            return
+        at, now = (self.axes.spot(area, point.intensity, height) for height in (point.ghost, point.height))
+        self.painter.setPen(QPen(self.theme.colour("edge"), 1.0))
+        self.painter.drawLine(at, now)
+        self._mark(at, origin, self.theme.colour("edge"), GHOST)
+
+    def _point(self, point: Point, origin: str, area: QRectF) -> None:
+        at = self.axes.spot(area, point.intensity, point.height)
+        chosen = point.group == self.selected
+        self._mark(at, origin, self.theme.colour("accent" if chosen else "text"), DOT)
+        if point.group == self.hovered or (chosen and self.focused):
+            self.painter.setPen(QPen(self.theme.colour("accent"), 1.2))
+            self.painter.setBrush(Qt.BrushStyle.NoBrush)
+            self.painter.drawEllipse(at, DOT + 4, DOT + 4)
+
+    def _mark(self, at: QPointF, origin: str, colour: QColor, radius: float) -> None:
+        """Hollow when predicted, filled when measured, dotted when synthetic."""
+        style = Qt.PenStyle.DotLine if origin == "synthetic" else Qt.PenStyle.SolidLine
+        self.painter.setPen(QPen(colour, 1.5, style))
+        self.painter.setBrush(colour if origin == "measured" else self.theme.colour("panel"))
+        self.painter.drawEllipse(at, radius, radius)
+
+    def _names(self, side: Side, area: QRectF) -> None:
+        """Names of what is selected, pointed at, and dear, where no other name stands."""
+        painter, taken = self.painter, list[QRectF]()
+        first = [point for point in side.points if point.group in (self.selected, self.hovered)]
+        dear = sorted(side.points, key=lambda point: -point.share)[:NAMED]
+        spots = [self.axes.spot(area, point.intensity, point.height) for point in side.points]
+        dots = [QRectF(spot.x() - DOT, spot.y() - DOT, 2 * DOT, 2 * DOT) for spot in spots]
+        for point in dict.fromkeys([*first, *dear]):
+            chosen = point.group == self.selected
+            painter.setFont(semibold(10.5) if chosen else face(10.5))
+            width = min(text_width(painter, point.title) + 2, NAME_WIDTH)
+            at = self.axes.spot(area, point.intensity, point.height)
+            own = QRectF(at.x() - DOT, at.y() - DOT, 2 * DOT, 2 * DOT)
+            for box in _places(at, width):
+                free = area.adjusted(0, 2, 6, 0).contains(box) and not any(box.intersects(other) for other in taken)
+                if free and not any(box.intersects(dot) for dot in dots if dot != own):
+                    painter.setPen(self.theme.colour("accent" if chosen else "text-2"))
+                    draw_text(painter, box, point.title)
+                    taken.append(box)
+                    break
+
+    def _pixel(self, value: float) -> float:
+        return round(value) + 0.5
+
+
+def _places(at: QPointF, width: float) -> list[QRectF]:
+    """Where the name of a point may stand, the best first: right, left, below, above."""
+    return [
+        QRectF(at.x() + 8, at.y() - 8, width, 16),
+        QRectF(at.x() - 8 - width, at.y() - 8, width, 16),
+        QRectF(at.x() + 5, at.y() + 5, width, 16),
+        QRectF(at.x() - width - 2, at.y() + 6, width, 16),
+        QRectF(at.x() - width / 2, at.y() + 7, width, 16),
+        QRectF(at.x() - width / 2, at.y() - 23, width, 16),
+        *(QRectF(at.x() - 4 - width, at.y() + below, width, 16) for below in (16, 30, 44, 58)),
+    ]
+
+
+def _power(decade: int, unit: float = 1.0) -> str:
+    """A power of ten as the axes write it: "0.01", "1,000"."""
+    value = 10.0**decade / unit
+    return f"{value:,.0f}" if value >= 1 else f"{value:.{-round(log10(value))}f}"
+
+
+def _degrees(slope: QPointF) -> float:
+    return degrees(atan2(-slope.y(), slope.x()))
