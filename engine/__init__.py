@@ -18,6 +18,7 @@ from engine.api import (
     addresses,
     advised,
     calibrate,
+    chart,
     check,
     check_model,
     compile,
@@ -28,6 +29,7 @@ from engine.api import (
     explain,
     fuse,
     launched,
+    listing,
     load,
     measure,
     moves,
@@ -38,6 +40,8 @@ from engine.api import (
     read_advice,
     read_recipe,
     space,
+    variant,
+    what_if,
     write_published,
     write_recipe,
 )
@@ -58,9 +62,9 @@ from engine.sources import write_sources
 __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
     "Failure", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget",
-    "Prediction", "Recipe", "Timing", "Unsupported", "addresses", "advised", "calibrate", "check", "check_doc",
-    "check_model", "compare", "compile", "compiled_doc", "completed", "decisions", "default_recipe", "edited",
-    "entry", "explain", "fuse", "keep_calibration", "kernel_doc", "launched", "load", "measure", "model_doc",
+    "Prediction", "Recipe", "Timing", "Unsupported", "addresses", "advised", "calibrate", "chart", "check",
+    "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed", "decisions", "default_recipe", "edited",
+    "entry", "explain", "fuse", "keep_calibration", "kernel_doc", "launched", "listing", "load", "measure", "model_doc",
     "moves", "nvrtc", "order", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe",
-    "refused_doc", "space", "time_doc", "write_published", "write_recipe", "write_sources",
+    "refused_doc", "space", "time_doc", "variant", "what_if", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip

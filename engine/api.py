@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.charts import ChartDoc, ListingDoc, VariantDoc, WhatIfDoc
 from engine.compile import Kernel, Observer, compile_group
 from engine.compile import default_recipe as _default_recipe
 from engine.cycles import cycles_left_alone
-from engine.errors import BadInput, EngineError
+from engine.errors import BadInput, EngineError, MissingCapability
 from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.fuse.plan import POLICIES, plan
@@ -41,6 +42,7 @@ from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, lower_supported
 from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.space import Knobs
 
 if TYPE_CHECKING:
     from engine.verify.model import ModelCheck
@@ -364,6 +366,52 @@ def addresses(kernel: Kernel, seed: int = 0) -> WarpDoc:
     if not isinstance(found, WarpDoc):
         raise EngineError("run", kernel.group.name, found.message if found else "its addresses depend on its inputs")
     return found
+
+
+def chart(kernel: Kernel) -> ChartDoc:
+    """The kernel's pipeline over time, by the performance model, with its shared memory and its knobs.
+
+    Registers are NVRTC's where it can be loaded, else estimated.  Raises Unsupported where no block fits the target.
+    """
+    from engine.explore.pipeline_chart import chart as drawn
+
+    try:
+        registers = nvrtc(kernel, kernel.target.architecture).registers
+    except MissingCapability:
+        registers = None
+    return drawn(kernel, registers)
+
+
+def what_if(chart: ChartDoc, knobs: Knobs, target: str) -> WhatIfDoc:
+    """What other knobs would give the contraction of a chart, by the model alone: milliseconds, and no kernel is made.
+
+    Raises BadInput for a chart without knobs and for an unknown target.
+    """
+    from engine.explore.what_if import what_if as modelled
+
+    if chart.contraction is None or chart.knobs is None:
+        raise BadInput("explore", chart.group, "is no contraction with tiles: it has no such knobs")
+    return modelled(chart.contraction, chart.knobs, knobs, target, chart.registers)
+
+
+def variant(group: FusionGroup, recipe: Recipe, knobs: Knobs) -> VariantDoc:
+    """The kernel of a contraction at other knobs, compiled by NVRTC, and the advice that asks for it.
+
+    Raises BadInput for a group without a contraction, Unsupported where the kernel cannot take the knobs.
+    """
+    from engine.explore.variant import variant as compiled
+
+    return compiled(group, recipe, knobs)
+
+
+def listing(kernel: Kernel, language: str) -> ListingDoc:
+    """The kernel in "PTX" or "SASS" for its target, its lines linked to the CUDA text.
+
+    Without NVIDIA's disassembler the listing of SASS says so and is empty.  Raises BadInput for another language.
+    """
+    from engine.explore.listing import listing as listed
+
+    return listed(kernel, language)
 
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -38,7 +38,8 @@ from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.run.machine import machine
 from engine.schedule.nodes import Conflict
-from engine.text import to_json
+from engine.tensorize.space import Knobs
+from engine.text import from_json, to_json
 
 Result = TypeVar("Result")
 Arguments = Mapping[str, Any]
@@ -95,6 +96,12 @@ class Service:
                 return to_json(engine.space(*self._advised(arguments), *drawn))
             case "addresses":
                 return self._addresses(arguments, send)
+            case "chart":
+                return to_json(engine.chart(self._kernel(arguments, send)))
+            case "listing":
+                return to_json(engine.listing(self._kernel(arguments, send), _text(arguments, "language")))
+            case "variant":
+                return to_json(engine.variant(*self._advised(arguments), _knobs(arguments)))
             case "order":
                 asked = _names(arguments, "order"), _sizes(arguments, "tiles")
                 return to_json(engine.order(*self._advised(arguments), *asked))
@@ -224,6 +231,13 @@ def _sizes(arguments: Arguments, name: str) -> dict[str, int]:
     if not isinstance(value, dict) or not all(type(size) is int for size in value.values()):
         return _refuse(arguments, name, "an object of whole numbers")
     return dict(value)
+
+
+def _knobs(arguments: Arguments) -> Knobs:
+    """The knobs of a contraction."""
+    if not isinstance(arguments.get("knobs"), dict):
+        raise BadInput("service", "argument knobs", "must be an object")
+    return from_json(Knobs, arguments["knobs"])
 
 
 def _refuse(arguments: Arguments, name: str, wanted: str) -> NoReturn:

@@ -4,14 +4,16 @@ The paper names what its model couples (tiles, stages and parallel blocks) but p
 reconstruction, uncalibrated.  Two pipelines stand in each other: tiles through shared memory, fragments through
 registers.  Both obey
 
-    P(load, use, steps, stages, workers) = load + steps * workers * use     if load <= (stages * workers - 1) * use
-                                           steps * (load + use) / stages    else
+    P(load, use, steps, stages, workers) = load + steps * workers * use     if turn <= workers * use
+                                           steps * turn [+ use]             else
+    turn = load + use               with one stage: nothing runs ahead
+           load / (stages - 1)      with more: a copy is issued once the tile before is there, stages - 1 are under way
 
 workers share the unit and hide each other's waiting: resident blocks outside, warps of a scheduler inside.  A channel
-is never passed faster than its bandwidth: P is no less than steps * transfer, where load = latency + transfer.
+is never passed faster than its bandwidth: P is no less than steps * transfer, the bytes of all workers.
 
-    inner    latency of shared memory, fragments of all resident blocks through its banks; use: tensor cores
-    outer    latency of DRAM, copies of a wave through L2 or DRAM; use: the inner pipeline's time of a tile
+    inner    load: latency of shared memory and a warp's fragments through its banks; use: tensor cores
+    outer    load: latency of DRAM and a block's copies through L2 or DRAM; use: the inner pipeline's time of a tile
              (blocks of a wave that stand in one row of tiles share its panel in DRAM, not in L2)
     wave     P(outer) + epilogue: results to DRAM, or the arithmetic after the sums
     launch   overhead + full waves + the last wave with as many blocks an SM as are left
@@ -40,9 +42,10 @@ _MICRO = 1e6
 
 def pipelined(load: float, use: float, steps: int, stages: int, workers: int) -> float:
     """P: time in which each of `workers` makes `steps` steps, each a load and its use, with `stages` buffers."""
-    if load <= (stages * workers - 1) * use:
+    turn = load + use if stages == 1 else load / (stages - 1)
+    if turn <= workers * use:
         return load + steps * workers * use
-    return steps * (load + use) / stages
+    return steps * turn + (0 if stages == 1 else use)
 
 
 def predict_pipeline(work: Work, target: Target) -> PipelinePrediction:
@@ -86,7 +89,7 @@ class _Model:
             latency=latency if self.has_latency else 0.0,
             transfer=self._copies(resident),
             use=self._tile(resident) / resident,
-            read=self._fragments(resident) + self._shared_latency,
+            read=self._read(resident),
             multiply=self._multiply,
         )
 
@@ -111,13 +114,13 @@ class _Model:
         if not self.has_latency:
             spent = steps * max(transfer, workers * use)
         else:
-            load = transfer + self._shared_latency
-            spent = max(pipelined(load, use, steps, work.register_stages, workers), steps * transfer)
+            spent = max(pipelined(self._read(resident), use, steps, work.register_stages, workers), steps * transfer)
         return spent / steps * work.inner_steps
 
-    @property
-    def _shared_latency(self) -> float:
-        return SHARED_LATENCY.value / self.target.clock.value * _MICRO if self.has_latency else 0.0
+    def _read(self, resident: int) -> float:
+        """From asking for one warp's fragments to having them."""
+        latency = SHARED_LATENCY.value / self.target.clock.value * _MICRO if self.has_latency else 0.0
+        return latency + self._fragments(resident) / (resident * self.work.warps)
 
     @property
     def _multiply(self) -> float:

@@ -106,14 +106,14 @@ class Pace:
     use: float
     """Arithmetic of one step of one block, its share of the SM's units."""
     read: float
-    """Of one inner step: until fragments that were asked for are in registers."""
+    """Of one inner step: from asking for one warp's fragments to having them."""
     multiply: float
     """Of one inner step: the arithmetic of one warp with its scheduler to itself."""
 
     @property
     def load(self) -> float:
-        """From the copy of a tile to its last byte."""
-        return self.latency + self.transfer
+        """From the copy of one block's tile to its last byte."""
+        return self.latency + self.transfer / self.resident
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,4 +100,4 @@ def knobs_of(tile: TileProgram) -> Knobs | None:
         rows, columns = tile.buffers["acc"].shape
         part = (rows, columns)
     split = -(-sizes["DEPTH"] // sizes["SPLIT_DEPTH"]) if sizes.get("SPLIT_DEPTH") else 1
-    return Knobs(block, part, tile.stages, sizes.get("REGISTER_STAGES", 1), split)
+    return Knobs(block, part, tile.stages, tile.register_stages, split)

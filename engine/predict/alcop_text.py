@@ -20,18 +20,19 @@ def pace_terms(work: Work, target: Target, pace: Pace, resident: Occupancy) -> t
     limits = ", ".join(f"{name} {blocks}" for name, blocks in resident.limits)
     block = f"{resident.blocks} of {work.threads} threads an SM, limited by {resident.limiter} ({limits})"
     narrow = f"{work.fetched / 1e3:.3g} kB a block, {pace.resident} blocks an SM, through L2 or DRAM"
-    needed = pace.load / pace.use + 1 if pace.use else float("inf")
-    hides = "hide it" if work.stages * pace.resident >= needed else f"do not hide it: {needed:.2g} would"
-    buffers = f"{work.stages} stages of {pace.resident} blocks {hides}"
+    turn = pace.load + pace.use if work.stages == 1 else pace.load / (work.stages - 1)
+    hides = "hide it" if turn <= pace.resident * pace.use else "do not hide it"
+    blocks = f"{pace.resident} block{'s' if pace.resident > 1 else ''}"
+    buffers = f"{work.stages} stage{'s' if work.stages > 1 else ''} of {blocks} an SM {hides}"
     unit = f"{work.unit} on tensor cores" if work.unit else "CUDA cores"
     sets = f"{work.register_stages} fragment {'set' if work.register_stages == 1 else 'sets'}"
     return (
         Term("occupancy", resident.share * 100, "%", block),
         Term("latency", pace.latency, "µs", f"of a load: {target.dram_latency.source}"),
         Term("transfer", pace.transfer, "µs", f"copies of a step: {narrow}"),
-        Term("load", pace.load, "µs", f"latency and transfer; {buffers}"),
-        Term("read fragments", pace.read, "µs", f"{work.fragments / 1e3:.3g} kB of a block from shared memory"),
-        Term("multiply", pace.multiply, "µs", f"{work.operations / 1e6:.3g} M operations of a block by {unit}"),
+        Term("load", pace.load, "µs", f"latency, and the block's part of the transfer; {buffers}"),
+        Term("read fragments", pace.read, "µs", f"latency of shared memory and a warp's part of {work.fragments / 1e3:.3g} kB"),
+        Term("multiply", pace.multiply, "µs", f"a warp's part of {work.operations / 1e6:.3g} M operations, {unit}"),
         Term("use", pace.use, "µs", f"{work.inner_steps} inner steps of a tile with {sets}, the share of one block"),
     )
 

@@ -40,19 +40,21 @@ def test_a_deep_pipeline_fills_once_and_never_waits_again(load: float, use: floa
     assert pipelined(load, use, steps, deep, workers) == pytest.approx(load + steps * workers * use)
 
 
-@given(TIMES, TIMES, COUNTS, st.integers(1, 6))
-def test_too_shallow_a_pipeline_turns_its_buffers_round(load: float, use: float, steps: int, stages: int) -> None:
-    slow = load + stages * use
-    assert pipelined(slow, use, steps, stages, workers=1) == pytest.approx(steps * (slow + use) / stages)
+@given(TIMES, TIMES, COUNTS, st.integers(2, 6))
+def test_too_shallow_a_pipeline_waits_for_its_copies(load: float, use: float, steps: int, stages: int) -> None:
+    """stages - 1 copies are under way: as many tiles arrive in each load's time, and the last is used."""
+    slow = load + (stages - 1) * use
+    assert pipelined(slow, use, steps, stages, workers=1) == pytest.approx(steps * slow / (stages - 1) + use)
 
 
-@given(TIMES, TIMES, COUNTS, st.integers(1, 6), st.integers(1, 8))
-def test_another_worker_hides_what_another_stage_hides(
-    load: float, use: float, steps: int, stages: int, workers: int
-) -> None:
-    """Both models agree where the unit never starves, however stages and workers share the hiding."""
-    enough = load / (stages * workers)
-    assert pipelined(enough, enough, steps, stages * workers, 1) <= pipelined(enough, enough, steps, stages, workers)
+@given(TIMES, COUNTS, st.integers(2, 6), st.integers(1, 8))
+def test_workers_hide_what_stages_hide(use: float, steps: int, stages: int, workers: int) -> None:
+    """As long as the copies under way, of all workers, cover the load, the unit never starves; just beyond it does."""
+    covered = (stages - 1) * workers * use
+    assert pipelined(covered * 0.999, use, steps, stages, workers) < covered + steps * workers * use
+    assert pipelined(covered * 2, use, steps, stages, workers) == pytest.approx(2 * steps * workers * use + use)
+    alone = (workers - 1) * use
+    assert pipelined(alone * 0.999, use, steps, 1, workers) == pytest.approx(alone * 0.999 + steps * workers * use)
 
 
 def test_one_block_of_one_stage_costs_launch_and_every_step_in_full() -> None:
@@ -119,11 +121,11 @@ def test_blocks_of_a_wave_share_panels_in_memory() -> None:
 
 
 def test_more_stages_help_until_they_cost_a_resident_block() -> None:
-    """A second stage hides the copies of two blocks; six leave room for one block, and that is slower again."""
+    """Two more stages hide the copies of two blocks; six leave room for one block, and that is slower again."""
     found = {s: predict_pipeline(work_of_knobs(CUBE, replace(TILE, stages=s)), A100) for s in range(1, 7)}
     assert [found[s].occupancy.blocks for s in range(1, 7)] == [2, 2, 2, 2, 2, 1]
-    assert found[1].microseconds > 1.5 * found[2].microseconds >= 1.5 * found[5].microseconds
-    assert found[6].microseconds > 1.1 * found[5].microseconds
+    times = {stages: prediction.microseconds for stages, prediction in found.items()}
+    assert times[1] > 1.3 * times[2] > 1.3 * times[3] and times[3] == times[4] == times[5] < times[6]
     for prediction in found.values():
         assert prediction.origin == "predicted" and prediction.note == "uncalibrated"
         assert all(term.unit and term.because for term in prediction.terms)

@@ -1,0 +1,213 @@
+"""The pipeline of one kernel as a chart: its tile program's actions, on the clock of the performance model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.charts import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
+from engine.codegen.lower import SHARED_BYTES
+from engine.compile import Kernel
+from engine.documents import Time
+from engine.explore.pipeline_clock import ISSUE_CYCLES, STALL, Arrival, Clock, Rhythm, Span
+from engine.explore.pipeline_hazards import hazards
+from engine.explore.pipeline_trace import Trace, trace
+from engine.explore.shared_memory import shared_docs
+from engine.explore.what_if import choices
+from engine.predict.alcop import SCHEDULERS, predict_bottleneck, predict_pipeline
+from engine.predict.alcop_nodes import PipelinePrediction
+from engine.predict.alcop_problem import contraction_of, knobs_of
+from engine.predict.alcop_work import estimated_registers, main_loop, work_of_kernel
+from engine.schedule.text import to_text
+
+HEAD, TAIL = 9, 3
+"""Steps that are drawn at the beginning and at the end of a long loop."""
+GAP = 0.6
+"""Of a step: the room that stands for the steps left out."""
+NOTE = "pipeline model, uncalibrated"
+BOTTLENECK_NOTE = "bottleneck model, uncalibrated"
+_CODE = {
+    COPY: re.compile(r"\basync_(copy|commit)\b|_tile\.store"),
+    WAIT: re.compile(r"\basync_wait\b|\bbarrier\("),
+    COMPUTE: re.compile(r"\bldmatrix_|\bmma_|\bacc\b.*[+*]"),
+    STORE: re.compile(r"\.store<"),
+}
+"""What the lines of a row look like in the CUDA text: the device functions of its include files."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """Steps of the middle that are left out."""
+
+    first: int = 0
+    count: int = 0
+    start: float = 0.0
+    end: float = 0.0
+    cut: float = 0.0
+
+    def moved(self, time: float) -> float:
+        """A time in the picture."""
+        return time - self.cut if self.count and time >= self.end else min(time, self.start) if self.count else time
+
+    def hides(self, step: int) -> bool:
+        """Whether a step is left out."""
+        return self.first <= step < self.first + self.count
+
+
+def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
+    """The chart of a compiled kernel.  registers: of a thread, where NVRTC was asked.
+
+    Raises Unsupported where a block does not fit the target.
+    """
+    contraction, knobs = contraction_of(kernel.program, kernel.tile, kernel.facts), knobs_of(kernel.tile)
+    held = registers or (estimated_registers(contraction, knobs) if contraction and knobs else None)
+    work = work_of_kernel(kernel.tile, replace(kernel.facts, registers=held))
+    predicted, least = predict_pipeline(work, kernel.target), predict_bottleneck(work, kernel.target)
+    played = trace(kernel.tile)
+    empty = ChartDoc(
+        group=kernel.group.name,
+        recipe=to_text(kernel.advice),
+        title=f"Block 0 of {kernel.tile.grid:,}",
+        loop="",
+        because="this kernel has no loop that copies tiles to shared memory: there is nothing to pipeline",
+        steps=0,
+        stages=kernel.tile.stages,
+        register_stages=kernel.tile.register_stages,
+        resident=predicted.pace.resident,
+        registers=registers or 0,
+        bars=(),
+        flights=(),
+        hazards=(),
+        folded=(0, 0),
+        folded_cycles=0.0,
+        cycles=0.0,
+        stalled=0.0,
+        clock=kernel.target.clock.value / 1e6,
+        time=Time(predicted.microseconds, predicted.origin, NOTE),
+        baseline=Time(least.microseconds, least.origin, BOTTLENECK_NOTE),
+        terms=predicted.terms,
+        shared=shared_docs(kernel.tile),
+        shared_bytes=kernel.source.shared_bytes,
+        shared_limit=min(SHARED_BYTES, int(kernel.target.shared_per_block.value)),
+        contraction=contraction,
+        knobs=knobs,
+        choices=choices(contraction, knobs, kernel.target) if contraction and knobs else (),
+    )
+    return empty if played is None else _drawn(kernel, played, predicted, empty)
+
+
+def _drawn(kernel: Kernel, played: Trace, predicted: PipelinePrediction, empty: ChartDoc) -> ChartDoc:
+    loop = main_loop(kernel.tile.body)
+    assert loop is not None
+    clock = Clock(played, _rhythm(kernel, predicted, empty.clock))
+    cycles = clock.play()
+    fold = _fold(clock.spans, played)
+    lines = code_lines(kernel.source.text, loop.name)
+    found = hazards(played)
+    wrong = {(hazard.step, hazard.stage): hazard.text for hazard in found}
+    stages = {action.step: action.stage for action in reversed(played.actions) if action.kind == "read"}
+    bars = tuple(
+        _bar(span, fold, lines, stages, wrong, played.steps) for span in clock.spans if not fold.hides(span.step)
+    )
+    return replace(
+        empty,
+        loop=loop.at.dimensions[-1] if loop.at.dimensions else loop.name,
+        because="" if played.walked == played.steps else f"the first {played.walked:,} of {played.steps:,} steps",
+        steps=played.steps,
+        bars=bars,
+        flights=tuple(_flights(clock.arrivals, clock.spans, fold, played)),
+        hazards=found,
+        folded=(fold.first, fold.count),
+        folded_cycles=fold.cut,
+        cycles=cycles,
+        stalled=sum(span.end - span.start for span in clock.spans if span.kind == STALL),
+    )
+
+
+def _rhythm(kernel: Kernel, predicted: PipelinePrediction, clock: float) -> Rhythm:
+    pace, warps = predicted.pace, -(-kernel.tile.threads // 32)
+    waves = max(1.0, predicted.term("waves").value)
+    return Rhythm(
+        resident=pace.resident,
+        latency=pace.latency * clock,
+        transfer=pace.transfer * clock / pace.resident,
+        use=pace.use * clock,
+        epilogue=predicted.term("epilogue").value / waves * clock,
+        issue=ISSUE_CYCLES * warps / SCHEDULERS,
+    )
+
+
+def _fold(spans: Sequence[Span], played: Trace) -> _Fold:
+    """Leaves out the middle of a loop that is too long to be drawn."""
+    steps = played.walked
+    if steps <= HEAD + TAIL + 2:
+        return _Fold()
+    begins = {span.step: span.start for span in reversed(spans)}
+    start, end = begins[HEAD], begins[steps - TAIL]
+    gap = GAP * (end - start) / (steps - TAIL - HEAD)
+    return _Fold(HEAD, steps - TAIL - HEAD, start, end, end - start - gap)
+
+
+def _bar(
+    span: Span,
+    fold: _Fold,
+    lines: Mapping[tuple[str, str], tuple[int, ...]],
+    stages: Mapping[int, int],
+    wrong: Mapping[tuple[int, int], str],
+    steps: int,
+) -> BarDoc:
+    stage = span.stage if span.row == COPY else stages.get(span.step, -1) if span.row in (COMPUTE, WAIT) else -1
+    where = "fill" if span.step < 0 else "loop" if span.step < steps else "after"
+    text = wrong.get((span.step, stage), "") if span.row in (COPY, COMPUTE) else ""
+    return BarDoc(
+        row=span.row,
+        step=span.step,
+        tile=span.step if span.row in (COMPUTE, WAIT) and 0 <= span.step < steps else -1,
+        stage=stage,
+        start=fold.moved(span.start),
+        end=fold.moved(span.end),
+        kind="hazard" if text else span.kind,
+        because=text,
+        lines=lines.get((span.row, where), ()),
+    )
+
+
+def _flights(
+    arrivals: Sequence[Arrival], spans: Sequence[Span], fold: _Fold, played: Trace
+) -> list[FlightDoc]:
+    """When each tile that is drawn is copied, there, used, and done with."""
+    used: dict[int, tuple[float, float]] = {}
+    for span in spans:
+        if span.row == COMPUTE:
+            first, _ = used.get(span.step, (span.start, 0.0))
+            used[span.step] = (first, span.end)
+    groups: dict[int, list[Arrival]] = {}
+    for arrival in arrivals:
+        groups.setdefault(arrival.group, []).append(arrival)
+    found = []
+    for tile, parts in groups.items():
+        if tile in used and not fold.hides(tile):
+            issued, arrived = min(part.issued for part in parts), max(part.arrived for part in parts)
+            if fold.count and tile >= fold.first:
+                issued, arrived = max(issued, fold.end - (fold.end - fold.start - fold.cut)), max(arrived, fold.end)
+            times = [fold.moved(time) for time in (issued, arrived, *used[tile])]
+            found.append(FlightDoc(parts[0].stage, tile, *times))
+    return found
+
+
+def code_lines(text: str, loop: str) -> dict[tuple[str, str], tuple[int, ...]]:
+    """(row, "fill", "loop" or "after") -> lines of the CUDA text, from 1."""
+    lines = text.splitlines()
+    head = next((n for n, line in enumerate(lines) if re.match(rf"\s*for \(int {re.escape(loop)} = ", line)), None)
+    if head is None:
+        return {}
+    indent = len(lines[head]) - len(lines[head].lstrip())
+    foot = next(n for n in range(head + 1, len(lines)) if lines[n].startswith(" " * indent + "}"))
+    found: dict[tuple[str, str], tuple[int, ...]] = {}
+    for number, line in enumerate(lines):
+        where = "fill" if number < head else "loop" if number <= foot else "after"
+        for row, pattern in _CODE.items():
+            if pattern.search(line) and (row == STORE) == (where == "after"):
+                found[row, where] = (*found.get((row, where), ()), number + 1)
+    return found

@@ -1,0 +1,166 @@
+"""A block's actions put on a clock: the rhythm of the performance model, played for all blocks that share an SM.
+
+Copies of all blocks pass one memory channel in turn and arrive a latency later; the arithmetic of all blocks passes
+one unit in turn.  Block 0 is the one that is drawn; where its arithmetic waits for another block's, that is no stall.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from engine.charts import COMPUTE, COPY, STORE, WAIT
+from engine.explore.pipeline_trace import Action, Trace
+
+ISSUE_CYCLES = 4
+"""Of a copy of one warp with its addresses, on the warp's scheduler; assumed, and only drawn: no time contains it."""
+STALL, SHARED = "stall", "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """What the model says of one block and step, in cycles."""
+
+    resident: int
+    latency: float
+    transfer: float
+    """Of one block's copies of a step."""
+    use: float
+    epilogue: float
+    issue: float
+    """Of one copy of every thread."""
+
+
+@dataclass(slots=True)
+class Span:
+    """Part of a block's time."""
+
+    row: str
+    step: int
+    stage: int
+    start: float
+    end: float
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A group of copies: which buffers' stage it fills, when it was asked for, and when all of it is there."""
+
+    group: int
+    stage: int
+    step: int
+    issued: float
+    arrived: float
+
+
+@dataclass(slots=True)
+class _Block:
+    """One resident block on its way through the trace."""
+
+    number: int
+    place: int = 0
+    now: float = 0.0
+    groups: list[float] = field(default_factory=list)
+    """When each committed group is complete."""
+    open_until: float = 0.0
+    """When the copies that are not committed yet will be complete."""
+    fetched: float = 0.0
+
+
+class Clock:
+    """Plays a trace; `spans` and `arrivals` are block 0's."""
+
+    def __init__(self, trace: Trace, rhythm: Rhythm) -> None:
+        self.trace, self.rhythm = trace, rhythm
+        self.spans: list[Span] = []
+        self.arrivals: list[Arrival] = []
+        self._channel = self._unit = 0.0
+        self._issue: Arrival | None = None
+        self._copies = max(1.0, _copies_of_a_step(trace.actions))
+
+    def play(self) -> float:
+        """Everything; returns the cycles of block 0."""
+        blocks = [_Block(number) for number in range(self.rhythm.resident)]
+        waiting = [(0.0, block.number) for block in blocks]
+        while waiting:
+            _, number = heapq.heappop(waiting)
+            block = blocks[number]
+            self._advance(block)
+            if block.place < len(self.trace.actions):
+                heapq.heappush(waiting, (block.now, number))
+        return blocks[0].now
+
+    def _advance(self, block: _Block) -> None:
+        action = self.trace.actions[block.place]
+        block.place += 1
+        match action.kind:
+            case "issue":
+                self._copy(block, action)
+            case "commit":
+                block.groups.append(max(block.open_until, block.now))
+                block.open_until = 0.0
+            case "wait":
+                complete = block.groups[: len(block.groups) - action.pending]
+                self._wait(block, action, max(complete, default=0.0))
+            case "barrier":
+                self._wait(block, action, block.now)
+            case "use":
+                self._use(block, action)
+            case "store":
+                self._store(block, action)
+
+    def _copy(self, block: _Block, action: Action) -> None:
+        """Issue, pass the channel in turn, arrive a latency later; a plain load holds the block until then."""
+        rhythm, start = self.rhythm, block.now
+        block.now += action.amount * rhythm.issue
+        begin = max(start, self._channel)
+        self._channel = begin + rhythm.transfer * action.amount / self._copies
+        arrived = self._channel + rhythm.latency
+        block.open_until = max(block.open_until, arrived)
+        self._span(block, COPY, action, start)
+        if block.number == 0:
+            self.arrivals.append(Arrival(len(block.groups), action.stage, action.step, start, arrived))
+        if action.is_blocking:
+            self._wait(block, action, arrived)
+
+    def _wait(self, block: _Block, action: Action, until: float) -> None:
+        start, block.now = block.now, max(block.now, until)
+        self._span(block, WAIT, action, start, STALL if block.now > start else "")
+
+    def _use(self, block: _Block, action: Action) -> None:
+        start = block.now
+        begin = max(start, self._unit)
+        if begin > start:
+            block.now = begin
+            self._span(block, COMPUTE, action, start, SHARED)
+        self._unit = block.now = begin + self.rhythm.use * action.amount
+        self._span(block, COMPUTE, action, begin)
+
+    def _store(self, block: _Block, action: Action) -> None:
+        start = block.now
+        block.now += self.rhythm.epilogue
+        self._span(block, STORE, action, start)
+
+    def _span(self, block: _Block, row: str, action: Action, start: float, kind: str = "") -> None:
+        """Adds to block 0's spans; neighbours of one row, step and stage are one."""
+        if block.number != 0:
+            return
+        last = next((span for span in reversed(self.spans[-3:]) if span.row == row), None)
+        touches = last is not None and (last.step, last.stage, last.kind) == (action.step, action.stage, kind)
+        if last is not None and touches and abs(last.end - start) < 1e-9:
+            last.end = block.now
+        else:
+            self.spans.append(Span(row, action.step, action.stage, start, block.now, kind))
+
+
+def _copies_of_a_step(actions: Sequence[Action]) -> float:
+    """Copies of one thread between two commits."""
+    total = 0.0
+    for action in actions:
+        if action.kind == "issue":
+            total += action.amount
+        elif action.kind == "commit" and total:
+            return total
+    return total

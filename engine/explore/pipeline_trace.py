@@ -1,0 +1,173 @@
+"""What one block of a tile program does in order: copies issued, waits, barriers, uses and stores, with their buffers.
+
+Loops that copy or wait are walked iteration by iteration; whatever else stands in the main loop happens once a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from engine.codegen.tile import (
+    Assign,
+    AsyncCopy,
+    Barrier,
+    Bind,
+    Commit,
+    For,
+    Load,
+    MatrixLoad,
+    MatrixMultiply,
+    Store,
+    TileOp,
+    TileProgram,
+    Uniform,
+    Wait,
+    When,
+    operations,
+)
+from engine.predict.alcop_work import main_loop
+from engine.tensor.index import Index
+
+MOST_STEPS = 512
+"""Iterations of the main loop that are walked, at most."""
+BEFORE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that a block does."""
+
+    kind: str
+    """"issue", "commit", "wait", "barrier", "read", "use" or "store"."""
+    step: int
+    """Iteration of the main loop, `BEFORE` it, or its extent after it."""
+    buffer: str = ""
+    stage: int = -1
+    """Of the buffer that is written or read."""
+    pending: int = 0
+    """Of a wait: groups that may still be on their way."""
+    amount: float = 0.0
+    """Of an issue: copies of one thread; of a use: its part of a step's arithmetic."""
+    is_blocking: bool = False
+    """Of an issue: a plain load, whose value the thread itself stores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The actions of one block in order."""
+
+    actions: tuple[Action, ...]
+    steps: int
+    """Iterations of the main loop in the program."""
+    walked: int
+    """Those of them that are among the actions."""
+
+
+def trace(tile: TileProgram) -> Trace | None:
+    """One block's actions; None for a program without a main loop that reads what it copied."""
+    loop = main_loop(tile.body)
+    if loop is None or not any(_is_copy(op, tile) for op in operations(loop.body)):
+        return None
+    walker = _Walker(tile, loop)
+    return Trace(tuple(walker.walk(tile.body, {}, BEFORE)), loop.extent, min(loop.extent, MOST_STEPS))
+
+
+def _is_copy(op: TileOp, tile: TileProgram) -> bool:
+    """Whether an operation brings global memory into a buffer that the block shares."""
+    return isinstance(op, AsyncCopy) or (isinstance(op, Store) and tile.buffers[op.target].scope == "shared")
+
+
+class _Walker:
+    """Walks the operations of one tile program."""
+
+    def __init__(self, tile: TileProgram, loop: For) -> None:
+        self.tile, self.loop = tile, loop
+        self.weight = sum(_arithmetic(op) for op in loop.body) or 1.0
+        self.is_over = False
+
+    def walk(self, body: tuple[TileOp, ...], values: Mapping[str, Index], step: int) -> Iterator[Action]:
+        """The actions of a body under the values of its variables."""
+        known = dict(values)
+        for op in body:
+            match op:
+                case Bind(name, index):
+                    known[name] = self._value(index, known)
+                case For(name, extent, inner):
+                    yield from self._loop(op, name, extent, inner, known, step)
+                case When(_, inner):
+                    yield from self.walk(inner, known, step)
+                case Uniform(condition, inner):
+                    if self._value(condition, known).constant >= 0:
+                        yield from self.walk(inner, known, step)
+                case _:
+                    yield from self._single(op, known, step)
+
+    def _loop(
+        self, op: For, name: str, extent: int, inner: tuple[TileOp, ...], known: Mapping[str, Index], step: int
+    ) -> Iterator[Action]:
+        if op is self.loop:
+            for number in range(min(extent, MOST_STEPS)):
+                yield from self.walk(inner, {**known, name: Index((), number)}, number)
+            self.is_over = True
+        elif any(isinstance(below, Wait | Barrier | Commit) for below in operations(inner)):
+            for number in range(extent):
+                yield from self.walk(inner, {**known, name: Index((), number)}, step)
+        else:
+            for action in self.walk(inner, {**known, name: Index()}, step):
+                yield _scaled(action, extent)
+
+    def _single(self, op: TileOp, known: Mapping[str, Index], step: int) -> Iterator[Action]:
+        here = self.loop.extent if self.is_over else step
+        match op:
+            case AsyncCopy(target, position):
+                yield Action("issue", here, target, self._stage(target, position, known), amount=1)
+            case Store(target, position) if self.tile.buffers[target].scope == "shared":
+                yield Action(
+                    "issue", here, target, self._stage(target, position, known), amount=1, is_blocking=True
+                )
+            case Store():
+                yield Action("store", here)
+            case Commit():
+                yield Action("commit", here)
+            case Wait(pending):
+                yield Action("wait", here, pending=pending)
+            case Barrier():
+                yield Action("barrier", here)
+            case MatrixLoad(_, _, source, position) | Load(_, source, position):
+                if self.tile.buffers[source].scope == "shared":
+                    yield Action("read", here, source, self._stage(source, position, known))
+            case MatrixMultiply() | Assign() if 0 <= here < self.loop.extent:
+                yield Action("use", here, amount=_arithmetic(op) / self.weight)
+            case _:
+                return
+
+    def _stage(self, buffer: str, position: Index, known: Mapping[str, Index]) -> int:
+        """Which of a buffer's stages a position lies in."""
+        stages = self.tile.stages if self.tile.buffers[buffer].elements % self.tile.stages == 0 else 1
+        size = self.tile.buffers[buffer].elements // stages
+        return self._value(position, known).constant // size
+
+    def _value(self, index: Index, known: Mapping[str, Index]) -> Index:
+        """An index at thread 0 of block 0, every loop that is not walked at its first iteration."""
+        names = {name: known.get(name, Index()) for name in index.iterators()}
+        return index.substitute(names, {})
+
+
+def _arithmetic(op: TileOp) -> float:
+    """Multiplications of an operation, in all its iterations."""
+    match op:
+        case For(_, extent, inner):
+            return extent * sum(map(_arithmetic, inner))
+        case When(_, inner) | Uniform(_, inner):
+            return sum(map(_arithmetic, inner))
+        case MatrixMultiply():
+            return 1.0
+        case Assign():
+            return 1.0 if op.combine else 0.0
+        case _:
+            return 0.0
+
+
+def _scaled(action: Action, times: int) -> Action:
+    return replace(action, amount=action.amount * times)

@@ -1,0 +1,77 @@
+"""A kernel's shared memory as it is laid out: buffers, their stages, and where permuted chunks lie in the banks."""
+
+from __future__ import annotations
+
+from engine.charts import SharedDoc
+from engine.codegen.printer import shared_map
+from engine.codegen.tile import AsyncCopy, Buffer, Load, Store, TileProgram, operations
+from engine.graph.nodes import DTYPES
+
+CHUNK, LINE, BANKS, WORD = 16, 128, 32, 4
+"""Bytes of a copy and of all banks; banks, and bytes of one."""
+ROWS = 8
+"""Rows that are read together by a matrix load, and that are shown."""
+
+
+def shared_docs(tile: TileProgram) -> tuple[SharedDoc, ...]:
+    """Every shared buffer in the order of its bytes."""
+    offsets, _ = shared_map(tile.buffers)
+    return tuple(_document(tile, tile.buffers[name], offset) for name, offset in offsets.items())
+
+
+def place(index: int, row_bytes: int, size: int) -> int:
+    """Where element `index` lies: `swizzle` of include/swizzle.cuh, for elements of `size` bytes."""
+    line, chunks = max(LINE, row_bytes), min(LINE, row_bytes) // CHUNK
+    row = index // (line // size) % chunks
+    phase = row * 2 % chunks + row * 2 // chunks if size == WORD else row
+    return index ^ (phase * (CHUNK // size))
+
+
+def _document(tile: TileProgram, buffer: Buffer, offset: int) -> SharedDoc:
+    size = DTYPES[buffer.dtype]
+    stages = tile.stages if buffer.elements % tile.stages == 0 else 1
+    permuted = buffer.row_bytes > 0
+    return SharedDoc(
+        name=buffer.name,
+        array=_array(tile, buffer.name),
+        offset=offset,
+        size=buffer.elements * size,
+        stages=stages,
+        row_bytes=buffer.row_bytes,
+        swizzle=f"rows of {buffer.row_bytes} bytes, chunks permuted" if permuted else "rows padded by 16 bytes",
+        chunks=_table(buffer.row_bytes, size)[0] if permuted else (),
+        rows=_table(buffer.row_bytes, size)[1] if permuted else (),
+        passes=_passes(buffer.row_bytes, size, permuted=True) if permuted else 0,
+        passes_unpermuted=_passes(buffer.row_bytes, size, permuted=False) if permuted else 0,
+    )
+
+
+def _array(tile: TileProgram, name: str) -> str:
+    """What is copied into a buffer; "" where values are computed into it."""
+    ops = tuple(operations(tile.body))
+    copied = next((op.source for op in ops if isinstance(op, AsyncCopy) and op.target == name), "")
+    stored = {op.slot.buffer for op in ops if isinstance(op, Store) and op.target == name}
+    return copied or next((op.source for op in ops if isinstance(op, Load) and op.slot.buffer in stored), "")
+
+
+def _table(row_bytes: int, size: int) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+    """For the places of the first lines of all banks: the chunk along its row, and the row, of what lies there."""
+    line, of_row, across = max(LINE, row_bytes) // CHUNK, row_bytes // CHUNK, LINE // CHUNK
+    found: dict[int, int] = {}
+    for chunk in range(ROWS * line):
+        found[place(chunk * CHUNK // size, row_bytes, size) * size // CHUNK] = chunk
+    lines = [[found[number * line + column] for column in range(across)] for number in range(ROWS)]
+    chunks = tuple(tuple(chunk % of_row for chunk in row) for row in lines)
+    rows = tuple(tuple(chunk // of_row for chunk in row) for row in lines)
+    return chunks, rows
+
+
+def _passes(row_bytes: int, size: int, permuted: bool) -> int:
+    """Passes over the banks for the first chunk of eight rows, the most that one bank is asked for."""
+    words: dict[int, set[int]] = {}
+    for row in range(ROWS):
+        index = row * row_bytes // size
+        start = (place(index, row_bytes, size) if permuted else index) * size
+        for word in range(start // WORD, (start + CHUNK) // WORD):
+            words.setdefault(word % BANKS, set()).add(word)
+    return max(map(len, words.values()))

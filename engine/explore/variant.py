@@ -1,0 +1,64 @@
+"""A kernel compiled under other knobs: the compiler's word on what the model promised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.charts import VariantDoc
+from engine.compile import Kernel, compile_group
+from engine.documents import Time
+from engine.errors import BadInput, Unsupported
+from engine.explore.knobs import entries_of, with_knobs
+from engine.explore.pipeline_chart import NOTE
+from engine.fuse.nodes import FusionGroup
+from engine.predict.alcop import predict_pipeline
+from engine.predict.alcop_problem import knobs_of, sides_of
+from engine.predict.alcop_work import work_of_kernel
+from engine.recipe import Recipe
+from engine.run.nvrtc import compile_cuda
+from engine.schedule.text import entry_text, to_text
+from engine.tensorize.space import Knobs
+
+
+def variant(group: FusionGroup, recipe: Recipe, knobs: Knobs) -> VariantDoc:
+    """The kernel of a contraction at other knobs, compiled by NVRTC for the recipe's target.
+
+    Raises BadInput for a group without a contraction, Unsupported where the kernel cannot take the knobs, and what
+    `compile` and NVRTC raise.
+    """
+    now = compile_group(group, recipe)
+    sides, before = sides_of(now.program), knobs_of(now.tile)
+    if sides is None or before is None:
+        raise BadInput("explore", group.name, "is no contraction with tiles: it has no such knobs")
+    entries = entries_of(sides, knobs, before, bool(now.tile.intrinsic))
+    changed = with_knobs(recipe, group.name, entries)
+    kernel = compile_group(group, changed)
+    if knobs_of(kernel.tile) != knobs:
+        raise Unsupported("explore", group.name, f"cannot be {knobs}: {_why_not(kernel)}", _nearest(kernel))
+    compiled = compile_cuda(kernel.source.text, kernel.target.architecture)
+    work = work_of_kernel(kernel.tile, replace(kernel.facts, registers=compiled.registers))
+    predicted = predict_pipeline(replace(work, spill_bytes=compiled.spill_bytes), kernel.target)
+    return VariantDoc(
+        group=group.name,
+        recipe=to_text(now.advice),
+        knobs=knobs,
+        changed=to_text(kernel.advice),
+        entries=tuple(entry_text(entry) for entry in entries),
+        architecture=compiled.architecture,
+        registers=compiled.registers,
+        spill_bytes=compiled.spill_bytes,
+        shared_bytes=kernel.source.shared_bytes,
+        blocks_per_sm=predicted.occupancy.blocks,
+        time=Time(predicted.microseconds, predicted.origin, NOTE),
+    )
+
+
+def _why_not(kernel: Kernel) -> str:
+    """What became of the user's entries that were not taken as given."""
+    found = [v for v in kernel.verdicts if v.placed.author == "user" and v.outcome != "honoured"]
+    return "; ".join(f"{entry_text(v.placed.entry)}: {v.because}" for v in found) or "the kernel takes other tiles"
+
+
+def _nearest(kernel: Kernel) -> str:
+    taken = knobs_of(kernel.tile)
+    return f"nearest is {taken}" if taken else ""

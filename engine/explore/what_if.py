@@ -1,0 +1,240 @@
+"""What other knobs would give a contraction, by the model alone: quick enough to follow a slider."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.charts import ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
+from engine.codegen.lower import SHARED_BYTES
+from engine.documents import Time
+from engine.errors import Unsupported
+from engine.predict.alcop import allowed_registers, predict_pipeline
+from engine.predict.alcop_nodes import Contraction, PipelinePrediction, Work
+from engine.predict.alcop_work import estimated_registers, work_of_knobs
+from engine.target import Target
+from engine.target import target as find_target
+from engine.tensorize.space import Knobs
+
+NOTE = "pipeline model, uncalibrated"
+KIB = 1024
+MOST_STAGES, MOST_SETS = 6, (1, 2, 4)
+CORE_STAGES = 3
+"""On CUDA cores."""
+LEAST = 8
+"""Rows, columns and depths of a tile that is still offered."""
+TITLES = {
+    "rows": "Tile rows", "columns": "Tile columns", "depth": "Tile depth", "warps": "Warps", "threads": "Threads",
+    "stages": "Stages", "register_stages": "Register stages",
+}  # fmt: skip
+
+
+def choices(contraction: Contraction, knobs: Knobs, target: Target) -> tuple[ChoiceDoc, ...]:
+    """The knobs with the values that a slider offers; what does not fit is refused with figures, not left out."""
+    on_tensor_cores = bool(contraction.unit)
+    sides = (16, 32, 64, 128, 256) if on_tensor_cores else (8, 16, 32, 64, 128)
+    depths = (16, 32, 64, 128) if on_tensor_cores else (8, 16, 32, 64)
+    parts = (1, 2, 4, 8, 16) if on_tensor_cores else (32, 64, 128, 256, 512, 1024)
+    stages = tuple(range(1, (MOST_STAGES if on_tensor_cores else CORE_STAGES) + 1))
+    offered = [
+        ("rows", knobs.block[0], sides), ("columns", knobs.block[1], sides), ("depth", knobs.block[2], depths),
+        ("warps" if on_tensor_cores else "threads", knobs.parts, parts), ("stages", knobs.stages, stages),
+    ]  # fmt: skip
+    if on_tensor_cores:
+        offered.append(("register_stages", knobs.register_stages, MOST_SETS))
+    return tuple(
+        ChoiceDoc(name, TITLES[name], value, tuple(sorted({*values, value}))) for name, value, values in offered
+    )
+
+
+def turned(contraction: Contraction, knobs: Knobs, name: str, value: int) -> Knobs:
+    """The knobs with one turned; parts are cut anew where the tile or their number changes."""
+    match name:
+        case "rows":
+            return _with_parts(contraction, replace(knobs, block=(value, *knobs.block[1:])), knobs.parts)
+        case "columns":
+            return _with_parts(contraction, replace(knobs, block=(knobs.block[0], value, knobs.block[2])), knobs.parts)
+        case "depth":
+            return replace(knobs, block=(*knobs.block[:2], value))
+        case "warps" | "threads":
+            return _with_parts(contraction, knobs, value)
+        case "stages":
+            return replace(knobs, stages=value)
+        case "register_stages":
+            return replace(knobs, register_stages=value)
+        case _:
+            return replace(knobs, split=value)
+
+
+def _with_parts(contraction: Contraction, knobs: Knobs, count: int) -> Knobs:
+    """The block cut into `count` parts, or as many as there is room for, the squarest that read the least."""
+    rows, columns, _ = knobs.block
+    least = 16 if contraction.unit else 1
+    possible = [
+        (rows // down, columns // (count // down))
+        for down in _divisors(count)
+        if rows % down == 0 and columns % (count // down) == 0
+    ]
+    fitting = [part for part in possible if min(part) >= least]
+    if not fitting:
+        return _with_parts(contraction, knobs, count // 2) if count > 1 else replace(knobs, part=(rows, columns))
+    return replace(knobs, part=min(fitting, key=lambda part: (sum(part), -part[0])))
+
+
+def _divisors(number: int) -> tuple[int, ...]:
+    return tuple(n for n in range(1, number + 1) if number % n == 0)
+
+
+def what_if(contraction: Contraction, now: Knobs, then: Knobs, target_name: str, registers: int = 0) -> WhatIfDoc:
+    """Registers, occupancy and time under `then` beside those under `now`.
+
+    registers: of a thread now, as NVRTC says; the estimate for `then` is off by as much as that for `now`.
+    Raises BadInput for an unknown target.
+    """
+    machine = find_target(target_name)
+    off = registers - estimated_registers(contraction, now) if registers else 0
+    works = [_work(contraction, knobs, off) for knobs in (now, then)]
+    refusal = refused(contraction, then, machine)
+    before, after = predict_pipeline(works[0], machine), None if refusal else predict_pipeline(works[1], machine)
+    return WhatIfDoc(
+        knobs=then,
+        choices=choices(contraction, then, machine),
+        quantities=_quantities(works, (before, after), machine, bool(registers)),
+        now=_time(before),
+        then=_time(after) if after else None,
+        sweep=tuple(_sweep(contraction, then, machine, off)),
+        refusal=refusal,
+    )
+
+
+def _work(contraction: Contraction, knobs: Knobs, off: int) -> Work:
+    """A kernel at some knobs, its registers estimated and put right by `off`."""
+    return work_of_knobs(contraction, knobs, max(1, estimated_registers(contraction, knobs) + off))
+
+
+def refused(contraction: Contraction, knobs: Knobs, machine: Target) -> RefusalDoc | None:
+    """Why a kernel cannot have these knobs, with figures, and the nearest that it can; None where it can."""
+    text = _misfit(contraction, knobs, machine)
+    if not text:
+        return None
+    nearest = _nearest(contraction, knobs, machine)
+    return RefusalDoc(text, nearest, _difference(knobs, nearest) if nearest else "")
+
+
+def _misfit(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    rows, columns, depth = knobs.block
+    m, n, k = contraction.instruction
+    for what, size, unit in (("rows", rows, m), ("columns", columns, n), ("depths", depth, k)):
+        if size % unit:
+            return f"no instruction divides {size} {what}: it computes {m} x {n} x {k}"
+    if rows % knobs.part[0] or columns % knobs.part[1]:
+        return f"parts of {knobs.part[0]} x {knobs.part[1]} do not divide a tile of {rows} x {columns}"
+    steps, most = -(-contraction.k // depth), MOST_STAGES if contraction.unit else CORE_STAGES
+    if knobs.stages > most:
+        return f"{knobs.stages} stages, kernels on {'tensor' if contraction.unit else 'CUDA'} cores have up to {most}"
+    if knobs.stages > steps:
+        return f"{knobs.stages} stages of {depth} depths, and the loop has {steps} of {contraction.k:,}"
+    if knobs.register_stages > max(1, depth // k):
+        return f"{knobs.register_stages} register stages, and a tile has {depth // k} steps of {k} depths"
+    needed = knobs.stages * (rows + columns) * depth * contraction.element_bytes
+    limit = _limit(machine)
+    if needed > limit:
+        return f"{_kib(needed)} of shared memory, a block may have {_kib(limit)}"
+    threads = knobs.parts * contraction.lanes
+    if threads > machine.threads_per_block.value:
+        return f"{threads:,} threads, a block may have {machine.threads_per_block.value:,.0f}"
+    try:
+        predict_pipeline(work_of_knobs(contraction, knobs), machine)
+    except Unsupported as error:
+        return error.reason
+    return ""
+
+
+def _nearest(contraction: Contraction, knobs: Knobs, machine: Target) -> Knobs | None:
+    """The knobs with the fewest steps back: stages first, then register stages, then whole parts, half a tile."""
+    steps = max(1, -(-contraction.k // knobs.block[2]))
+    for stages in range(min(knobs.stages, steps), 0, -1):
+        for sets in (s for s in reversed(MOST_SETS) if s <= knobs.register_stages):
+            tried = replace(knobs, stages=stages, register_stages=sets)
+            if not _misfit(contraction, tried, machine):
+                return tried
+    whole = _with_parts(contraction, knobs, knobs.parts)
+    if whole != knobs and not _misfit(contraction, whole, machine):
+        return whole
+    rows, columns, depth = knobs.block
+    for block in ((rows, columns, depth // 2), (rows // 2, columns, depth), (rows, columns // 2, depth)):
+        if min(block) >= LEAST:
+            tried = _with_parts(contraction, replace(knobs, block=block), knobs.parts)
+            if not _misfit(contraction, tried, machine):
+                return tried
+    return None
+
+
+def _difference(asked: Knobs, near: Knobs) -> str:
+    """What changes, in words: "3 stages", "a tile of 128 x 64 x 32"."""
+    if asked.block != near.block:
+        return "a tile of {} x {} x {}".format(*near.block)
+    if asked.stages != near.stages:
+        return f"{near.stages} stage{'s' if near.stages > 1 else ''}"
+    if asked.part != near.part:
+        return "parts of {} x {}".format(*near.part)
+    return f"{near.register_stages} register stage{'s' if near.register_stages > 1 else ''}"
+
+
+def _sweep(contraction: Contraction, knobs: Knobs, machine: Target, off: int) -> list[tuple[int, float]]:
+    """Predicted time over the number of stages."""
+    most = MOST_STAGES if contraction.unit else CORE_STAGES
+    found = []
+    for stages in range(1, most + 1):
+        tried = replace(knobs, stages=stages)
+        if not _misfit(contraction, tried, machine):
+            found.append((stages, predict_pipeline(_work(contraction, tried, off), machine).microseconds))
+    return found
+
+
+def _quantities(
+    works: Sequence[Work], found: tuple[PipelinePrediction, PipelinePrediction | None], machine: Target, known: bool
+) -> tuple[QuantityDoc, ...]:
+    """The figures that decide how many blocks an SM holds.  known: whether the present registers are NVRTC's."""
+    now, then = works
+    limiter = found[1].occupancy.limiter if found[1] else ""
+    placed = [_placed(prediction, machine) for prediction in found]
+    rows = (
+        ("Shared per block", _kib(now.shared_bytes), _kib(then.shared_bytes), _kib(_limit(machine)), "shared memory"),
+        (
+            "Registers per thread", _registers(now, machine, known), _registers(then, machine, False),
+            f"{allowed_registers(then.threads, machine)}", "registers",
+        ),
+        ("Threads per block", f"{now.threads}", f"{then.threads}", f"{machine.threads_per_block.value:,.0f}", "warps"),
+    )  # fmt: skip
+    limits = [QuantityDoc(name, a, b, limit, limiter == resource) for name, a, b, limit, resource in rows]
+    names = ("Blocks per SM", "Warps per SM", "Waves")
+    rest = [QuantityDoc(n, a, b, "", False) for n, a, b in zip(names, placed[0], placed[1], strict=True)]
+    return (*limits, *rest)
+
+
+def _registers(work: Work, machine: Target, known: bool) -> str:
+    held = work.registers or 0
+    spills = ", spills" if held > allowed_registers(work.threads, machine) else ""
+    return f"{'' if known else '≈ '}{held}{spills}"
+
+
+def _placed(prediction: PipelinePrediction | None, machine: Target) -> tuple[str, str, str]:
+    """Blocks and warps of an SM, and waves of the launch."""
+    if prediction is None:
+        return ("–",) * 3
+    room = prediction.occupancy
+    return f"{room.blocks}", f"{room.warps} of {machine.warps_per_sm.value:.0f}", f"{prediction.waves:.3g}"
+
+
+def _limit(machine: Target) -> int:
+    """Shared memory that a kernel of ours may have: on every target alike."""
+    return min(SHARED_BYTES, int(machine.shared_per_block.value))
+
+
+def _kib(size: float) -> str:
+    return f"{size / KIB:.3g} KiB"
+
+
+def _time(prediction: PipelinePrediction) -> Time:
+    return Time(prediction.microseconds, prediction.origin, NOTE)

@@ -1,0 +1,181 @@
+"""The chart of a pipeline: what stands in its cells, that it adds up, and that planted faults are hazards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+import engine
+from engine.charts import COMPUTE, COPY, STORE, WAIT, ChartDoc
+from engine.codegen.tile import Barrier, Commit, For, TileOp, TileProgram, Uniform, Wait
+from engine.compile import Kernel
+from engine.explore.knobs import entries_of, with_knobs
+from engine.explore.pipeline_chart import chart
+from engine.explore.pipeline_hazards import hazards
+from engine.explore.pipeline_trace import trace
+from engine.explore.shared_memory import place
+from engine.predict.alcop_problem import sides_of
+from engine.tensorize.space import Knobs
+from engine.text import from_json, to_json
+from tests.needs import needs_compiler
+
+TILE = Knobs((128, 128, 32), (64, 32), 3)
+
+
+@cache
+def kernel(knobs: Knobs = TILE, row: str = "transformer/8192x3072x768-bias-gelu") -> Kernel:
+    group = next(g for g in engine.fuse(engine.load(f"suite:{row}")).groups if g.kind == "contraction")
+    recipe = engine.default_recipe(group)
+    sides = sides_of(group.program)
+    assert sides is not None
+    return engine.compile(group, with_knobs(recipe, group.name, entries_of(sides, knobs)))
+
+
+def changed(tile: TileProgram, change: Callable[[TileOp], tuple[TileOp, ...]]) -> TileProgram:
+    """A tile program whose operations went through `change`, innermost first."""
+
+    def through(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
+        inside = (replace(op, body=through(op.body)) if isinstance(op, For | Uniform) else op for op in body)
+        return tuple(new for op in inside for new in change(op))
+
+    return replace(tile, body=through(tile.body))
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 6])
+def test_cells_name_the_stage_that_is_copied_to_and_read(stages: int) -> None:
+    """Copy t goes to stage t mod S, tile t is read from there, and copies run S - 1 tiles ahead."""
+    doc = chart(kernel(replace(TILE, stages=stages)))
+    assert (doc.loop, doc.steps, doc.stages, doc.hazards) == ("k", 24, stages, ())
+    computed = {bar.step: bar.stage for bar in doc.bars if bar.row == COMPUTE}
+    assert all(stage == step % stages for step, stage in computed.items())
+    copied = [(bar.step, bar.stage) for bar in doc.bars if bar.row == COPY]
+    assert copied[: stages - 1] == [(-1, number) for number in range(stages - 1)]
+    assert all(stage == (step + stages - 1) % stages for step, stage in copied[stages - 1 :])
+    assert max(step for step, _ in copied) <= 24 - stages  # nothing is left to copy in the last steps
+
+
+def test_a_tile_is_copied_before_it_arrives_and_used_after() -> None:
+    doc = chart(kernel())
+    assert [flight.tile for flight in doc.flights] == [*range(9), 21, 22, 23]
+    for flight in doc.flights:
+        assert flight.stage == flight.tile % 3
+        assert flight.copied <= flight.arrived <= flight.read < flight.freed
+
+
+def test_a_long_loop_is_folded_and_the_rest_keeps_its_order() -> None:
+    doc = chart(kernel())
+    first, count = doc.folded
+    assert (first, count) == (9, 12) and doc.folded_cycles > 0
+    assert {bar.step for bar in doc.bars} == {-1, *range(9), 21, 22, 23, 24}
+    for row in (COPY, WAIT, COMPUTE, STORE):
+        starts = [bar.start for bar in doc.bars if bar.row == row]
+        assert starts == sorted(starts)
+    assert max(bar.end for bar in doc.bars) == pytest.approx(doc.cycles - doc.folded_cycles)
+    short = chart(kernel(TILE, "alcop/BMM_BERT_QK"))
+    assert short.folded == (0, 0) and short.steps == 2
+
+
+def test_the_chart_takes_the_time_that_the_model_says() -> None:
+    """A block's cycles are those of a wave: the rhythm is played, not drawn by hand."""
+    for stages in (1, 2, 4):
+        doc = chart(kernel(replace(TILE, stages=stages)))
+        waves = next(term for term in doc.terms if term.name == "waves").value
+        loop = next(term for term in doc.terms if term.name == "main loop").value
+        epilogue = next(term for term in doc.terms if term.name == "epilogue").value
+        assert doc.cycles / doc.clock == pytest.approx((loop + epilogue) / waves, rel=0.03)
+        assert doc.time.origin == doc.baseline.origin == "predicted" and "uncalibrated" in doc.time.note
+
+
+def test_without_a_pipeline_every_step_stalls() -> None:
+    """Copy, wait, compute in turn; with four stages nearly all waiting is gone."""
+    alone, deep = (chart(kernel(replace(TILE, stages=stages))) for stages in (1, 4))
+    stalled = {bar.step for bar in alone.bars if bar.kind == "stall"}
+    assert stalled == {bar.step for bar in alone.bars if bar.row == COMPUTE}
+    assert alone.stalled > 0.4 * alone.cycles and deep.stalled < 0.1 * deep.cycles
+
+
+def test_bars_know_their_lines() -> None:
+    found = kernel()
+    lines = found.source.text.splitlines()
+    wanted = {
+        COPY: ("async_",), WAIT: ("async_wait", "barrier"), COMPUTE: ("ldmatrix", "mma_"), STORE: (".store<",)
+    }  # fmt: skip
+    doc = chart(found)
+    for row, texts in wanted.items():
+        own = [bar for bar in doc.bars if bar.row == row and bar.lines]
+        assert own
+        for bar in own:
+            assert all(any(each in lines[number - 1] for each in texts) for number in bar.lines)
+    fill, loop = (next(b.lines for b in doc.bars if b.row == COPY and b.step == step) for step in (-1, 0))
+    assert max(fill) < min(loop)
+
+
+@pytest.mark.parametrize("knobs", [TILE, replace(TILE, stages=1), Knobs((128, 128, 64), (64, 32), 3, 2)])
+def test_sound_pipelines_have_no_hazard(knobs: Knobs) -> None:
+    found = trace(kernel(knobs).tile)
+    assert found is not None and hazards(found) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "kinds"),
+    [
+        ("wait for one group less", lambda op: (replace(op, pending=2),) if isinstance(op, Wait) else (op,),
+         {"not waited for"}),
+        ("no barrier", lambda op: () if isinstance(op, Barrier) else (op,), {"no barrier", "overwritten"}),
+        ("no commit", lambda op: () if isinstance(op, Commit) else (op,), {"not waited for", "wrong tile"}),
+        ("a prologue short by one", lambda op: (replace(op, extent=1),) if _is_prologue(op) else (op,),
+         {"not waited for", "wrong tile"}),
+    ],
+)  # fmt: skip
+def test_planted_faults_are_hazards(
+    name: str, change: Callable[[TileOp], tuple[TileOp, ...]], kinds: set[str]
+) -> None:
+    found = trace(changed(kernel().tile, change))
+    assert found is not None
+    assert kinds & {hazard.kind for hazard in hazards(found)}, name
+
+
+def _is_prologue(op: TileOp) -> bool:
+    return isinstance(op, For) and op.name == "ahead"
+
+
+def test_a_hazard_is_marked_in_the_chart() -> None:
+    sound = kernel()
+    faulty = replace(sound, tile=changed(sound.tile, lambda op: () if isinstance(op, Barrier) else (op,)))
+    doc = chart(faulty)
+    assert doc.hazards and {bar.kind for bar in doc.bars if bar.row == COMPUTE} >= {"hazard"}
+    assert "no barrier" in next(bar.because for bar in doc.bars if bar.kind == "hazard" and bar.row == COMPUTE)
+
+
+def test_shared_memory_is_mapped_byte_by_byte() -> None:
+    found = kernel()
+    doc = chart(found)
+    mapped = [(buffer.array, buffer.offset, buffer.size, buffer.stages) for buffer in doc.shared]
+    assert mapped == [("a_2", 0, 24576, 3), ("b_2", 24576, 24576, 3)]
+    assert doc.shared_bytes == found.source.shared_bytes == 49152 < doc.shared_limit == 163 * 1024
+    for buffer in doc.shared:
+        for chunks, rows in zip(buffer.chunks, buffer.rows, strict=True):
+            assert len(set(zip(chunks, rows, strict=True))) == 8  # a permutation of what 128 bytes hold
+        assert buffer.passes == 1 < buffer.passes_unpermuted
+
+
+@needs_compiler
+def test_the_permutation_is_the_one_that_the_emulator_sees() -> None:
+    """The first matrix load of a warp, address by address: rows of one chunk, where `place` says they lie."""
+    found = kernel(Knobs((64, 64, 32), (32, 32), 2), "gta/gemm-16x512x128")
+    lanes = next(each for each in engine.addresses(found).lanes if each.kind == "shared load")
+    buffer = next(s for s in chart(found).shared if lanes.array == s.name)
+    by_rows = [place(lane % 16 * buffer.row_bytes // 2 + lane // 16 * 8, buffer.row_bytes, 2) * 2 for lane in range(32)]
+    assert list(lanes.addresses) == by_rows
+    assert lanes.sectors == lanes.ideal == 4 * buffer.passes
+
+
+def test_a_kernel_without_tiles_says_so_and_documents_travel() -> None:
+    group = engine.fuse(engine.load("resources/models/softmax_96x512.onnx")).groups[0]
+    none = chart(engine.compile(group))
+    assert none.bars == () and "nothing to pipeline" in none.because and none.contraction is none.knobs is None
+    for doc in (none, chart(kernel())):
+        assert from_json(ChartDoc, to_json(doc)) == doc
