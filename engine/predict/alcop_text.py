@@ -19,6 +19,7 @@ def pace_terms(work: Work, target: Target, pace: Pace, resident: Occupancy) -> t
     """What one step costs at each level, and how the levels hide each other."""
     limits = ", ".join(f"{name} {blocks}" for name, blocks in resident.limits)
     block = f"{resident.blocks} of {work.threads} threads an SM, limited by {resident.limiter} ({limits})"
+    banks = f"latency of shared memory and a warp's part of {work.fragments / 1e3:.3g} kB"
     narrow = f"{work.fetched / 1e3:.3g} kB a block, {pace.resident} blocks an SM, through L2 or DRAM"
     turn = pace.load + pace.use if work.stages == 1 else pace.load / (work.stages - 1)
     hides = "hide it" if turn <= pace.resident * pace.use else "do not hide it"
@@ -31,7 +32,7 @@ def pace_terms(work: Work, target: Target, pace: Pace, resident: Occupancy) -> t
         Term("latency", pace.latency, "µs", f"of a load: {target.dram_latency.source}"),
         Term("transfer", pace.transfer, "µs", f"copies of a step: {narrow}"),
         Term("load", pace.load, "µs", f"latency, and the block's part of the transfer; {buffers}"),
-        Term("read fragments", pace.read, "µs", f"latency of shared memory and a warp's part of {work.fragments / 1e3:.3g} kB"),
+        Term("read fragments", pace.read, "µs", banks),
         Term("multiply", pace.multiply, "µs", f"a warp's part of {work.operations / 1e6:.3g} M operations, {unit}"),
         Term("use", pace.use, "µs", f"{work.inner_steps} inner steps of a tile with {sets}, the share of one block"),
     )

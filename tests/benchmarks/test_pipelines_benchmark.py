@@ -20,7 +20,7 @@ def test_one_operator_is_ranked_compiled_and_counted(tmp_path: Path, capsys: pyt
     document = json.loads(file.read_text())
     rows, summary = document["rows"], document["summary"]
     assert {row["level"] for row in rows} >= {"unpipelined", "shared"}
-    assert sorted(row["rank"] for row in rows)[1:3] == [1, 2]
+    assert sorted(row["rank"] for row in rows if row["rank"])[:2] == [1, 2]
     assert {str(knobs) for knobs in CLASSIC} <= {row["knobs"] for row in rows}
     assert summary["classic_tiles"] == 2 and 200 < summary["classic_tiles_registers"] <= 255
     assert summary["spills_in_top_ten"] == summary["load_conflicts"] == 0 < summary["conflicts_counted_in"]
