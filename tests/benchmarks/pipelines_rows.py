@@ -102,7 +102,7 @@ class Operator:
     def _predicted(self, sets: tuple[int, ...]) -> Iterator[tuple[Knobs, float]]:
         for block, part in TILES:
             for stages in STAGES:
-                for register_stages in sets:
+                for register_stages in (s for s in sets if s <= max(1, block[2] // self.contraction.instruction[2])):
                     knobs = Knobs(block, part, stages, register_stages)
                     work = work_of_knobs(self.contraction, knobs)
                     spills = (work.registers or 0) > allowed_registers(work.threads, self.machine)
