@@ -313,8 +313,15 @@ class _Printer:
     def place(self, buffer: str, position: Index) -> str:
         """A position in a buffer; in a tile of permuted chunks, where that element lies."""
         target = self.program.buffers[buffer]
-        text = index_text(position)
-        return f"swizzle<{target.row_bytes}, {STORED[target.dtype]}>({text})" if target.row_bytes else text
+        if not target.row_bytes:
+            return index_text(position)
+        period = swizzle_period(target)
+        whole = Index.sum(
+            ((a, c) for a, c in position.terms if c % period == 0), position.constant // period * period
+        )
+        rest = position - whole
+        text = f"swizzle<{target.row_bytes}, {STORED[target.dtype]}>({index_text(rest)})"
+        return f"{index_text(whole)} + {text}" if whole != Index() else text
 
     @staticmethod
     def widen(value: str, dtype: str) -> str:
@@ -329,6 +336,12 @@ class _Printer:
 
 
 _INT = Buffer("", "int32", (), "register")
+
+
+def swizzle_period(buffer: Buffer) -> int:
+    """Elements after which the permutation of a buffer's chunks repeats: as many lines as a line has chunks."""
+    line, chunks = max(buffer.row_bytes, 128), min(buffer.row_bytes, 128) // 16
+    return line * chunks // DTYPES[buffer.dtype]
 
 
 def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:

@@ -70,21 +70,21 @@ matmul_0(const f16* __restrict__ left_, const f16* __restrict__ right_, const f1
       const int left_free = block * 32 + left_outer;
       const int left_depth = tile * 32 + left_inner + 32;
       const bool left_inside_1 = left_free < 40;
-      async_copy<16>(left_tile, swizzle<64, f16>(tile * 1024 + left_outer * 32 + left_inner + 1024), left, left_free * 64 + left_depth, left_inside_1 ? 8 : 0);
+      async_copy<16>(left_tile, tile * 1024 + 1024 + swizzle<64, f16>(left_outer * 32 + left_inner), left, left_free * 64 + left_depth, left_inside_1 ? 8 : 0);
       const int right_outer = thread / 4;
       const int right_inner = (thread % 4) * 8;
       const int right_depth = tile * 32 + right_outer + 32;
       const bool right_inside_1 = right_inner < 17;
-      async_copy<16>(right_tile, swizzle<64, f16>(tile * 1024 + right_outer * 32 + right_inner + 1024), right, right_depth * 24 + right_inner, right_inside_1 ? 8 : 0);
+      async_copy<16>(right_tile, tile * 1024 + 1024 + swizzle<64, f16>(right_outer * 32 + right_inner), right, right_depth * 24 + right_inner, right_inside_1 ? 8 : 0);
     }
     async_commit();
     // fragments of 16 depths from the tiles, then every product of two
     #pragma unroll
     for (int step = 0; step < 2; ++step) {
       u32 left_part[1][4];
-      ldmatrix_x4(left_part[0], left_tile, swizzle<64, f16>(tile * 1024 + step * 16 + left_lane));
+      ldmatrix_x4(left_part[0], left_tile, tile * 1024 + swizzle<64, f16>(step * 16 + left_lane));
       u32 right_part[1][2][2];
-      ldmatrix_x4_trans(right_part[0], right_tile, swizzle<64, f16>(tile * 1024 + step * 512 + right_lane));
+      ldmatrix_x4_trans(right_part[0], right_tile, tile * 1024 + step * 512 + swizzle<64, f16>(right_lane));
       #pragma unroll
       for (int h = 0; h < 2; ++h) {
         mma_m16n8k16_f16(acc[0][h], left_part[0], right_part[0][h]);

@@ -45,8 +45,8 @@ FAULTS = (
         ("unfinished copy", "uninitialised", "race"), "ldmatrix|async_copy",
     ),
     Fault(
-        "tile read without the permutation of its chunks", product, r"(ldmatrix_x4_trans\(.*), swizzle<\d+, f16>",
-        r"\1, ", ("wrong result",), STORED,
+        "tile read without the permutation of its chunks", product, r"(ldmatrix_x4_trans\(.*)swizzle<\d+, f16>",
+        r"\1", ("wrong result",), STORED,
     ),
     Fault(
         "permutation of another row length", product, r"(ldmatrix_x4\(.*)swizzle<32, f16>", r"\1swizzle<64, f16>",
