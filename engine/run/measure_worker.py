@@ -109,6 +109,8 @@ class Session:
         self.stream = driver.Stream()
         self.monitor = Monitor(self.device.pci_bus_id())
         self.states: list[GpuState] = []
+        self.started = 0.0
+        """When the first sample began, on the monotonic clock."""
         share = MEMORY_SHARE / len(request["kernels"])
         self.kernels = [LoadedKernel(driver, self.stream, kernel, share) for kernel in request["kernels"]]
         self.ahead = driver.pagelocked_zeros(AHEAD_BYTES, np.uint8)
@@ -120,7 +122,7 @@ class Session:
             kernel.save_first()
         for kernel in self.kernels:
             kernel.warm_up()
-        self.monitor.start()
+        self.started = time.monotonic()
         for number in range(self.request["rounds"]):
             self._round(number)
         environment = self._environment()
@@ -132,7 +134,7 @@ class Session:
             for _ in range(self.request["samples"]):
                 self.driver.memcpy_htod_async(self.landing, self.ahead, self.stream)
                 say(event="sample", kernel=which, round=number, microseconds=kernel.sample())
-        state = self.monitor.look()
+        state = self.monitor.look(time.monotonic() - self.started)
         if state is not None:
             self.states.append(state)
             say(event="state", state=to_json(state))

@@ -6,7 +6,6 @@ Read in the process that measures, because starting `nvidia-smi` takes as long a
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +22,6 @@ class Monitor:
         """bus: "0000:41:00.0"."""
         self._handle = ctypes.c_void_p()
         self._library = _library()
-        self._started = time.monotonic()
         if self._library is not None and (
             self._library.nvmlInit_v2() != 0
             or self._library.nvmlDeviceGetHandleByPciBusId_v2(bus.encode(), ctypes.byref(self._handle)) != 0
@@ -37,12 +35,8 @@ class Monitor:
             return ""
         return text.value.decode(errors="replace")
 
-    def start(self) -> None:
-        """States count their seconds from now."""
-        self._started = time.monotonic()
-
-    def look(self) -> GpuState | None:
-        """The state now; None where it cannot be read."""
+    def look(self, seconds: float) -> GpuState | None:
+        """The state now, so many seconds after the first sample; None where it cannot be read."""
         if self._library is None:
             return None
         asked = (
@@ -57,8 +51,7 @@ class Monitor:
             if getattr(self._library, name)(self._handle, *arguments, ctypes.byref(value)) != 0:
                 return None
             values.append(value.value)
-        seconds = round(time.monotonic() - self._started, 3)
-        return GpuState(seconds, values[0], values[1], values[2], values[3] / 1e3)
+        return GpuState(round(seconds, 3), values[0], values[1], values[2], values[3] / 1e3)
 
 
 def described(states: Sequence[GpuState]) -> dict[str, str]:

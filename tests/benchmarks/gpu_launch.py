@@ -1,52 +1,58 @@
-"""All launches of a row's plan by PyCUDA, over PyTorch's tensors and in its context."""
+"""All launches of a row by PyCUDA, over PyTorch's tensors and in its context."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import engine
-from engine.errors import MissingCapability
-from engine.graph.nodes import DTYPES, OperatorGraph
-from engine.run.cuda_graph import Graph
+from engine.errors import Unsupported
+from engine.graph.nodes import OperatorGraph
+from engine.run.cuda_graph import Graph, library
+from tests.benchmarks.gpu_machine import Machine
 from tests.benchmarks.peers import Arrays
-
-TARGETS = {(9, 0): "h200", (8, 0): "a100"}
-"""Compute capability -> the target that kernels are compiled for."""
+from tests.benchmarks.prepared import Code, Prepared, PreparedLaunch
 
 
 class Launches:
-    """Our kernels of one graph: called with a number, they run on that copy of the inputs and give its outputs."""
+    """Our kernels of one row: called with a number, they run on that copy of the inputs and give its outputs."""
 
-    def __init__(self, torch: Any, graph: OperatorGraph, copies: Sequence[Arrays]) -> None:
+    def __init__(
+        self, torch: Any, machine: Machine, graph: OperatorGraph, prepared: Prepared, code: Code,
+        copies: Sequence[Arrays],
+    ) -> None:  # fmt: skip
         import pycuda.driver as driver
 
+        if prepared.unsupported:
+            group, why = next(iter(prepared.unsupported.items()))
+            raise Unsupported("benchmark", group, why)
         driver.init()
-        device = driver.Device(0)
-        target = TARGETS.get(tuple(device.compute_capability()))
-        if target is None:
-            raise MissingCapability(
-                "benchmark", device.name(), "no kernels are generated for it", "use an A100, H100, H200"
-            )
         # PyTorch has made the primary context current; PyCUDA joins it.
-        device.retain_primary_context().push()
-        self._driver, self._graph = driver, graph
-        plan = engine.fuse(graph, target=target)
-        kernels = {group.name: engine.compile(group, engine.default_recipe(group, target)) for group in plan.groups}
-        self._modules = {
-            name: driver.module_from_buffer(engine.nvrtc(kernel, kernel.target.architecture).cubin)
-            for name, kernel in kernels.items()
-        }
-        shared = self._made(torch, plan, graph)
-        self._memory = [{**shared, **copy, **self._outputs(torch, graph)} for copy in copies]
-        self._steps = [self._step(plan, launch, kernels[launch.group]) for launch in plan.launches]
+        driver.Device(0).retain_primary_context().push()
+        self._torch, self._driver, self._machine, self._graph = torch, driver, machine, graph
+        self._prepared = prepared
+        self._functions = {group: self._load(group, code[group]) for group in prepared.kernels}
+        shared = {**self._constants(), **self._between()}
+        self._memory = [{**shared, **copy, **self._outputs()} for copy in copies]
+
+    @property
+    def ran(self) -> str:
+        """In words."""
+        count = len(self._prepared.launches)
+        return f"our kernels, {count} launch{'es' if count > 1 else ''}"
 
     def __call__(self, copy: int) -> list[Any]:
         memory = self._memory[copy % len(self._memory)]
         self._enqueue(memory, None)
         return [memory[name] for name in self._graph.outputs]
 
-    def recorded(self, library: Any, launches: int) -> Graph:
+    def checked(self, copy: int) -> list[Any]:
+        """A run over outputs that hold what no kernel writes, so that a missing write shows."""
+        memory = self._memory[copy % len(self._memory)]
+        for name in self._graph.outputs:
+            _poison(self._torch, memory[name])
+        return self(copy)
+
+    def recorded(self, launches: int) -> Callable[[], None]:
         """A graph of `launches` runs, on one copy after another."""
         stream = self._driver.Stream()
 
@@ -54,46 +60,48 @@ class Launches:
             for n in range(launches):
                 self._enqueue(self._memory[n % len(self._memory)], stream)
 
-        return Graph(library, stream.handle, enqueue)
+        graph = Graph(library(), stream.handle, enqueue)
+        return lambda: graph.launch(self._machine.stream())
 
     def _enqueue(self, memory: Arrays, stream: Any) -> None:
-        for function, grid, block, shared, operands in self._steps:
-            pointers = (memory[name].data_ptr() + offset for name, offset in operands)
-            function.prepared_async_call(grid, block, stream, *pointers, shared_size=shared)
+        for launch in self._prepared.launches:
+            self._launch(launch, memory, stream)
 
-    def _step(self, plan: Any, launch: Any, kernel: engine.Kernel) -> tuple[Any, ...]:
-        """What one launch needs: its function, its shape, and the tensor and first byte behind each parameter."""
-        source, own = kernel.source, plan.group(launch.group).instances[launch.instance]
-        function = self._modules[launch.group].get_function(source.entry)
-        function.set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, source.shared_bytes)
-        function.prepare("P" * len(source.buffers))
-        operands = []
-        for buffer in source.buffers:
-            size = DTYPES[buffer.dtype]
-            part = own.parts.get(buffer.array)
-            operands.append((own.arrays[buffer.array], part.first * size if part else 0))
-        return function, tuple(source.grid), tuple(source.block), source.shared_bytes, tuple(operands)
+    def _launch(self, launch: PreparedLaunch, memory: Arrays, stream: Any) -> None:
+        kernel = self._prepared.kernels[launch.group]
+        pointers = (memory[name].data_ptr() + first for name, first in launch.operands)
+        function = self._functions[launch.group]
+        function.prepared_async_call(kernel.grid, kernel.block, stream, *pointers, shared_size=kernel.shared_bytes)
 
-    @staticmethod
-    def _made(torch: Any, plan: Any, graph: OperatorGraph) -> dict[str, Any]:
-        """Tensors between launches, and constants: one copy of each."""
-        made = {}
-        for group in plan.groups:
-            for instance in group.instances:
-                for array in (*group.program.inputs, *group.program.outputs):
-                    name = instance.arrays[array]
-                    if name in graph.constants and graph.constants[name].value is not None:
-                        made[name] = torch.from_numpy(graph.constants[name].value.copy()).cuda()
-                    elif name not in made and name not in graph.inputs:
-                        like = graph.tensors.get(name) or group.program.arrays[array]
-                        made[name] = torch.empty(like.shape, dtype=getattr(torch, like.dtype), device="cuda")
-        return made
+    def _load(self, group: str, code: bytes) -> Any:
+        kernel = self._prepared.kernels[group]
+        function = self._driver.module_from_buffer(code).get_function(kernel.entry)
+        attribute = self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+        function.set_attribute(attribute, kernel.shared_bytes)
+        function.prepare("P" * len(kernel.parameters))
+        return function
 
-    @staticmethod
-    def _outputs(torch: Any, graph: OperatorGraph) -> dict[str, Any]:
-        """The outputs' own memory, filled with what no kernel writes, so that a missing write shows."""
-        tensors = {name: graph.tensors[name] for name in graph.outputs}
-        made = {n: torch.empty(t.shape, dtype=getattr(torch, t.dtype), device="cuda") for n, t in tensors.items()}
-        for value in made.values():
-            value.view(torch.uint8).fill_(0xFF) if value.dim() else value.fill_(float("nan"))
-        return made
+    def _constants(self) -> dict[str, Any]:
+        known = self._graph.constants
+        names = {name for launch in self._prepared.launches for name, _ in launch.operands if name in known}
+        return {
+            name: self._torch.from_numpy(known[name].value.copy()).to(self._machine.device)
+            for name in names
+            if known[name].value is not None
+        }
+
+    def _between(self) -> dict[str, Any]:
+        """Tensors between launches: one copy of each."""
+        return {name: self._empty(one.shape, one.dtype) for name, one in self._prepared.between.items()}
+
+    def _outputs(self) -> dict[str, Any]:
+        """The outputs' own memory."""
+        tensors = {name: self._graph.tensors[name] for name in self._graph.outputs}
+        return {name: self._empty(tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
+
+    def _empty(self, shape: Sequence[int], dtype: str) -> Any:
+        return self._torch.empty(tuple(shape), dtype=getattr(self._torch, dtype), device=self._machine.device)
+
+
+def _poison(torch: Any, tensor: Any) -> None:
+    tensor.view(torch.uint8).fill_(0xFF) if tensor.dim() else tensor.fill_(float("nan"))

@@ -1,8 +1,8 @@
-"""One row on the GPU: all systems in this process, on the same tensors, in interleaved rounds.
+"""The process that owns the GPU: a row a line in, what every system made of it out.
 
-PyTorch makes the inputs, holds the memory, times with its events and says what is right: the row's graph in float32 on
-the same values.  Our kernels are launched by PyCUDA in the same primary context.  Without PyTorch only our own kernels
-run, through `engine.measure`, checked on the CPU.
+All systems run in this process, on the same tensors, in interleaved rounds.  PyTorch makes the inputs from a seed that
+the request draws anew, holds the memory, times with its events and says what is right: the row's graph in float32 on
+the same values, before the rounds and after them.  Our kernels are launched by PyCUDA in the same primary context.
 """
 
 from __future__ import annotations
@@ -10,27 +10,34 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import engine
 from engine.errors import EngineError
 from engine.graph.nodes import OperatorGraph
-from engine.run.cuda_graph import Graph, library
-from engine.run.nodes import MEASURED, Failure
+from engine.measurements.nodes import OURS
+from engine.run.nodes import MEASURED, GpuState
 from engine.run.statistics import summarise
+from engine.suite import read_row
 from engine.text import to_json
-from tests.benchmarks.peers import LOOMSCOPE, PEERS
+from tests.benchmarks import prepared
+from tests.benchmarks.gpu_machine import Cuda, Machine
+from tests.benchmarks.peers import PEERS, Arrays, Case, System, torch_graph
 
 ROUNDS, SAMPLES = 8, 5
-COLD_FACTOR, MOST_COPIES, MEMORY_SHARE = 3, 256, 0.6
+COLD_FACTOR, MOST_COPIES, MEMORY_SHARE = 3, 256, 0.4
 WARM_UP = 5
 SHORT_MICROSECONDS = 50.0
+LAUNCHES_OF_SHORT = 20
 LIMITS = {"float16": 1e-2, "float32": 1e-3}
 """Largest error of a right result: the norm of its difference from the reference, over the reference's."""
 
-Step = Callable[[int], Any]
-"""Runs a system once, on one copy of the inputs."""
+
+class WrongResult(ValueError):
+    """A system computed something else than the reference."""
 
 
 def say(event: str, **message: Any) -> None:
@@ -39,47 +46,40 @@ def say(event: str, **message: Any) -> None:
 
 
 def main() -> int:
-    """Serve the one request."""
-    request = json.loads(sys.stdin.readline())
-    graph = engine.load(request["reference"])
+    """Serve requests until there are no more."""
     try:
         import torch
     except ImportError:
-        _alone(graph, request["systems"])
-    else:
-        short = lacking_memory(torch, graph)
+        without_torch(map(json.loads, sys.stdin))
+        return 0
+    serve(torch, Cuda(torch), map(json.loads, sys.stdin))
+    return 0
+
+
+def without_torch(requests: Iterable[dict[str, Any]]) -> None:
+    """PyTorch holds the memory and says what is right: without it no system has a time."""
+    reason = {"failure": "missing", "message": "PyTorch is not installed; `loomscope measure` times our kernels alone"}
+    for request in requests:
+        for name in request["systems"]:
+            say("entry", system=name, entry=reason)
+        say("done")
+
+
+def serve(torch: Any, machine: Machine, requests: Iterable[dict[str, Any]]) -> None:
+    """One row after another."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    for request in requests:
+        graph = engine.load(request["reference"])
+        short = lacking_memory(machine, graph)
         if short:
             for name in request["systems"]:
                 say("entry", system=name, entry={"failure": "out of memory", "message": short})
         else:
-            RowBench(torch, graph, request["systems"]).run()
-    say("done")
-    return 0
-
-
-def _alone(graph: OperatorGraph, systems: list[str]) -> None:
-    """Our kernels one by one; the peers are all built on PyTorch."""
-    for name in systems:
-        say("begin", system=name)
-        if name != LOOMSCOPE:
-            say("entry", system=name, entry={"failure": "missing", "message": "PyTorch is not installed"})
-            continue
-        try:
-            timings = [
-                (len(group.instances), engine.measure(engine.compile(group))) for group in engine.fuse(graph).groups
-            ]
-        except EngineError as error:
-            say("entry", system=name, entry={"failure": type(error).__name__, "message": str(error)})
-            continue
-        wrong = next((timing for _, timing in timings if isinstance(timing, Failure)), None)
-        if wrong is not None:
-            say("entry", system=name, entry={"failure": wrong.kind, "message": wrong.message})
-            continue
-        parts = [(count, timing) for count, timing in timings if not isinstance(timing, Failure)]
-        rest = to_json(parts[0][1]) if len(parts) == 1 else {"origin": MEASURED}
-        assert isinstance(rest, dict)
-        total = sum(count * timing.microseconds for count, timing in parts)
-        say("entry", system=name, entry={**rest, "microseconds": total, "ran": f"{len(parts)} kernels, each alone"})
+            RowBench(torch, machine, graph, request).run()
+        machine.release()
+        say("done")
 
 
 def bytes_of(graph: OperatorGraph) -> int:
@@ -87,148 +87,153 @@ def bytes_of(graph: OperatorGraph) -> int:
     return sum(graph.tensors[name].bytes for name in (*graph.inputs, *graph.outputs))
 
 
-def lacking_memory(torch: Any, graph: OperatorGraph) -> str:
+def lacking_memory(machine: Machine, graph: OperatorGraph) -> str:
     """Why the row does not fit: it needs its own memory, and twice that for the reference; "" where it does."""
-    needed, (free, _) = 3 * bytes_of(graph), torch.cuda.mem_get_info()
+    needed, free = 3 * bytes_of(graph), machine.free_bytes()
     return f"the row needs {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free" if needed > free else ""
 
 
 class RowBench:
     """The tensors of one row, and every system that can run it."""
 
-    def __init__(self, torch: Any, graph: OperatorGraph, systems: list[str]) -> None:
+    def __init__(self, torch: Any, machine: Machine, graph: OperatorGraph, request: dict[str, Any]) -> None:
         import onnx
 
         assert graph.source is not None
-        self.torch, self.graph, self.systems = torch, graph, systems
-        self.model = onnx.load(str(graph.source))
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
-        torch.backends.cudnn.benchmark = True
-        self.device = torch.cuda.get_device_properties(0)
+        self.torch, self.machine, self.graph = torch, machine, graph
+        self.reference: str = request["reference"]
+        self.systems: Sequence[str] = request["systems"]
+        self.kernels = Path(request["kernels"]) if request.get("kernels") else None
+        self.case = Case(read_row(self.reference)[1], onnx.load(str(graph.source)), machine.device)
         footprint = bytes_of(graph)
-        free, _ = torch.cuda.mem_get_info()
-        cold = math.ceil(COLD_FACTOR * self.device.L2_cache_size / footprint) + 1
+        cold = math.ceil(COLD_FACTOR * machine.l2_bytes / footprint) + 1
+        fitting = int(machine.free_bytes() * MEMORY_SHARE) // footprint
         self.copies = [
-            self._inputs(n) for n in range(max(1, min(cold, MOST_COPIES, int(free * MEMORY_SHARE) // footprint)))
+            make_inputs(torch, machine.device, graph, self.case, request["seed"] + n)
+            for n in range(max(1, min(cold, MOST_COPIES, fitting)))
         ]
-        self.cold = len(self.copies) * footprint >= COLD_FACTOR * self.device.L2_cache_size
+        self.cold = len(self.copies) * footprint >= COLD_FACTOR * machine.l2_bytes
+        self.notes: dict[str, dict[str, Any]] = {}
+        """Of each system, what its entry says besides its times."""
 
     def run(self) -> None:
-        """Prepare and check each system, then time all that are right in turn."""
+        """Prepare and check each system, time all that are right in turn, check them again."""
         expected = self._expected()
-        ready: dict[str, Callable[[int], float]] = {}
+        ready: dict[str, tuple[System, Callable[[int], float]]] = {}
         for name in self.systems:
             say("begin", system=name)
             try:
-                step = self._ours() if name == LOOMSCOPE else self._peer(name)
-                self._check(step(0), expected)
-                ready[name] = self._timer(step)
-            except (EngineError, ImportError, NotImplementedError, RuntimeError, ValueError) as error:
-                kind = "missing" if isinstance(error, ImportError) else "failure"
-                say("entry", system=name, entry={"failure": kind, "message": str(error)[:400]})
-        self._rounds(ready)
-
-    def _rounds(self, ready: dict[str, Callable[[int], float]]) -> None:
-        samples: dict[str, list[float]] = {name: [] for name in ready}
-        for number in range(ROUNDS):
-            order = list(ready)[:: -1 if number % 2 else 1]
-            for name in order:
-                say("begin", system=name)
-                samples[name] += [ready[name](number * SAMPLES + n) for n in range(SAMPLES)]
-        for name, times in samples.items():
-            found = summarise(times)
-            cache = f"{'cold' if self.cold else 'warm'}, {len(self.copies)} copies in rotation"
-            entry = {
-                "origin": MEASURED,
-                "microseconds": found.median,
-                "low": found.low,
-                "high": found.high,
-                "samples": times,
-                "rounds": ROUNDS,
-                "noise": found.noise,
-                "ran": PEERS[name].ran if name in PEERS else "our kernels",
-                "environment": {"device": self.device.name, "cache": cache},
-            }
-            say("entry", system=name, entry=entry)
-
-    def _inputs(self, seed: int) -> dict[str, Any]:
-        """Seeded values of every input: normal, or as the row's indices and ranges ask."""
-        torch, stream = self.torch, self.torch.Generator(device="cuda").manual_seed(seed)
-        ranges = {p.key: json.loads(p.value) for p in self.model.metadata_props}.get("light.inputs", {})
-        made = {}
-        for name in self.graph.inputs:
-            tensor = self.graph.tensors[name]
-            kind = getattr(torch, tensor.dtype)
-            if "int" in tensor.dtype:
-                classes = self.graph.tensors[self.graph.inputs[0]].shape[-1]
-                made[name] = torch.randint(classes, tensor.shape, generator=stream, device="cuda", dtype=kind)
+                system = self._ours() if name == OURS else PEERS[name].make(self.case, self.copies)
+                self._check(system.step(0), expected)
+                ready[name] = system, self._timer(system)
+            except (EngineError, ImportError, RuntimeError, ValueError, TypeError, AttributeError) as error:
+                say("entry", system=name, entry=self._failure(error))
+                self.machine.synchronize()  # after a fault of the GPU this raises, and ends the process
+        samples, states = self._rounds({name: timer for name, (_, timer) in ready.items()})
+        for name, (system, _) in ready.items():
+            say("begin", system=name)
+            try:
+                self._check(system.step(0), expected)
+            except WrongResult as error:
+                say("entry", system=name, entry=self._failure(error))
                 continue
-            value = torch.empty(tensor.shape, device="cuda", dtype=kind)
-            low_high = ranges.get(name)
-            made[name] = value.uniform_(*low_high, generator=stream) if low_high else value.normal_(generator=stream)
-        return made
+            say("entry", system=name, entry=self._entry(name, system, samples[name], states))
+
+    def _rounds(self, timers: dict[str, Callable[[int], float]]) -> tuple[dict[str, list[float]], list[GpuState]]:
+        """Samples of each system, every second round backwards, and the GPU's state after each round."""
+        samples: dict[str, list[float]] = {name: [] for name in timers}
+        states: list[GpuState] = []
+        started = time.monotonic()
+        for number in range(ROUNDS):
+            for name in list(timers)[:: -1 if number % 2 else 1]:
+                say("begin", system=name)
+                samples[name] += [timers[name](number * SAMPLES + n) for n in range(SAMPLES)]
+            state = self.machine.look(time.monotonic() - started)
+            states += [state] if state is not None else []
+        return samples, states
+
+    def _entry(self, name: str, system: System, times: list[float], states: list[GpuState]) -> dict[str, Any]:
+        found = summarise(times, [state.sm_clock for state in states])
+        cache = "cold" if self.cold else "warm: the buffers cannot exceed the L2 cache"
+        return {
+            "origin": MEASURED, "microseconds": found.median, "low": found.low, "high": found.high,
+            "samples": times, "rounds": ROUNDS, "noise": found.noise, "states": to_json(states), "ran": system.ran(),
+            "environment": {"device": self.machine.name, "cache": f"{cache}, {len(self.copies)} copies in rotation"},
+            **self.notes.get(name, {}),
+        }  # fmt: skip
+
+    def _failure(self, error: Exception) -> dict[str, Any]:
+        """Why a system has no time on this row."""
+        match error:
+            case WrongResult():
+                kind = "wrong result"
+            case ImportError():
+                kind = "missing"
+            case NotImplementedError():
+                kind = "unsupported"
+            case _:
+                kind = "out of memory" if "out of memory" in str(error).lower() else type(error).__name__
+        return {"failure": kind, "message": str(error).strip()[:400]}
 
     def _expected(self) -> list[Any]:
         """The row in float32, of the same values.  Constants and casts of the graph stay what they are."""
         wide = {n: v.float() if v.is_floating_point() else v for n, v in self.copies[0].items()}
         with self.torch.no_grad():
-            return [value.float() for value in PEERS["torch"].make(self.model)(wide)]
+            return [value.float() for value in torch_graph(self.case)(wide)]
 
     def _check(self, results: list[Any], expected: list[Any]) -> None:
-        dtype = self.graph.tensors[self.graph.inputs[0]].dtype
+        limit = LIMITS[self.graph.tensors[self.graph.inputs[0]].dtype]
         for name, result, want in zip(self.graph.outputs, results, expected, strict=True):
             error = float((result.float().reshape(want.shape) - want).norm() / want.norm())
-            if not error <= LIMITS[dtype]:
-                raise ValueError(
-                    f"wrong result: {name} is off by {error:.2g} of its norm, {LIMITS[dtype]:g} is allowed"
-                )
+            if not error <= limit:  # NaN is wrong, too
+                raise WrongResult(f"{name} is off by {error:.2g} of its norm, {limit:g} is allowed")
 
-    def _peer(self, name: str) -> Step:
-        run = PEERS[name].make(self.model)
-
-        def step(copy: int) -> Any:
-            with self.torch.no_grad():
-                return run(self.copies[copy % len(self.copies)])
-
-        return step
-
-    def _ours(self) -> Step:
+    def _ours(self) -> System:
         from tests.benchmarks.gpu_launch import Launches
 
-        return Launches(self.torch, self.graph, self.copies)
+        target = self.machine.target()
+        kept = prepared.read(self.reference, target, self.kernels) if self.kernels is not None else None
+        made, code = kept or prepared.prepare(self.reference, target)
+        self.notes[OURS] = {"launches": [to_json(kernel.launched) for kernel in made.kernels.values()]}
+        launches = Launches(self.torch, self.machine, self.graph, made, code, self.copies)
+        return System(launches.checked, lambda: launches.ran, lambda: self._timed(launches, launches.recorded))
 
-    def _timer(self, step: Step) -> Callable[[int], float]:
-        """Microseconds of one run; a short one is recorded as a graph that walks through all copies."""
-        torch = self.torch
+    def _timer(self, system: System) -> Callable[[int], float]:
+        """Microseconds of one run, by sample number."""
+        if system.timer is not None:
+            return system.timer()
+        return self._timed(system.step, lambda launches: self.machine.recorded(system.step, launches))
+
+    def _timed(
+        self, step: Callable[[int], Any], record: Callable[[int], Callable[[], Any]]
+    ) -> Callable[[int], float]:
+        """By the machine's events; a short run is recorded as a graph that walks through all copies."""
         for n in range(WARM_UP):
             step(n)
-        torch.cuda.synchronize()
-        once = self._timed(lambda: step(0))
-        if once >= SHORT_MICROSECONDS:
-            return lambda n: self._timed(lambda: step(n))
-        launches = max(20, len(self.copies))
-        recorded = getattr(step, "recorded", None)
-        if recorded is not None:
-            graph: Graph = recorded(library(), launches)
-            replay = lambda: graph.launch(torch.cuda.current_stream().cuda_stream)  # noqa: E731
-        else:
-            captured = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(captured):
-                for n in range(launches):
-                    step(n)
-            replay = captured.replay
-        return lambda n: self._timed(replay) / launches
+        self.machine.synchronize()
+        if self.machine.timed(lambda: step(0)) >= SHORT_MICROSECONDS:
+            return lambda n: self.machine.timed(lambda: step(n))
+        launches = max(LAUNCHES_OF_SHORT, len(self.copies))
+        replay = record(launches)
+        return lambda n: self.machine.timed(replay) / launches
 
-    def _timed(self, work: Callable[[], Any]) -> float:
-        torch = self.torch
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(200_000)  # keeps the GPU busy while the work is queued
-        start.record()
-        work()
-        stop.record()
-        stop.synchronize()
-        return float(start.elapsed_time(stop)) * 1e3
+
+def make_inputs(torch: Any, device: str, graph: OperatorGraph, case: Case, seed: int) -> Arrays:
+    """Seeded values of every input: normal, or as the row's indices and ranges ask."""
+    stream = torch.Generator(device=device).manual_seed(seed)
+    ranges = {p.key: json.loads(p.value) for p in case.model.metadata_props}.get("light.inputs", {})
+    made = {}
+    for name in graph.inputs:
+        tensor = graph.tensors[name]
+        kind = getattr(torch, tensor.dtype)
+        if "int" in tensor.dtype:
+            classes = graph.tensors[graph.inputs[0]].shape[-1]
+            made[name] = torch.randint(classes, tensor.shape, generator=stream, device=device, dtype=kind)
+            continue
+        value = torch.empty(tensor.shape, device=device, dtype=kind)
+        low_high = ranges.get(name)
+        made[name] = value.uniform_(*low_high, generator=stream) if low_high else value.normal_(generator=stream)
+    return made
 
 
 if __name__ == "__main__":

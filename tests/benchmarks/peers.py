@@ -1,7 +1,8 @@
 """The systems that a row is measured with besides ours, as small adapters.  Each imports its library when first used.
 
-A peer runs the row's own ONNX graph, operator by operator, in its library's words.  What it does with several operators
-(fusing them or not) is its own affair; its entry says what ran.
+Most run the row's own ONNX graph, operator by operator, in their library's words; what such a library does with several
+operators (fusing them or not) is its own affair.  The others have words for some rows only, and refuse the rest with
+NotImplementedError.  Every entry says which version it is of and what ran.
 """
 
 from __future__ import annotations
@@ -14,12 +15,36 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
-LOOMSCOPE = "loomscope"
+from engine.measurements.nodes import OURS
+from engine.suite import Row
+
 Arrays = Mapping[str, Any]
 Run = Callable[[Arrays], list[Any]]
 """Inputs by name in, outputs in the graph's order out."""
 Operator = Callable[..., Any]
 """Operands, then the node's attributes by name; a tuple where the node has several results."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A row as a peer gets it."""
+
+    row: Row
+    model: onnx.ModelProto
+    device: str
+    """PyTorch's name of where the inputs are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class System:
+    """A peer on one row and its copies of the inputs."""
+
+    step: Callable[[int], list[Any]]
+    """One run on one copy: PyTorch tensors, in the order of the graph's outputs."""
+    ran: Callable[[], str]
+    """What ran, in words; asked after it did."""
+    timer: Callable[[], Callable[[int], float]] | None = None
+    """For a system whose work PyTorch's events do not see: microseconds of one run, by sample number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +53,20 @@ class Peer:
 
     package: str
     """Whose version is reported."""
-    ran: str
-    """What it ran, in words."""
-    make: Callable[[onnx.ModelProto], Run]
-    """A function of the row; may compile for long."""
+    make: Callable[[Case, Sequence[Arrays]], System]
+    """May compile for long.  ImportError where its library is missing, NotImplementedError for a row beyond it."""
 
 
 def versions(systems: Sequence[str]) -> dict[str, str]:
     """System -> version of its package; "" where it is not installed."""
-    return {name: _version("loomscope" if name == LOOMSCOPE else PEERS[name].package) for name in systems}
+    return {name: _version("loomscope" if name == OURS else PEERS[name].package) for name in systems}
 
 
 def _version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return "a source tree" if package == LOOMSCOPE else ""
+        return "a source tree" if package == "loomscope" else ""
 
 
 def walk(model: onnx.ModelProto, table: Mapping[str, Operator], constant: Callable[[Any], Any]) -> Run:
@@ -69,21 +92,66 @@ def walk(model: onnx.ModelProto, table: Mapping[str, Operator], constant: Callab
     return run
 
 
-def _torch_eager(model: onnx.ModelProto) -> Run:
-    from tests.benchmarks import torch_operators
-
-    return walk(model, torch_operators.TABLE, torch_operators.constant)
-
-
-def _torch_compiled(model: onnx.ModelProto) -> Run:
+def over_copies(run: Run, copies: Sequence[Arrays], ran: str) -> System:
+    """A function over PyTorch's tensors as a system."""
     import torch
 
-    return torch.compile(_torch_eager(model), mode="max-autotune-no-cudagraphs", dynamic=False)  # type: ignore[no-any-return]
+    def step(copy: int) -> list[Any]:
+        with torch.no_grad():
+            return run(copies[copy % len(copies)])
+
+    return System(step, lambda: ran)
+
+
+def torch_graph(case: Case) -> Run:
+    """The row's graph in PyTorch's words."""
+    from tests.benchmarks import torch_operators
+
+    return walk(case.model, torch_operators.TABLE, torch_operators.constants_on(case.device))
+
+
+def _torch_eager(case: Case, copies: Sequence[Arrays]) -> System:
+    ran = "eager, one kernel an operator or more: cuBLAS, cuDNN with benchmark on, PyTorch's own"
+    return over_copies(torch_graph(case), copies, ran)
+
+
+def _torch_compiled(case: Case, copies: Sequence[Arrays]) -> System:
+    import torch
+
+    compiled = torch.compile(torch_graph(case), mode="max-autotune-no-cudagraphs", dynamic=False)
+    return over_copies(compiled, copies, "torch.compile, mode max-autotune-no-cudagraphs, static shapes")
+
+
+def _cublaslt(case: Case, copies: Sequence[Arrays]) -> System:
+    from tests.benchmarks.torch_libraries import cublaslt
+
+    return cublaslt(case, copies)
+
+
+def _cudnn(case: Case, copies: Sequence[Arrays]) -> System:
+    from tests.benchmarks.torch_libraries import cudnn
+
+    return cudnn(case, copies)
+
+
+def _triton(case: Case, copies: Sequence[Arrays]) -> System:
+    from tests.benchmarks.triton_system import triton_system
+
+    return triton_system(case, copies)
+
+
+def _xla(case: Case, copies: Sequence[Arrays]) -> System:
+    from tests.benchmarks.xla import xla_system
+
+    return xla_system(case, copies)
 
 
 PEERS: Mapping[str, Peer] = {
-    "torch": Peer(
-        "torch", "eager: cuBLAS, cuDNN with benchmark on, and its own kernels, one an operator", _torch_eager
-    ),
-    "torch.compile": Peer("torch", "torch.compile, mode max-autotune-no-cudagraphs, static shapes", _torch_compiled),
+    "torch": Peer("torch", _torch_eager),
+    "torch.compile": Peer("torch", _torch_compiled),
+    "cublaslt": Peer("torch", _cublaslt),
+    "cudnn": Peer("torch", _cudnn),
+    "triton": Peer("triton", _triton),
+    "xla": Peer("jax", _xla),
 }
+"""By the name that `--systems` takes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 import textwrap
 from dataclasses import replace
@@ -18,12 +17,15 @@ import pytest
 
 import engine
 from engine.errors import BadInput
+from engine.measurements import read_measurements
+from engine.measurements.nodes import OURS
 from engine.run.measure import gpu_name
 from engine.suite import read_suite
 from engine.suite.operators import model_of
 from tests.benchmarks import gpu
+from tests.benchmarks.gpu_process import GpuProcess
 from tests.benchmarks.gpu_worker import lacking_memory
-from tests.benchmarks.peers import LOOMSCOPE, PEERS, walk
+from tests.benchmarks.peers import PEERS, walk
 from tests.suite.test_operators import ROWS
 
 SUITE = read_suite("alcop")
@@ -35,23 +37,33 @@ WORD = """
 
 def worker(body: str) -> tuple[str, ...]:
     """A process in the place of the one that has the GPU."""
-    head = "import json, sys, time, os\nrequest = json.loads(sys.stdin.readline())\n"
+    head = "import json, sys, time, os\n"
     text = head + "say = lambda **m: print(json.dumps(m), flush=True)\n" + textwrap.dedent(WORD) + textwrap.dedent(body)
     return (sys.executable, "-c", text)
 
 
 GOOD = worker("""
-    print("a library says hello")
-    for name in request["systems"]:
-        say(event="begin", system=name)
-        entry(name, 4.0 if name == "loomscope" else 8.0)
-    say(event="done")
+    for line in sys.stdin:
+        print("a library says hello")
+        request = json.loads(line)
+        for name in request["systems"]:
+            say(event="begin", system=name)
+            entry(name, 4.0 if name == "loomscope" else 8.0)
+        say(event="done")
 """)
 
 
 def plan(tmp_path: Path, **changes: Any) -> gpu.Plan:
-    made = gpu.Plan(SUITE, SUITE.rows[:3], (LOOMSCOPE, *PEERS), 3600.0, tmp_path / "out.json", worker=GOOD)
+    made = gpu.Plan(SUITE, SUITE.rows[:3], (OURS, *PEERS), tmp_path / "out.json")
     return replace(made, **changes)
+
+
+def run(plan: gpu.Plan, command: tuple[str, ...] = GOOD, device: str = "a test GPU", **options: Any) -> dict[str, Any]:
+    process = GpuProcess(worker=command)
+    try:
+        return gpu.run([plan], device, process, **{"seconds": 3600.0, **options})[0]
+    finally:
+        process.close()
 
 
 def test_a_dry_run_lists_rows_floors_and_missing_peers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,51 +90,81 @@ def test_bad_arguments_end_with_2(arguments: list[str]) -> None:
 
 
 def test_one_file_with_environment_rows_and_summary(tmp_path: Path) -> None:
-    gpu.run(plan(tmp_path), "a test GPU")
+    run(plan(tmp_path))
     found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert found["name"] == "gpu" and found["environment"]["device"] == "a test GPU"
     assert [row["row"] for row in found["rows"]] == [SUITE.reference(row) for row in SUITE.rows[:3]]
-    assert found["summary"]["best_peer_over_ours"] == pytest.approx(2.0)
-    assert found["summary"]["left"] == []
+    summary = found["summary"]
+    assert summary["best_peer_over_ours"] == summary["peers_over_ours"]["xla"] == pytest.approx(2.0)
+    assert (summary["left"], summary["behind"], summary["rows_without_ours"]) == ([], [], 0)
+    assert [row.ours.microseconds for row in read_measurements(tmp_path / "out.json").rows if row.ours] == [4.0] * 3
 
 
 def test_rows_that_do_not_fit_the_minutes_are_left_and_taken_next_time(tmp_path: Path) -> None:
     ticks = iter(range(0, 10_000, 25))  # every look at the clock is 25 seconds later
-    found = gpu.run(plan(tmp_path, seconds=100.0), "a test GPU", clock=lambda: float(next(ticks)))
+    found = run(plan(tmp_path), seconds=100.0, clock=lambda: float(next(ticks)))
     assert 0 < len(found["rows"]) < 3
     assert len(found["summary"]["left"]) == 3 - len(found["rows"])
     # A worker that would fail shows that the first rows are not measured again.
     first = found["rows"][0]
-    again = gpu.run(plan(tmp_path, worker=worker("os._exit(7)")), "a test GPU")
+    again = run(plan(tmp_path), worker("print('no luck', file=sys.stderr, flush=True); os._exit(7)"))
     assert again["rows"][0] == first and again["summary"]["left"] == []
-    assert again["rows"][-1]["systems"][LOOMSCOPE]["message"] == "the process ended with status 7"
+    assert again["rows"][-1]["systems"][OURS]["message"] == "the process ended with status 7: no luck"
+    assert again["summary"]["rows_without_ours"] == 3 - len(found["rows"])
+
+
+def test_a_row_is_taken_again_for_a_system_that_it_lacks(tmp_path: Path) -> None:
+    few = plan(tmp_path, rows=SUITE.rows[:1], systems=(OURS, "torch"))
+    assert run(few)["rows"][0]["systems"].keys() == {OURS, "torch"}
+    more = run(replace(few, systems=(OURS, "torch", "xla")))
+    assert more["rows"][0]["systems"].keys() == {OURS, "torch", "xla"}
+    seeds = {entry["seed"] for entry in more["rows"][0]["systems"].values()}
+    assert len(seeds) == 1, "all of a row work on the same values"
+    kept = run(few, worker("os._exit(7)"))
+    assert kept["rows"] == more["rows"], "nothing is lacking, so nothing runs"
 
 
 @pytest.mark.parametrize("body", ["time.sleep(60)", "os.abort()"])
-def test_a_peer_that_hangs_or_crashes_is_left_out_and_the_rest_goes_on(tmp_path: Path, body: str) -> None:
+def test_a_peer_that_hangs_or_crashes_is_left_out_and_the_rest_goes_on(body: str) -> None:
     bad = worker(f"""
-        for name in request["systems"]:
-            say(event="begin", system=name)
-            if name == "torch":
-                {body}
-            entry(name, 4.0)
-        say(event="done")
+        for line in sys.stdin:
+            for name in json.loads(line)["systems"]:
+                say(event="begin", system=name)
+                if name == "torch":
+                    {body}
+                entry(name, 4.0)
+            say(event="done")
     """)
-    found = gpu.measure_row(plan(tmp_path, worker=bad, quiet=1.5), SUITE.rows[0])
-    assert found[LOOMSCOPE]["microseconds"] == found["torch.compile"]["microseconds"] == 4.0
-    assert found["torch"]["failure"] == ("hang" if "sleep" in body else "crash")
+    process = GpuProcess(quiet=1.5, worker=bad)
+    for row in SUITE.rows[:2]:  # it is started anew for the next row
+        found = process.measure_row(SUITE.reference(row), (OURS, *PEERS))
+        assert found[OURS]["microseconds"] == found["torch.compile"]["microseconds"] == 4.0
+        assert found["torch"]["failure"] == ("hang" if "sleep" in body else "crash")
+    process.close()
 
 
-def test_a_file_of_another_device_or_suite_is_refused(tmp_path: Path) -> None:
+def test_a_process_that_does_not_start_is_told_once() -> None:
+    process = GpuProcess(worker=worker("sys.exit('no driver')"))
+    found = process.measure_row("suite:alcop/MM_Square_1k", (OURS, "torch"))
+    process.close()
+    assert {entry["message"] for entry in found.values()} == {"the process ended with status 1: no driver"}
+
+
+def test_a_file_of_another_device_suite_or_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = plan(tmp_path, rows=SUITE.rows[:1])
-    gpu.run(one, "a test GPU")
+    run(one)
     with pytest.raises(BadInput, match="another device: a test GPU, not another GPU"):
-        gpu.run(one, "another GPU")
+        run(one, device="another GPU")
     with pytest.raises(BadInput, match="another suite"):
-        gpu.run(replace(one, suite=read_suite("gta")), "a test GPU")
+        run(replace(one, suite=read_suite("gta")))
+    with monkeypatch.context() as changed, pytest.raises(BadInput, match="another version of xla"):
+        changed.setattr(gpu, "versions", lambda systems: dict.fromkeys(systems, "99"))
+        run(replace(one, systems=("xla",)))
     one.output.write_text("{}", encoding="utf-8")
     with pytest.raises(BadInput, match="no file of this benchmark"):
-        gpu.run(one, "a test GPU")
+        run(one)
 
 
 NUMPY = {
@@ -152,9 +194,10 @@ def test_an_adapter_that_lacks_a_word_says_which() -> None:
         walk(model_of(ROWS["softmax"]), NUMPY, lambda value: value)
 
 
-def test_torch_has_a_word_for_every_operator_of_the_suites() -> None:
-    """Read as text, since PyTorch is not installed where these tests run."""
-    text = (Path(gpu.__file__).parent / "torch_operators.py").read_text(encoding="utf-8")
+@pytest.mark.parametrize("file", ["torch_operators.py", "xla.py"])
+def test_a_library_has_a_word_for_every_operator_of_the_suites(file: str) -> None:
+    """Read as text, since neither PyTorch nor JAX need be installed where these tests run."""
+    text = (Path(gpu.__file__).parent / file).read_text(encoding="utf-8")
     kinds = {node.op_type for row in ROWS.values() for node in model_of(row).graph.node}
     assert {kind for kind in kinds if f'"{kind}":' not in text} == set()
 
@@ -162,19 +205,15 @@ def test_torch_has_a_word_for_every_operator_of_the_suites() -> None:
 def test_a_row_that_does_not_fit_into_memory_is_told_in_gigabytes() -> None:
     graph = engine.load("suite:alcop/MM_Square_4k")  # 100.7 MB
     for free, short in ((400_000_000, False), (200_000_000, True)):
-        torch = SimpleNamespace(cuda=SimpleNamespace(mem_get_info=lambda free=free: (free, free)))
-        said = lacking_memory(torch, graph)
+        said = lacking_memory(SimpleNamespace(free_bytes=lambda free=free: free), graph)
         assert said == ("the row needs 0.3 GB, 0.2 GB are free" if short else "")
 
 
 def test_the_worker_without_pytorch_says_what_every_system_lacks() -> None:
-    if importlib.util.find_spec("torch") is not None or gpu_name() is not None:
-        pytest.skip("this machine has PyTorch or a GPU")
-    request = json.dumps({"reference": "suite:gta/gemv-512x16", "systems": [LOOMSCOPE, *PEERS]})
-    done = subprocess.run(
-        gpu.WORKER, input=request, capture_output=True, text=True, timeout=120, cwd=gpu.ROOT, check=True
-    )
-    entries = {m["system"]: m["entry"] for m in map(json.loads, done.stdout.splitlines()) if m["event"] == "entry"}
-    assert entries[LOOMSCOPE]["failure"] == "MissingCapability"
-    assert {entries[name]["failure"] for name in PEERS} == {"missing"}
-    assert json.loads(done.stdout.splitlines()[-1]) == {"event": "done"}
+    if importlib.util.find_spec("torch") is not None:
+        pytest.skip("this machine has PyTorch")
+    process = GpuProcess()
+    found = process.measure_row("suite:gta/gemv-512x16", (OURS, *PEERS))
+    process.close()
+    assert {entry["failure"] for entry in found.values()} == {"missing"}
+    assert "loomscope measure" in found[OURS]["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,13 @@ from onnx import helper
 from torch.nn import functional as F
 
 
-def constant(value: np.ndarray) -> Any:
-    """Scalars as numbers of their own type, lists of axes and sizes as lists."""
-    return value.tolist() if value.ndim else torch.tensor(value.item(), dtype=_dtype(value.dtype), device="cuda")
+def constants_on(device: str) -> Callable[[np.ndarray], Any]:
+    """Scalars as numbers of their own type on a device, lists of axes and sizes as lists."""
+
+    def constant(value: np.ndarray) -> Any:
+        return value.tolist() if value.ndim else torch.tensor(value.item(), dtype=_dtype(value.dtype), device=device)
+
+    return constant
 
 
 def _dtype(dtype: Any) -> torch.dtype:

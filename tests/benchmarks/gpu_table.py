@@ -1,0 +1,160 @@
+"""A table of measured rows: ours, each peer, the floor; ratios as geometric means; where we are behind.
+
+    python -m tests.benchmarks.gpu_table resources/measurements/*.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+from engine.errors import BadInput
+from engine.measurements import Measured, Measurements, measurements_of, read_measurements
+from engine.measurements.nodes import OURS
+from engine.run.nodes import Failure, Timing
+
+BEHIND = 0.9
+"""Rows whose best peer takes less than this part of our time are listed."""
+SHORT_FLOOR = 20.0
+"""Microseconds under which a row is bound by its launch, and is judged by its peers alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """One row of which we have a time; every ratio is above 1 where we are ahead."""
+
+    row: Measured
+    peers: Mapping[str, float]
+    """Peer -> its time over ours."""
+    floor: float | None
+    """The floor over our time: at most 1."""
+
+    @property
+    def best(self) -> float | None:
+        """The fastest peer's time over ours."""
+        return min(self.peers.values()) if self.peers else None
+
+
+def ratios(rows: Sequence[Measured]) -> list[Ratios]:
+    """Of the rows that have a time of ours."""
+    found = []
+    for row in rows:
+        ours = row.ours
+        if ours is None:
+            continue
+        times = {name: e.time.microseconds for name, e in row.systems.items() if isinstance(e.time, Timing)}
+        peers = {name: time / ours.microseconds for name, time in times.items() if name != OURS}
+        floor = row.floor / ours.microseconds if row.floor is not None else None
+        found.append(Ratios(row, peers, floor))
+    return found
+
+
+def summary(document: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """What a file says of itself: geometric means over its rows, and the rows that have no time of ours."""
+    rows = measurements_of(dict(document), source).rows
+    found = ratios(rows)
+    names = dict.fromkeys(name for one in found for name in one.peers)
+    long = [one.floor for one in found if one.floor is not None and (one.row.floor or 0) > SHORT_FLOOR]
+    return {
+        "best_peer_over_ours": _mean([one.best for one in found if one.best is not None]),
+        "peers_over_ours": {name: _mean([one.peers[name] for one in found if name in one.peers]) for name in names},
+        "floor_over_ours": _mean([one.floor for one in found if one.floor is not None]),
+        "floor_over_ours_past_20_us": _mean(long),
+        "behind": [one.row.name for one in found if one.best is not None and one.best < BEHIND],
+        "rows_without_ours": len(rows) - len(found),
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return geometric_mean(values) if values else None
+
+
+def table(files: Sequence[Measurements]) -> Iterator[str]:
+    """The lines of a table in Markdown, and what follows from it.  Raises BadInput for files of several devices."""
+    devices = dict.fromkeys(one.device for one in files)
+    if len(devices) != 1 or not next(iter(devices)):
+        told = ", ".join(device or "none" for device in devices) or "none"
+        raise BadInput("benchmark", "these files", f"hold measured times of several devices or of none: {told}")
+    rows = [row for one in files for row in one.rows]
+    names = list(dict.fromkeys(name for row in rows for name in row.systems if name != OURS))
+    dates = sorted({one.date[:10] for one in files if one.date})
+    yield f"Measured on {next(iter(devices))}, {' to '.join(dict.fromkeys(dates[:1] + dates[-1:])) or 'without a date'}"
+    yield "Times in microseconds, median of a run; * noisy."
+    yield ""
+    yield f"| row | floor | {OURS} | {' | '.join(names)} | best peer / ours | floor / ours |"
+    yield f"| --- |{' ---: |' * (len(names) + 4)}"
+    known = {one.row.name: one for one in ratios(rows)}
+    for row in rows:
+        one = known.get(row.name)
+        cells = [row.name, _number(row.floor), *(_cell(row, name) for name in (OURS, *names))]
+        yield f"| {' | '.join([*cells, _number(one and one.best), _number(one and one.floor)])} |"
+    yield ""
+    yield from _means(list(known.values()), names)
+    yield from _behind(list(known.values()))
+    yield from _without(rows)
+
+
+def _means(found: Sequence[Ratios], names: Sequence[str]) -> Iterator[str]:
+    yield "Geometric means (above 1: ours is faster)"
+    best = [one.best for one in found if one.best is not None]
+    yield f"- best peer / ours: {_number(_mean(best))} over {len(best)} rows"
+    for name in names:
+        own = [one.peers[name] for one in found if name in one.peers]
+        yield f"- {name} / ours: {_number(_mean(own))} over {len(own)} rows"
+    for what, wanted in (("all rows", 0.0), (f"rows with a floor over {SHORT_FLOOR:g} us", SHORT_FLOOR)):
+        floors = [one.floor for one in found if one.floor is not None and (one.row.floor or 0) > wanted]
+        yield f"- floor / ours: {_number(_mean(floors))} over {len(floors)} {what}"
+    yield ""
+
+
+def _behind(found: Sequence[Ratios]) -> Iterator[str]:
+    rows = [(one, best) for one in found if (best := one.best) is not None and best < BEHIND]
+    yield f"Rows under {BEHIND} of the best peer: {len(rows)}"
+    for one, best in sorted(rows, key=lambda row: row[1]):
+        peer = min(one.peers, key=one.peers.__getitem__)
+        yield f"- {one.row.name}: {best:.2f} of {peer} ({one.row.systems[peer].ran})"
+    yield ""
+
+
+def _without(rows: Sequence[Measured]) -> Iterator[str]:
+    failed = [(row.name, row.systems[OURS].time) for row in rows if OURS in row.systems and row.ours is None]
+    yield f"Rows without a time of ours: {len(failed)}"
+    for name, why in failed:
+        assert isinstance(why, Failure)
+        yield f"- {name}: {why.kind}: {why.message}"
+
+
+def _cell(row: Measured, name: str) -> str:
+    entry = row.systems.get(name)
+    if entry is None:
+        return ""
+    if isinstance(entry.time, Failure):
+        return entry.time.kind
+    return f"{_number(entry.time.microseconds)}{'*' if entry.time.noise else ''}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 0, or 2 for files that make none."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.gpu_table", description=__doc__)
+    parser.add_argument("files", type=Path, nargs="+")
+    options = parser.parse_args(arguments)
+    try:
+        for line in table([read_measurements(path) for path in options.files]):
+            print(line)
+    except BadInput as error:
+        print(f"{error.subject}: {error.reason}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

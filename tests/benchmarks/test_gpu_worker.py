@@ -1,0 +1,101 @@
+"""The process that has the GPU, with PyTorch on the CPU and our kernels in the emulator: right, or told why not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+import engine
+from engine.measurements import measurements_of
+from engine.measurements.nodes import OURS
+from engine.run.emulate.build import host_compiler
+from engine.suite import read_row
+from tests.benchmarks import gpu_worker, prepared
+from tests.benchmarks.gpu_process import ROOT, GpuProcess
+from tests.benchmarks.peers import Case
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: the benchmark's process is not run here")
+pytest.importorskip("cuda.bindings.nvrtc")
+
+STAND_IN = ROOT / "tests" / "gpu" / "stand_in"
+ROWS = ("suite:gta/gemm-16x512x128", "suite:gta/gemv-512x16")
+WORKER = (sys.executable, "-m", "tests.gpu.stand_in.worker")
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if host_compiler() is None:
+        pytest.skip("this machine has no C++ compiler: nothing is emulated")
+    folder = tmp_path_factory.mktemp("kernels")
+    for row in ROWS:
+        prepared.write(*prepared.prepare(row, "h200"), folder)
+    return folder
+
+
+@pytest.fixture
+def process(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("LOOMSCOPE_STAND_IN_KERNELS", str(kernels))
+    monkeypatch.setenv("PYTHONPATH", f"{STAND_IN}:{ROOT}")
+    made = GpuProcess(quiet=100.0, kernels=kernels, worker=WORKER)
+    yield made
+    made.close()
+
+
+def test_rows_of_one_process(process: GpuProcess) -> None:
+    first = process.measure_row(ROWS[0], (OURS, "torch", "cublaslt", "cudnn"))
+    assert {name for name, entry in first.items() if "microseconds" in entry} == {OURS, "torch", "cublaslt"}
+    assert first["cudnn"]["failure"] == "unsupported"
+    ours = first[OURS]
+    assert ours["origin"] == "synthetic", "a time of the CPU is no measured one"
+    assert len(ours["samples"]) == 2 and ours["environment"]["cache"].startswith("cold, 2 copies")
+    second = process.measure_row(ROWS[1], (OURS,))
+    assert second[OURS]["seed"] != ours["seed"], "values are drawn anew"
+    (row,) = measurements_of({"rows": [{"row": ROWS[0], "systems": first}]}, "x").rows
+    (launched,) = row.systems[OURS].launches
+    assert launched.facts.tensor_flops > 0 and launched.facts.registers
+    assert len(row.systems["torch"].time.states) == 2  # type: ignore[union-attr]
+
+
+def test_a_result_that_nobody_wrote_gets_no_time(process: GpuProcess, kernels: Path) -> None:
+    path = kernels / "gta" / "gemv-512x16.h200.json"
+    right = path.read_text(encoding="utf-8")
+    path.write_text(json.dumps({**json.loads(right), "launches": []}), encoding="utf-8")
+    try:
+        found = process.measure_row(ROWS[1], (OURS, "torch"))
+    finally:
+        path.write_text(right, encoding="utf-8")
+    assert found[OURS]["failure"] == "wrong result" and "off by nan" in found[OURS]["message"]
+    assert "microseconds" in found["torch"]
+
+
+def test_a_row_that_cannot_be_compiled_says_why(process: GpuProcess, kernels: Path) -> None:
+    path = kernels / "gta" / "gemv-512x16.h200.json"
+    right = path.read_text(encoding="utf-8")
+    path.write_text(json.dumps({**json.loads(right), "unsupported": {"matmul_0": "no such form"}}), encoding="utf-8")
+    try:
+        found = process.measure_row(ROWS[1], (OURS,))
+    finally:
+        path.write_text(right, encoding="utf-8")
+    assert found[OURS]["failure"] == "Unsupported" and "matmul_0: no such form" in found[OURS]["message"]
+
+
+def test_what_is_prepared_is_read_as_it_was(kernels: Path) -> None:
+    kept = prepared.read(ROWS[0], "h200", kernels)
+    assert kept is not None and kept == prepared.prepare(ROWS[0], "h200")
+    assert prepared.read(ROWS[0], "a100", kernels) is None
+    assert prepared.read("suite:gta/none", "h200", kernels) is None
+
+
+def test_inputs_come_from_the_seed_and_lie_in_their_ranges() -> None:
+    graph = engine.load("suite:memory/batchnorm-relu-64x2048x7x7")
+    case = Case(read_row("suite:memory/batchnorm-relu-64x2048x7x7")[1], onnx.load(str(graph.source)), "cpu")
+    one, same, other = (gpu_worker.make_inputs(torch, "cpu", graph, case, seed) for seed in (1, 1, 2))
+    for name in graph.inputs:
+        assert torch.equal(one[name], same[name]) and not torch.equal(one[name], other[name])
+    assert float(one["variance"].min()) >= 0.5 and float(one["variance"].max()) <= 1.5
+    assert float(one["x"].min()) < -3

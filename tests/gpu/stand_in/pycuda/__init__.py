@@ -1,0 +1,1 @@
+"""A stand-in for PyCUDA whose launches are emulated on the CPU, for dry runs of the benchmark."""
