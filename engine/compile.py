@@ -14,8 +14,9 @@ from engine.codegen.lower import lower
 from engine.codegen.nodes import CudaSource
 from engine.codegen.printer import print_cuda
 from engine.codegen.tile import TileProgram
-from engine.errors import Fault
+from engine.errors import EngineError, Fault
 from engine.fuse.nodes import FusionGroup, FusionPlan
+from engine.fuse.stitched import KIND as STITCHED
 from engine.pipeline.transform import pipelined
 from engine.poly.dependences import dependences
 from engine.poly.nodes import Dependence
@@ -27,6 +28,7 @@ from engine.rewrite.apply import rewritten
 from engine.schedule.advisers.mapping import map_group
 from engine.schedule.advisers.pipeline import pipeline_group
 from engine.schedule.advisers.plans import plans
+from engine.schedule.advisers.stitch import stitch_group, with_schemes
 from engine.schedule.advisers.tensorize import tensorize_group, tile_depth
 from engine.schedule.advisers.vectorize import vectorize_group
 from engine.schedule.compose import compose
@@ -94,6 +96,8 @@ def default_recipe(
 def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> tuple[Advice, ...]:
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
     sms = int(machine.sms.value)
+    if group.kind == STITCHED:
+        return (_with_schemes(group, stitch_group(group, sms), machine),)
     ranked = plans(group.program, sms * int(machine.threads_per_sm.value))
     tensor = tensorize_group(group, sms, numerics)
     depth = tile_depth(tensor)
@@ -103,6 +107,15 @@ def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> 
         pipeline_group(group) if depth is None else pipeline_group(group, depth, most=4),
     )
     return tuple(a for a in proposals if a.scenario.entries or a.scenario.alternatives)
+
+
+def _with_schemes(group: FusionGroup, advice: Advice, machine: Target) -> Advice:
+    """The advice with what its own kernel says of the intermediates, so that it can be seen and changed."""
+    try:
+        kernel = _compiled(group, Recipe(machine.name, groups={group.name: (advice,)}), None)
+    except EngineError:
+        return advice  # whoever compiles it is told why it has no kernel
+    return with_schemes(advice, kernel.tile.schemes)
 
 
 def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:

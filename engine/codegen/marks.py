@@ -36,6 +36,15 @@ class Marks:
         self.notes |= {mark.path: note for mark in found if mark.value != given}
         return given
 
+    def of_statement(self, name: str, statement: str) -> Mark | None:
+        """The mark that the first author puts on the loops of a statement for it, or None; different ones are noted."""
+        found = [m for _, m in self._named(name, None) if not m.statements or statement in m.statements]
+        if found:
+            given = str(found[0].value)
+            note = Note(f"another entry asks for {given}", name, given)
+            self.notes |= {mark.path: note for mark in found if mark.value != found[0].value}
+        return found[0] if found else None
+
     def member(self, name: str) -> Member | None:
         """The dimension on which the first author puts a mark, or None."""
         return next((member for member, mark in self._marks if mark.name == name), None)

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.codegen.arena import placed
 from engine.codegen.block import Keep, evaluate_block
@@ -25,8 +25,8 @@ from engine.codegen.stitched_layout import POINT, read_parts
 from engine.codegen.stitched_parts import Names, Part
 from engine.codegen.stitched_plan import Plan, plan_parts
 from engine.codegen.stitched_walk import WARP, Axis, Walk
-from engine.codegen.tile import BLOCK, THREAD, Barrier, Buffer, Slot, TileProgram
-from engine.fuse.nodes import SHARED, FusionGroup
+from engine.codegen.tile import BLOCK, THREAD, Barrier, Buffer, Note, Slot, TileProgram
+from engine.fuse.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.tensor.index import Index, delinearize
 from engine.tensor.nodes import Access, Statement
 
@@ -45,9 +45,15 @@ def lower_stitched(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
     """One kernel for statements that share outer parallel dimensions and hand values over inside a block."""
     names = Names(nest)
     parts, points = read_parts(group.program, nest, names, marks)
-    plan = plan_parts(group.program, parts, names, points)
+    asked = {s.name: mark for s in nest.statements if (mark := marks.of_statement("scope", s.name)) is not None}
+    wishes = {group.program.statement(name).write.array: str(mark.value) for name, mark in asked.items()}
+    program = _Kernel(group, nest, names, plan_parts(group.program, parts, names, points, wishes)).lower()
     marks.refuse(REFUSED)
-    return _Kernel(group, nest, names, plan).lower()
+    for name, mark in asked.items():
+        scheme, because = program.schemes.get(name, ("", "no other part of the kernel uses its result"))
+        if scheme != mark.value and {scheme, mark.value} != {REGISTER, SHUFFLE}:
+            marks.notes[mark.path] = Note(because, "scope" if scheme else "", scheme)
+    return program
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +72,7 @@ class _Kernel:
         self.group, self.nest, self.names, self.plan = group, nest, names, plan
         self.program = group.program
         self.total = math.prod(m.extent for m in nest.outer)
-        self.threads = plan.parts[0].walk.threads
-        self.emitter = Emitter(self.program, -(-self.total // plan.points), self.threads)
+        self.emitter = Emitter(self.program, self.total // plan.points, plan.parts[0].walk.threads)
         self.variables: dict[str, Index] = {}
         self.values: dict[str, Access] = {}
         """Arrays that stay in registers from one part to another."""
@@ -95,10 +100,10 @@ class _Kernel:
         program = emitter.finish(
             self.group,
             constants={"POINTS": self.total, "BLOCK_POINTS": plan.points, "PARTS": len(plan.parts)},
-            assertions=(("BLOCKS * BLOCK_POINTS >= POINTS", "every point of the common dimensions has a block"),),
+            assertions=(("BLOCKS * BLOCK_POINTS == POINTS", "every point of the common dimensions has one block"),),
             placements=self._placements(),
         )
-        return placed(program)
+        return placed(replace(program, schemes=self._schemes()))
 
     def _bind_outer(self, flat: Index) -> None:
         members = self.nest.outer
@@ -136,24 +141,20 @@ class _Kernel:
     def _turn(self, part: Part, step: Index, link: Line) -> _Turn:
         """Bind the kept points of this thread; past the last one it repeats that, and stores nothing."""
         emitter, walk = self.emitter, part.walk
-        thread, total = Index.of(THREAD), self.total
+        thread = Index.of(THREAD)
         if walk.by_row:
             lane, row = thread.mod(walk.sharers, emitter.extents), thread.floordiv(walk.sharers, emitter.extents)
         else:
             lane, row = thread.floordiv(walk.beside, emitter.extents), thread.mod(walk.beside, emitter.extents)
         first = (step * walk.beside + row) * walk.width
         start = emitter.bind("kept_start", first, link) if walk.width == 1 else first
-        conditions = [Index((), walk.rows - walk.width) - start]
         self._bind(walk.kept, start, walk.rows - walk.width, link)
         if walk.width > 1:
             self._add_lane(walk.kept)
         if self.plan.points > 1:
             emitter.point = self.variables[POINT]
-            point = Index.of(BLOCK) * self.plan.points + emitter.point
-            conditions.append(Index((), total - 1) - point)
-            flat = emitter.bind("block_point", point, link, limit=total - 1)
-            self._bind_outer(flat)
-        exists = emitter.mask("exists", conditions, link)
+            self._bind_outer(Index.of(BLOCK) * self.plan.points + emitter.point)
+        exists = emitter.mask("exists", [Index((), walk.rows - walk.width) - start], link)
         return _Turn(step, emitter.bind("sharer", lane, link) if walk.sharers > 1 else Index(), exists)
 
     def _bind(self, axes: tuple[Axis, ...], start: Index, limit: int, link: Line) -> None:
@@ -267,6 +268,16 @@ class _Kernel:
             array = statement.write.array
             ways = dict.fromkeys(f"{h.scheme}: {h.because}" for h in self.plan.hand_overs if h.array == array)
             found[statement.name] = "; ".join(ways) or "register: used where it is made"
+        return found
+
+    def _schemes(self) -> dict[str, tuple[str, str]]:
+        """How each intermediate that another part uses is handed over: through memory, if one of them needs that."""
+        makers = {s.write.array: s.name for s in self.nest.statements}
+        found: dict[str, tuple[str, str]] = {}
+        for hand_over in self.plan.hand_overs:
+            maker = makers[hand_over.array]
+            if maker not in found or hand_over.scheme == SHARED:
+                found[maker] = hand_over.scheme, hand_over.because
         return found
 
 

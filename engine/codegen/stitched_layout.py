@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.codegen.marks import Marks
+from engine.codegen.marks import Marks, divisor_of
 from engine.codegen.nest import Nest
 from engine.codegen.stitched_parts import Box, Names, Part, boxes
 from engine.codegen.stitched_walk import WARP, Axis, Walk, along_rows, shared_out
@@ -21,7 +21,6 @@ from engine.tensor.nodes import Statement, TensorProgram
 
 THREADS = 256
 MAX_THREADS = 1024
-MOST_POINTS = 64
 POINT = "point"
 """The dimension over the points of a block, where it has several."""
 
@@ -32,8 +31,8 @@ Space = tuple[tuple[Axis, ...], tuple[Axis, ...]]
 def read_parts(program: TensorProgram, nest: Nest, names: Names, marks: Marks) -> tuple[tuple[Part, ...], int]:
     """The parts with their walks, and the points of a block."""
     total = math.prod(m.extent for m in nest.outer)
-    needs = f"up to {MOST_POINTS} points of the common dimensions"
-    points = marks.number("block", 1, lambda asked: min(asked, total, MOST_POINTS), needs, nest.outer)
+    needs = f"a divisor of the {total} points of the common dimensions"
+    points = marks.number("block", 1, divisor_of(total), needs, nest.outer)
     needs = f"a power of two from {WARP} to {MAX_THREADS}"
     threads = marks.number("thread", THREADS, _power_of_warps, needs)
     found = boxes(nest)

@@ -66,9 +66,14 @@ class Plan:
         return frozenset((h.consumer, h.array) for h in self.hand_overs if h.scheme in (REGISTER, SHUFFLE))
 
 
-def plan_parts(program: TensorProgram, parts: Sequence[Part], names: Names, points: int) -> Plan:
-    """Choose a scheme for every intermediate; Unsupported where a block has no room for them."""
-    return _Planner(program, tuple(parts), names, points).plan()
+def plan_parts(
+    program: TensorProgram, parts: Sequence[Part], names: Names, points: int, wishes: Mapping[str, str]
+) -> Plan:
+    """Choose a scheme for every intermediate; Unsupported where a block has no room for them.
+
+    wishes: array -> scheme that somebody asks for, which is followed where the mappings allow it.
+    """
+    return _Planner(program, tuple(parts), names, points, wishes).plan()
 
 
 @dataclass(slots=True)
@@ -77,6 +82,7 @@ class _Planner:
     parts: tuple[Part, ...]
     names: Names
     points: int
+    wishes: Mapping[str, str]
     writers: dict[str, tuple[int, Statement]] = field(default_factory=dict)
     found: dict[tuple[str, int], HandOver] = field(default_factory=dict)
     again: dict[int, list[Statement]] = field(default_factory=dict)
@@ -89,7 +95,10 @@ class _Planner:
         for number, part in enumerate(self.parts):
             for statement in part.statements:
                 self._arrive(number, statement)
-        while self._peak() > ROOMY and self._recompute_largest():
+        wanted = [a for a in self._staged() if self.wishes.get(a) == AGAIN]
+        while self._recompute_one(wanted):
+            wanted = [a for a in wanted if a in self._staged()]
+        while self._peak() > ROOMY and self._recompute_one(self._staged()):
             pass
         if self._peak() > SHARED_BYTES:
             raise self._too_large()
@@ -123,9 +132,13 @@ class _Planner:
         if source.walk != sink.walk and not everywhere:
             because = f"made walking {source.walk}, read walking {sink.walk}: in other threads"
             return HandOver(array, made_in, number, SHARED, because)
+        wish = self.wishes.get(array, "")
+        if wish in (SHARED, AGAIN):
+            return HandOver(array, made_in, number, SHARED, "asked for, although the same thread makes and reads it")
         size = source.walk.points(source.is_whole and writer.reduction is None)
         loops = source.walk.steps * (source.walk.chunks if source.is_whole else 1)
-        if array not in self.held and (sum(self.held.values()) + size > HELD or (loops > WRITTEN_OUT and size > 1)):
+        most = WRITTEN_OUT if wish in (REGISTER, SHUFFLE) else HELD - sum(self.held.values())
+        if array not in self.held and (size > most or (loops > WRITTEN_OUT and size > 1)):
             because = f"the same thread makes and reads it, but {size} elements are too many for its registers"
             return HandOver(array, made_in, number, SHARED, because)
         self.held[array] = size
@@ -174,9 +187,9 @@ class _Planner:
             default=0,
         )
 
-    def _recompute_largest(self) -> bool:
+    def _recompute_one(self, arrays: Sequence[str]) -> bool:
         """Have the largest array that can be computed again where it is read no longer stored; whether there is one."""
-        for array in sorted(self._staged(), key=self._bytes, reverse=True):
+        for array in sorted(arrays, key=self._bytes, reverse=True):
             readers = [h.consumer for h in self.found.values() if h.array == array and h.scheme == SHARED]
             if all(self._can_recompute(array, number) for number in readers):
                 for number in readers:

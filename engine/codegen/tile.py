@@ -300,6 +300,8 @@ class TileProgram:
     """Dimensions that the schedule holds parallel and this kernel walks in order all the same."""
     placements: Mapping[str, str] = field(default_factory=dict)
     """Statement -> where its result lives and why."""
+    schemes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Statement -> how a block hands its result from one part of the kernel to others, and why."""
 
     @property
     def intrinsic(self) -> str:

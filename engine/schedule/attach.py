@@ -63,7 +63,7 @@ def _changed(member: Member, placed: Placed) -> Member:
         return replace(member, parallel=entry.value is True)
     name, value = ("split", entry.value) if entry.field == "split" else _name_and_value(entry)
     plain = value if isinstance(value, int | str) else str(value)
-    mark = Mark(name, plain, placed.author, placed.path, entry.required)
+    mark = Mark(name, plain, placed.author, placed.path, entry.required, entry.statements)
     return replace(member, marks=(*member.marks, mark))
 
 

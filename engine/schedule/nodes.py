@@ -51,6 +51,8 @@ class Mark:
     author: str
     path: tuple[int, ...] = ()
     required: bool = False
+    statements: tuple[str, ...] = ()
+    """The statements that its entry speaks of, where the choice is about them; empty means all below the dimension."""
 
 
 @dataclass(frozen=True, slots=True)

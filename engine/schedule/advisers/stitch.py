@@ -1,0 +1,75 @@
+"""The author `stitch`: the common dimensions of a stitched group, the share of a block, where intermediates live."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from engine.fuse.nodes import FusionGroup
+from engine.fuse.shape import Shape
+from engine.fuse.stitched import stitched_shape
+from engine.recipe import Advice, Entry, Scenario
+from engine.schedule.advisers.mapping import mark
+from engine.tensor.nodes import TensorProgram
+
+ENOUGH = 2048
+"""Elements of its widest part that keep a block busy: 8 for each of 256 threads."""
+EACH = 4
+"""Elements of its widest part that one thread takes, where there are as many threads."""
+FEWEST_THREADS, MOST_THREADS = 64, 1024
+BLOCKS_PER_SM = 2
+"""Blocks that every SM should get before blocks take several points each."""
+
+
+def stitch_group(group: FusionGroup, sms: int) -> Advice:
+    """The loops that all statements share, outermost first, and what a block of threads does of them.
+
+    sms: streaming multiprocessors of the target.
+    """
+    program = group.program
+    shape = stitched_shape(program.statements, frozenset(program.outputs))
+    if isinstance(shape, str):
+        return Advice("stitch", Scenario())
+    return Advice("stitch", Scenario((*_pins(program, shape), *_blocks(program, shape, sms))))
+
+
+def with_schemes(advice: Advice, schemes: Mapping[str, tuple[str, str]]) -> Advice:
+    """The advice with an entry for every intermediate: how the block hands it over, and why.
+
+    schemes: statement -> (scheme, reason), as the kernel that follows from the advice has them.
+    """
+    entries = tuple(
+        Entry((statement,), "innermost", "mark", ("scope", scheme), because=because)
+        for statement, (scheme, because) in schemes.items()
+    )
+    return Advice(advice.author, Scenario((*advice.scenario.entries, *entries), advice.scenario.alternatives))
+
+
+def _pins(program: TensorProgram, shape: Shape) -> Iterable[Entry]:
+    """An entry for each common axis: one loop around all statements, which blocks are made of."""
+    everyone = tuple(s.name for s in program.statements)
+    before = ""
+    for axis in shape.rows:
+        names = tuple(dict.fromkeys(name for (_, name), its in shape.axes.items() if its == axis))
+        because = f"all statements share {names[0]}, and no value goes from one of its points to another"
+        yield Entry(everyone, f"after {before}" if before else "outermost", "pin", names, because=because)
+        before = names[0]
+
+
+def _blocks(program: TensorProgram, shape: Shape, sms: int) -> Iterable[Entry]:
+    everyone = tuple(s.name for s in program.statements)
+    total = math.prod(shape.extents[axis] for axis in shape.rows)
+    widest = max(math.prod(i.extent for i in s.iterators) for s in program.statements) // total
+    most = max(1, min(ENOUGH // widest, total // (BLOCKS_PER_SM * sms)))
+    points = next(n for n in range(most, 0, -1) if total % n == 0)
+    threads = max(FEWEST_THREADS, min(MOST_THREADS, _floor(widest * points // EACH)))
+    if shape.rows:
+        because = f"{widest} elements a point: {points} point{'s' if points > 1 else ''} keep a block busy"
+        yield mark(everyone, "outermost", "block", points, because)
+    because = f"{widest * points} elements of the widest part: {EACH} for each thread, or as near as it gets"
+    yield mark(everyone, "outermost", "thread", threads, because)
+
+
+def _floor(number: int) -> int:
+    """The largest power of two that is not above a number, at least 1."""
+    return 1 << (max(1, number).bit_length() - 1)
