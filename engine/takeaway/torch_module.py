@@ -20,6 +20,8 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 NAMESPACE = "loomscope"
+DEVICE = "cuda"
+"""PyTorch's type of the device that tensors lie on."""
 TOLERANCE = "tolerance of this kernel"
 """Beside the values in `check/`: the largest error of a right result; no array of a kernel has blanks in its name."""
 ARCHITECTURES = {(9, 0): "sm_90a", (8, 0): "sm_80", (8, 6): "sm_80", (8, 7): "sm_80", (8, 9): "sm_80"}
@@ -82,7 +84,7 @@ class Operator:
         if kind != parameter["dtype"] or tensor.numel() != parameter["elements"]:
             wanted = f"{parameter['dtype']}{parameter['shape']}"
             raise TypeError(f"{self.name}: {parameter['name']} must be {wanted}, not {kind}{list(tensor.shape)}")
-        if not tensor.is_cuda or not tensor.is_contiguous():
+        if tensor.device.type != DEVICE or not tensor.is_contiguous():
             raise TypeError(f"{self.name}: {parameter['name']} must be contiguous and on the GPU")
 
     def _launch(self, pointers: list[int], stream: int) -> None:
@@ -124,15 +126,15 @@ def operators(folder: Path = FOLDER) -> dict[str, Operator]:
     return {kernel["group"]: Operator(kernel, folder) for kernel in kernels}
 
 
-def register(folder: Path = FOLDER) -> dict[str, Operator]:
-    """Make every kernel an operator of PyTorch."""
+def register(folder: Path = FOLDER, namespace: str = NAMESPACE) -> dict[str, Operator]:
+    """Make every kernel an operator of PyTorch.  namespace: one for each model, where a process has several."""
     import torch
 
     found = operators(folder)
-    library = torch.library.Library(NAMESPACE, "DEF")
+    library = torch.library.Library(namespace, "FRAGMENT")
     for operator in found.values():
         library.define(operator.schema)
-        library.impl(operator.name, operator, "CUDA")
+        library.impl(operator.name, operator, DEVICE.upper())
         library.impl(operator.name, operator.abstract, "Meta")
     _registered.append(library)
     return found
@@ -147,7 +149,7 @@ def compare(operator: Operator) -> tuple[float, float] | None:
     if not path.is_file():
         return None
     with np.load(path) as values:
-        given = [torch.from_numpy(values[p["name"]]).cuda() for p in operator.reads]
+        given = [torch.from_numpy(values[p["name"]]).to(DEVICE) for p in operator.reads]
         made = operator(*given)
         worst = 0.0
         for result, parameter in zip(made if isinstance(made, tuple) else (made,), operator.writes, strict=True):
