@@ -67,14 +67,25 @@ def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
 def block_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
     """The nest of a stitched schedule: what a block does at its point of the outer dimensions, phase by phase.
 
-    A parallel loop around a sequence becomes a loop of each of its parts: dependent instances have the same value of
-    it, so that all of one part may come before the next.
+    A loop around a sequence becomes a loop of each of its parts, which is legal where no part needs a later one.
 
-        band j (parallel): S0 | k: S1    ->    [j: S0] [j, k: S1]
+        band j: S0 | k: S1    ->    [j: S0] [j, k: S1]
     """
     _refuse_general_rows(program, tree)
     outer, node = _outer(program, tree)
-    return Nest(outer, tuple(_distributed(node, (), program)))
+    phases = tuple(_distributed(node, (), program))
+    waiting = {s.write.array for s in program.statements}
+    for statement in (s for phase in phases for s in phase.statements):
+        early = [a.array for a in statement.reads() if a.array in waiting]
+        if early:
+            raise Unsupported(
+                "codegen",
+                f"schedule of {program.name}",
+                f"{statement.name} runs among the iterations that make {early[0]}, and a block makes all of it first",
+                "let no loop go around both in that order",
+            )
+        waiting.remove(statement.write.array)
+    return Nest(outer, phases)
 
 
 def _outer(program: TensorProgram, tree: ScheduleTree) -> tuple[tuple[Member, ...], Node]:
@@ -90,14 +101,6 @@ def _outer(program: TensorProgram, tree: ScheduleTree) -> tuple[tuple[Member, ..
 def _distributed(node: Node, above: tuple[Member, ...], program: TensorProgram) -> Iterator[Phase]:
     match node:
         case Sequence(children):
-            ordered = [m.name for m in above if not m.parallel]
-            if ordered:
-                raise Unsupported(
-                    "codegen",
-                    f"schedule of {program.name}",
-                    f"the loop {ordered[0]} runs in order around several parts, which the block would repeat",
-                    "let the statements share only parallel dimensions",
-                )
             for child in children:
                 yield from _distributed(child, above, program)
         case Band(members, _, child):

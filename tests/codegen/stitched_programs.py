@@ -1,0 +1,203 @@
+"""Programs whose statements have different parallel shapes, and the groups that stitching makes of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+import engine
+from engine.compile import default_recipe
+from engine.fuse.build import GroupBuilder
+from engine.fuse.nodes import FusionGroup
+from engine.fuse.shape import Shape
+from engine.fuse.stitched import stitched_shape
+from engine.recipe import Entry
+from engine.run.nodes import Check
+from engine.tensor.evaluate import evaluate
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram
+from engine.verify.kernel import check_kernel
+from tests.programs import apply, at, number, program, statement
+
+
+def stitched(source: TensorProgram) -> FusionGroup:
+    """The group of all statements of a program; the test fails where it has none."""
+    shape = stitched_shape(source.statements, frozenset(source.outputs))
+    assert isinstance(shape, Shape), shape
+    built = GroupBuilder(source, frozenset(source.outputs), {}).build(source.statements, shape)
+    named = replace(built.program, name=source.name)
+    return FusionGroup(source.name, source.name, built.kind, named, (built.instance,), (), "a test")
+
+
+def kernel_of(source: TensorProgram, *entries: Entry) -> engine.Kernel:
+    """The kernel of a program under its advisers' entries and a user's."""
+    group = stitched(source)
+    recipe = default_recipe(group)
+    return engine.compile(group, recipe.advise("user", *entries) if entries else recipe)
+
+
+def values_of(source: TensorProgram, seed: int = 0) -> dict[str, np.ndarray]:
+    """A value for every array, inputs by chance."""
+    chance = np.random.default_rng(seed)
+    kinds = {"float32": np.float32, "float16": np.float16}
+    inputs = {
+        name: chance.standard_normal(source.arrays[name].shape).astype(kinds[source.arrays[name].dtype])
+        for name in source.inputs
+    }
+    return {**inputs, **evaluate(source, inputs)}
+
+
+def checked(kernel: engine.Kernel, seed: int = 0) -> Check:
+    """The kernel run on the CPU against NumPy."""
+    return check_kernel(kernel, values_of(kernel.group.program, seed), {})
+
+
+def pooled_attention(blocks: int = 8, rows: int = 16, columns: int = 32) -> TensorProgram:
+    """A softmax along the rows, its sum down the columns, scaled by a vector that is made here.
+
+    Two row reductions, a column reduction of what they give, and a statement that has no common axis.
+    """
+    box = [("b", blocks), ("i", rows), ("j", columns)]
+    bij = ("b", "i", "j")
+    return program(
+        "pooled_attention",
+        {
+            "x": (blocks, rows, columns), "m": (blocks, rows), "e": (blocks, rows, columns), "s": (blocks, rows),
+            "y": (blocks, rows, columns), "c": (blocks, columns), "g": (columns,), "w": (columns,),
+            "z": (blocks, columns),
+        },
+        [
+            statement("S0", box, at("m", "b", "i"), at("x", *bij), ("max", "j")),
+            statement("S1", box, at("e", *bij), apply("exp", apply("sub", at("x", *bij), at("m", "b", "i")))),
+            statement("S2", box, at("s", "b", "i"), at("e", *bij), ("sum", "j")),
+            statement("S3", box, at("y", *bij), apply("div", at("e", *bij), at("s", "b", "i"))),
+            statement("S4", box, at("c", "b", "j"), at("y", *bij), ("sum", "i")),
+            statement("S5", [("j", columns)], at("w", "j"), apply("mul", at("g", "j"), number(2.0))),
+            statement(
+                "S6", [("p", blocks), ("q", columns)], at("z", "p", "q"), apply("mul", at("c", "p", "q"), at("w", "q"))
+            ),
+        ],
+        "z y",
+    )  # fmt: skip
+
+
+def turned(blocks: int = 6, size: int = 24) -> TensorProgram:
+    """y = exp(x) plus its transpose within each block: element-wise parts that need each other's elements."""
+    box, bij = [("b", blocks), ("i", size), ("j", size)], ("b", "i", "j")
+    shape = (blocks, size, size)
+    return program(
+        "turned",
+        {"x": shape, "t": shape, "y": shape},
+        [
+            statement("S0", box, at("t", *bij), apply("exp", at("x", *bij))),
+            statement("S1", box, at("y", *bij), apply("add", at("t", *bij), at("t", "b", "j", "i"))),
+        ],
+        "y",
+    )
+
+
+def crossing(rows: int = 512, columns: int = 512) -> TensorProgram:
+    """Row sums and column sums of one array, added at each element: no block has both."""
+    box = [("i", rows), ("j", columns)]
+    return program(
+        "crossing",
+        {"x": (rows, columns), "m": (rows,), "n": (columns,), "y": (rows, columns)},
+        [
+            statement("S0", box, at("m", "i"), at("x", "i", "j"), ("sum", "j")),
+            statement("S1", box, at("n", "j"), at("x", "i", "j"), ("sum", "i")),
+            statement("S2", box, at("y", "i", "j"), apply("add", at("m", "i"), at("n", "j"))),
+        ],
+        "y",
+    )
+
+
+class RandomBlocks:
+    """A random program over (blocks) x (own axes): the same seed gives the same program."""
+
+    def __init__(self, seed: int, length: int = 7) -> None:
+        self.chance = random.Random(seed)
+        self.blocks = self.chance.choice((1, 2, 3, 5, 8))
+        self.sizes = tuple(self.chance.choice((1, 2, 3, 7, 8, 16, 20, 33, 64)) for _ in range(3))
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        """Array -> its own shape; inputs have a letter x (one part a block) or v (the same for all)."""
+        self.statements: list[Statement] = []
+        own = tuple(self.chance.sample(self.sizes, self.chance.choice((1, 2, 2, 3))))
+        self._input("x0", own)
+        for _ in range(length):
+            self.chance.choice((self._element_wise, self._element_wise, self._reduction, self._reduction))()
+        self.name = f"random_{seed}"
+
+    def program(self) -> TensorProgram:
+        read = {a.array for s in self.statements for a in s.reads()}
+        made = [s.write.array for s in self.statements]
+        outputs = [a for n, a in enumerate(made) if a not in read or (n % 3 == 0)]
+        shapes = {n: (s if n.startswith("v") else (self.blocks, *s)) for n, s in self.shapes.items()}
+        return program(self.name, shapes, self.statements, " ".join(outputs))
+
+    def _input(self, name: str, own: tuple[int, ...]) -> None:
+        self.shapes[name] = own
+
+    def _blocked(self) -> list[str]:
+        return [name for name in self.shapes if not name.startswith("v")]
+
+    def _box(self, own: Sequence[int]) -> list[tuple[str, int]]:
+        return [("b", self.blocks), *((f"i{n}", size) for n, size in enumerate(own))]
+
+    def _add(self, own: Sequence[int], box: list[tuple[str, int]], value: Scalar, reduce: str = "") -> None:
+        number = len(self.statements)
+        kept = [name for name, _ in box if name not in reduce.split()]
+        operation = (self.chance.choice(("sum", "max")), reduce) if reduce else None
+        self.shapes[f"a{number}"] = tuple(own)
+        self.statements.append(statement(f"S{number}", box, at(f"a{number}", *kept), value, operation))
+
+    def _read(self, own: Sequence[int]) -> Access | None:
+        """A read of some array at every point of a box: its axes matched to those of the box by size, or a slice."""
+        names = list(self.shapes)
+        self.chance.shuffle(names)
+        for name in names:
+            shape = self.shapes[name]
+            places = [n for n in range(len(own))]
+            if self.chance.random() < 0.3:
+                places.reverse()
+            indices: list[Index] = []
+            for size in shape:
+                place = next((n for n in places if own[n] == size), None)
+                smaller = next((n for n in places if own[n] < size), None)
+                if place is None and smaller is None:
+                    break
+                found = place if place is not None else smaller
+                assert found is not None
+                places.remove(found)
+                offset = 0 if place is not None else self.chance.randrange(size - own[found] + 1)
+                indices.append(Index.of(f"i{found}") + offset)
+            else:
+                return at(name, *(() if name.startswith("v") else ("b",)), *indices)
+        return None
+
+    def _element_wise(self) -> None:
+        base = self.shapes[self.chance.choice(self._blocked())]
+        own = tuple(self.chance.choice((n, n, n, max(1, n // 2))) for n in base)
+        first = self._read(own)
+        if first is None:
+            return
+        value: Apply = apply(self.chance.choice(("tanh", "neg", "abs", "sigmoid")), first)
+        if self.chance.random() < 0.3:
+            self._input(f"v{len(self.statements)}", own[-1:])
+        for _ in range(self.chance.choice((0, 1, 2))):
+            other = self._read(own)
+            if other is not None:
+                value = apply(self.chance.choice(("add", "mul", "max", "sub")), value, other)
+        self._add(own, self._box(own), value)
+
+    def _reduction(self) -> None:
+        own = self.shapes[self.chance.choice(self._blocked())]
+        value = self._read(own)
+        if value is None or not own:
+            return
+        axes = [f"i{n}" for n in range(len(own))]
+        reduced = sorted(self.chance.sample(axes, self.chance.randrange(1, len(axes) + 1)))
+        kept = [size for axis, size in zip(axes, own, strict=True) if axis not in reduced]
+        self._add(kept, self._box(own), apply("mul", value, number(0.5)), " ".join(reduced))
