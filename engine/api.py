@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -254,18 +255,20 @@ def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
 def measure(
     kernel: Kernel,
     on_sample: Callable[[float], None] | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     on_state: Callable[[GpuState], None] | None = None,
 ) -> Timing | Failure:
-    """Time the kernel on this machine's GPU, once its result was compared with the reference.
+    """Time the kernel on this machine's GPU; its result is compared with the reference before the time counts.
 
-    on_sample: called with each time in microseconds as it comes.  on_state: with clock and temperature, after each round.
+    on_sample: called with each time in microseconds as it comes.  on_state: with clock and temperature, after each
+    round.  seed: of the inputs; by default one that each process draws anew, for a kernel must be right on any values.
     A crash, a hang or a wrong result is a Failure.  Raises MissingCapability where there is no GPU.
     """
     from engine.run.measure import Trial, measure_kernel, require_pycuda
     from engine.verify.kernel import wrong_result
 
     require_pycuda()
+    seed = _drawn() if seed is None else seed
     compiled = nvrtc(kernel, kernel.target.architecture)
     expected, before = group_values(kernel.group, seed)
     trial = Trial(kernel.source, compiled, {**expected, **before})
@@ -273,7 +276,16 @@ def measure(
     if isinstance(found, Failure):
         return found
     wrong = wrong_result(kernel, found.outputs, expected)
-    return Failure("wrong result", wrong) if wrong else found.timing
+    if wrong:
+        return Failure("wrong result", f"{wrong}, on values drawn from seed {seed}")
+    checked = {"values": f"drawn from seed {seed}; the result agreed with the reference"}
+    return replace(found.timing, environment={**(found.timing.environment or {}), **checked})
+
+
+@lru_cache(maxsize=1)
+def _drawn() -> int:
+    """A seed that is another one in every process; equal within one, so that the reference runs once for a model."""
+    return random.SystemRandom().randrange(1, 1 << 31)
 
 
 def launched(kernel: Kernel, count: int = 1) -> Launched:
