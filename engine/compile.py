@@ -29,7 +29,7 @@ from engine.schedule.advisers.mapping import map_group
 from engine.schedule.advisers.pipeline import pipeline_group
 from engine.schedule.advisers.plans import plans
 from engine.schedule.advisers.stitch import stitch_group, with_schemes
-from engine.schedule.advisers.tensorize import tensorize_group, tile_depth
+from engine.schedule.advisers.tensorize import asked_tile, tensorize_group
 from engine.schedule.advisers.vectorize import vectorize_group
 from engine.schedule.compose import compose
 from engine.schedule.nodes import HONOURED, RELAXED, ScheduleTree, Verdict
@@ -100,11 +100,11 @@ def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> 
         return (_with_schemes(group, stitch_group(group, sms), machine),)
     ranked = plans(group.program, sms * int(machine.threads_per_sm.value))
     tensor = tensorize_group(group, sms, numerics)
-    depth = tile_depth(tensor)
+    asked = asked_tile(tensor)
     proposals = (
         vectorize_group(group, ranked),
-        map_group(group, sms, ranked) if depth is None else tensor,
-        pipeline_group(group) if depth is None else pipeline_group(group, depth, most=4),
+        tensor if asked else map_group(group, sms, ranked),
+        pipeline_group(group, asked[1], most=4, step=asked[0].k) if asked else pipeline_group(group),
     )
     return tuple(a for a in proposals if a.scenario.entries or a.scenario.alternatives)
 

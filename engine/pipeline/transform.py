@@ -150,7 +150,9 @@ class _Rewriting:
         self, decision: Decision, loop: For, use: Sequence[TileOp], fresh: tuple[TileOp, ...]
     ) -> tuple[list[TileOp], list[TileOp]]:
         """(what must come before the loop, what uses a tile in it)."""
-        change = self._change(decision, {}, counter((loop,)).mod(decision.stages, self.extents), self.extents)
+        past_the_end = Known(self.extents | {loop.name: loop.extent + 1})  # a loop in it may look one further
+        stage = counter((loop,)).mod(decision.stages, past_the_end)
+        change = self._change(decision, {}, stage, self.extents)
         inner = {d.path[-1]: d for d in self.decisions if d.is_pipelined and d.path[:-1] == decision.path}
         places = {id(op): number for number, op in enumerate(loop.body)}
         readers = {p[len(decision.path)] for n in decision.wish.buffers for p, _ in uses(self.program.body, n).reads}

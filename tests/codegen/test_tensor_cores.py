@@ -100,7 +100,7 @@ def test_transpositions(rows: int, columns: int, depth: int, trans_a: int, trans
     left = halves(3, (depth, rows) if trans_a else (rows, depth), depth**-0.5)
     right = halves(4, (columns, depth) if trans_b else (depth, columns))
     kernel = advised(product_group(tmp_path, left.shape, right.shape, transA=trans_a, transB=trans_b))
-    loads = [op.function for op in operations(kernel.tile.body) if isinstance(op, MatrixLoad)]
+    loads = [op.function for op in operations(kernel.tile.body) if isinstance(op, MatrixLoad)][-2:]
     plain, turned = "ldmatrix_x4", "ldmatrix_x4_trans"
     assert loads == [turned if trans_a else plain, plain if trans_b else turned]
     a, b = (x.astype(np.float64).T if t else x.astype(np.float64) for x, t in ((left, trans_a), (right, trans_b)))

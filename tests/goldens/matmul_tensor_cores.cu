@@ -13,6 +13,7 @@ constexpr int WARP_ROWS = 16;
 constexpr int WARP_COLUMNS = 16;
 constexpr int MMA_DEPTH = 16;
 constexpr int STAGES = 2;
+constexpr int REGISTER_STAGES = 2;
 constexpr int BLOCKS = 2;
 constexpr int THREADS = 128;
 constexpr int SHARED_BYTES = 8192;
@@ -61,9 +62,13 @@ matmul_0(const f16* __restrict__ left_, const f16* __restrict__ right_, const f1
   const bool right_inside_1 = right_inner < 17;
   async_copy<16>(right_tile, swizzle<64, f16>(right_outer * 32 + right_inner), right, right_depth * 24 + right_inner, right_inside_1 ? 8 : 0);
   async_commit();
+  async_wait<0>();
+  barrier();
+  u32 left_part[2][1][4];
+  u32 right_part[2][1][2][2];
+  ldmatrix_x4(left_part[0][0], left_tile, swizzle<64, f16>(left_lane));
+  ldmatrix_x4_trans(right_part[0][0], right_tile, swizzle<64, f16>(right_lane));
   for (int tile = 0; tile < 2; ++tile) {
-    async_wait<0>();
-    barrier();
     if (tile == 0) {
       const int left_outer = thread / 4;
       const int left_inner = (thread % 4) * 8;
@@ -81,13 +86,15 @@ matmul_0(const f16* __restrict__ left_, const f16* __restrict__ right_, const f1
     // fragments of 16 depths from the tiles, then every product of two
     #pragma unroll
     for (int step = 0; step < 2; ++step) {
-      u32 left_part[1][4];
-      ldmatrix_x4(left_part[0], left_tile, tile * 1024 + swizzle<64, f16>(step * 16 + left_lane));
-      u32 right_part[1][2][2];
-      ldmatrix_x4_trans(right_part[0], right_tile, tile * 1024 + step * 512 + swizzle<64, f16>(right_lane));
+      if ((step + 1) % 2 == 0) {
+        async_wait<0>();
+        barrier();
+      }
+      ldmatrix_x4(left_part[(step + 1) % 2][0], left_tile, (((step + 1) / 2 + tile) % 2) * 1024 + swizzle<64, f16>(((step + 1) % 2) * 16 + left_lane));
+      ldmatrix_x4_trans(right_part[(step + 1) % 2][0], right_tile, (((step + 1) / 2 + tile) % 2) * 1024 + ((step + 1) % 2) * 512 + swizzle<64, f16>(right_lane));
       #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        mma_m16n8k16_f16(acc[0][h], left_part[0], right_part[0][h]);
+        mma_m16n8k16_f16(acc[0][h], left_part[step][0], right_part[step][0][h]);
       }
     }
   }

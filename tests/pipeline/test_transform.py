@@ -108,13 +108,16 @@ def test_every_use_finds_its_part(shared: int, register: int, ko: int) -> None:
         match op:
             case AsyncCopy(_, to, _, start, width):
                 first, place = value_of(start, point), value_of(to, point)
+                assert place + width <= program.buffers["A_shared"].elements
                 memory |= {place + n: (first + n, committed) for n in range(width)}
             case Commit():
                 committed += 1
             case Wait(pending):
                 finished = max(finished, committed - pending)
             case Load(slot, _, position, width):
-                found = [memory.get(value_of(position, point) + n, (-1, -1)) for n in range(width)]
+                place = value_of(position, point)
+                assert place + width <= program.buffers["A_shared"].elements
+                found = [memory.get(place + n, (-1, -1)) for n in range(width)]
                 stage = tuple(value_of(i, point) for i in slot.indices)
                 registers[stage] = found[0][0] if all(group < finished for _, group in found) else -1
             case Assign(_, Access(_, indices)):

@@ -168,6 +168,7 @@ def test_a_compiled_kernel_has_the_figures_of_its_knobs() -> None:
         (sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], sizes["TILE_DEPTH"]),
         (sizes["WARP_ROWS"], sizes["WARP_COLUMNS"]),
         sizes["STAGES"],
+        sizes["REGISTER_STAGES"],
     )
     counted = work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
     promised = work_of_knobs(Contraction(512, 3072, 768), knobs, registers=100)

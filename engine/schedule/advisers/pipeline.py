@@ -1,33 +1,45 @@
-"""The author `pipeline`: how many tiles of a contraction are under way at once."""
+"""The author `pipeline`: how many tiles of a contraction are under way at once, in shared memory and in registers."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction
-from engine.recipe import Advice, Scenario
+from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.advisers.mapping import mark
+from engine.tensor.nodes import Statement
 
 DEPTH = 16
 """Depths of a tile where no adviser asks for another number."""
 
 
-def pipeline_group(group: FusionGroup, depth: int = DEPTH, most: int = 3) -> Advice:
-    """Stages of shared memory for the reduced dimension of a contraction; other groups have nothing to pipeline.
+def pipeline_group(group: FusionGroup, depth: int = DEPTH, most: int = 3, step: int | None = None) -> Advice:
+    """Stages for the reduced dimension of a contraction; other groups have nothing to pipeline.
 
-    depth: reduced elements of one tile.  most: stages that fill the time of a load.
+    depth: reduced elements of one tile.  most: stages that fill the time of a load.  step: depths of one instruction
+    on tensor cores; None on CUDA cores, where the compiler moves loads of registers ahead by itself.
     """
     heart = next((s for s in group.program.statements if is_contraction(s)), None)
-    if heart is None:
-        return Advice("pipeline", Scenario())
-    steps = -(-math.prod(i.extent for i in heart.reduced) // depth)
-    stages = 1 if steps < 2 else 2 if steps < 8 else most
+    return Advice("pipeline", Scenario(tuple(_entries(heart, depth, most, step)) if heart else ()))
+
+
+def _entries(heart: Statement, depth: int, most: int, step: int | None) -> Iterator[Entry]:
+    along = ((heart.name,), heart.reduced[-1].name)
+    tiles = -(-math.prod(i.extent for i in heart.reduced) // depth)
+    stages = 1 if tiles < 2 else 2 if tiles < 8 else most
+    yield mark(*along, "stages", stages, _because(stages, tiles))
+    steps = depth // step if step else 1
+    if steps > 1:
+        reason = f"a tile has {steps} steps: the next one's fragments are loaded while one is multiplied, across tiles"
+        yield mark(*along, "register_stages", 2, reason)
+
+
+def _because(stages: int, tiles: int) -> str:
     if stages == 1:
-        reason = "one tile: there is nothing to overlap"
-    elif stages == 2:
-        reason = f"the copy of one tile runs under the use of the other; {steps} tiles do not fill a longer pipeline"
-    else:
-        ahead = {2: "two", 3: "three"}[stages - 1]
-        reason = f"{ahead} copies are under way while a tile is used: {steps} tiles hide the latency of global memory"
-    return Advice("pipeline", Scenario((mark((heart.name,), heart.reduced[-1].name, "stages", stages, reason),)))
+        return "one tile: there is nothing to overlap"
+    if stages == 2:
+        return f"the copy of one tile runs under the use of the other; {tiles} tiles do not fill a longer pipeline"
+    ahead = {3: "two", 4: "three"}[stages]
+    return f"{ahead} copies are under way while a tile is used: {tiles} tiles hide the latency of global memory"

@@ -30,13 +30,13 @@ class _Tile:
 
 
 TILES = (
-    _Tile((128, 128), (64, 32)),
+    _Tile((128, 128), (64, 64)),
     _Tile((128, 64), (32, 32)),
     _Tile((64, 64), (32, 32)),
     _Tile((64, 32), (32, 16)),
     _Tile((32, 32), (16, 16)),
 )
-"""Largest reuse first: 64 sums to a thread, 32, 32, 16, 8."""
+"""Largest reuse first: 128 sums to a thread, 32, 32, 16, 8."""
 
 
 def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -> Advice:
@@ -55,10 +55,11 @@ def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -
     return Advice("tensorize", Scenario())
 
 
-def tile_depth(advice: Advice) -> int | None:
-    """Depths of one tile that this author asks for; None where it leaves a group alone."""
-    marks = [e.value for e in advice.scenario.entries if e.field == "mark"]
-    return next((m[1] for m in marks if isinstance(m, tuple) and m[0] == "tile" and isinstance(m[1], int)), None)
+def asked_tile(advice: Advice) -> tuple[Intrinsic, int] | None:
+    """Instruction and depths of one tile that this author asks for; None where it leaves a group alone."""
+    marks = {e.value[0]: e.value[1] for e in advice.scenario.entries if isinstance(e.value, tuple)}
+    depth = marks.get("tile")
+    return (INTRINSICS[str(marks["intrinsic"])], depth) if isinstance(depth, int) else None
 
 
 def _entries(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int) -> list[Entry]:
