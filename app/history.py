@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from app.gains import Gain, gained
 from engine.documents import CheckDoc, Time
 
 FIRST = 0
@@ -218,16 +219,15 @@ class History:
                 changed.append(number)
         return tuple(changed)
 
-    def gain(self, number: int, reference: int) -> float | None:
-        """Part of the reference step's time that a step saves, in the origin that the step shows.
+    def gain(self, number: int, reference: int, origin: str = "") -> Gain | None:
+        """What a step saves against a reference step, by default in the origin that the step shows.
 
-        Negative for a loss; None for the reference itself and where the two share no such origin.
+        None for the reference itself and where the two share no such origin.
         """
-        time = self.steps[number].time
-        other = self.steps[reference].time_of(time.origin) if time and reference != NO_STEP else None
-        if time is None or other is None or number == reference or other.microseconds <= 0:
-            return None
-        return (other.microseconds - time.microseconds) / other.microseconds
+        step = self.steps[number]
+        now = step.time_of(origin) if origin else step.time
+        before = self.steps[reference].time_of(now.origin) if now and reference != NO_STEP else None
+        return gained(now, before) if now and before and number != reference else None
 
 
 def without_figures(trails: Mapping[str, Trail]) -> dict[str, Trail]:

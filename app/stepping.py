@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal
 
-from app.history import History, Step
+from app.history import PREDICTED, History, Step
 from app.selection import Selection
 from app.workspace import Workspace
 from engine.documents import GroupDoc
@@ -14,6 +14,7 @@ from views.history.view import Headline, HistoryView
 from views.moves.rows import gain_text
 
 UNKNOWN = "—"
+NO_CHANGE = "none"
 
 
 class Stepping(QObject):
@@ -86,7 +87,8 @@ class Stepping(QObject):
 def _chip(history: History, number: int) -> Chip:
     step = history.steps[number]
     status = step.checked.status if step.checked else ""
-    return Chip(step.title, step.time, history.gain(number, step.parent), status, _tip(step))
+    gain = history.gain(number, step.parent)
+    return Chip(step.title, step.time, gain.part if gain else None, status, _tip(step), gain is None or gain.sure)
 
 
 def _tip(step: Step) -> str:
@@ -111,21 +113,34 @@ def _tip(step: Step) -> str:
 
 
 def _headlines(history: History, number: int, group: GroupDoc) -> tuple[Headline, ...]:
-    """The summary of a step: against the baseline, against the floor, how far checked, where its time comes from."""
+    """The summary of a step: its gains, each of its own kind, against the floor, how far checked."""
     step = history.steps[number]
-    return _total(history, number), _floor(step, group), _checked(step), _origin(step), _counted(step)
+    measured = step.measured or history.steps[history.baseline].measured
+    timed = [_gain(history, number, measured.origin)] if measured else []
+    modelled = _gain(history, number, PREDICTED)
+    return *timed, modelled, _counted(history, number), _checked(step), _floor(step, group)
 
 
-def _total(history: History, number: int) -> Headline:
-    step, gain = history.steps[number], history.gain(number, history.baseline)
+def _gain(history: History, number: int, origin: str) -> Headline:
+    """What a step saves against the baseline, in times of one origin."""
+    caption = f"Gain, {origin}"
+    base, time = (history.steps[each].time_of(origin) for each in (history.baseline, number))
     if number == history.baseline:
-        return Headline("Total gain", UNKNOWN, "this is the baseline")
-    if gain is None or step.time is None:
-        return Headline("Total gain", UNKNOWN, "no common origin" if step.time else "not predicted yet")
-    base = history.steps[history.baseline].time_of(step.time.origin)
-    assert base is not None, "a gain has two times"
-    detail = f"{duration(base.microseconds)} → {duration(step.time.microseconds)}"
-    return Headline("Total gain", gain_text(gain), detail, "better" if gain > 0 else "worse" if gain < 0 else "")
+        return Headline(caption, UNKNOWN, f"baseline, {duration(time.microseconds)}" if time else "of the baseline")
+    if base is None or time is None:
+        lacking = "step" if time is None else "baseline"
+        return Headline(caption, UNKNOWN, f"{lacking} not {origin}")
+    gain = history.gain(number, history.baseline, origin)
+    if gain is None:
+        return Headline(caption, UNKNOWN, f"baseline on {base.device}")
+    detail = f"{duration(base.microseconds)} → {duration(time.microseconds)}"
+    if not gain.sure:
+        return Headline(caption, NO_CHANGE, f"{detail}, not significant")
+    return Headline(caption, gain_text(gain.part), detail, _tone(gain.part))
+
+
+def _tone(gain: float) -> str:
+    return "better" if gain > 0 else "worse" if gain < 0 else ""
 
 
 def _floor(step: Step, group: GroupDoc) -> Headline:
@@ -145,16 +160,18 @@ def _checked(step: Step) -> Headline:
     return Headline("Checked", f"{checked.blocks_run:,} / {checked.blocks_total:,}", detail)
 
 
-def _origin(step: Step) -> Headline:
-    if step.time is None:
-        return Headline("Origin", UNKNOWN, "")
-    return Headline("Origin", step.time.origin.capitalize(), step.time.note)
-
-
-def _counted(step: Step) -> Headline:
-    if step.checked is None or not step.checked.requests:
-        return Headline("Counted", UNKNOWN, "F8 counts sectors")
-    sectors, requests = amount(step.checked.sectors, ""), amount(step.checked.requests, "")
-    return Headline("Counted", sectors.strip(), f"sectors, {requests.strip()} requests")
+def _counted(history: History, number: int) -> Headline:
+    """The memory events of a check, against the baseline's where both ran as many blocks."""
+    checked, base = history.steps[number].checked, history.steps[history.baseline].checked
+    if checked is None or not checked.requests:
+        return Headline("Gain, counted", UNKNOWN, "F8 counts sectors")
+    sectors = amount(checked.sectors, "").strip()
+    if number == history.baseline or base is None or not base.sectors:
+        return Headline("Counted", sectors, f"sectors, {amount(checked.requests, '').strip()} requests")
+    if checked.blocks_run * base.blocks_total != base.blocks_run * checked.blocks_total:
+        return Headline("Counted", sectors, "sectors of other blocks")
+    gain = (base.sectors - checked.sectors) / base.sectors
+    detail = f"{amount(base.sectors, '').strip()} → {sectors} sectors"
+    return Headline("Gain, counted", gain_text(gain), detail, _tone(gain))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from statistics import median
 
 import pytest
 
@@ -14,6 +15,12 @@ from tests.app.fake_documents import ADVICE
 
 def predicted(microseconds: float) -> Time:
     return Time(microseconds, "predicted")
+
+
+def saved(history: History, number: int, reference: int, origin: str = "") -> float:
+    gain = history.gain(number, reference, origin)
+    assert gain is not None and gain.sure
+    return gain.part
 
 
 def grown(count: int) -> History:
@@ -110,13 +117,28 @@ def test_origins_are_never_mixed() -> None:
     history = grown(2)
     for number, microseconds in enumerate((40.0, 20.0, 10.0)):
         history.learn(str(number), predicted=predicted(microseconds))
-    assert history.gain(2, 1) == pytest.approx(0.5) and history.gain(2, 0) == pytest.approx(0.75)
+    assert saved(history, 2, 1) == pytest.approx(0.5) and saved(history, 2, 0) == pytest.approx(0.75)
     assert history.gain(0, 0) is None and history.gain(0, NO_STEP) is None
     history.learn("2", measured=Time(18.0, "measured"))
     assert history.gain(2, 1) is None, "18 measured is not compared with 20 predicted"
     history.learn("1", measured=Time(24.0, "measured"))
-    assert history.gain(2, 1) == pytest.approx(0.25)
-    assert history.gain(1, 2) == pytest.approx(-1 / 3)
+    assert saved(history, 2, 1) == pytest.approx(0.25)
+    assert saved(history, 1, 2) == pytest.approx(-1 / 3)
+    assert saved(history, 2, 0, "predicted") == pytest.approx(0.75), "the two stand side by side"
+    history.learn("2", measured=Time(18.0, "measured", device="another GPU"))
+    assert history.gain(2, 1) is None
+
+
+def test_a_measured_gain_within_the_noise_is_none() -> None:
+    history = grown(2)
+    noise = random.Random(3)
+    for number, middle in enumerate((20.0, 20.05, 18.0)):
+        samples = tuple(middle * noise.uniform(0.99, 1.01) for _ in range(50))
+        history.learn(str(number), measured=Time(median(samples), "measured", samples=samples, rounds=10))
+    first, second = history.gain(1, 0), history.gain(2, 0)
+    assert first is not None and not first.sure
+    assert second is not None and second.sure and second.part == pytest.approx(0.1, abs=0.01)
+    assert "95 %" in second.because.replace("95%", "95 %")
 
 
 def test_figures_reach_every_step_with_the_advice() -> None:

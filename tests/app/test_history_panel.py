@@ -121,9 +121,10 @@ def test_the_baseline_is_pinned_and_gains_are_counted_from_it(window: Window, qt
     window.action("pin").trigger()
     assert history.baseline == 1
     window.panels.history.canvas.select(3)
-    total, floor, checked, origin, _ = window.panels.history.summary.texts()
-    assert total == "Total gain ▼ 50.0 % 10.0 µs → 5.0 µs"
-    assert "for 101 MB" in floor and checked == "Checked — F8 to check" and origin.startswith("Origin Predicted")
+    modelled, counted, checked, floor = window.panels.history.summary.texts()
+    assert modelled == "Gain, predicted ▼ 50.0 % 10.0 µs → 5.0 µs"
+    assert counted == "Gain, counted — F8 counts sectors"
+    assert "for 101 MB" in floor and checked == "Checked — F8 to check"
 
 
 def test_a_check_is_seen_on_the_chip(window: Window, qtbot: object) -> None:

@@ -52,7 +52,7 @@ def test_the_walk_of_the_readme(make: Callable[..., Window], qtbot: object) -> N
     gain, first = history.gain(history.current, history.baseline), history.steps[history.baseline].time
     now = history.step.time
     assert gain is not None and first is not None and now is not None
-    told = f"{first.microseconds:.1f} µs become {now.microseconds:.1f}, ▼ {gain:.1%}".replace("%", " %")
+    told = f"{first.microseconds:.1f} µs become {now.microseconds:.1f}, ▼ {gain.part:.1%}".replace("%", " %")
     assert told in WALK
     assert first.origin == now.origin == "predicted"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QLinearGradient, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QFontMetricsF, QLinearGradient, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
 from views.graph.items import BOUND_COLOURS, Look
@@ -12,9 +14,10 @@ from views.rows import draw_text
 from views.theme import face
 
 MINIMAP = QSize(72, 132)
-LEGEND = QSize(200, 52)
+LEGEND = QSize(120, 52)
 TITLES = {"traffic": "traffic per launch", "bound": "limited by"}
-RAMP = 96
+RAMP, SWATCH = 96, 66
+"""Pixels of the scale, and of each category."""
 
 
 class Minimap(QWidget):
@@ -82,6 +85,13 @@ class Legend(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAccessibleName("Legend of the cost colours")
 
+    def fit(self) -> None:
+        """As wide as what it says, so that it covers no more of the graph than it must."""
+        font = QFontMetricsF(face(10.5))
+        width = max(font.horizontalAdvance(text) for text in (self.title, self.where)) + 12
+        self.setFixedWidth(max(LEGEND.width(), ceil(width), 3 * SWATCH + 8 if self._look.colour_by == "bound" else 0))
+        self.update()
+
     @property
     def title(self) -> str:
         """What is shown; of times also of which origin they are."""
@@ -124,4 +134,4 @@ class Legend(QWidget):
             painter.drawRect(QRectF(x + 0.5, 22.5, 10, 7))
             painter.setPen(self._look.theme.colour("text-2"))
             painter.drawText(QRectF(x + 15, 18, 60, 16), Qt.AlignmentFlag.AlignVCenter, name)
-            x += 66
+            x += SWATCH

@@ -34,6 +34,7 @@ LEFT, TOP = 12, 6
 """Pixels between the panel's edge and the first chip."""
 NOBODY = -1
 ARROW = 4.0
+NO_CHANGE = "no significant change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Chip:
     check: str
     """"pass", "fail", or "" while nothing was checked."""
     tip: str
+    sure: bool = True
+    """Whether the gain is more than noise."""
 
 
 def _no_chip(number: int) -> Chip:
@@ -232,7 +235,11 @@ class HistoryCanvas(QAbstractScrollArea):
             painter.setFont(face(11))
             painter.setPen(theme.colour("text-2"))
             draw_text(painter, QRectF(box.x() + 30, box.y() + 22, 90, 18), duration(chip.time.microseconds))
-        if chip.gain is not None:
+        if chip.gain is not None and not chip.sure:
+            painter.setFont(face(10.5))
+            painter.setPen(theme.colour("text-3"))
+            draw_text(painter, QRectF(box.right() - 128, box.y() + 22, 116, 18), NO_CHANGE, right=True)
+        elif chip.gain is not None:
             painter.setFont(semibold(11))
             paint_gain(painter, QRectF(box.right() - 92, box.y() + 22, 80, 18), gain_text(chip.gain), theme)
 

@@ -18,7 +18,9 @@ NAMED = 4
 """Names are written to so many of the dearest kernels, where they find room."""
 NOTHING_PREDICTED = "No kernel has a predicted time"
 NOTHING_MEASURED = "Nothing measured. F9 measures the selected kernel, Ctrl+F9 replays a recorded run"
-NAME_WIDTH = 110.0
+NAMED_AT = 0.64
+"""Where on the slope the memory's rate is written."""
+NAME_WIDTH, ROOF_NAME = 110.0, 66.0
 
 
 class Picture:
@@ -109,15 +111,25 @@ class Picture:
         painter.setPen(self.theme.colour("text-3"))
         for name, ceiling in self.roofline.ceilings:
             y = self.axes.spot(area, 10.0**self.axes.left, ceiling).y()
-            box = QRectF(end.x() - 90, y - 15, 90, 14)
+            box = QRectF(end.x() - ROOF_NAME, y - 15, ROOF_NAME, 14)
             painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
         slope = ridge - foot
         painter.save()
-        painter.translate(foot + slope * 0.5)
+        painter.translate(foot + slope * NAMED_AT)
         painter.rotate(-_degrees(slope))
         rate = amount(self.roofline.bandwidth, "B/s")
         painter.drawText(QRectF(-50, -16, 100, 14), Qt.AlignmentFlag.AlignHCenter, rate)
         painter.restore()
+
+    def _roof_boxes(self, area: QRectF) -> list[QRectF]:
+        """Where the names of the roofs stand, or would."""
+        axes, roofline = self.axes, self.roofline
+        ends = (axes.spot(area, 10.0**axes.right, ceiling) for _, ceiling in roofline.ceilings)
+        ridge = roofline.ceilings[-1][1] / roofline.bandwidth
+        part = ridge**NAMED_AT * roofline.left ** (1 - NAMED_AT)
+        slope = axes.spot(area, part, roofline.bandwidth * part)
+        names = [QRectF(end.x() - ROOF_NAME, end.y() - 15, ROOF_NAME, 14) for end in ends]
+        return [*names, QRectF(slope.x() - 30, slope.y() - 34, 46, 56)]
 
     def _nothing(self, side: Side, area: QRectF) -> None:
         self.painter.setFont(face(11))
@@ -153,28 +165,32 @@ class Picture:
         self.painter.drawEllipse(at, radius, radius)
 
     def _names(self, side: Side, area: QRectF) -> None:
-        """Names of what is selected, pointed at, and dear, where no other name stands."""
-        painter, taken = self.painter, list[QRectF]()
+        """Names of what is selected and pointed at, and of what is dear where no other name stands."""
+        painter, taken = self.painter, self._roof_boxes(area)
         first = [point for point in side.points if point.group in (self.selected, self.hovered)]
         dear = sorted(side.points, key=lambda point: -point.share)[:NAMED]
-        spots = [self.axes.spot(area, point.intensity, point.height) for point in side.points]
-        dots = [QRectF(spot.x() - DOT, spot.y() - DOT, 2 * DOT, 2 * DOT) for spot in spots]
+        dots = {point.group: _around(self.axes.spot(area, point.intensity, point.height)) for point in side.points}
         for point in dict.fromkeys([*first, *dear]):
             chosen = point.group == self.selected
             painter.setFont(semibold(10.5) if chosen else face(10.5))
             width = min(text_width(painter, point.title) + 2, NAME_WIDTH)
-            at = self.axes.spot(area, point.intensity, point.height)
-            own = QRectF(at.x() - DOT, at.y() - DOT, 2 * DOT, 2 * DOT)
-            for box in _places(at, width):
-                free = area.adjusted(0, 2, 6, 0).contains(box) and not any(box.intersects(other) for other in taken)
-                if free and not any(box.intersects(dot) for dot in dots if dot != own):
-                    painter.setPen(self.theme.colour("accent" if chosen else "text-2"))
-                    draw_text(painter, box, point.title)
-                    taken.append(box)
-                    break
+            places = _places(dots[point.group].center(), width)
+            inside = [box for box in places if area.adjusted(0, 2, 8, 0).contains(box)]
+            others = [*taken, *(dot for group, dot in dots.items() if group != point.group)]
+            free = [box for box in inside if not any(box.intersects(other) for other in others)]
+            box = next(iter(free or (inside if point in first else ())), None)
+            if box is not None:
+                painter.setPen(self.theme.colour("accent" if chosen else "text-2"))
+                draw_text(painter, box, point.title)
+                taken.append(box)
 
     def _pixel(self, value: float) -> float:
         return round(value) + 0.5
+
+
+def _around(at: QPointF) -> QRectF:
+    """The room that a dot takes."""
+    return QRectF(at.x() - DOT, at.y() - DOT, 2 * DOT, 2 * DOT)
 
 
 def _places(at: QPointF, width: float) -> list[QRectF]:
@@ -183,10 +199,10 @@ def _places(at: QPointF, width: float) -> list[QRectF]:
         QRectF(at.x() + 8, at.y() - 8, width, 16),
         QRectF(at.x() - 8 - width, at.y() - 8, width, 16),
         QRectF(at.x() + 5, at.y() + 5, width, 16),
-        QRectF(at.x() - width - 2, at.y() + 6, width, 16),
-        QRectF(at.x() - width / 2, at.y() + 7, width, 16),
-        QRectF(at.x() - width / 2, at.y() - 23, width, 16),
-        *(QRectF(at.x() - 4 - width, at.y() + below, width, 16) for below in (16, 30, 44, 58)),
+        QRectF(at.x() - width / 2, at.y() + 9, width, 16),
+        QRectF(at.x() + DOT - width, at.y() + 10, width, 16),
+        QRectF(at.x() + DOT - width, at.y() + 24, width, 16),
+        QRectF(at.x() - width / 2, at.y() - 24, width, 16),
     ]
 
 
