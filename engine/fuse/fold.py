@@ -85,8 +85,10 @@ def _scalar_constants(program: TensorProgram, constants: Mapping[str, Constant])
     found: dict[str, Literal] = {}
     for name in program.constants:
         array, constant = program.arrays[name], constants.get(name)
-        if array.elements == 1 and constant is not None and constant.value is not None and name not in program.outputs:
-            found[name] = Literal(constant.value.reshape(()).item(), array.dtype)
+        if constant is None or constant.value is None or name in program.outputs:
+            continue
+        if array.elements == 1 == constant.value.size:
+            found[name] = Literal(constant.value.item(), array.dtype)
     return found
 
 

@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
 from engine.errors import BadInput, Unsupported
 from engine.graph.nodes import Operator, OperatorGraph
+from engine.tensor.check import check_statement, check_writes
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Literal, Reduction, Statement
 from engine.tensor.terms import NARROW, Term, cast, compare, number, select
 
 WRITTEN = "ijklmnopq"
 REDUCED = "rstuvwxyz"
+CONTRADICTION = "its declared shapes contradict each other"
 FEW = 64
 """Integers of a constant that are looked at to find equal operators: shapes, axes and pads are shorter."""
 
@@ -90,7 +93,10 @@ class Builder:
         """Whether its rule went by more than its attributes, shapes, types and what `told` says of its constants."""
 
     def operator(self, op: Operator, lower: Callable[[Operator, Builder], None]) -> None:
-        """Run an operator's rule; what an unsupported one wrote before it gave up is taken back."""
+        """Run an operator's rule; what an unsupported one wrote before it gave up is taken back.
+
+        Raises BadInput where its shapes do not belong together.
+        """
         self._operator = op.name
         self.temporaries, self.is_particular = [], False
         mark = len(self.statements)
@@ -103,6 +109,18 @@ class Builder:
             if op.name in error.subject:
                 raise
             raise BadInput("tensor", f"operator {op.name}", f"{error.subject} {error.reason}", error.hint) from None
+        except (IndexError, ValueError) as error:  # rules take it that ranks fit: axes exist, lengths agree
+            raise BadInput("tensor", f"operator {op.name}", self._misfit(op), CONTRADICTION) from error
+        made = self.statements[mark:]
+        violations = chain(*(check_statement(self.arrays, s) for s in made), check_writes(self.arrays, made))
+        for violation in violations:
+            raise BadInput("tensor", f"operator {op.name}", f"{self._misfit(op)}: {violation}", CONTRADICTION)
+
+    def _misfit(self, op: Operator) -> str:
+        given, made = (
+            ", ".join(str(list(self.shape(name))) for name in names if name) for names in (op.inputs, op.outputs)
+        )
+        return f"{op.kind} of {given or 'nothing'} does not give {made}"
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self.arrays[name].shape
@@ -159,7 +177,7 @@ class Builder:
 
     def _mismatch(self, name: str, shape: Sequence[int]) -> BadInput:
         reason = f"{self.arrays[name]} does not broadcast to {list(shape)}"
-        return BadInput("tensor", f"operator {self._operator}", reason, "the file contradicts itself")
+        return BadInput("tensor", f"operator {self._operator}", reason, CONTRADICTION)
 
     def emit(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Statement, TensorProgram
@@ -18,18 +18,18 @@ def check_program(program: TensorProgram) -> tuple[str, ...]:
     names = Counter(s.name for s in program.statements)
     found = [f"{count} statements are called {name}" for name, count in names.items() if count > 1]
     for statement in program.statements:
-        found += [f"{statement.name}: {text}" for text in check_statement(program, statement)]
-    return (*found, *_writes(program), *_order(program))
+        found += [f"{statement.name}: {text}" for text in check_statement(program.arrays, statement)]
+    return (*found, *check_writes(program.arrays, program.statements), *_order(program))
 
 
-def check_statement(program: TensorProgram, statement: Statement) -> Iterator[str]:
+def check_statement(arrays: Mapping[str, Array], statement: Statement) -> Iterator[str]:
     """What is wrong with one statement by itself: unknown arrays and iterators, ranks, bounds."""
     extents = statement.extents
     if len(extents) < len(statement.iterators):
         yield "two iterators have the same name"
     yield from (f"iterator {i.name} has extent {i.extent}" for i in statement.iterators if i.extent < 2)
     for access in (statement.write, *statement.reads()):
-        array = program.arrays.get(access.array)
+        array = arrays.get(access.array)
         if array is None:
             yield f"{access.array} is no array of the program"
         elif len(array.shape) != len(access.indices):
@@ -62,18 +62,18 @@ def _upper(index: Index, size: int) -> Index:
     return index * -1 + (size - 1)
 
 
-def _writes(program: TensorProgram) -> Iterator[str]:
+def check_writes(arrays: Mapping[str, Array], statements: Iterable[Statement]) -> Iterator[str]:
     """Arrays written by more than one covering statement, or not wholly by one that claims to."""
     writers: dict[str, list[Statement]] = {}
-    for statement in program.statements:
-        if statement.write.array in program.arrays:
+    for statement in statements:
+        if statement.write.array in arrays:
             writers.setdefault(statement.write.array, []).append(statement)
-    for name, statements in writers.items():
-        points, elements = sum(map(_points, statements)), program.arrays[name].elements
-        if len(statements) > 1 and any(s.covers for s in statements):
-            yield f"{name} is written by {', '.join(s.name for s in statements)}"
+    for name, group in writers.items():
+        points, elements = sum(map(_points, group)), arrays[name].elements
+        if len(group) > 1 and any(s.covers for s in group):
+            yield f"{name} is written by {', '.join(s.name for s in group)}"
         elif points != elements:
-            yield f"{', '.join(s.name for s in statements)} write {points} of the {elements} elements of {name}"
+            yield f"{', '.join(s.name for s in group)} write {points} of the {elements} elements of {name}"
 
 
 def _points(statement: Statement) -> int:
@@ -86,7 +86,8 @@ def _points(statement: Statement) -> int:
 
 def _order(program: TensorProgram) -> Iterator[str]:
     """Reads of arrays without a value, reads of an input that was already replaced, outputs without a writer."""
-    ready, replaced = set(program.inputs), set()
+    inputs, outputs = frozenset(program.inputs), frozenset(program.outputs)
+    ready, replaced = set(inputs), set()
     last = {s.write.array: at for at, s in enumerate(program.statements)}
     for at, statement in enumerate(program.statements):
         for access in statement.reads():
@@ -95,9 +96,9 @@ def _order(program: TensorProgram) -> Iterator[str]:
             elif access.array in replaced:
                 yield f"{statement.name} reads {access.array} after its update"
         target = statement.write.array
-        if target in program.inputs:
+        if target in inputs:
             replaced.add(target)
-            if target not in program.outputs:
+            if target not in outputs:
                 yield f"{statement.name} writes {target}, which is an input and no output"
         elif last[target] == at:
             ready.add(target)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.errors import BadInput, Unsupported
+from engine.errors import Unsupported
 from engine.graph.akg import IN_PLACE
 from engine.graph.nodes import COMPILED_DTYPES, Operator, OperatorGraph
 from engine.tensor.build import Builder, box
-from engine.tensor.check import check_program
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.operators import rule_of
 from engine.tensor.repeat import Repeats
@@ -52,24 +51,14 @@ def lower_supported(graph: OperatorGraph) -> tuple[TensorProgram, dict[str, str]
     inputs = (*graph.inputs, *fixed, *foreign)
     outputs = [n for n in dict.fromkeys((*graph.outputs, *_in_order(wanted, statements))) if n in written]
     used = {*inputs, *outputs, *read, *written, *targets}
-    program = TensorProgram(
+    return TensorProgram(
         name=graph.name,
         arrays={name: array for name, array in build.arrays.items() if name in used},
         statements=statements,
         inputs=tuple(dict.fromkeys(inputs)),
         outputs=tuple(outputs),
         constants=tuple(fixed),
-    )
-    if graph.dialect == "akg":  # shapes are as declared there, while those of ONNX files were inferred
-        _check_shapes(program)
-    return program, skipped
-
-
-def _check_shapes(program: TensorProgram) -> None:
-    for violation in check_program(program):
-        first = violation.split()[0].rstrip(":,")
-        operator = next((s.operator for s in program.statements if s.name == first), program.name)
-        raise BadInput("tensor", f"operator {operator}", violation, "its declared shapes contradict each other")
+    ), skipped
 
 
 def unsupported_operators(graph: OperatorGraph) -> dict[str, str]:

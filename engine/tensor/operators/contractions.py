@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from engine.errors import BadInput
 from engine.graph.nodes import Operator
-from engine.tensor.build import Box, Builder, accumulator, box
+from engine.tensor.build import CONTRADICTION, Box, Builder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import integer, present, real
 from engine.tensor.operators.registry import operator
@@ -36,6 +37,8 @@ def matmul(op: Operator, build: Builder) -> None:
     free = list(space.point[:-1])
     column = [free.pop()] if len(sizes_b) > 1 else []
     row = [free.pop()] if len(sizes_a) > 1 else []
+    if len(free) != max(len(sizes_a), len(sizes_b), 2) - 2:
+        raise BadInput("tensor", "the result", f"has {len(space.written)} axes", CONTRADICTION)
     batch_a, batch_b = (_batch(free, sizes[:-2]) for sizes in (sizes_a, sizes_b))
     multiply_sum(build, op.outputs[0], space, (a, (*batch_a, *row, inner)), (b, (*batch_b, inner, *column)))
 
