@@ -15,6 +15,8 @@ from engine.run.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, GpuState, 
 from engine.text import from_json
 
 HINT = "give a file that `measure --json`, `predict --json` or `python -m tests.benchmarks.gpu` wrote"
+SCHEMA = 1
+"""The version of the documents that `--json` prints."""
 _ORIGINS = (PREDICTED, MEASURED, SYNTHETIC)
 
 
@@ -24,6 +26,10 @@ def read_measurements(path: str | Path) -> Measurements:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput("measurements", str(path), f"cannot be read: {error.strerror or error}") from error
+    except json.JSONDecodeError as error:
+        text = error.doc.strip()
+        cut = text.startswith("{") and (not text.endswith("}") or error.pos >= len(error.doc.rstrip()))
+        raise BadInput("measurements", str(path), "is cut short" if cut else "is no JSON", HINT) from None
     except (ValueError, RecursionError):
         raise BadInput("measurements", str(path), "is no JSON", HINT) from None
     return measurements_of(data, Path(path).name)
@@ -33,6 +39,10 @@ def measurements_of(data: object, source: str) -> Measurements:
     """The same from a document.  source: what errors call it.  Raises BadInput."""
     if not isinstance(data, dict) or not ("rows" in data or "kernels" in data):
         raise BadInput("measurements", source, "holds no times", HINT)
+    schema = data.get("schema", SCHEMA)
+    if schema != SCHEMA:
+        hint = "use the version of the program that wrote it, or measure again"
+        raise BadInput("measurements", source, f"is of version {schema}, this program reads version {SCHEMA}", hint)
     place = "its head"
     try:
         environment = {str(key): _words(value) for key, value in dict(data.get("environment") or {}).items()}
