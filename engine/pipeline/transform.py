@@ -189,7 +189,10 @@ class _Rewriting:
         else:
             early = Change({around.loop.name: Index()}, {}, {}, self.extents).operations(early)
             later = self._across(decision, loop, around, loads)
-        return [*declared, For("early", ahead, early, True, link), replace(loop, body=(*later, *used))]
+        across = ", on into the next tile" if around else ""
+        about = f"{decision.stages} sets of registers: {loop.name} s + {ahead} is loaded while s is used{across}"
+        first = For("early", ahead, early, True, link)
+        return [Comment(about, link), *declared, first, replace(loop, body=(*later, *used))]
 
     def _across(
         self, decision: Decision, loop: For, around: _Around, loads: Sequence[TileOp]

@@ -64,6 +64,7 @@ matmul_0(const f16* __restrict__ left_, const f16* __restrict__ right_, const f1
   async_commit();
   async_wait<0>();
   barrier();
+  // 2 sets of registers: step s + 1 is loaded while s is used, on into the next tile
   u32 left_part[2][1][4];
   u32 right_part[2][1][2][2];
   ldmatrix_x4(left_part[0][0], left_tile, swizzle<64, f16>(left_lane));

@@ -25,6 +25,9 @@ SIZES = {"rows": 40, "columns": 24, "depth": 424}
 """Seven tiles of 64 depths, the last one ragged."""
 
 
+MATMUL: list[Node] = [("MatMul", ["left", "right"], ["y"], {})]
+
+
 @dataclass(frozen=True)
 class Case:
     """A group of one kernel with its inputs, and what NumPy makes of them."""
@@ -42,23 +45,28 @@ def wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64)
 
 
+def numpy_product(x: dict[str, np.ndarray]) -> np.ndarray:
+    return np.matmul(wide(x["left"]), wide(x["right"]))
+
+
 def matmul() -> Case:
     m, n, k = SIZES.values()
     arrays = {"left": halves(1, (m, k), k**-0.5), "right": halves(2, (k, n))}
-    return Case([("MatMul", ["left", "right"], ["y"], {})], arrays, lambda x: wide(x["left"]) @ wide(x["right"]), "k")
+    return Case(MATMUL, arrays, numpy_product, "k")
 
 
 def batched() -> Case:
     m, n, k = SIZES.values()
     arrays = {"left": halves(3, (2, m, k), k**-0.5), "right": halves(4, (2, k, n))}
-    return Case([("MatMul", ["left", "right"], ["y"], {})], arrays, lambda x: wide(x["left"]) @ wide(x["right"]), "k")
+    return Case(MATMUL, arrays, numpy_product, "k")
 
 
 def fused() -> Case:
     """A computed factor, a bias and a residual: `relu` runs on fragments, the rest on sums."""
     m, n, k = SIZES.values()
     arrays = {
-        "left": halves(5, (m, k), k**-0.5), "right": halves(6, (k, n)), "bias": halves(7, (n,)), "residual": halves(8, (m, n)),
+        "left": halves(5, (m, k), k**-0.5), "right": halves(6, (k, n)),
+        "bias": halves(7, (n,)), "residual": halves(8, (m, n)),
     }  # fmt: skip
     nodes: list[Node] = [
         ("Relu", ["left"], ["r"], {}), ("MatMul", ["r", "right"], ["p"], {}), ("Add", ["p", "bias"], ["s"], {}),
@@ -89,7 +97,7 @@ def on_cuda_cores() -> Case:
     rng = np.random.default_rng(10)
     arrays = {"left": rng.integers(-8, 9, (20, 107)), "right": rng.integers(-8, 9, (107, 12))}
     arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
-    return Case([("MatMul", ["left", "right"], ["y"], {})], arrays, lambda x: wide(x["left"]) @ wide(x["right"]), "k", 16)
+    return Case(MATMUL, arrays, numpy_product, "k", 16)
 
 
 CASES = (matmul, batched, fused, convolution, on_cuda_cores)

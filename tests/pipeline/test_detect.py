@@ -22,7 +22,8 @@ def edited(change: Callable[[TileOp], tuple[TileOp, ...]], **more: object) -> Ti
     """Figure 7 with every operation replaced by what `change` makes of it."""
 
     def visit(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
-        return tuple(new for op in body for new in change(replace(op, body=visit(op.body)) if isinstance(op, For) else op))
+        below = (replace(op, body=visit(op.body)) if isinstance(op, For) else op for op in body)
+        return tuple(new for op in below for new in change(op))
 
     program = figure_7()
     return replace(program, body=visit(program.body), **more)

@@ -1,0 +1,57 @@
+"""What pipelines of both levels cost a machine: registers by NVRTC, bank conflicts counted by the emulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.run.emulate.emulate import emulate
+from engine.run.nvrtc import ARCHITECTURES, compile_cuda
+from tests.codegen.test_tensor_cores import advised, halves, product_group
+from tests.needs import needs_compiler, needs_nvrtc
+
+Tile = tuple[int, int, int, int]
+"""Rows and columns of a block, rows and columns of a warp."""
+
+
+def tiled(folder: Path, tile: Tile, size: int, depth: int = 32, stages: int = 3, **gemm: int) -> engine.Kernel:
+    """A square product with two fragment sets."""
+    sizes = dict(zip(("i: mark block", "j: mark block", "i: mark warp", "j: mark warp"), tile, strict=True))
+    sizes |= {"k: mark tile": depth, "k: mark stages": stages, "k: mark register_stages": 2}
+    group = product_group(folder, (size, size), (size, size), **gemm)
+    kernel = advised(group, *(f"all @ {name} {value}" for name, value in sizes.items()))
+    assert all(v.outcome == "honoured" for v in kernel.verdicts if v.placed.author == "user")
+    assert (kernel.tile.stages, kernel.tile.register_stages) == (stages, 2)
+    return kernel
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("depth", [32, 64])
+@pytest.mark.parametrize("tile", [(128, 256, 64, 64), (256, 128, 64, 64)], ids=["128x256", "256x128"])
+def test_the_widest_tiles_fit_the_registers(tile: Tile, depth: int, tmp_path: Path) -> None:
+    """128 sums, two sets of 32 fragment registers and the addresses: at most 255, nothing spilled."""
+    kernel = tiled(tmp_path, tile, 4096, depth)
+    for architecture in ARCHITECTURES:
+        compiled = compile_cuda(kernel.source.text, architecture)
+        assert compiled.spill_bytes == 0
+        assert compiled.registers <= 255
+
+
+@needs_compiler
+@pytest.mark.parametrize("trans", [0, 1])
+@pytest.mark.parametrize(
+    ("tile", "depth"), [((128, 256, 64, 64), 32), ((64, 128, 32, 64), 64), ((32, 64, 16, 32), 128)],
+    ids=["128x256x32", "64x128x64", "32x64x128"],
+)  # fmt: skip
+def test_the_main_loop_has_no_bank_conflicts(tile: Tile, depth: int, trans: int, tmp_path: Path) -> None:
+    """Neither matrix loads nor copies, in any stage."""
+    kernel = tiled(tmp_path, tile, 512, depth, transA=trans, transB=trans)
+    arrays = {b.array: halves(1, (512, 512)) for b in kernel.source.buffers if b.read}
+    emulation, _, _ = emulate(kernel.source, arrays, blocks=[0])
+    assert not emulation.findings
+    lines = kernel.source.text.splitlines()
+    main = [c for c in emulation.counts if "ldmatrix" in lines[c.line - 1] or "async_copy" in lines[c.line - 1]]
+    assert {"shared load", "async copy"} <= {count.kind for count in main}
+    assert [count.conflicts for count in main] == [0] * len(main)
