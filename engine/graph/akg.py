@@ -21,10 +21,12 @@ IN_PLACE = ("InplaceAssign", "Assign")
 _OPERANDS: dict[str, tuple[int, int]] = {
     **dict.fromkeys("Neg Abs Exp Log Sqrt Rsqrt Reciprocal Tanh Square IsNan IsInf LogicalNot Cast".split(), (1, 1)),
     **dict.fromkeys("ReduceSum ReduceMax ReduceMin ReduceProd ElemAny BroadcastTo Reshape".split(), (1, 1)),
-    **dict.fromkeys("Transpose PadAkg UnPadAkg CReal CImag".split(), (1, 1)),
+    **dict.fromkeys("Erf Floor Ceil Round Sign Sin Cos Asin Acos Atan Asinh Acosh IsFinite".split(), (1, 1)),
+    **dict.fromkeys("Transpose PadAkg UnPadAkg CReal CImag ExpandDims Squeeze".split(), (1, 1)),
     **dict.fromkeys("Add Sub Mul RealDiv Maximum Minimum Pow TensorAdd LogicalAnd LogicalOr".split(), (2, 2)),
     **dict.fromkeys("Equal NotEqual Less LessEqual Greater GreaterEqual Gather Complex".split(), (2, 2)),
-    **dict.fromkeys("MatMul Conv2D Assign InplaceAssign".split(), (2, 3)),
+    **dict.fromkeys("Div FloorDiv FloorMod".split(), (2, 2)),
+    **dict.fromkeys("MatMul BatchMatMul Conv2D Assign InplaceAssign".split(), (2, 3)),
     **dict.fromkeys("Select OneHot".split(), (3, 3)),
     **dict.fromkeys("AddN Concat".split(), (1, 1024)),
 }

@@ -123,18 +123,23 @@ elementwise("onnx.Tan", lambda op, x: apply("sin", x) / apply("cos", x), lambda 
 elementwise("onnx.Sinh", lambda op, x: (exp(x) - exp(-x)) * 0.5, lambda op, x: np.sinh(x), compound=True)
 elementwise("onnx.Cosh", lambda op, x: (exp(x) + exp(-x)) * 0.5, lambda op, x: np.cosh(x), compound=True)
 elementwise(
-    "onnx.Asinh",
+    "onnx.Asinh akg.Asinh",
     lambda op, x: apply("sign", x) * log(absolute(x) + sqrt(x * x + 1)),
     lambda op, x: np.arcsinh(x),
     compound=True,
 )
-elementwise("onnx.Acosh", lambda op, x: log(x + sqrt(x * x - 1)), lambda op, x: np.arccosh(x), compound=True)
+elementwise("onnx.Acosh akg.Acosh", lambda op, x: log(x + sqrt(x * x - 1)), lambda op, x: np.arccosh(x), compound=True)
 elementwise("onnx.Atanh", lambda op, x: log((1 + x) / (1 - x)) * 0.5, lambda op, x: np.arctanh(x), compound=True)
 
-elementwise("onnx.Atan", lambda op, x: apply("atan", x), lambda op, x: np.arctan(x))
-elementwise("onnx.Asin", lambda op, x: apply("atan", x / sqrt(1 - x * x)), lambda op, x: np.arcsin(x), compound=True)
+elementwise("onnx.Atan akg.Atan", lambda op, x: apply("atan", x), lambda op, x: np.arctan(x))
 elementwise(
-    "onnx.Acos",
+    "onnx.Asin akg.Asin",
+    lambda op, x: apply("atan", x / sqrt(1 - x * x)),
+    lambda op, x: np.arcsin(x),
+    compound=True,
+)
+elementwise(
+    "onnx.Acos akg.Acos",
     lambda op, x: apply("atan", sqrt((1 - x) / (1 + x))) * 2,
     lambda op, x: np.arccos(x),
     compound=True,

@@ -88,7 +88,7 @@ def _akg_matmul(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     return [product + x[2] if present(op, 2) else product]
 
 
-@operator("akg.MatMul", meaning=_akg_matmul)
+@operator("akg.MatMul", "akg.BatchMatMul", meaning=_akg_matmul)
 def akg_matmul(op: Operator, build: Builder) -> None:
     """Batched, either operand transposed, with an optional bias."""
     a, b, target = op.inputs[0], op.inputs[1], op.outputs[0]

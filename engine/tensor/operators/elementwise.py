@@ -86,17 +86,18 @@ _unary("onnx.Sqrt akg.Sqrt", "sqrt", np.sqrt)
 _unary("akg.Rsqrt", "rsqrt", lambda x: 1 / np.sqrt(x))
 _unary("onnx.Reciprocal akg.Reciprocal", "reciprocal", lambda x: 1 / x)
 _unary("onnx.Tanh akg.Tanh", "tanh", np.tanh)
-_unary("onnx.Erf", "erf", erf)
+_unary("onnx.Erf akg.Erf", "erf", erf)
 _unary("onnx.Sigmoid", "sigmoid", logistic)
-_unary("onnx.Floor", "floor", np.floor)
-_unary("onnx.Ceil", "ceil", np.ceil)
-_unary("onnx.Round", "round", np.round)
-_unary("onnx.Sign", "sign", np.sign)
-_unary("onnx.Sin", "sin", np.sin)
-_unary("onnx.Cos", "cos", np.cos)
+_unary("onnx.Floor akg.Floor", "floor", np.floor)
+_unary("onnx.Ceil akg.Ceil", "ceil", np.ceil)
+_unary("onnx.Round akg.Round", "round", np.round)
+_unary("onnx.Sign akg.Sign", "sign", np.sign)
+_unary("onnx.Sin akg.Sin", "sin", np.sin)
+_unary("onnx.Cos akg.Cos", "cos", np.cos)
 _unary("onnx.Not akg.LogicalNot", "not", np.logical_not)
 elementwise("onnx.IsNaN akg.IsNan", lambda op, x: test("isnan", x), lambda op, x: np.isnan(x))
 elementwise("akg.IsInf", lambda op, x: test("isinf", x), lambda op, x: np.isinf(x))
+elementwise("akg.IsFinite", lambda op, x: compare("less", absolute(x), math.inf), lambda op, x: np.isfinite(x))
 elementwise("akg.Square", lambda op, x: x * x, lambda op, x: x * x)
 
 # -- two operands, or any number of them
@@ -138,7 +139,16 @@ def _divide(op: Operator, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(np.trunc(a / b).astype(a.dtype) if a.dtype.kind in "iu" else a / b)
 
 
-elementwise("onnx.Div", lambda op, a, b: a / b, _divide)
+elementwise("onnx.Div akg.Div", lambda op, a, b: a / b, _divide)
+
+
+def _floor_divide(op: Operator, a: Term, b: Term) -> Term:
+    """Down to the next integer, also of integers, whose own division is toward zero."""
+    return apply("floor", a / b) if "float" in a.dtype else (a - apply("mod", a, b)) / b
+
+
+elementwise("akg.FloorDiv", _floor_divide, lambda op, a, b: np.floor_divide(a, b))
+_binary("akg.FloorMod", "mod", np.mod)
 
 
 def _power(op: Operator, base: Term, exponent: Term) -> Term:

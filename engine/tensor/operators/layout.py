@@ -55,6 +55,8 @@ _RESHAPES: dict[str, Meaning] = {
     "onnx.Flatten": _flatten_meaning,
     "onnx.Squeeze": _squeeze_meaning,
     "onnx.Unsqueeze": _unsqueeze_meaning,
+    "akg.ExpandDims": lambda op, x: [np.expand_dims(x[0], integers(op, "axis") or (0,))],
+    "akg.Squeeze": lambda op, x: [np.squeeze(x[0], axis=integers(op, "axis"))],
     "onnx.Identity": lambda op, x: [x[0]],
 }
 for _name, _meaning in _RESHAPES.items():
