@@ -23,6 +23,9 @@ mathematical functions: at most 2 for expf, logf, tanhf, erff; NumPy and ONNX Ru
 INEXACT = frozenset("exp log tanh erf sigmoid pow sin cos atan rsqrt div sqrt".split())
 """Scalar functions whose results are rounded with that much freedom."""
 
+EXACT = frozenset("select copy max min neg abs".split())
+"""Scalar functions whose result is one of their operands, or its negative."""
+
 SUM_FACTOR = 4
 """A sum of n rounded terms in any order is off by about sqrt(n) roundoffs of its largest term (random signs); both
 sides sum, and 2 more leaves room for the largest of many elements."""
@@ -65,7 +68,8 @@ def tolerance(*programs: TensorProgram) -> Tolerance:
     """The tolerance of every output of programs that feed each other: roundings, functions, the longest reduction."""
     statements = [(program, statement) for program in programs for statement in program.statements]
     kinds = [program.arrays[statement.write.array].dtype for program, statement in statements]
-    halves, singles = kinds.count("float16"), kinds.count("float32")
+    halves = kinds.count("float16") + sum(_halves_inside(s.expression) for _, s in statements)
+    singles = kinds.count("float32")
     functions = sum(_functions(s.expression) for _, s in statements)
     lengths = [math.prod(i.extent for i in s.reduced) for _, s in statements if s.reduction]
     longest = max(lengths, default=1)
@@ -85,6 +89,13 @@ def on_tensor_cores(found: Tolerance, intrinsic: str) -> Tolerance:
     if intrinsic not in INTRINSICS or INTRINSICS[intrinsic].numerics != "tf32":
         return found
     return Tolerance(found.relative + 2 * UNIT["tf32"], f"{found.because}, 2 operands rounded to tf32 (2^-11)")
+
+
+def _halves_inside(value: Scalar) -> int:
+    """Roundings to float16 on the way to a value, as of operators computed again inside their reader."""
+    operands = value.operands if isinstance(value, Apply) else ()
+    rounded = [o for o in operands if isinstance(o, Apply) and o.dtype == "float16" and o.function not in EXACT]
+    return len(rounded) + sum(map(_halves_inside, operands))
 
 
 def _functions(value: Scalar) -> int:
