@@ -52,7 +52,7 @@ def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
     marks.refuse(REFUSED)
     tiles = _tiles(product, marks)
     tiling = Tiling(product.loop.members, tiles.depth)
-    operands = product.begin(tiles.block, tiling, tiles.threads)
+    operands = product.begin(tiles.block, tiling, tiles.threads, product.raster(marks, tiles.block[0]))
     emitter = product.emitter
     step = min(tiles.depth, *(fragment_elements(operand.dtype) for operand in operands))
     slots = _bind_thread(product, tiles)

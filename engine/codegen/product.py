@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from engine.codegen.block import evaluate_block
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
+from engine.codegen.marks import Marks, divisor_of
 from engine.codegen.nest import Nest, Phase, without_loops
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Side, Tiling, choose_operand, copy_tile
@@ -90,14 +91,24 @@ class Product:
 
     # Lowering
 
-    def begin(self, block: tuple[int, int], tiling: Tiling, threads: int) -> tuple[Operand, Operand]:
+    def raster(self, marks: Marks, rows: int) -> int:
+        """Rows of tiles that blocks walk down before they go one tile to the right, as a mark asks.
+
+        rows: of a block's tile.  Blocks that run together then share tiles of both operands in L2.
+        """
+        count = -(-self.size[0] // rows)
+        return marks.number("raster", 1, divisor_of(count), f"a divisor of the {count} rows of tiles", self.free[0])
+
+    def begin(
+        self, block: tuple[int, int], tiling: Tiling, threads: int, raster: int = 1
+    ) -> tuple[Operand, Operand]:
         """The operands of a block's tile of this many rows and columns; the emitter and the block's place are made."""
         self.tiling = tiling
         counts = tuple(-(-size // tile) for size, tile in zip(self.size, block, strict=True))
         self.steps = -(-self.depth // tiling.tile)
         blocks = math.prod(m.extent for m in self.batch) * math.prod(counts)
         self.emitter = Emitter(self.program, blocks, threads)
-        start = self._bind_block(block, counts)
+        start = self._bind_block(block, counts, raster)
         batch = place(self.statement, self.batch, self.batch_variables)
         first, second = (
             choose_operand(
@@ -108,14 +119,21 @@ class Product:
         )  # fmt: skip
         return first, second
 
-    def _bind_block(self, block: tuple[int, int], counts: tuple[int, ...]) -> tuple[Index, Index]:
-        """First row and column of this block's tile; its batch is bound too."""
+    def _bind_block(
+        self, block: tuple[int, int], counts: tuple[int, ...], raster: int
+    ) -> tuple[Index, Index]:
+        """First row and column of this block's tile; its batch is bound too.
+
+            raster 1    0 1 2 3      raster 2    0 2 4 6
+                        4 5 6 7                  1 3 5 7
+        """
         emitter, number = self.emitter, Index.of("block")
-        link = Line((self.statement.name,), self.names)
+        extents, link = emitter.extents, Line((self.statement.name,), self.names)
         rows, columns = counts
-        tile_row = emitter.bind("tile_row", number.floordiv(columns, emitter.extents).mod(rows, emitter.extents), link)
-        tile_column = emitter.bind("tile_column", number.mod(columns, emitter.extents), link)
-        flat = number.floordiv(columns * rows, emitter.extents)
+        group = number.floordiv(columns * raster, extents).mod(rows // raster, extents)
+        tile_row = emitter.bind("tile_row", group * raster + number.mod(raster, extents), link)
+        tile_column = emitter.bind("tile_column", number.floordiv(raster, extents).mod(columns, extents), link)
+        flat = number.floordiv(columns * rows, extents)
         shape = tuple(m.extent for m in self.batch)
         self.batch_variables: Mapping[str, Index] = bind_members(emitter, self.batch, flat, shape) if shape else {}
         return tile_row * block[0], tile_column * block[1]

@@ -62,7 +62,7 @@ def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: 
     marks.refuse(REFUSED)
     tiles = _tiles(product, marks, intrinsic)
     tiling = Tiling(product.loop.members, tiles.depth, is_swizzled=True)
-    operands = product.begin(tiles.block, tiling, tiles.warps * WARP)
+    operands = product.begin(tiles.block, tiling, tiles.warps * WARP, product.raster(marks, tiles.block[0]))
     warps = _Warps(product, intrinsic, tiles, operands)
     product.main_loop(operands, warps.multiply)
     product.epilogue(warps.owned())

@@ -29,6 +29,8 @@ class _Tile:
     warp: tuple[int, int]
 
 
+MOST_RASTER = 16
+"""Rows of tiles, past which a wave is no squarer on any GPU."""
 TILES = (
     _Tile((128, 128), (64, 64)),
     _Tile((128, 64), (32, 32)),
@@ -79,7 +81,28 @@ def _entries(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int)
         entries += _tile(heart, side, rows, min(rows, of_warp), f"{blocks_of(block)} blocks for {sms} SMs")
     steps = f"{depth // intrinsic.k} steps of {intrinsic.k} to a barrier"
     reason = f"{steps}, rows of {depth * intrinsic.element_bytes} bytes"
-    return [*entries, mark((heart.name,), binding.depth[-1].name, "tile", depth, reason)]
+    entries.append(mark((heart.name,), binding.depth[-1].name, "tile", depth, reason))
+    raster = _raster((m, n), block, sms)
+    if raster:
+        entries.append(mark((heart.name,), binding.rows[-1].name, "raster", *raster))
+    return entries
+
+
+def _raster(sizes: tuple[int, int], block: tuple[int, int], sms: int) -> tuple[int, str] | None:
+    """(rows of tiles that blocks walk down together, why) where blocks that run at once then read less of L2."""
+    rows, columns = (-(-size // b) for size, b in zip(sizes, block, strict=True))
+    if rows * columns < 2 * sms:
+        return None
+
+    def panels(raster: int) -> int:
+        """Rows and columns of the operands that a wave of blocks reads."""
+        return raster * block[0] + min(columns, -(-sms // raster)) * block[1]
+
+    best = min((n for n in range(1, MOST_RASTER + 1) if rows % n == 0), key=panels)
+    if best == 1:
+        return None
+    saved = f"{panels(best):,} rows and columns of the operands instead of {panels(1):,}"
+    return best, f"{sms} blocks at once then read {saved}"
 
 
 def _fitted(block: tuple[int, int], sizes: tuple[int, int]) -> tuple[int, int]:
