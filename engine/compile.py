@@ -15,6 +15,7 @@ from engine.codegen.nodes import CudaSource
 from engine.codegen.printer import print_cuda
 from engine.codegen.tile import TileProgram
 from engine.errors import EngineError, Fault
+from engine.fuse.attention import ATTENTION
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.fuse.stitched import KIND as STITCHED
 from engine.pipeline.transform import pipelined
@@ -25,6 +26,7 @@ from engine.predict.nodes import KernelFacts
 from engine.recipe import Advice, Recipe
 from engine.refusal import not_taken, refusal
 from engine.rewrite.apply import rewritten
+from engine.schedule.advisers.attention import attention_group
 from engine.schedule.advisers.mapping import map_group
 from engine.schedule.advisers.pipeline import pipeline_group
 from engine.schedule.advisers.plans import plans
@@ -96,6 +98,8 @@ def default_recipe(
 def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> tuple[Advice, ...]:
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
     sms = int(machine.sms.value)
+    if group.kind == ATTENTION:
+        return attention_group(group, sms)
     if group.kind == STITCHED:
         return (_with_schemes(group, stitch_group(group, sms), machine),)
     ranked = plans(group.program, sms * int(machine.threads_per_sm.value))

@@ -57,7 +57,8 @@ class Entry:
 
     pin: allowed iterator names, e.g. ("j",).  parallel: True.  cut: ordered partition of statement names,
     (("S0",), ("S1", "S2")).  split: factor.  mark: (name, value), e.g. ("stages", 3) or ("vector", 4).  rewrite:
-    ("associative",), ("online",), or ("recompute", "S3") for a value that S3 is to compute again; about one statement, no dimension.
+    ("associative",), ("online",), or ("recompute", "S3") for a value that S3 is to compute again; about one statement,
+    no dimension.
     """
 
     statements: tuple[str, ...]

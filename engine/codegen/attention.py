@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 
-from engine.codegen.attention_block import Block, Tiles
+from engine.codegen.attention_block import Block, Tiles, finished
 from engine.codegen.attention_cuda_cores import SHARERS, CudaCores
 from engine.codegen.attention_nest import AttentionNest
 from engine.codegen.attention_softmax import OnlineSoftmax
 from engine.codegen.attention_tensor_cores import TensorCores
 from engine.codegen.marks import Marks
 from engine.codegen.tile import TileProgram
+from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
-from engine.tensor.nodes import TensorProgram
+from engine.tensor.nodes import Apply, Literal, TensorProgram
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import WARP, Intrinsic
+from engine.tensorize.padding import adds_nothing
 
 MOST_QUERIES, MOST_KEYS, MOST_THREADS = 128, 128, 1024
 INSTRUCTION = 16
@@ -37,10 +39,22 @@ def lower_attention(
     queries = marks.power("block", 64, MOST_QUERIES, nest.queries, least=INSTRUCTION) if nest.queries else INSTRUCTION
     keys = marks.power("tile", 64, MOST_KEYS, (nest.key,), least=INSTRUCTION)
     depth, heads = (_padded(math.prod(m.extent for m in members)) for members in (nest.depth, nest.heads))
-    tiles = Tiles(queries, keys, depth, heads)
+    _check_padding(nest, depth)
     if intrinsic is None:
-        return _on_cuda_cores(group, nest, marks, tiles)
+        # The threads of a row own as many heads each, in whole vectors.
+        return _on_cuda_cores(group, nest, marks, Tiles(queries, keys, depth, 1 << (heads - 1).bit_length()))
+    tiles = Tiles(queries, keys, depth, heads)
     return _on_tensor_cores(group, nest, marks, tiles, intrinsic)
+
+
+def _check_padding(nest: AttentionNest, depth: int) -> None:
+    """Unsupported where the zeros that fill ragged tiles would count: depths in scores, keys in results."""
+    weightless = Apply("mul", (Literal(0.0, "float32"), nest.value_factor.expression), "float32")
+    is_ragged = depth > math.prod(m.extent for m in nest.depth)
+    for statement in (nest.scores if is_ragged else None, finished(nest.values, weightless)):
+        if statement is not None and not adds_nothing(statement):
+            reason = f"what {statement.name} computes from the zeros that fill a tile would count"
+            raise Unsupported("codegen", nest.scores.name, reason, "compute the factors in a kernel before it")
 
 
 def attention_intrinsic(nest: AttentionNest, program: TensorProgram, marks: Marks) -> Intrinsic | None:

@@ -20,6 +20,7 @@ from engine.fuse.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.predict.nodes import KernelFacts
 from engine.tensor.nodes import TensorProgram
+from engine.tensor.shifted import is_shifted
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import ROW_BYTES, WARP, Intrinsic
@@ -36,7 +37,8 @@ def kernel_facts(
     flops, special = flop_counts(program)
     intrinsic = INTRINSICS.get(tile.intrinsic)
     if intrinsic:
-        flops -= sum(2 * math.prod(s.extents.values()) for s in program.statements if is_contraction(s))
+        products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
+        flops -= sum(2 * math.prod(s.extents.values()) for s in products)
     outside, shared = _moved(tile)
     threads = tile.grid * tile.threads
     return KernelFacts(

@@ -26,7 +26,7 @@ from engine.tensor.nodes import (
     Statement,
     TensorProgram,
 )
-from engine.tensor.shifted import SHIFTED_MEAN, SHIFTED_SUM, weighted
+from engine.tensor.shifted import SHIFTED_MEAN, is_shifted, weighted
 
 CHUNK = 1 << 23
 """Points of a box evaluated at once; larger boxes are cut along their first iterator."""
@@ -90,7 +90,7 @@ def _run(statement: Statement, program: TensorProgram, arrays: Arrays, exact: bo
     with np.errstate(all="ignore"):
         for start, stop in _chunks(statement):
             space = _Space(statement, arrays, exact, start, stop)
-            values = space.shifted() if _is_shifted(statement) else space.product_sum()
+            values = space.shifted() if is_shifted(statement) else space.product_sum()
             if values is None:
                 values = space.reduced(space.value(statement.expression))
             space.store(result, values)
@@ -115,11 +115,6 @@ def _is_product(statement: Statement) -> bool:
     if r is None or r.operation != "sum" or statement.guards or not isinstance(e, Apply) or e.function != "mul":
         return False
     return all(isinstance(_uncast(o), Access) and not _guards(_uncast(o)) for o in e.operands)
-
-
-def _is_shifted(statement: Statement) -> bool:
-    """Whether the terms are exponentials relative to the largest exponent of the row."""
-    return statement.reduction is not None and statement.reduction.operation in (SHIFTED_SUM, SHIFTED_MEAN)
 
 
 def _uncast(scalar: Scalar) -> Scalar:

@@ -14,10 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.tensor.nodes import Apply, Scalar
+from engine.tensor.nodes import Apply, Scalar, Statement
 
 SHIFTED_SUM, SHIFTED_MEAN = "shifted_sum", "shifted_mean"
 """Operations of such reductions."""
+
+
+def is_shifted(statement: Statement) -> bool:
+    """Whether a statement reduces exponentials relative to the largest exponent of the row."""
+    return statement.reduction is not None and statement.reduction.operation in (SHIFTED_SUM, SHIFTED_MEAN)
 
 
 @dataclass(frozen=True, slots=True)

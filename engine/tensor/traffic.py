@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 
 from engine.graph.nodes import DTYPES
-from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram
+from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, accesses
+from engine.tensor.shifted import Weighted, is_shifted, weighted
 
 Box = tuple[tuple[int, int], ...]
 """Lowest and highest index along each axis."""
@@ -18,6 +19,9 @@ COSTS: Mapping[str, tuple[int, int]] = {
 }  # fmt: skip
 """Scalar function -> (operations on CUDA cores, results of special-function units) of its accurate float32 form.
 Estimates from the shape of the usual implementations; every function not listed is one operation."""
+
+OF_SHIFT = 3
+"""Operations of one weight relative to a running maximum: compared with it, less it, added to the sum."""
 
 
 def compulsory_bytes(program: TensorProgram) -> tuple[int, int]:
@@ -37,10 +41,27 @@ def flop_counts(program: TensorProgram) -> tuple[int, int]:
     flops = special = 0
     for statement in program.statements:
         points = math.prod(statement.extents.values())
-        per_point = _cost(statement.expression)
-        flops += points * (per_point[0] + (1 if statement.reduction else 0))
+        term = weighted(statement.expression) if is_shifted(statement) else None
+        per_point = _cost(statement.expression if term is None else term.factor)
+        flops += points * (per_point[0] + _joins(statement, term))
         special += points * per_point[1]
+        if term is not None:
+            weights = math.prod(statement.extents[name] for name in _moving(term.exponent))
+            of_weight = _cost(Apply("exp", (term.exponent,), "float32"))
+            flops, special = flops + weights * (of_weight[0] + OF_SHIFT), special + weights * of_weight[1]
     return flops, special
+
+
+def _joins(statement: Statement, term: Weighted | None) -> int:
+    """Operations that join one value of a reduction to the others: of weighted ones a product too."""
+    if statement.reduction is None:
+        return 0
+    return 1 if term is None else 2 if term.factor is not None else 0
+
+
+def _moving(value: Scalar) -> dict[str, None]:
+    """Iterators that an expression's reads move with."""
+    return {name: None for access in accesses(value) for name in _iterators(access)}
 
 
 def _note(found: dict[str, dict[Box, int]], touched: Iterable[Access], statement: Statement) -> None:
@@ -70,8 +91,8 @@ def _volume(box: Box) -> int:
     return math.prod(high - low + 1 for low, high in box)
 
 
-def _cost(expression: Scalar) -> tuple[int, int]:
-    """Operations and special-function results of one evaluation."""
+def _cost(expression: Scalar | None) -> tuple[int, int]:
+    """Operations and special-function results of one evaluation; none for no expression."""
     if not isinstance(expression, Apply):
         return 0, 0
     flops, special = COSTS.get(expression.function, (1, 0))

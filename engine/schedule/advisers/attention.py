@@ -1,0 +1,103 @@
+"""What the analyses say of an attention: `stitch` joins the two products' loops over keys, `tensorize` chooses tiles
+and the instruction, `pipeline` how many tiles of keys are under way.
+"""
+
+from __future__ import annotations
+
+import math
+
+from engine.fuse.attention import Attention, attention_of
+from engine.fuse.attention_cost import query_tile
+from engine.fuse.nodes import FusionGroup
+from engine.recipe import ONLINE, Advice, Entry, Scenario
+from engine.rewrite.online import online
+from engine.schedule.advisers.mapping import mark
+from engine.tensor.nodes import Iterator, TensorProgram
+from engine.tensorize.attention import intrinsic_misfit
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import Intrinsic
+
+KEYS = 64
+"""Keys of a tile: a tile of either operand is as wide as those of a matrix product."""
+WIDE_HEAD = 64
+"""Elements of a float32 query beyond which tiles of half as many keys fit shared memory with two stages."""
+ROWS = {True: 16, False: 4}
+"""Queries of a warp on tensor cores, of a thread without them."""
+
+
+def attention_group(group: FusionGroup, sms: int) -> tuple[Advice, ...]:
+    """The advice for an attention.  sms: streaming multiprocessors of the target, which want a block each."""
+    found = attention_of(group.program)
+    intrinsic = _intrinsic(group.program, found)
+    keys = _key_tile(found, intrinsic)
+    return (
+        Advice("stitch", Scenario(tuple(_joined(group.program, found)))),
+        Advice("tensorize", Scenario(tuple(_tiled(found, sms, intrinsic, keys)))),
+        Advice("pipeline", Scenario((_stages(found, keys),))),
+    )
+
+
+def _intrinsic(program: TensorProgram, found: Attention) -> Intrinsic | None:
+    """The first instruction that multiplies both products as they are after the rewrite."""
+    after = online(program, found.values.name)
+    values = after.statement(found.values.name)
+    return next((i for n, i in INTRINSICS.items() if not intrinsic_misfit(found.scores, values, after, n)), None)
+
+
+def _key_tile(found: Attention, intrinsic: Intrinsic | None) -> int:
+    depth = max(_extent(found.scores.reduced), _extent(found.heads))
+    most = KEYS if intrinsic or depth <= WIDE_HEAD else KEYS // 2
+    return max(16, min(most, 1 << (found.key.extent - 1).bit_length()))
+
+
+def _extent(iterators: tuple[Iterator, ...]) -> int:
+    return math.prod(i.extent for i in iterators)
+
+
+def _joined(program: TensorProgram, found: Attention) -> list[Entry]:
+    """The rewrite, and the loops that all statements share."""
+    values, key = found.values.name, found.key.name
+    because = "keys pass once: no pass for the maximum, none for the sum"
+    entries = [Entry((values,), "", "rewrite", (ONLINE,), because=because)]
+    everyone = tuple(s.name for s in program.statements if s not in found.softmax)
+    where = "outermost"
+    for row in (*found.batch, *found.queries):
+        entries.append(_pin(everyone, where, row.name, "rows of scores are independent"))
+        where = f"after {row.name}"
+    between = tuple(s.name for s in (found.scores, *found.chain, found.values))
+    entries.append(_pin(between, where, key, "a tile of scores is used up before the next one is made"))
+    return entries
+
+
+def _pin(statements: tuple[str, ...], dimension: str, name: str, because: str) -> Entry:
+    return Entry(statements, dimension, "pin", (name,), because=because)
+
+
+def _tiled(found: Attention, sms: int, intrinsic: Intrinsic | None, keys: int) -> list[Entry]:
+    """The instruction, queries of a block and of a warp or thread, keys of a tile."""
+    scores = (found.scores.name,)
+    entries: list[Entry] = []
+    if intrinsic is not None:
+        where, because = found.scores.reduced[-1].name, f"multiplies both products; {intrinsic.because}"
+        entries.append(Entry(scores, where, "mark", ("intrinsic", intrinsic.name), because=because))
+    queries, blocks = query_tile(found, sms)
+    if found.queries:
+        row = found.queries[-1].name
+        entries.append(mark(scores, row, "block", queries, f"{blocks} blocks for {sms} SMs"))
+        own, whose = ROWS[intrinsic is not None], "warp" if intrinsic else "thread"
+        held = keys * own // (32 if intrinsic else 16)
+        entries.append(mark(scores, row, whose, own, f"{held} scores to a thread beside its results"))
+    steps = -(-found.key.extent // keys)
+    return [*entries, mark(scores, found.key.name, "tile", keys, f"{steps} tiles of keys and values")]
+
+
+def _stages(found: Attention, keys: int) -> Entry:
+    """Two tiles under way, three where many follow each other."""
+    steps = -(-found.key.extent // keys)
+    stages = 1 if steps < 2 else 2 if steps < 8 else 3
+    reason = {
+        1: "one tile: there is nothing to overlap",
+        2: "the next tile is copied while one is used",
+        3: f"two copies are under way while a tile is used: {steps} tiles hide the latency of global memory",
+    }[stages]
+    return mark((found.scores.name,), found.key.name, "stages", stages, reason)
