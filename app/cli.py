@@ -46,7 +46,7 @@ TreeFile = Annotated[
     Path | None,
     typer.Option("--tree", metavar="FILE", help="Advice for the group: our text, or a published JSON file."),
 ]
-Policy = Annotated[str, typer.Option("--policy", help="Fusion policy: none or first.")]
+Policy = Annotated[str, typer.Option("--policy", help="Fusion policy: none, xla or stitch.")]
 NO_DIMS: list[str] = []
 NO_PROGRAMS: list[str] = []
 
@@ -198,7 +198,7 @@ def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
 @app.command(epilog="Exit codes: 0 done, 2 bad input.")
 @verb
 def fuse(
-    file: File, policy: Policy = "first", target: Gpu = "h200", dim: Dims = NO_DIMS, json: Json = False
+    file: File, policy: Policy = "stitch", target: Gpu = "h200", dim: Dims = NO_DIMS, json: Json = False
 ) -> None:
     """The fusion plan: which operators become one kernel, and why."""
     from app import verbs
@@ -397,7 +397,7 @@ def doctor(json: Json = False) -> None:
 
 def _job(
     file: str, target: str | None = None, dim: list[str] = NO_DIMS, group: str | None = None,
-    recipe: Path | None = None, tree: Path | None = None, policy: str = "first",
+    recipe: Path | None = None, tree: Path | None = None, policy: str = "stitch",
 ) -> Job:  # fmt: skip
     from app.job import Job, dimensions_of
 

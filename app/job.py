@@ -39,7 +39,7 @@ class Job:
     recipe_file: Path | None = None
     tree_file: Path | None = None
     """Advice for the one group in place of the user's."""
-    policy: str = "first"
+    policy: str = "stitch"
     seconds: Counter[str] = field(default_factory=Counter)
     """What opening the file took: "load" and "fuse"."""
 

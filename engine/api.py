@@ -23,7 +23,7 @@ from engine.cycles import cycles_left_alone
 from engine.errors import BadInput, EngineError, MissingCapability
 from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.fuse.nodes import FusionGroup, FusionPlan
-from engine.fuse.plan import POLICIES, plan
+from engine.fuse.plan import DEFAULT, POLICIES, plan
 from engine.graph.limits import MAX_TEXT_BYTES, read_limited
 from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
@@ -38,6 +38,7 @@ from engine.schedule.published.export import export as _published_text
 from engine.schedule.published.parse import parse as _parse_published
 from engine.schedule.published.translate import translate as _translate
 from engine.schedule.text import from_text
+from engine.stitch.nodes import Fixed
 from engine.suite import is_reference, model_file
 from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
@@ -57,13 +58,18 @@ def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGra
     return _load(model_file(str(path)) if is_reference(path) else path, dims)
 
 
-def fuse(graph: OperatorGraph, target: str = "h200", policy: str = "first") -> FusionPlan:
-    """Plan the kernels of a graph.  Raises BadInput for an unknown target or policy."""
-    _target(target)
+def fuse(
+    graph: OperatorGraph, target: str = "h200", policy: str = DEFAULT, fixed: Fixed | None = None
+) -> FusionPlan:
+    """Plan the kernels of a graph.  fixed: what a person decided about groups; it stays, and the rest is explored.
+
+    Raises BadInput for an unknown target or policy, and where a fixed group cannot be one kernel.
+    """
+    machine = _target(target)
     if policy not in POLICIES:
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
     with cycles_left_alone():
-        return plan(graph, *lower_supported(graph), policy)
+        return plan(graph, *lower_supported(graph), policy, machine, fixed)
 
 
 def read_recipe(path: str | Path) -> Recipe:

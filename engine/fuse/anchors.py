@@ -105,7 +105,7 @@ def _take_in(
 def _with_factors(
     flow: Flow, heart: int, readers: Mapping[str, Sequence[Statement]], home: dict[int, int]
 ) -> Anchor:
-    """A product with what is done to its factors alone, such as a cast of weights, where no memory-bound kernel is near."""
+    """A product with what is done to its factors alone, such as a cast, where no memory-bound kernel is near."""
     home[heart] = heart
     alone = _shape(flow, (heart,), readers)
     assert isinstance(alone, Shape), alone

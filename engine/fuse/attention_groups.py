@@ -10,7 +10,7 @@ from networkx.utils import UnionFind
 from engine.errors import Unsupported
 from engine.fuse.attention import ATTENTION, Attention, Finder, refusal
 from engine.fuse.attention_cost import gain
-from engine.fuse.explore import Partition
+from engine.fuse.partition import Partition
 from engine.fuse.shape import Key, Shape
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
@@ -37,6 +37,7 @@ def with_attention(partition: Partition, program: TensorProgram) -> Partition:
 class _Joiner:
     def __init__(self, partition: Partition, program: TensorProgram) -> None:
         self.program = program
+        self._before = partition
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
         self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
@@ -47,13 +48,15 @@ class _Joiner:
 
     def partition(self) -> Partition:
         """The groups as they are now, in an order that respects data flow."""
-        return Partition(tuple(self.groups[n] for n in sorted(self.groups)), self.refusals)
+        return self._before.with_groups(self.groups, self.refusals)
 
     def join(self, found: Attention) -> None:
         """One group for an attention, in the place of the last.  Unsupported, saying why, where it stays several."""
         numbers = sorted({self.home[s.name] for s in found.members})
-        statements = tuple(s for n in numbers for s in self.groups[n][0])
-        inlined = tuple(name for n in numbers for name in self.groups[n][1].inlined)
+        members = {s.name for s in found.members}
+        # A statement that several of the groups compute again stands in each of them.
+        statements = tuple(dict.fromkeys(s for n in numbers for s in self.groups[n][0]))
+        inlined = tuple(name for n in numbers for name in self.groups[n][1].inlined if name not in members)
         self._check_closed(found, statements)
         shape = _shape(found, [s for s in statements if s.name not in inlined], inlined)
         head = max(math.prod(i.extent for i in side) for side in (found.scores.reduced, found.heads))
@@ -70,18 +73,20 @@ class _Joiner:
 
     def _check_closed(self, found: Attention, statements: Sequence[Statement]) -> None:
         """Nothing but what follows the second product may be needed elsewhere."""
-        inside = {s.name for s in statements}
-        between = {s.write.array for s in statements} - {found.values.write.array}
-        after = {found.values.write.array}
+        members = {s.name for s in found.members}
+        after, inside = {found.values.write.array}, {s.name for s in statements}
         for statement in statements:
-            if statement is not found.values and any(a.array in after for a in statement.reads()):
+            if any(access.array in after for access in statement.reads()):
                 after.add(statement.write.array)
-        for array in sorted(between - after):
-            what = f"{array}, which lies between the products,"
-            what = "the result of the softmax" if array == found.weights else what
+        for statement in statements:
+            array = statement.write.array
+            if array in after:
+                continue
+            what = "the result of the softmax" if array == found.weights else f"{array}, between the products,"
             if array in self.program.outputs:
                 raise refusal(found.values, f"{what} is an output too")
-            others = [s for s in self._readers.get(array, []) if s.name not in inside]
+            allowed = members if statement.name in members else inside
+            others = [s for s in self._readers.get(array, []) if s.name not in allowed]
             if others:
                 raise refusal(found.values, f"{what} is read elsewhere too, by {others[0].operator}")
 
@@ -94,9 +99,10 @@ def _shape(found: Attention, statements: Sequence[Statement], inlined: tuple[str
     key = axes[scores.name, found.key.name]
     heads = {axes[found.values.name, i.name] for i in found.heads}
     extents = {axes[s.name, i.name]: i.extent for s in statements for i in s.iterators}
+    members = {s.name for s in found.members}
     for statement in statements:
         mine = {axes[statement.name, i.name] for i in statement.iterators}
-        if statement not in found.members and mine != {*rows, *heads}:
+        if statement.name not in members and mine != {*rows, *heads}:
             raise refusal(found.values, f"{statement.operator} has another shape than the result")
     return Shape(ATTENTION, axes, rows, (key,), extents, inlined)
 

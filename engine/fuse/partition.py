@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from engine.fuse.fits import Fits
 from engine.fuse.pattern import Patterns
@@ -28,19 +28,40 @@ class Partition:
     chosen: Chosen
     numbers: tuple[int, ...]
     """The number of each group among the chosen kernels."""
+    views: Mapping[str, str]
+    """Array -> the array whose storage it is: a kernel that writes several parts of one calls each by its own name."""
+    refusals: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(array, reading operator) -> why that operator did not join the group that makes the array, where that is known
+    from elsewhere than the choice of kernels."""
+
+    def with_groups(
+        self,
+        groups: Mapping[int, tuple[tuple[Statement, ...], Shape]],
+        refusals: Mapping[tuple[str, str], str],
+    ) -> Partition:
+        """Some groups in the place of others.  groups: by the place that they take among the present ones."""
+        places = sorted(groups)
+        numbers = tuple(self.numbers[place] for place in places)
+        return replace(self, groups=tuple(groups[p] for p in places), numbers=numbers, refusals=refusals)
 
 
 def partition(
-    program: TensorProgram, without_kernel: Sequence[Operator], policy: str, target: Target, fixed: Fixed
+    program: TensorProgram,
+    without_kernel: Sequence[Operator],
+    policy: str,
+    target: Target,
+    fixed: Fixed,
+    packing: bool = True,
 ) -> Partition:
     """Partition a program whose layout statements are folded.
 
     without_kernel: operators of the graph that the program lacks.  fixed: what a person decided, which stays.
+    packing: whether independent kernels may share a launch.
     """
     fits = Fits(program.arrays, target)
     steps = steps_of(program, without_kernel, fits, fixed)
     patterns = Patterns(program.arrays, ())
-    chosen = choose(Assessor(steps.flow, fits, patterns.statement, target, fixed), policy)
+    chosen = choose(Assessor(steps.flow, fits, patterns.statement, target, fixed), policy, packing)
     return _with_copies(program, steps, chosen)
 
 
@@ -54,6 +75,7 @@ def _with_copies(program: TensorProgram, steps: Steps, chosen: Chosen) -> Partit
             if member not in owner or member in graph.kernels[n].roots:
                 owner[member] = n
     arrays = dict(program.arrays)
+    views: dict[str, str] = {}
     groups: list[tuple[tuple[Statement, ...], Shape]] = []
     for n in order:
         kernel = graph.kernels[n]
@@ -65,9 +87,12 @@ def _with_copies(program: TensorProgram, steps: Steps, chosen: Chosen) -> Partit
         else:
             fit = chosen.assessor.fit(kernel)
         assert not isinstance(fit, str) and isinstance(fit.shape, Shape), fit
-        groups.append(_copies(statements, fit.shape, copied, n, arrays) if copied else (statements, fit.shape))
+        shape = fit.shape
+        if copied:
+            statements, shape = _copies(statements, shape, copied, n, arrays)
+        groups.append((_parts(statements, arrays, views), shape))
     ordered = tuple(s for group, _ in groups for s in group)
-    return Partition(replace(program, arrays=arrays, statements=ordered), tuple(groups), chosen, tuple(order))
+    return Partition(replace(program, arrays=arrays, statements=ordered), tuple(groups), chosen, tuple(order), views)
 
 
 def _copies(
@@ -89,6 +114,24 @@ def _copies(
         made.append(replace(rewrite_reads(statement, lambda a: _renamed(a, renamed)), name=name, write=write))
     axes = {(names[owner], iterator): axis for (owner, iterator), axis in shape.axes.items()}
     return tuple(made), replace(shape, axes=axes, inlined=tuple(names[n] for n in shape.inlined))
+
+
+def _parts(
+    statements: Sequence[Statement], arrays: dict[str, Array], views: dict[str, str]
+) -> tuple[Statement, ...]:
+    """The statements of a group, each writer of an array but the first under a name of its own."""
+    written: dict[str, int] = {}
+    made: list[Statement] = []
+    for statement in statements:
+        array = statement.write.array
+        number = written[array] = written.get(array, -1) + 1
+        if number:
+            view = f"{array}|{number}"
+            views[view] = array
+            arrays[view] = replace(arrays[array], name=view)
+            statement = replace(statement, write=replace(statement.write, array=view))
+        made.append(statement)
+    return tuple(made)
 
 
 def _renamed(access: Access, names: Mapping[str, str]) -> Access:

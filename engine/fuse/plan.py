@@ -8,49 +8,68 @@ from dataclasses import replace
 
 from engine.fuse.build import Built, GroupBuilder
 from engine.fuse.explain import group_reason, group_title, main_word, schemes
-from engine.fuse.explore import Partition, explore
 from engine.fuse.fold import fold_layouts
 from engine.fuse.nodes import Boundary, FusionGroup, FusionPlan, Instance, Launch
+from engine.fuse.partition import Partition, partition
 from engine.graph.nodes import OperatorGraph
+from engine.stitch import choose
+from engine.stitch.nodes import Fixed
+from engine.target import Target
 from engine.tensor.nodes import TensorProgram
 
-POLICIES = ("none", "first")
-"""`none`: one kernel an operator.  `first`: chains, prologues and epilogues of one reduction or contraction."""
+POLICIES = choose.POLICIES
+DEFAULT = choose.STITCH
+"""The policy of a plan that asks for none."""
 
 
-def plan(graph: OperatorGraph, program: TensorProgram, unsupported: Mapping[str, str], policy: str) -> FusionPlan:
+def plan(
+    graph: OperatorGraph,
+    program: TensorProgram,
+    unsupported: Mapping[str, str],
+    policy: str,
+    target: Target,
+    fixed: Fixed | None = None,
+) -> FusionPlan:
     """Partition the graph into groups.
 
-    program: the lowered graph.  unsupported: operators it does not hold, with the reason.
+    program: the lowered graph.  unsupported: operators it does not hold, with the reason.  fixed: what a person decided
+    about groups; it stays, and the rest is explored.  Raises BadInput where that cannot be.
     """
     folded = fold_layouts(program, graph.constants)
     left_out = [op for op in graph.operators if op.name in unsupported]
-    partition = explore(folded.program, merge=policy != "none", without_kernel=left_out)
-    builder = GroupBuilder(folded.program, _leaving(partition, folded.program), folded.absorbed)
-    built = [builder.build(statements, shape) for statements, shape in partition.groups]
+    parts = partition(folded.program, left_out, policy, target, fixed or Fixed())
+    builder = GroupBuilder(parts.program, _leaving(parts), folded.absorbed)
+    built = [_stored(builder.build(statements, shape), parts.views) for statements, shape in parts.groups]
     groups, launches = _collect(built, graph)
     return FusionPlan(
         graph=graph.name,
         policy=policy,
         groups=tuple(groups),
         launches=tuple(launches),
-        boundaries=tuple(_boundaries(groups, launches, partition)),
+        boundaries=tuple(_boundaries(groups, launches, parts)),
         unsupported=dict(unsupported),
         source=graph,
     )
 
 
-def _leaving(partition: Partition, program: TensorProgram) -> frozenset[str]:
+def _leaving(parts: Partition) -> frozenset[str]:
     """Arrays that the program gives out, or that another group than their maker's reads."""
-    maker = {s.write.array: number for number, (group, _) in enumerate(partition.groups) for s in group}
+    maker = {s.write.array: number for number, (group, _) in enumerate(parts.groups) for s in group}
     read = {
         access.array
-        for number, (group, _) in enumerate(partition.groups)
+        for number, (group, _) in enumerate(parts.groups)
         for statement in group
         for access in statement.reads()
         if maker.get(access.array, number) != number
     }
-    return frozenset(read.union(program.outputs))
+    leaving = read.union(parts.program.outputs)
+    return frozenset(leaving.union(view for view, array in parts.views.items() if array in leaving))
+
+
+def _stored(built: Built, views: Mapping[str, str]) -> Built:
+    """A group with the tensors of the graph that its arrays are stored in."""
+    arrays = {name: views.get(tensor, tensor) for name, tensor in built.instance.arrays.items()}
+    return replace(built, instance=replace(built.instance, arrays=arrays))
 
 
 def _collect(built: Sequence[Built], graph: OperatorGraph) -> tuple[list[FusionGroup], list[Launch]]:
@@ -93,24 +112,23 @@ def _aligned(one: Built, first: Built) -> Instance:
     return replace(one.instance, arrays=arrays, parts={names[a]: part for a, part in one.instance.parts.items()})
 
 
-def _boundaries(groups: Sequence[FusionGroup], launches: Sequence[Launch], partition: Partition) -> list[Boundary]:
-    """Every tensor handed over through global memory."""
+def _boundaries(groups: Sequence[FusionGroup], launches: Sequence[Launch], parts: Partition) -> list[Boundary]:
+    """Every tensor handed over through global memory, once for each pair of groups."""
     by_name = {g.name: g for g in groups}
-    writer: dict[str, str] = {}
-    found: dict[tuple[str, str, str], Boundary] = {}
-    for launch in launches:
+    writer: dict[str, int] = {}
+    found: dict[tuple[str, str], Boundary] = {}
+    for number, launch in enumerate(launches):
         group = by_name[launch.group]
         instance = group.instances[launch.instance]
         for array in group.program.inputs:
             tensor = instance.arrays[array]
-            producer = writer.get(tensor)
-            if producer is not None:
-                because = next(
-                    (partition.refusals[tensor, op] for op in instance.operators if (tensor, op) in partition.refusals),
-                    "its other reader or producer was joined first",
-                )
-                key = (producer, launch.group, because)
-                found.setdefault(key, Boundary(producer, launch.group, tensor, because))
+            source = writer.get(tensor)
+            if source is not None:
+                pair = (launches[source].group, launch.group)
+                known = [parts.refusals[tensor, op] for op in instance.operators if (tensor, op) in parts.refusals]
+                if known or pair not in found:
+                    why = known or [parts.chosen.why(parts.numbers[source], parts.numbers[number]).because]
+                    found[pair] = Boundary(*pair, tensor, why[0])
         for array in group.program.outputs:
-            writer[instance.arrays[array]] = launch.group
+            writer[instance.arrays[array]] = number
     return list(found.values())

@@ -152,46 +152,6 @@ def _single_shape(statement: Statement) -> Shape:
     )
 
 
-def joined_shape(
-    first: Shape,
-    second: Shape,
-    writers: Mapping[str, Statement],
-    handed: Sequence[tuple[Statement, Access]],
-    leads: bool,
-) -> Shape | None:
-    """What `common_shape` says of the statements of two shapes that run over the same rows; None where it must look.
-
-    writers: the statements of `first` that make what is handed over.  handed: the reads of it in `second`, which is
-    element-wise.  leads: whether the first statement of both is one of `first`.  Only what changes hands is looked at,
-    so that long chains grow in linear time.
-    """
-    plain = ("element-wise", "layout")
-    if second.kind not in plain or first.kind not in (*plain, "contraction") or first.inlined or second.inlined:
-        return None
-    same: dict[int, int] = {}
-    for reader, access in handed:
-        writer = writers[access.array]
-        for written, read in zip(writer.write.indices, access.indices, strict=True):
-            left, right = plain_iterator(written), plain_iterator(read)
-            if access.guards or ((left is None or right is None) and written != read):
-                return None
-            if left is not None and right is not None:
-                mine, theirs = first.axes[writer.name, left], second.axes[reader.name, right]
-                if same.setdefault(theirs, mine) != mine or first.extents[mine] != second.extents[theirs]:
-                    return None
-    if set(same) != set(second.rows) or sorted(same.values()) != sorted(first.rows):
-        return None
-    contraction = first.kind == "contraction"
-    return Shape(
-        kind="contraction" if contraction else "element-wise",
-        axes={**first.axes, **{key: same[axis] for key, axis in second.axes.items()}},
-        rows=first.rows if leads or contraction else tuple(same[axis] for axis in second.rows),
-        columns=first.columns,
-        extents=first.extents,
-        inlined=(),
-    )
-
-
 def _join(statements: Sequence[Statement], heart: Statement | None) -> dict[Key, int] | str:
     """Union of iterators over the reads of intermediates; a reason when a read is not element by element."""
     axis_of = UnionFind((s.name, i.name) for s in statements for i in s.iterators)

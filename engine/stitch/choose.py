@@ -9,6 +9,7 @@ from engine.stitch.assess import Assessor
 from engine.stitch.graph import Joins, KernelGraph
 from engine.stitch.lean import lean
 from engine.stitch.nodes import Kernel, Why
+from engine.stitch.remote import packed
 from engine.stitch.repair import makeable
 from engine.stitch.search import stitched
 from engine.stitch.xla import xla_kernels
@@ -56,8 +57,8 @@ class Chosen:
         return f"{names[0]} lies between them and is another kernel" if names else "too far apart to look between them"
 
 
-def choose(assessor: Assessor, policy: str) -> Chosen:
-    """The kernels of a policy."""
+def choose(assessor: Assessor, policy: str, packing: bool = True) -> Chosen:
+    """The kernels of a policy.  packing: whether the search may give independent kernels one launch."""
     flow = assessor.flow
     if policy == NONE:
         kernels = _by_operator(assessor)
@@ -65,6 +66,8 @@ def choose(assessor: Assessor, policy: str) -> Chosen:
         kernels = makeable(assessor, xla_kernels(flow))
         if policy == STITCH:
             kernels = lean(assessor, stitched(assessor, lean(assessor, kernels)))
+            if packing:
+                kernels = packed(assessor, kernels)
     return Chosen(assessor, KernelGraph(flow, kernels))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from engine.recipe import Recipe
 from engine.run.emulate.emulate import emulate
 from engine.run.nodes import Check
 from engine.run.reference import input_values, operator_values, reference_values
+from engine.verify.footprint import own_part
 from engine.verify.tolerance import on_tensor_cores, tolerance
 
 Progress = Callable[[str, int, int], None]
@@ -122,15 +124,18 @@ def run_launch(
     for finding in emulation.findings:
         raise Fault("check", group.name, f"{finding.kind}: {finding.message}")
     written: dict[str, np.ndarray] = {}
+    writers = Counter(own.arrays[name] for name in outputs)
     for name, value in outputs.items():
         tensor = own.arrays[name]
-        if name not in own.parts:
+        if name not in own.parts and writers[tensor] == 1:
             written[tensor] = value.reshape(declared[name].shape)
             continue
         if tensor not in written:
-            before = values.get(tensor)
-            written[tensor] = np.zeros(own.parts[name].whole, value.dtype) if before is None else before.copy()
-        own.view(declared[name], written[tensor])[...] = value.reshape(declared[name].shape)
+            before, part = values.get(tensor), own.parts.get(name)
+            size = part.whole if part else declared[name].elements
+            written[tensor] = np.zeros(size, value.dtype) if before is None else before.copy()
+        mine = own_part(group.program, name)
+        own.view(declared[name], written[tensor]).reshape(-1)[mine] = value.reshape(-1)[mine]
     return written
 
 

@@ -1,4 +1,4 @@
-"""Fusion takes time in proportion to the graph, and finds the same groups by both of its ways."""
+"""Fusion takes time in proportion to the graph."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import engine
-from engine.fuse import explore
-from engine.fuse.explore import MOST_STATEMENTS
+from engine.stitch.nodes import MOST_STATEMENTS
 
 KINDS = ("Add", "Relu", "Mul", "Sigmoid", "Sub", "Tanh")
 
@@ -72,19 +71,6 @@ def test_long_chains_are_cut(tmp_path: Path) -> None:
     assert len(plan.launches) == 3
     assert max(len(group.program.statements) for group in plan.groups) == MOST_STATEMENTS
     assert any(str(MOST_STATEMENTS) in boundary.because for boundary in plan.boundaries)
-
-
-@pytest.mark.parametrize("make", [chain, layers])
-def test_the_short_way_finds_the_groups_of_the_long_one(
-    make: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    graph = engine.load(make(tmp_path / "m.onnx", 40))  # type: ignore[operator]
-    short = engine.fuse(graph)
-    monkeypatch.setattr(explore, "joined_shape", lambda *_, **__: None)
-    long = engine.fuse(graph)
-    assert short.launches == long.launches
-    assert [str(g.program) for g in short.groups] == [str(g.program) for g in long.groups]
-    assert [g.instances for g in short.groups] == [g.instances for g in long.groups]
 
 
 def test_equal_layers_share_a_program_and_keep_their_names(tmp_path: Path) -> None:

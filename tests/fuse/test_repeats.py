@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.fuse.fold import fold_layouts
-from engine.fuse.plan import plan
+from engine.fuse.plan import POLICIES, plan
 from engine.graph.load import load
 from engine.graph.nodes import Operator, OperatorGraph
+from engine.target import target
 from engine.tensor.lower import lower, lower_supported
 from engine.tensor.nodes import TensorProgram
 from tests.tensor.test_lower import graph, op
@@ -23,12 +24,13 @@ def apart(program: TensorProgram) -> TensorProgram:
     return replace(program, statements=tuple(replace(s) for s in program.statements))
 
 
-@pytest.mark.parametrize("policy", ["first", "none"])
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
 def test_plans_do_not_depend_on_what_is_shared(path: Path, policy: str) -> None:
     g = load(path)
     program, unsupported = lower_supported(g)
-    assert plan(g, program, unsupported, policy) == plan(g, apart(program), unsupported, policy)
+    h200 = target("h200")
+    assert plan(g, program, unsupported, policy, h200) == plan(g, apart(program), unsupported, policy, h200)
 
 
 TURNED = op("Transpose", "a", "t", perm=(1, 0)), op("Transpose", "b", "u", perm=(1, 0))

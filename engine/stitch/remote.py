@@ -1,0 +1,79 @@
+"""Remote fusion: kernels that nothing connects share a launch (FusionStitching, section 5.2).
+
+A virtual vertex before all kernels makes them its consumers, and PatternReduction finds which to take together.  Only
+kernels at one depth of the graph are packed: none of them waits for another, whatever else is packed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from engine.stitch.assess import Assessor
+from engine.stitch.graph import Joins, KernelGraph
+from engine.stitch.nodes import Kernel
+from engine.stitch.reduction import Candidate, Pattern, of_consumers
+
+VIRTUAL = -1
+"""The vertex before all."""
+MOST_PACKED = 64
+"""Kernels looked at together."""
+
+
+def packed(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
+    """The kernels, independent ones of one depth in one launch where that saves time."""
+    graph = KernelGraph(assessor.flow, kernels)
+    joins = Joins(graph)
+    for level in _levels(graph):
+        for alike in _alike(graph, level):
+            for start in range(0, len(alike), MOST_PACKED):
+                _pack(assessor, joins, alike[start : start + MOST_PACKED])
+    return joins.merged()
+
+
+def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:
+    """Join the best pack, then the best of what is left, and so on."""
+    graph = joins.graph
+    left = list(kernels)
+    scores: dict[Pattern, float | None] = {}
+
+    def score(pattern: Pattern) -> float | None:
+        inside = pattern - {VIRTUAL}
+        if len(inside) < 2:
+            return 0.0
+        if inside not in scores:
+            found = assessor.gain([graph.kernels[n] for n in sorted(inside)], graph.merged(inside))
+            scores[inside] = found.microseconds if found else None
+        return scores[inside]
+
+    while len(left) > 1:
+        alone = {n: (Candidate(frozenset((n,)), 0.0),) for n in left}
+        best = of_consumers(VIRTUAL, left, alone, score)[0]
+        pack = best.pattern - {VIRTUAL}
+        if len(pack) < 2 or best.score <= 0 or not joins.join(pack):
+            return
+        left = [n for n in left if n not in pack]
+
+
+def _levels(graph: KernelGraph) -> list[list[int]]:
+    """Kernels by their depth: the longest way to them from the inputs."""
+    depth: dict[int, int] = {}
+    levels: list[list[int]] = []
+    for n in sorted(range(len(graph.kernels)), key=graph.place.__getitem__):
+        depth[n] = max((depth[p] + 1 for p in graph.producers[n]), default=0)
+        while len(levels) <= depth[n]:
+            levels.append([])
+        levels[depth[n]].append(n)
+    return levels
+
+
+def _alike(graph: KernelGraph, kernels: Sequence[int]) -> list[list[int]]:
+    """Open kernels with as many points together: their threads do about the same."""
+    found: dict[int, list[int]] = {}
+    for n in kernels:
+        kernel = graph.kernels[n]
+        if not kernel.closed:
+            statements = [s for root in kernel.roots for s in graph.flow.steps[root].statements]
+            points = max(math.prod(s.extents.values()) for s in statements)
+            found.setdefault(points, []).append(n)
+    return [group for group in found.values() if len(group) > 1]
