@@ -115,10 +115,10 @@ def _tip(step: Step) -> str:
 def _headlines(history: History, number: int, group: GroupDoc) -> tuple[Headline, ...]:
     """The summary of a step: its gains, each of its own kind, against the floor, how far checked."""
     step = history.steps[number]
-    measured = step.measured or history.steps[history.baseline].measured
-    timed = [_gain(history, number, measured.origin)] if measured else []
-    modelled = _gain(history, number, PREDICTED)
-    return *timed, modelled, _counted(history, number), _checked(step), _floor(step, group)
+    known = step.measured or history.steps[history.baseline].measured
+    measured = _gain(history, number, known.origin if known else "measured")
+    others = _gain(history, number, PREDICTED), _counted(history, number), _checked(step), _floor(step, group)
+    return (measured, *others) if known else (*others, measured)
 
 
 def _gain(history: History, number: int, origin: str) -> Headline:

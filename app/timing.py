@@ -39,6 +39,8 @@ class Timing(QObject):
         self.pinned: dict[str, Run] = {}
         """What is measured -> the run that later ones are compared with."""
         self.player: Player | None = None
+        self._refusal: tuple[str, Problem] | None = None
+        """What could not be measured or replayed, until it is read."""
         self._files = Background()
         self._repaint = QTimer(self)
         self._repaint.setSingleShot(True)
@@ -49,7 +51,7 @@ class Timing(QObject):
         workspace.model_changed.connect(self._forget)
         workspace.machine_changed.connect(self._show_machine)
         page, deck = view.live, view.live.deck
-        page.dismissed.connect(self.show)
+        page.dismissed.connect(self._dismiss)
         deck.row_requested.connect(self.play)
         deck.pause_requested.connect(self.pause)
         deck.stop_requested.connect(self.stop)
@@ -94,6 +96,7 @@ class Timing(QObject):
 
     def measure(self, group: str) -> None:
         """Measures a group's kernel; where that cannot be, the live page says why and what to install."""
+        self._refusal = None
         self.stop()
         known = self.workspace.group(group)
         run = Run(known.title if known else group, group, "measured", self.workspace.gpu or "")
@@ -116,7 +119,7 @@ class Timing(QObject):
             if before is not None:
                 self.runs[group] = before
             self.workspace.add_problem(group, problem)
-            self.view.live.show_refusal(f"{run.title} was not measured", problem)
+            self._refuse(f"{run.title} was not measured", problem)
 
         pending = Pending(Time, measured, failed, sampled, run.look)
         self.workspace.client.request("measure", {"group": group, "recipe": text}, f"Timing {group}", pending)
@@ -163,10 +166,16 @@ class Timing(QObject):
 
     def show(self) -> None:
         """Shows the present moment."""
+        self._show()
+        self.shown.emit()
+
+    def _show(self) -> None:
         run = self.run
+        if self._refusal is not None:
+            self.view.live.show_refusal(*self._refusal)
+            return
         if run is None:
             self.view.live.show_nothing()
-            self.shown.emit()
             return
         baseline, title = self._baseline(run)
         live = Live(
@@ -176,13 +185,13 @@ class Timing(QObject):
             run.against(baseline) if baseline else None,
         )
         self.view.live.show_live(live, self.player.deck() if self.player else None)
-        self.shown.emit()
 
     def _baseline(self, run: Run) -> tuple[Run | None, str]:
         """The pinned samples, else those of the history's baseline; only of the same origin and device."""
         pinned = self.pinned.get(run.row)
         if pinned is not None and (pinned.origin, pinned.device) == (run.origin, run.device):
-            return pinned, f"pinned {pinned.title}" if pinned.title != run.title else "pinned samples"
+            other = pinned.title.rpartition(", ")[2]
+            return pinned, "pinned samples" if pinned.title == run.title else f"pinned {other}"
         history = self.workspace.histories.get(run.row) if self.player is None else None
         if history is None or history.baseline == history.current:
             return None, ""
@@ -202,10 +211,20 @@ class Timing(QObject):
             self._repaint.start()
 
     def _on_selected(self, selection: Selection) -> None:
+        self._refusal = None
         if self.player is None:
             self.show()
 
+    def _refuse(self, title: str, problem: Problem) -> None:
+        self._refusal = title, problem
+        self.show()
+
+    def _dismiss(self) -> None:
+        self._refusal = None
+        self.show()
+
     def _on_read(self, recording: Recording) -> None:
+        self._refusal = None
         self.stop()
         self.player = Player(recording)
         self.player.advanced.connect(self._show_soon)
@@ -215,15 +234,17 @@ class Timing(QObject):
 
     def _on_refused(self, path: str, error: EngineError) -> None:
         problem = Problem(error.stage, error.subject, error.reason, error.hint)
-        self.view.live.show_refusal(f"{Path(path).name} cannot be replayed", problem)
+        self._refuse(f"{Path(path).name} cannot be replayed", problem)
         self.view.select_tab(LIVE)
 
     def _forget(self) -> None:
         """Another model: nothing of the old one's samples means anything."""
         self.runs.clear()
         self.pinned.clear()
+        self._refusal = None
         self.stop()
         self.show()
 
     def _show_machine(self) -> None:
-        self.view.live.show_machine(not self.workspace.lacking, self.workspace.lacking)
+        can = bool(self.workspace.gpu) and not self.workspace.lacking
+        self.view.live.show_machine(can, self.workspace.lacking)

@@ -16,7 +16,8 @@ import fake_exploration as exploration  # noqa: E402
 from engine.documents import Problem, Time  # noqa: E402
 from engine.text import to_json  # noqa: E402
 
-SAMPLES = 20
+SAMPLES, PAUSE = 20, 0.05
+"""Of a measurement, and the seconds between two of them; more samples (FAKE_SAMPLES) come as much faster."""
 SLOW = 0.5
 """Seconds that an answer about advice with the remark "# slow" takes."""
 
@@ -43,7 +44,9 @@ def answer(number: int, verb: str, arguments: dict[str, object]) -> None:
     """Answers one request."""
     group, recipe = str(arguments.get("group", "")), arguments.get("recipe")
     if verb == "machine":
-        send(number, "result", {"gpu": os.environ.get("FAKE_GPU", ""), "compiler": "g++ 12.2", "nvrtc": "13.0"})
+        gpu = os.environ.get("FAKE_GPU", "")
+        lacking = "" if gpu else "There is no NVIDIA GPU: install an NVIDIA driver and PyCUDA"
+        send(number, "result", {"gpu": gpu, "compiler": "g++ 12.2", "nvrtc": "13.0", "lacking": lacking})
     elif verb == "open":
         opened(number, str(arguments["path"]))
     elif verb == "kernel":
@@ -95,17 +98,22 @@ def kernel(number: int, group: str, recipe: str | None) -> None:
 
 
 def measure(number: int, group: str) -> None:
-    """Samples at a human pace, so that a test can cancel between two of them."""
+    """Samples spread over a second, at a pace at which a test can cancel between two of them."""
     if not os.environ.get("FAKE_GPU"):
         fail(number, "measure", group, "this machine has no GPU", "run on a machine with a CUDA device")
         return
-    samples = []
-    for index in range(SAMPLES):
-        time.sleep(0.05)
+    samples: list[float] = []
+    count, started = int(os.environ.get("FAKE_SAMPLES", SAMPLES)), time.monotonic()
+    for index in range(count):
+        time.sleep(max(started + (index + 1) * PAUSE * SAMPLES / count - time.monotonic(), 0.0))
         samples.append(25.0 + (index * 7 % 5) * 0.2)
         send(number, "sample", {"group": group, "microseconds": samples[-1]})
+        if index % 5 == 4:
+            send(number, "state", {"group": group, "clock": 1980 - index // 50, "temperature": 40 + index // 10})
     middle = sorted(samples)[len(samples) // 2]
-    send(number, "result", to_json(Time(middle, "synthetic", "fake device", 25.0, 25.8, tuple(samples))))
+    device, date = os.environ["FAKE_GPU"], "2026-11-18T09:12:00+00:00"
+    found = Time(middle, "synthetic", "fake device", 25.0, 25.8, tuple(samples), device, date, count // 5)
+    send(number, "result", to_json(found))
 
 
 if __name__ == "__main__":

@@ -121,9 +121,10 @@ def test_the_baseline_is_pinned_and_gains_are_counted_from_it(window: Window, qt
     window.action("pin").trigger()
     assert history.baseline == 1
     window.panels.history.canvas.select(3)
-    modelled, counted, checked, floor = window.panels.history.summary.texts()
+    modelled, counted, checked, floor, measured = window.panels.history.summary.texts()
     assert modelled == "Gain, predicted ▼ 50.0 % 10.0 µs → 5.0 µs"
     assert counted == "Gain, counted — F8 counts sectors"
+    assert measured == "Gain, measured — step not measured"
     assert "for 101 MB" in floor and checked == "Checked — F8 to check"
 
 

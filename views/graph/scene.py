@@ -15,7 +15,8 @@ from views.theme import Theme
 
 PIECE = 120
 """Items added between two turns of the event loop."""
-BORDER = 16.0
+BORDER, FOOT = 16.0, 64.0
+"""Room around the drawing; below it there is some for the legend."""
 
 
 class GraphScene(QGraphicsScene):
@@ -86,7 +87,8 @@ class GraphScene(QGraphicsScene):
         edges = [EdgeItem(line, self.look, self._touched(line)) for line in self.drawing.lines]
         self._waiting = [*reversed(edges), *reversed(list(self._boxes.values()))]
         left, top, right, bottom = self.drawing.extent
-        self.setSceneRect(QRectF(left - BORDER, top - BORDER, right - left + 2 * BORDER, bottom - top + 2 * BORDER))
+        width, height = right - left + 2 * BORDER, bottom - top + BORDER + FOOT
+        self.setSceneRect(QRectF(left - BORDER, top - BORDER, width, height))
         self._add_piece()
         if self._waiting:
             self._timer.start()

@@ -141,8 +141,8 @@ class Canvas(QGraphicsView):
 
     def fit_all(self) -> None:
         """Shows everything, or the top of it where everything would be too small to read."""
-        rect = self._scene.sceneRect().adjusted(0, 0, 0, self.legend.height())
-        if self._scene.sceneRect().isEmpty() or not self.viewport().width():
+        rect = self._scene.sceneRect()
+        if rect.isEmpty() or not self.viewport().width():
             return
         scale = min(self.viewport().width() / rect.width(), self.viewport().height() / rect.height(), 1.0)
         self.resetTransform()

@@ -41,7 +41,7 @@ class Headline(QWidget):
         """Everything that is said, one thing a line."""
         if self._live is None:
             return []
-        time, spread = _time(self._live), _spread(self._live)
+        time, spread = _time(self._live), _spreads(self._live)[0]
         said = [f"{self._live.series.title} {time}", spread, self.origin, self.where, self._live.series.noise]
         if self._live.comparison is not None:
             said.append(" ".join(_compared(self._live)[1:]))
@@ -92,13 +92,16 @@ class Headline(QWidget):
         for text, font, token in (
             (live.series.title, semibold(), "text"),
             (_time(live), semibold(16), "text"),
-            (_spread(live), face(11), "text-3"),
         ):
             painter.setFont(font)
             painter.setPen(theme.colour(token))
             room = max(right - left, 0.0)
             draw_text(painter, QRectF(left, row.y(), room, row.height()), text)
             left += min(text_width(painter, text), room) + 10
+        painter.setFont(face(11))
+        painter.setPen(theme.colour("text-3"))
+        told = next((text for text in _spreads(live) if text_width(painter, text) <= right - left), "")
+        draw_text(painter, QRectF(left, row.y(), max(right - left, 0.0), row.height()), told)
 
     def _lower(self, painter: QPainter, row: QRectF, theme: Theme, live: Live) -> None:
         painter.setFont(face(11))
@@ -123,11 +126,13 @@ def _time(live: Live) -> str:
     return duration(live.series.median) if live.series.samples else "no sample yet"
 
 
-def _spread(live: Live) -> str:
+def _spreads(live: Live) -> tuple[str, ...]:
+    """Spread and number of samples, the longest way of saying it first."""
     series = live.series
     if not series.samples:
-        return ""
-    return f"p20–p80 {figure(series.low)}–{figure(series.high)}, {plural(len(series.samples), 'sample')}"
+        return ("",)
+    spread, count = f"{figure(series.low)}–{figure(series.high)}", plural(len(series.samples), "sample")
+    return f"p20–p80 {spread}, {count}", f"p20–p80 {spread}", spread
 
 
 def _compared(live: Live) -> tuple[str, str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
@@ -70,8 +72,10 @@ class LivePage(QWidget):
 
     def show_refusal(self, title: str, problem: Problem) -> None:
         """Says why a file cannot be replayed or a kernel not measured, and what to do."""
-        lines = (f"{problem.subject}: {problem.reason}", problem.hint)
-        self.refused.show_text(title, "\n".join(filter(None, lines)))
+        known = PurePath(problem.subject).name in title
+        said = f"It {problem.reason}" if known else f"{problem.subject}: {problem.reason}"
+        lines = (said, problem.hint)
+        self.refused.show_text(title, "\n".join(f"{line[:1].upper()}{line[1:]}." for line in lines if line))
         self.pages.setCurrentWidget(self.refused)
 
     def set_theme(self, theme: Theme) -> None:
