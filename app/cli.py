@@ -157,10 +157,17 @@ def render(
         str | None, typer.Option("--group", metavar="NAME", help="Group to select; the dearest one by default.")
     ] = None,
     tab: Annotated[
-        str, typer.Option("--tab", help="Of the schedule panel: tree, iteration space, decisions or addresses.")
+        str,
+        typer.Option(
+            "--tab",
+            help="Of the schedule panel: tree, iteration space, decisions or addresses; of timing: live, roofline.",
+        ),
     ] = "tree",
     advice: Annotated[
         Path | None, typer.Option("--advice", metavar="FILE", help="Entries to add to the group's advice, as text.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", metavar="FILE", help="Recorded times: a file of `measure --json`.")
     ] = None,
     target: Gpu = "h200",
     dim: Dims = NO_DIMS,
@@ -182,6 +189,7 @@ def render(
         perspective=perspective,
         tab=tab,
         advice=advice,
+        replay=replay,
     )
     output.say(f"{out}")
 

@@ -66,6 +66,12 @@ class Player(QObject):
         else:
             self._start()
 
+    def finish(self) -> None:
+        """Shows what is left of the row at once."""
+        self._timer.stop()
+        self.run = Run.of(self.take.title, self.take.row, self.take.time, self.take.looks)
+        self.advanced.emit()
+
     def stop(self) -> None:
         """Ends it for good."""
         self._timer.stop()

@@ -12,6 +12,7 @@ from engine.measurements.nodes import OURS
 from engine.report import time_doc
 from engine.run.nodes import PREDICTED, Timing
 from engine.target.devices import DEVICES
+from views.hierarchy import ambiguous_titles
 from views.timing.live import Look
 
 
@@ -54,7 +55,9 @@ def read_recording(path: str, model: ModelDoc | None, source: str = "") -> Recor
     if model is not None:
         _check_machine(found, model)
         _check_model(found, model)
-        titles = {group.name: group.title for group in model.groups}
+        ambiguous = ambiguous_titles(model)
+        named = {group.name: f"{group.title}  {group.name}" for group in model.groups if group.title in ambiguous}
+        titles = {group.name: group.title for group in model.groups} | named
     takes = tuple(
         Take(_title(row, system, titles), row.name, group, time_doc(entry.time), _looks(entry.time))
         for row in found.rows

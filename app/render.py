@@ -19,6 +19,7 @@ from engine.documents import ModelDoc
 from engine.errors import BadInput, EngineError, OverBudget
 from views.schedule.view import ADDRESSES, TABS
 from views.theme import THEMES
+from views.timing.view import TABS as TIMES
 
 SCHEDULE_ONLY = ("code", "constraints", "moves", "history")
 """Panels that the Explore perspective does not show."""
@@ -40,15 +41,18 @@ def render(
     perspective: str = "explore",
     tab: str = "tree",
     advice: Path | None = None,
+    replay: Path | None = None,
     command: Sequence[str] = COMMAND,
 ) -> None:
     """Draws the window with `path` open and a group selected (the dearest one by default) and writes a PNG.
 
-    `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  `tab`: of the schedule panel.
+    `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  `tab`: of the schedule or the
+    timing panel.  `replay`: a file of times, whose samples of the group are shown and whose times stand on the graph.
     `advice`: a file with entries to add to the group's advice, as text.  BadInput for a file, group, panel, tab, theme
     or perspective that there is not, and for a place where no picture can be written.
     """
-    perspectives, tabs = {name.lower(): name for name in PERSPECTIVES}, {name.lower(): name for name in TABS}
+    perspectives = {name.lower(): name for name in PERSPECTIVES}
+    tabs = {name.lower(): name for name in (*TABS, *TIMES)}
     choices = (("theme", theme, THEMES), ("perspective", perspective, perspectives), ("tab", tab, tabs))
     for what, given, known in choices:
         if given not in known:
@@ -70,8 +74,13 @@ def render(
         model = window.workspace.model
         if model is None:
             raise _failure(window, path)
+        if replay is not None:
+            _replay(window, replay)
         window.workspace.bus.select_group(_known(model, group) if group else dearest_group(model))
         _wait_idle(window)
+        if window.wiring.timing.player is not None:
+            window.wiring.timing.player.finish()
+            window.wiring.timing.show()
         if text is not None:
             name = window.wiring.group
             window.workspace.edit(name, with_pasted(window.workspace.recipe(name) or "", text))
@@ -113,8 +122,22 @@ def _widget(window: Window, panel: str | None) -> QWidget:
     return window.docks[panel]
 
 
+def _replay(window: Window, path: Path) -> None:
+    """Opens a recording; BadInput where it is refused."""
+    timing = window.wiring.timing
+    timing.replay(str(path))
+    _wait_idle(window)
+    if timing.refusal is not None:
+        problem = timing.refusal
+        raise BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
+    window.show_colour("measured")
+
+
 def _open_tab(window: Window, tab: str) -> None:
-    """Brings a tab of the schedule panel to the front; addresses are counted only when somebody asks."""
+    """Brings a tab to the front; addresses are counted only when somebody asks."""
+    if tab in TIMES:
+        window.panels.timing.select_tab(tab)
+        return
     window.panels.schedule.select_tab(tab)
     if tab == ADDRESSES:
         window.panels.schedule.addresses.button.click()
@@ -148,6 +171,7 @@ def _wait_idle(window: Window) -> None:
 
 def _is_idle(window: Window) -> bool:
     settled = window.workspace.client.is_idle and window.wiring.explored.exploring.is_settled
+    settled = settled and window.wiring.timing.is_idle
     return settled and window.document.is_idle and not window.panels.graph.scene.is_building
 
 

@@ -7,11 +7,13 @@ from math import floor, log10
 
 from engine.documents import GroupDoc, ModelDoc, Time
 from engine.target.nodes import Target
+from views.hierarchy import ambiguous_titles
 from views.roofline.nodes import Point, Roofline, Side
 
 MICRO = 1e-6
 HALVES = ("float16", "bfloat16")
-CONTRACTION = "contraction"
+PRODUCTS = ("contraction", "attention")
+"""Kinds of groups whose work is matrix products."""
 MEASURED = ("measured", "synthetic")
 
 Times = Mapping[str, Time]
@@ -31,9 +33,12 @@ def roofline(model: ModelDoc, target: Target, times: Sequence[Times], baselines:
     intensities = [group.flops / group.bytes for group in model.groups if group.flops and group.bytes]
     left = 10.0 ** floor(log10(min([*intensities, 1.0])))
 
+    ambiguous = ambiguous_titles(model)
+    titles = {group.name: group.name if group.title in ambiguous else group.title for group in model.groups}
+
     def side(origin: str) -> Side:
         points = tuple(
-            _point(group, now, _of(baselines, group.name, origin), dict(ceilings), bandwidth, left)
+            _point(group, titles[group.name], now, _of(baselines, group.name, origin), dict(ceilings), bandwidth, left)
             for group in model.groups
             for now in (_of(times, group.name, origin),)
             if now is not None and now.microseconds > 0 and group.bytes
@@ -53,14 +58,15 @@ def roofline(model: ModelDoc, target: Target, times: Sequence[Times], baselines:
 
 
 def _point(
-    group: GroupDoc, now: Time, baseline: Time | None, ceilings: Mapping[str, float], bandwidth: float, left: float
-) -> Point:
+    group: GroupDoc, title: str, now: Time, baseline: Time | None,
+    ceilings: Mapping[str, float], bandwidth: float, left: float,
+) -> Point:  # fmt: skip
     intensity = group.flops / group.bytes
     worth = group.flops or group.bytes * left
     ceiling = ceilings["tensor cores"] if _is_tensor(group) else ceilings["CUDA cores"]
     return Point(
         group=group.name,
-        title=group.title,
+        title=title,
         intensity=intensity,
         height=worth / (now.microseconds * MICRO),
         ghost=worth / (baseline.microseconds * MICRO) if baseline and baseline.microseconds > 0 else None,
@@ -77,7 +83,7 @@ def _of(times: Sequence[Times], group: str, origin: str) -> Time | None:
 
 def _is_tensor(group: GroupDoc) -> bool:
     """Whether a group's products can go to the tensor cores."""
-    return group.kind == CONTRACTION and group.dtype in HALVES
+    return group.kind in PRODUCTS and group.dtype in HALVES
 
 
 def where(times: Iterable[Time], target: Target) -> str:

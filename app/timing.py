@@ -63,6 +63,11 @@ class Timing(QObject):
         return self._files.is_idle
 
     @property
+    def refusal(self) -> Problem | None:
+        """Why the last file or kernel was refused, until it is read."""
+        return self._refusal[1] if self._refusal else None
+
+    @property
     def times(self) -> dict[str, Time]:
         """Measured times of the groups: of this machine for their present advice, else of the recording."""
         recorded = self.player.recording.times if self.player else {}
@@ -211,9 +216,14 @@ class Timing(QObject):
             self._repaint.start()
 
     def _on_selected(self, selection: Selection) -> None:
+        """A recording goes on with the row of the selected group, if it has one."""
         self._refusal = None
         if self.player is None:
             self.show()
+        elif selection.group != self.player.take.group:
+            groups = [take.group for take in self.player.recording.takes]
+            if selection.group in groups:
+                self.player.play(groups.index(selection.group))
 
     def _refuse(self, title: str, problem: Problem) -> None:
         self._refusal = title, problem

@@ -177,9 +177,12 @@ class Picture:
             places = _places(dots[point.group].center(), width)
             inside = [box for box in places if area.adjusted(0, 2, 8, 0).contains(box)]
             others = [*taken, *(dot for group, dot in dots.items() if group != point.group)]
-            free = [box for box in inside if not any(box.intersects(other) for other in others)]
-            box = next(iter(free or (inside if point in first else ())), None)
-            if box is not None:
+            covered = [sum(box.intersects(other) for other in others) for box in inside]
+            least = min(covered, default=0)
+            if inside and (least == 0 or point in first):
+                box = inside[covered.index(least)]
+                if least:
+                    painter.fillRect(box, self.theme.colour("panel"))
                 painter.setPen(self.theme.colour("accent" if chosen else "text-2"))
                 draw_text(painter, box, point.title)
                 taken.append(box)
