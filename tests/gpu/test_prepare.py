@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -31,7 +32,9 @@ def test_a_dry_run_of_the_script_alone_names_every_step(wheels: Path, tmp_path: 
         capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert re.findall(r"^(\S.*):$", done.stdout, re.MULTILINE) == ["wheels", "PyCUDA", "the GPU answers", "loomscope"]
+    assert re.findall(r"^(\S.*):$", done.stdout, re.MULTILINE) == [
+        "wheels", "PyCUDA's settings", "PyCUDA", "the GPU answers", "loomscope",
+    ]  # fmt: skip
     assert "CUDA_ROOT=" in done.stdout and "pycuda-2026.1.tar.gz" in done.stdout
     for line in re.findall(r"^  .*-m pip .*", done.stdout, re.MULTILINE):
         assert "--no-index" in line and "--no-deps" in line, "the machine has no network"
@@ -47,7 +50,7 @@ def test_everything_that_the_engine_needs_is_carried() -> None:
 
 
 def test_carrying_asks_for_the_gpu_machines_python() -> None:
-    binary, source = prepare.carry(Path("w"))
+    binary, _, source = prepare.carry(Path("w"))
     words = " ".join(binary.command)
     assert "--python-version 3.12 --implementation cp" in words and "--platform manylinux_2_28_x86_64" in words
     assert "--only-binary=:all:" in words and source.command[-1] == "pycuda"
@@ -75,7 +78,8 @@ def test_a_cuda_root_with_headers_is_found(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "cuda.h").write_text("")
     assert prepare.cuda_toolkit() == tmp_path
-    assert prepare.install(tmp_path, tmp_path)[1].environment["CUDA_INC_DIR"] == str(tmp_path / "include")
+    (build,) = (step for step in prepare.install(tmp_path, tmp_path) if step.name == "PyCUDA")
+    assert build.environment["CUDA_INC_DIR"] == str(tmp_path / "include")
 
 
 @pytest.mark.parametrize(("status", "says"), [(0, ""), (7, "failed with status 7"), (124, "180 s are over")])
@@ -97,3 +101,40 @@ def test_the_first_step_that_fails_is_named(status: int, says: str, capsys: pyte
 def test_a_step_past_its_time_is_ended() -> None:
     steps = [prepare.Step("sleeps", (sys.executable, "-c", "import time; time.sleep(60)"))]
     assert prepare.run(steps, False, seconds=1.0) == 1
+
+
+def test_a_wheel_of_pycuda_needs_neither_headers_nor_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare, "TOOLKITS", ())
+    monkeypatch.delenv("CUDA_ROOT", raising=False)
+    monkeypatch.setenv("PATH", "")
+    lacks = [what for _, what in prepare.lacking(tmp_path)]
+    (tmp_path / "pycuda-2026.1-cp312-cp312-linux_x86_64.whl").write_bytes(b"")
+    fewer = [what for _, what in prepare.lacking(tmp_path)]
+    gone = " ".join(set(lacks) - set(fewer))
+    for word in ("holds no wheels", "PyCUDA's source archive", "no CUDA headers", "no C++ compiler"):
+        assert word in gone
+
+
+def test_pycuda_is_built_only_where_it_does_not_import() -> None:
+    for imports, built in ((0, False), (1, True)):
+        ran: list[str] = []
+
+        def runner(
+            command: Sequence[str], environment: Mapping[str, str], seconds: float,
+            ran: list[str] = ran, imports: int = imports,
+        ) -> int:  # fmt: skip
+            ran.append(command[0])
+            return imports if command[0] == "look" else 0
+
+        assert prepare.run([prepare.Step("PyCUDA", ("build",), unless=("look",))], False, runner=runner) == 0
+        assert ("build" in ran) == built and ran[0] == "look"
+
+
+def test_the_settings_of_pycuda_s_build_are_python(tmp_path: Path) -> None:
+    (step,) = (step for step in prepare.build(tmp_path) if step.name == "PyCUDA's settings")
+    (tmp_path / "tools").mkdir()
+    assert subprocess.run(step.command, check=False, timeout=30).returncode == 0
+    found = runpy.run_path(str(tmp_path / "tools" / ".aksetup-defaults.py"))
+    assert found["CUDA_ENABLE_CURAND"] is False and str(tmp_path / "tools") in found["CUDADRV_LIB_DIR"]

@@ -1,0 +1,65 @@
+"""The table of measured rows: ratios, geometric means, and every row that is behind named with its peer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks import gpu_table
+
+
+def row(name: str, floor: float, **times: float | str) -> dict[str, Any]:
+    """Made times: a number, or the kind of a failure."""
+
+    def entry(time: float | str) -> dict[str, Any]:
+        if isinstance(time, str):
+            return {"failure": time, "message": "made for this test"}
+        return {"origin": "measured", "microseconds": time, "ran": "something", "environment": {"device": "a test GPU"}}
+
+    systems = {system: entry(time) for system, time in times.items()}
+    return {"row": f"suite:x/{name}", "flops": 1, "bytes": 1, "floor_microseconds": floor, "systems": systems}
+
+
+ROWS = [
+    row("ahead", 50.0, loomscope=60.0, torch=240.0, xla=120.0),
+    row("behind", 8.0, loomscope=20.0, torch=10.0, xla="wrong result"),
+    row("failed", 8.0, loomscope="crash", torch=10.0, xla=10.0),
+    row("alone", 30.0, loomscope=40.0, torch="missing", xla="missing"),
+]
+
+
+def write(path: Path, device: str = "a test GPU", rows: list[dict[str, Any]] = ROWS) -> Path:
+    environment = {"device": device, "date": "2000-01-01T00:00:00+00:00"}
+    path.write_text(json.dumps({"environment": environment, "rows": rows, "summary": {}}), encoding="utf-8")
+    return path
+
+
+def test_ratios_of_a_file() -> None:
+    found = gpu_table.summary({"environment": {"device": "a test GPU"}, "rows": ROWS}, "x.json")
+    # The fastest peer takes twice and half as long; torch alone four times and half as long.
+    assert found["best_peer_over_ours"] == pytest.approx((2 * 0.5) ** 0.5)
+    assert found["peers_over_ours"] == {"torch": pytest.approx((4 * 0.5) ** 0.5), "xla": pytest.approx(2.0)}
+    assert found["floor_over_ours"] == pytest.approx((50 / 60 * 8 / 20 * 30 / 40) ** (1 / 3))
+    assert found["floor_over_ours_past_20_us"] == pytest.approx((50 / 60 * 30 / 40) ** 0.5)
+    assert (found["behind"], found["rows_without_ours"]) == (["suite:x/behind"], 1)
+
+
+def test_the_table_names_what_is_behind_and_what_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu_table.main([str(write(tmp_path / "a.json"))]) == 0
+    out = capsys.readouterr().out
+    assert "Measured on a test GPU, 2000-01-01" in out
+    assert "| suite:x/ahead | 50 | 60 | 240 | 120 | 2 | 0.833 |" in out
+    assert "| suite:x/behind | 8 | 20 | 10 | wrong result | 0.5 | 0.4 |" in out
+    assert "Rows under 0.9 of the best peer: 1\n- suite:x/behind: 0.50 of torch (something)" in out
+    assert "Rows without a time of ours: 1\n- suite:x/failed: crash: made for this test" in out
+
+
+def test_files_of_two_devices_make_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = [row("r", 1.0, loomscope=2.0)]
+    other[0]["systems"]["loomscope"]["environment"]["device"] = "another GPU"
+    files = [write(tmp_path / "a.json"), write(tmp_path / "b.json", "another GPU", other)]
+    assert gpu_table.main([str(path) for path in files]) == 2
+    assert "several devices" in capsys.readouterr().err
