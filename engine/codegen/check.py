@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.codegen.hazards import hazards
 from engine.codegen.names import names_read
 from engine.codegen.tile import (
     BLOCK,
@@ -26,21 +27,26 @@ from engine.codegen.tile import (
     Uniform,
     Wait,
     WarpReduce,
+    WarpSync,
     When,
     operations,
 )
 from engine.graph.nodes import DTYPES
 from engine.tensor.access import VECTOR_BYTES
 
-TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce, MatrixLoad, MatrixMultiply)
+TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce, WarpSync, MatrixLoad, MatrixMultiply)
 """Operations that all threads of a warp or block take part in."""
 
 
 def check_tile(program: TileProgram) -> tuple[str, ...]:
-    """Violations in words: collective operations under a branch, unknown buffers, names out of scope, odd widths."""
+    """Violations in words: collective operations under a branch, unknown buffers, names out of scope, odd widths.
+
+    Where there are none of these, bytes of shared memory that threads use without meeting.
+    """
     scope = (*_buffers(program), *_scope(program.body, {BLOCK, THREAD}, program))
     uniform = _uniform(program.body, {BLOCK})
-    return (*_collectives(program.body, ""), *uniform, *scope, *_widths(program))
+    found = (*_collectives(program.body, ""), *uniform, *scope, *_widths(program))
+    return found or tuple(hazards(program))
 
 
 def _collectives(body: tuple[TileOp, ...], mask: str) -> Iterator[str]:

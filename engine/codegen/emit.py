@@ -64,6 +64,8 @@ class Emitter:
         self.program = program
         self.extents: dict[str, int] = {BLOCK: grid, THREAD: threads}
         self.definitions: dict[str, Index] = {}
+        self.limits: dict[str, int | None] = {}
+        """What the value of a bound variable is cut to."""
         outside = dict.fromkeys((*program.inputs, *program.outputs))
         self.buffers = {
             n: Buffer(n, array.dtype, array.shape, "global") for n, array in program.arrays.items() if n in outside
@@ -141,14 +143,14 @@ class Emitter:
             atom = index.terms[0][0] if index.terms else None
             if atom is None or isinstance(atom, str):
                 return index
-        _, high = index.bounds(self.extents)
-        extent = (high if limit is None else min(high, limit)) + 1
         if any(name in names for names in self.bound):
-            if self.definitions[name] == self.expand(index) and self.extents[name] == extent:
+            if self.definitions[name] == self.expand(index) and self.limits[name] == limit:
                 return Index.of(name)
             return self.bind(f"{name}_next", index, at, limit)
+        _, high = index.bounds(self.extents)
         self.bound[-1].add(name)
-        self.extents[name] = extent
+        self.limits[name] = limit
+        self.extents[name] = (high if limit is None else min(high, limit)) + 1
         self.depth[name] = len(self.bodies) - 1
         self.definitions[name] = self.expand(index)
         self.add(Bind(name, index, at, limit if limit is not None and high > limit else None))
