@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -155,3 +157,20 @@ def test_large_arrays_are_compiled_and_not_counted(monkeypatch: pytest.MonkeyPat
     found = gate.figures(engine.compile(group))
     assert "no block ran" in found.counted
     assert "sectors" not in found.launch and found.launch["registers sm_80"] > 0
+
+
+def test_the_workflow_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its two commands, as they are written, before and after a planted change."""
+    text = (MODELS.parents[1] / "README.md").read_text(encoding="utf-8")
+    section = text.partition("### A gate in continuous integration")[2].partition("\nAs a library")[0]
+    check, baseline = (re.search(rf"loomscope ({verb} model.onnx[^`\n]*)", section) for verb in ("check", "baseline"))
+    assert check and baseline
+    monkeypatch.chdir(tmp_path)
+    shutil.copyfile(PRODUCT, "model.onnx")
+    engine.write_recipe(engine.default_recipe(engine.fuse(engine.load("model.onnx"))), "recipe.json")
+    assert loomscope(*baseline[1].split()).returncode == 0
+    assert loomscope(*check[1].split()).returncode == 0
+    worse = planted(tmp_path, lambda text: text.replace("S0 @ i: mark block 32", "S0 @ i: mark block 16"))
+    shutil.copyfile(worse, "recipe.json")
+    done = loomscope(*check[1].split())
+    assert done.returncode == 1 and "sectors" in done.stdout + done.stderr
