@@ -69,7 +69,8 @@ def test_a_click_selects_and_the_pointer_tells(qtbot: object) -> None:
         qtbot.mouseMove(made.canvas, spot.toPoint())  # type: ignore[attr-defined]
         qtbot.waitUntil(lambda: made.canvas.hovered == "softmax", timeout=2000)  # type: ignore[attr-defined]
         told = made.readout.text()
-        assert "predicted 10.0 µs" in told and "measured 10.0 µs" in told and "80.0 % of the roof" in told
+        assert "predicted 10.0 µs, at the baseline 20.0 µs" in told, "half as fast at the baseline"
+        assert "measured 10.0 µs" in told and "80.0 % of the roof" in told
         qtbot.mouseClick(made.canvas, Qt.MouseButton.LeftButton, pos=spot.toPoint())  # type: ignore[attr-defined]
     assert reached == ["softmax", "softmax"]
     qtbot.mouseClick(made.canvas, Qt.MouseButton.LeftButton, pos=QPoint(3, 3))  # type: ignore[attr-defined]

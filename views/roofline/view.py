@@ -65,6 +65,8 @@ class RooflinePage(QWidget):
 def _line(origin: str, point: Point) -> str:
     part = percent(point.height / point.roof)
     time = f"{origin} {duration(point.microseconds)}"
+    if point.ghost is not None and point.ghost != point.height:
+        time += f", at the baseline {duration(point.microseconds * point.height / point.ghost)}"
     if not point.intensity:
         return f"{time} · no operations · {part} of the memory's rate"
     return f"{time} · {figure(point.intensity)} FLOP/B · {amount(point.height, 'FLOP/s')} · {part} of the roof"
