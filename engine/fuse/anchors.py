@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.fuse.pattern import likeness
 from engine.fuse.shape import Shape, common_shape, is_contraction, product_operands
 from engine.stitch.flow import Flow
 from engine.tensor.nodes import Access, Apply, Scalar, Statement
@@ -65,14 +66,15 @@ def anchors(
     home: dict[int, int] = {}
     """Step -> the product whose kernel it is in."""
     found: dict[int, Anchor] = {}
+    shapes = _Shapes(flow, readers)
     for n in sorted(range(len(flow.steps)), key=flow.order.__getitem__):
         step = flow.steps[n]
         if step.closed:
             continue
         if any(map(is_product, step.statements)):
-            found[n] = _with_factors(flow, n, readers, home)
+            found[n] = _with_factors(flow, n, shapes, home)
         elif all(s.reduction is None for s in step.statements):
-            _take_in(flow, n, found, home, readers, apart)
+            _take_in(flow, n, found, home, shapes, apart)
     return list(found.values())
 
 
@@ -81,7 +83,7 @@ def _take_in(
     n: int,
     found: dict[int, Anchor],
     home: dict[int, int],
-    readers: Mapping[str, Sequence[Statement]],
+    shapes: _Shapes,
     apart: Sequence[Collection[str]],
 ) -> None:
     """Put an element-wise step into the kernel of a product that it reads from, the one handing over most first."""
@@ -95,20 +97,18 @@ def _take_in(
         operators = {s.operator for s in flow.statements(grown)}
         if goes_round(flow, grown) or any(operators.issuperset(pair) for pair in apart):
             continue
-        shape = _shape(flow, grown, readers)
-        if isinstance(shape, Shape):
+        shape = shapes.of(grown)
+        if shape is not None:
             found[heart] = Anchor(grown, shape)
             home[n] = heart
             return
 
 
-def _with_factors(
-    flow: Flow, heart: int, readers: Mapping[str, Sequence[Statement]], home: dict[int, int]
-) -> Anchor:
+def _with_factors(flow: Flow, heart: int, shapes: _Shapes, home: dict[int, int]) -> Anchor:
     """A product with what is done to its factors alone, such as a cast, where no memory-bound kernel is near."""
     home[heart] = heart
-    alone = _shape(flow, (heart,), readers)
-    assert isinstance(alone, Shape), alone
+    alone = shapes.of((heart,))
+    assert alone is not None, heart
     anchor = Anchor((heart,), alone)
     for n in flow.producers[heart]:
         step = flow.steps[n]
@@ -116,19 +116,38 @@ def _with_factors(
         if n in home or step.closed or not settled or flow.consumers[n] != (heart,):
             continue
         grown = (n, *anchor.steps)
-        shape = _shape(flow, grown, readers)
-        if isinstance(shape, Shape) and shape.kind == anchor.shape.kind:
+        shape = shapes.of(grown)
+        if shape is not None and shape.kind == anchor.shape.kind:
             anchor = Anchor(grown, shape)
             home[n] = heart
     return anchor
 
 
-def _shape(flow: Flow, steps: Sequence[int], readers: Mapping[str, Sequence[Statement]]) -> Shape | str:
-    statements = flow.statements(steps)
-    names = {s.name for s in statements}
-    made = {s.write.array for s in statements}
-    kept = frozenset(a for a in made if a in flow.outputs or any(r.name not in names for r in readers.get(a, ())))
-    return common_shape(statements, kept)
+class _Shapes:
+    """Loop spaces of steps, each found once for steps whose statements differ in names alone."""
+
+    def __init__(self, flow: Flow, readers: Mapping[str, Sequence[Statement]]) -> None:
+        self._flow, self._readers = flow, readers
+        self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
+        """Likeness -> names of the first statements, and their loop space or why they have none."""
+
+    def of(self, steps: Sequence[int]) -> Shape | None:
+        """The common loop space of some steps; None where they have none."""
+        statements = self._flow.statements(steps)
+        names = tuple(s.name for s in statements)
+        kept = self._kept(statements)
+        alike = likeness(statements, kept)
+        if alike not in self._known:
+            self._known[alike] = names, common_shape(statements, kept)
+        first, shape = self._known[alike]
+        return shape.renamed(dict(zip(first, names, strict=True))) if isinstance(shape, Shape) else None
+
+    def _kept(self, statements: Sequence[Statement]) -> frozenset[str]:
+        """Arrays that others read, or that are given out."""
+        names = {s.name for s in statements}
+        made = {s.write.array for s in statements}
+        outputs, readers = self._flow.outputs, self._readers
+        return frozenset(a for a in made if a in outputs or any(r.name not in names for r in readers.get(a, ())))
 
 
 def goes_round(flow: Flow, steps: Sequence[int]) -> bool:

@@ -66,6 +66,14 @@ class Patterns:
         return number, tuple(names)
 
 
+def likeness(statements: Sequence[Statement], kept: Collection[str]) -> Hashable:
+    """Equal for statements in a row that differ in names alone; `kept` are some of the arrays that they write."""
+    arrays = [access.array for s in statements for access in (*s.reads(), s.write)]
+    place = {array: at for at, array in enumerate(dict.fromkeys(arrays))}
+    forms = tuple([s.form for s in statements])
+    return forms, tuple([place[array] for array in arrays]), frozenset([place[array] for array in kept])
+
+
 def _scalar(value: Scalar, names: dict[str, int]) -> Hashable:
     match value:
         case Literal(number, dtype):

@@ -37,6 +37,7 @@ class _Maker:
         self, program: TensorProgram, without_kernel: Sequence[Operator], fits: Fits, fixed: Fixed
     ) -> None:
         self.program, self.fits, self.fixed = program, fits, fixed
+        self.inputs = frozenset(program.inputs)
         self.opaque = [_opaque(op) for op in without_kernel]
         self.readers: dict[str, list[Statement]] = {}
         for statement in program.statements:
@@ -133,7 +134,7 @@ class _Maker:
     def _step(self, statements: Sequence[Statement], closed: bool) -> Step:
         made = frozenset(s.write.array for s in statements)
         reads = {a.array for s in statements for a in s.reads()}
-        updated = reads & made & set(self.program.inputs)
+        updated = reads & made & self.inputs
         return Step(tuple(statements), frozenset(reads - made | updated), made, closed)
 
     def _flow(self, statements: Sequence[Statement]) -> Flow:

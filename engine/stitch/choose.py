@@ -25,6 +25,8 @@ class Chosen:
 
     assessor: Assessor
     graph: KernelGraph
+    joins: Joins
+    """Of the kernels as they are: none is joined to another."""
 
     def in_order(self) -> list[int]:
         """The numbers of the kernels in an order that respects data flow."""
@@ -35,7 +37,7 @@ class Chosen:
         pair = (first, second)
         parts = [self.graph.kernels[n] for n in pair]
         whole = self.graph.merged(pair)
-        reason = self._between(first, second) if Joins(self.graph).closes_cycle(pair) else ""
+        reason = self._between(first, second) if self.joins.closes_cycle(pair) else ""
         fit = reason or self.assessor.fit(whole)
         if isinstance(fit, str):
             return Why(False, fit, None)
@@ -68,7 +70,8 @@ def choose(assessor: Assessor, policy: str, packing: bool = True) -> Chosen:
             kernels = lean(assessor, stitched(assessor, lean(assessor, kernels)))
             if packing:
                 kernels = packed(assessor, kernels)
-    return Chosen(assessor, KernelGraph(flow, kernels))
+    graph = KernelGraph(flow, kernels)
+    return Chosen(assessor, graph, Joins(graph))
 
 
 def _by_operator(assessor: Assessor) -> list[Kernel]:
