@@ -171,8 +171,10 @@ class Commands(QObject):
         self.focus.bring("timing")
 
     def _show_roofline(self) -> None:
-        self._window.panels.timing.select_tab(ROOFLINE)
+        timing = self._window.panels.timing
+        timing.select_tab(ROOFLINE)
         self.focus.bring("timing")
+        timing.roofline.canvas.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _swap_times(self) -> None:
         self._window.show_colour("measured" if self._window.action("measured-times").isChecked() else "time")

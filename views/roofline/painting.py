@@ -18,6 +18,8 @@ NAMED = 4
 """Names are written to so many of the dearest kernels, where they find room."""
 NOTHING_PREDICTED = "No kernel has a predicted time"
 NOTHING_MEASURED = "Nothing measured. F9 measures the selected kernel, Ctrl+F9 replays a recorded run"
+ROOM = 130.0
+"""Pixels of height below which the roofs go without names."""
 NAMED_AT = 0.64
 """Where on the slope the memory's rate is written."""
 NAME_WIDTH, ROOF_NAME = 110.0, 66.0
@@ -41,11 +43,11 @@ class Picture:
         if not side.points:
             self._nothing(side, area)
             return
+        self._names(side, area)
         for point in side.points:
             self._ghost(point, side.origin, area)
         for point in sorted(side.points, key=lambda point: point.group in (self.hovered, self.selected)):
             self._point(point, side.origin, area)
-        self._names(side, area)
 
     def _head(self, side: Side, area: QRectF) -> None:
         painter, row = self.painter, QRectF(area.left(), 6, area.width(), 20)
@@ -102,7 +104,7 @@ class Picture:
             corner = axes.spot(area, ceiling / roofline.bandwidth, ceiling)
             painter.setPen(QPen(self.theme.colour("edge"), 1.0))
             painter.drawLine(corner, QPointF(end.x(), corner.y()))
-        if named:
+        if named and area.height() >= ROOM:
             self._roof_names(area, foot, ridge, end)
 
     def _roof_names(self, area: QRectF, foot: QPointF, ridge: QPointF, end: QPointF) -> None:

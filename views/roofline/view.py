@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QPointF, QRectF, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from views.format import amount, duration, figure, percent
-from views.panel import bar, label
+from views.panel import PADDING
 from views.roofline.canvas import RooflineCanvas
 from views.roofline.nodes import Point, Roofline
-from views.theme import Theme
+from views.rows import draw_text
+from views.theme import Theme, face
 
-HINT = "Point at a kernel or walk with the arrow keys; rings are predicted, discs measured, pale marks the baseline"
+LINE = 16
+HINT = "Point at a kernel, or walk with the arrow keys; small pale marks are the baseline"
 
 
 class RooflinePage(QWidget):
@@ -24,14 +27,11 @@ class RooflinePage(QWidget):
         self.canvas = RooflineCanvas()
         self.canvas.group_selected.connect(self.group_selected)
         self.canvas.pointed.connect(lambda _: self._tell())
-        strip, row = bar("subheader", 42)
-        self.readout = label(HINT, "second", wrap=True)
-        self.readout.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        row.addWidget(self.readout, 1)
+        self.readout = Readout()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addWidget(strip)
+        layout.addWidget(self.readout)
         layout.addWidget(self.canvas, 1)
         self._roofline: Roofline | None = None
 
@@ -49,6 +49,7 @@ class RooflinePage(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         self.canvas.set_theme(theme)
+        self.readout.set_theme(theme)
 
     def _tell(self) -> None:
         """Says what is known about the point under the pointer, else about the selected one."""
@@ -56,10 +57,46 @@ class RooflinePage(QWidget):
         sides = self._roofline.sides if self._roofline else ()
         told = [_line(side.origin, point) for side in sides for point in side.points if point.group == group]
         title = next((point.title for side in sides for point in side.points if point.group == group), "")
-        text = "\n".join([f"{title}, {told[0]}", *told[1:]]) if told else HINT
-        self.readout.setText(text)
-        self.readout.setToolTip(text)
-        self.canvas.setAccessibleDescription(text)
+        self.readout.show_lines([f"{title}, {told[0]}", *told[1:]] if told else [HINT])
+        self.canvas.setAccessibleDescription(self.readout.text())
+
+
+class Readout(QWidget):
+    """At most three lines, one of each origin; each is cut at its end where it finds no room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[str] = []
+        self._theme: Theme | None = None
+        self.show_lines([HINT])
+
+    def show_lines(self, lines: list[str]) -> None:
+        """Replaces what is said."""
+        self._lines = lines
+        self.setFixedHeight(LINE * max(len(lines), 2) + 10)
+        self.setToolTip(self.text())
+        self.update()
+
+    def text(self) -> str:
+        """What is said."""
+        return "\n".join(self._lines)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self._theme = theme
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Lines from the top, a rule below."""
+        if self._theme is None:
+            return
+        painter = QPainter(self)
+        painter.setPen(QPen(self._theme.colour("line"), 1))
+        painter.drawLine(QPointF(0, self.height() - 0.5), QPointF(self.width(), self.height() - 0.5))
+        painter.setFont(face(11))
+        painter.setPen(self._theme.colour("text-2"))
+        for number, line in enumerate(self._lines):
+            draw_text(painter, QRectF(PADDING, 5 + number * LINE, self.width() - 2 * PADDING, LINE), line)
 
 
 def _line(origin: str, point: Point) -> str:
