@@ -20,7 +20,9 @@ from engine.tensor.nodes import Access, Statement, TensorProgram
 AGAIN = "recompute"
 """The scheme of an intermediate that its consumer computes again."""
 HELD = 64
-"""Elements that a thread keeps in registers from one part to another."""
+"""Elements that a thread keeps in registers from one part to another: twice as many still fit without spills."""
+REGISTERS, OWN = 64 * 1024, 40
+"""Registers that the threads of a block share, and those that each needs for itself."""
 WRITTEN_OUT = 32
 """Iterations of loops that are written out, as registers that later parts use need."""
 ROOMY = 96 * 1024
@@ -126,18 +128,18 @@ class _Planner:
         source, sink = self.parts[made_in], self.parts[number]
         if not self._at_own_point(array, number):
             return HandOver(array, made_in, number, SHARED, f"read where other threads made it, walking {source.walk}")
-        everywhere = source.walk.rows == 1 and (
-            writer.reduction is not None or source.walk.columns == 1 or not source.is_whole
-        )
-        if source.walk != sink.walk and not everywhere:
+        at_each_point = source.is_whole and writer.reduction is None
+        everywhere = source.walk.rows == 1 and (not at_each_point or source.walk.columns == 1)
+        both = at_each_point and sink.is_whole and source.walk.meets(sink.walk)
+        if source.walk != sink.walk and not everywhere and not both:
             because = f"made walking {source.walk}, read walking {sink.walk}: in other threads"
             return HandOver(array, made_in, number, SHARED, because)
         wish = self.wishes.get(array, "")
         if wish in (SHARED, AGAIN):
             return HandOver(array, made_in, number, SHARED, "asked for, although the same thread makes and reads it")
-        size = source.walk.points(source.is_whole and writer.reduction is None)
+        size = source.walk.points(at_each_point)
         loops = source.walk.steps * (source.walk.chunks if source.is_whole else 1)
-        most = WRITTEN_OUT if wish in (REGISTER, SHUFFLE) else HELD - sum(self.held.values())
+        most = WRITTEN_OUT if wish in (REGISTER, SHUFFLE) else self._room()
         if array not in self.held and (size > most or (loops > WRITTEN_OUT and size > 1)):
             because = f"the same thread makes and reads it, but {size} elements are too many for its registers"
             return HandOver(array, made_in, number, SHARED, because)
@@ -147,6 +149,10 @@ class _Planner:
             because = f"all {source.walk.sharers} threads that share the reduction have its result"
             return HandOver(array, made_in, number, scheme, because)
         return HandOver(array, made_in, number, REGISTER, f"the same thread makes and reads it, walking {sink.walk}")
+
+    def _room(self) -> int:
+        """Further elements that a thread can keep in registers."""
+        return min(HELD, REGISTERS // self.parts[0].walk.threads - OWN) - sum(self.held.values())
 
     def _at_own_point(self, array: str, number: int) -> bool:
         """Whether a part reads an array only where its own point was made."""
@@ -255,7 +261,7 @@ class _Planner:
             walks = {self.parts[n].walk for n in numbers}
             walk = next(iter(walks))
             size = walk.points(is_whole=True)
-            fits = sum(self.held.values()) + size <= HELD and walk.steps * walk.chunks <= WRITTEN_OUT
+            fits = size <= self._room() and walk.steps * walk.chunks <= WRITTEN_OUT
             if len(numbers) > 1 and len(walks) == 1 and fits and not self._looked_up(array):
                 self.held[array] = size
 

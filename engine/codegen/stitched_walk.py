@@ -14,6 +14,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from engine.tensor.nodes import Statement
 
 WARP = 32
@@ -72,6 +74,36 @@ class Walk:
     def points(self, is_whole: bool) -> int:
         """Points of one thread: with the reduced ones, or the kept ones alone."""
         return self.steps * self.width * (self.chunks * self.length if is_whole else 1)
+
+    def owners(self) -> np.ndarray:
+        """The register of the block that each point is in: (thread, slot, lane of the vector) as one number.
+
+        Axes are those of the walk in the order of their names.
+        """
+        row, column = np.arange(self.rows)[:, None], np.arange(self.columns)[None, :]
+        if self.by_row:
+            step, at = row // self.beside, row % self.beside
+            chunk, rest = column // (self.sharers * self.vector), column % (self.sharers * self.vector)
+            thread, lane = at * self.sharers + rest // self.vector, rest % self.vector
+        else:
+            step, rest = row // (self.beside * self.vector), row % (self.beside * self.vector)
+            chunk, at = column // self.sharers, column % self.sharers
+            thread, lane = at * self.beside + rest // self.vector, rest % self.vector
+        number = ((step * self.chunks + chunk) * self.threads + thread) * self.vector + lane
+        axes = (*self.kept, *self.reduced)
+        order = sorted(range(len(axes)), key=lambda n: axes[n])
+        return number.reshape([extent for _, extent in axes]).transpose(order)
+
+    def meets(self, other: Walk) -> bool:
+        """Whether every point is in the same register of the same thread in both walks, all points visited."""
+        if self == other:
+            return True
+        loops = (self.steps, self.chunks, self.vector, self.threads)
+        if loops != (other.steps, other.chunks, other.vector, other.threads):
+            return False
+        if sorted((*self.kept, *self.reduced)) != sorted((*other.kept, *other.reduced)):
+            return False
+        return np.array_equal(self.owners(), other.owners())
 
     def __str__(self) -> str:
         kept, reduced = (" ".join(name for name, _ in axes) for axes in (self.kept, self.reduced))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -92,6 +93,38 @@ def turned(blocks: int = 6, size: int = 24) -> TensorProgram:
         [
             statement("S0", box, at("t", *bij), apply("exp", at("x", *bij))),
             statement("S1", box, at("y", *bij), apply("add", at("t", *bij), at("t", "b", "j", "i"))),
+        ],
+        "y",
+    )
+
+
+def chain_of_turns(blocks: int = 4, size: int = 32, length: int = 4) -> TensorProgram:
+    """Each step adds the one before and its transpose: no value is needed for longer than one step."""
+    box, bij = [("b", blocks), ("i", size), ("j", size)], ("b", "i", "j")
+    names = ["x", *(f"t{n}" for n in range(length - 1)), "y"]
+    return program(
+        "chain_of_turns",
+        dict.fromkeys(names, (blocks, size, size)),
+        [
+            statement(f"S{n}", box, at(made, *bij), apply("add", at(read, *bij), at(read, "b", "j", "i")))
+            for n, (read, made) in enumerate(pairwise(names))
+        ],
+        "y",
+    )
+
+
+def long_rows(rows: int = 2, columns: int = 50_000) -> TensorProgram:
+    """A softmax whose rows no block can keep."""
+    box = [("i", rows), ("j", columns)]
+    ij = ("i", "j")
+    return program(
+        "long_rows",
+        {"x": (rows, columns), "m": (rows,), "e": (rows, columns), "s": (rows,), "y": (rows, columns)},
+        [
+            statement("S0", box, at("m", "i"), at("x", *ij), ("max", "j")),
+            statement("S1", box, at("e", *ij), apply("exp", apply("sub", at("x", *ij), at("m", "i")))),
+            statement("S2", box, at("s", "i"), at("e", *ij), ("sum", "j")),
+            statement("S3", box, at("y", *ij), apply("div", at("e", *ij), at("s", "i"))),
         ],
         "y",
     )
