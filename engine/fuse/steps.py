@@ -59,6 +59,8 @@ class _Maker:
 
     def _forced(self) -> list[tuple[Step, Fit]]:
         """A person's groups, each checked."""
+        if not self.fixed.groups:
+            return []
         found = []
         single = self._flow(self.program.statements)
         for group in self.fixed.groups:

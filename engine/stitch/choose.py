@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.stitch.assess import Assessor
@@ -50,10 +50,13 @@ class Chosen:
 
     def _between(self, first: int, second: int) -> str:
         """What needs the first kernel and feeds the second."""
-        reached = _reachable(first, self.graph.consumers) & _reachable(second, self.graph.producers)
+        place = self.graph.place
+        span = range(place[first], place[second] + 1)
+        behind = _reachable(first, self.graph.consumers, lambda n: place[n] in span)
+        reached = behind & _reachable(second, self.graph.producers, lambda n: place[n] in span)
         names = [
             step.statements[-1].operator if step.statements else "an operator without a kernel"
-            for n in sorted(reached - {first, second}, key=self.graph.place.__getitem__)
+            for n in sorted(reached - {first, second}, key=place.__getitem__)
             for step in [self.graph.flow.steps[max(self.graph.kernels[n].members)]]
         ]
         return f"{names[0]} lies between them and is another kernel" if names else "too far apart to look between them"
@@ -90,12 +93,12 @@ def _by_operator(assessor: Assessor) -> list[Kernel]:
     return joins.merged()
 
 
-def _reachable(start: int, edges: Sequence[Sequence[int]]) -> set[int]:
+def _reachable(start: int, edges: Sequence[Sequence[int]], among: Callable[[int], bool]) -> set[int]:
     seen: set[int] = set()
     pending = [start]
     while pending:
         n = pending.pop()
-        if n not in seen:
+        if n not in seen and among(n):
             seen.add(n)
             pending.extend(edges[n])
     return seen
