@@ -60,6 +60,7 @@ ACTIONS = (
     ActionInfo("palette", "&Commands…", "Find and run any command", ("Ctrl+Shift+P",)),
     ActionInfo("explore", "&Explore", "Outline, graph, schedule, timing", ("Alt+1",), "", True),
     ActionInfo("schedule", "&Schedule", "Code, schedule, constraints", ("Alt+2",), "", True),
+    ActionInfo("pipeline", "P&ipeline", "Code, pipeline chart, shared memory, what if", ("Alt+3",), "", True),
     ActionInfo("dark", "&Dark", "Dark theme", (), "", True),
     ActionInfo("light", "&Light", "Light theme", (), "", True),
     ActionInfo("zoom-in", "Zoom &In", "Enlarge the graph", (Keys.ZoomIn, "Ctrl+=")),
@@ -103,7 +104,7 @@ MENUS = (
     (
         "&View",
         (
-            "explore", "schedule", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
+            "explore", "schedule", "pipeline", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
             "measured-times", "roofline", "",
             "next-panel", "last-panel", "panels", "reset",
         ),
@@ -119,7 +120,7 @@ MENUS = (
 )  # fmt: skip
 """Menu -> its actions in order; "" is a separator, "recent" and "panels" are sub-menus that the window fills."""
 
-EXCLUSIVE = (("explore", "schedule"), ("dark", "light"))
+EXCLUSIVE = (("explore", "schedule", "pipeline"), ("dark", "light"))
 
 
 def make_actions(window: QMainWindow) -> dict[str, QAction]:

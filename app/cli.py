@@ -150,7 +150,7 @@ def render(
     file: File,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="PNG", help="Picture to write.")],
     panel: Annotated[str | None, typer.Option("--panel", metavar="NAME", help="Only this panel.")] = None,
-    perspective: Annotated[str, typer.Option("--perspective", help="explore or schedule.")] = "explore",
+    perspective: Annotated[str, typer.Option("--perspective", help="explore, schedule or pipeline.")] = "explore",
     size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels of the window.")] = "1440x900",
     theme: Annotated[str, typer.Option("--theme", help="dark or light.")] = "dark",
     group: Annotated[
@@ -160,7 +160,7 @@ def render(
         str,
         typer.Option(
             "--tab",
-            help="Of the schedule panel: tree, iteration space, decisions or addresses; of timing: live, roofline.",
+            help="Of schedule: tree, iteration space, decisions, addresses, pipeline; of timing: live, roofline.",
         ),
     ] = "tree",
     advice: Annotated[
@@ -169,6 +169,9 @@ def render(
     replay: Annotated[
         Path | None, typer.Option("--replay", metavar="FILE", help="Recorded times: a file of `measure --json`.")
     ] = None,
+    what_if: Annotated[
+        list[str], typer.Option("--what-if", metavar="NAME=VALUE", help="A slider of the pipeline: stages=3.")
+    ] = NO_DIMS,
     target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
@@ -190,6 +193,7 @@ def render(
         tab=tab,
         advice=advice,
         replay=replay,
+        what_if=dimensions_of(what_if),
     )
     output.say(f"{out}")
 

@@ -99,6 +99,7 @@ class Commands(QObject):
             "palette": self.palette.ask,
             "explore": lambda: window.set_perspective("Explore"),
             "schedule": lambda: window.set_perspective("Schedule"),
+            "pipeline": lambda: window.set_perspective("Pipeline"),
             "zoom-in": lambda: panels.graph.canvas.zoom(1.2),
             "zoom-out": lambda: panels.graph.canvas.zoom(1 / 1.2),
             "fit": panels.graph.canvas.fit_all,

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.client import Client, Pending
+from engine.charts import ChartDoc, ListingDoc, VariantDoc
 from engine.documents import Problem
 from engine.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
+from engine.tensorize.space import Knobs
+from engine.text import to_json
 
 KINDS = {
     "moves": MovesDoc,
@@ -17,6 +20,9 @@ KINDS = {
     "space": SpaceDoc,
     "order": OrderDoc,
     "addresses": WarpDoc,
+    "chart": ChartDoc,
+    "variant": VariantDoc,
+    "listing": ListingDoc,
 }
 """Verb -> the document that answers it."""
 
@@ -26,6 +32,9 @@ TITLES = {
     "space": "Drawing the iteration space of",
     "order": "Trying an order of",
     "addresses": "Running one block of",
+    "chart": "Drawing the pipeline of",
+    "variant": "Compiling other knobs of",
+    "listing": "Listing the instructions of",
 }
 PAUSE_MS = 120
 """How long wishes must stand still before they are sent."""
@@ -34,7 +43,7 @@ KEPT = 256
 ATTEMPTS = 4
 """How often an answer that came back incomplete is asked for."""
 
-Answer = MovesDoc | DecisionsDoc | SpaceDoc | OrderDoc | WarpDoc | Problem
+Answer = MovesDoc | DecisionsDoc | SpaceDoc | OrderDoc | WarpDoc | ChartDoc | VariantDoc | ListingDoc | Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,10 @@ class Question:
     """Of "space" and "order": dimensions outermost first as they are asked for; empty for the order in use."""
     tiles: tuple[tuple[str, int], ...] = ()
     """Of "order": values of one tile along a dimension."""
+    knobs: Knobs | None = None
+    """Of "variant": what the kernel would stand at."""
+    language: str = ""
+    """Of "listing": "PTX" or "SASS"."""
 
     def arguments(self) -> dict[str, object]:
         """As the worker takes them."""
@@ -58,6 +71,10 @@ class Question:
             return common | {"axes": list(self.axes), "order": list(self.order)}
         if self.verb == "order":
             return common | {"order": list(self.order), "tiles": dict(self.tiles)}
+        if self.verb == "variant":
+            return common | {"knobs": to_json(self.knobs)}
+        if self.verb == "listing":
+            return common | {"language": self.language}
         return common
 
 

@@ -13,10 +13,11 @@ from views.panel import Panel
 PERSPECTIVES = {
     "Explore": ((("outline", 0.57), ("explain", 0.43)), (("graph", 1.0),), (("schedule", 0.54), ("timing", 0.46))),
     "Schedule": ((("code", 1.0),), (("schedule", 1.0),), (("constraints", 0.62), ("moves", 0.38))),
+    "Pipeline": ((("code", 1.0),), (("schedule", 1.0),)),
 }
 """Perspective -> columns from left to right, each from top to bottom with its share of the height."""
 
-WIDTHS = {"Explore": (0.258, 0.377, 0.365), "Schedule": (0.3, 0.4, 0.3)}
+WIDTHS = {"Explore": (0.258, 0.377, 0.365), "Schedule": (0.3, 0.4, 0.3), "Pipeline": (0.306, 0.694)}
 ALONG = {"Schedule": "history"}
 """Perspective -> the panel along its whole bottom."""
 ALONG_HEIGHT = 132

@@ -17,7 +17,7 @@ from app.main import application, make_window
 from app.window import SMALLEST, Window
 from engine.documents import ModelDoc
 from engine.errors import BadInput, EngineError, OverBudget
-from views.schedule.view import ADDRESSES, TABS
+from views.schedule.view import ADDRESSES, PIPELINE, TABS
 from views.theme import THEMES
 from views.timing.view import TABS as TIMES
 
@@ -42,14 +42,16 @@ def render(
     tab: str = "tree",
     advice: Path | None = None,
     replay: Path | None = None,
+    what_if: Mapping[str, int] | None = None,
     command: Sequence[str] = COMMAND,
 ) -> None:
     """Draws the window with `path` open and a group selected (the dearest one by default) and writes a PNG.
 
     `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  `tab`: of the schedule or the
     timing panel.  `replay`: a file of times, whose samples of the group are shown and whose times stand on the graph.
-    `advice`: a file with entries to add to the group's advice, as text.  BadInput for a file, group, panel, tab, theme
-    or perspective that there is not, and for a place where no picture can be written.
+    `advice`: a file with entries to add to the group's advice, as text.  `what_if`: where the sliders of the pipeline
+    stand, by name ("stages").  BadInput for a file, group, panel, tab, theme, perspective or slider that there is not,
+    and for a place where no picture can be written.
     """
     perspectives = {name.lower(): name for name in PERSPECTIVES}
     tabs = {name.lower(): name for name in (*TABS, *TIMES)}
@@ -84,7 +86,10 @@ def render(
         if text is not None:
             name = window.wiring.group
             window.workspace.edit(name, with_pasted(window.workspace.recipe(name) or "", text))
-        _open_tab(window, tabs[tab])
+        _open_tab(window, PIPELINE if perspective == PIPELINE.lower() else tabs[tab])
+        _wait_idle(window)
+        for name, value in (what_if or {}).items():
+            window.wiring.pipelines.preview(name, value)
         _wait_idle(window)
         _grab(_widget(window, panel), output)
     finally:
@@ -170,7 +175,8 @@ def _wait_idle(window: Window) -> None:
 
 
 def _is_idle(window: Window) -> bool:
-    settled = window.workspace.client.is_idle and window.wiring.explored.exploring.is_settled
+    wiring = window.wiring
+    settled = window.workspace.client.is_idle and wiring.explored.exploring.is_settled and wiring.pipelines.is_settled
     settled = settled and window.wiring.timing.is_idle
     return settled and window.document.is_idle and not window.panels.graph.scene.is_building
 

@@ -34,6 +34,7 @@ from app.workspace import Workspace
 from views.format import duration
 from views.icons import icon
 from views.notice import Notice
+from views.schedule.view import PIPELINE
 from views.search.hits import Hit
 from views.style import style_sheet
 from views.theme import load_theme, palette
@@ -119,6 +120,8 @@ class Window(QMainWindow):
             state = self._layouts.get(name)
             if state is None or not self.restoreState(state, LAYOUT_VERSION):  # type: ignore[arg-type]
                 arrange(self, self.docks, name)
+        if name == PIPELINE:
+            self.panels.schedule.select_tab(PIPELINE)
         self.perspectives.choose(name)
         self.action(name.lower()).setChecked(True)
         self.document.view["perspective"] = name

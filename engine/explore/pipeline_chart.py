@@ -23,7 +23,7 @@ from engine.schedule.text import to_text
 
 HEAD, TAIL = 9, 3
 """Steps that are drawn at the beginning and at the end of a long loop."""
-GAP = 0.6
+GAP = 1.0
 """Of a step: the room that stands for the steps left out."""
 NOTE = "pipeline model, uncalibrated"
 BOTTLENECK_NOTE = "bottleneck model, uncalibrated"
@@ -107,8 +107,11 @@ def _drawn(kernel: Kernel, played: Trace, predicted: PipelinePrediction, empty: 
     found = hazards(played)
     wrong = {(hazard.step, hazard.stage): hazard.text for hazard in found}
     stages = {action.step: action.stage for action in reversed(played.actions) if action.kind == "read"}
+    ahead = 1 if kernel.tile.register_stages > 1 else 0  # the wait stands before the first read of the next tile
     bars = tuple(
-        _bar(span, fold, lines, stages, wrong, played.steps) for span in clock.spans if not fold.hides(span.step)
+        _bar(span, fold, lines, stages, wrong, played.steps, ahead)
+        for span in clock.spans
+        if not fold.hides(span.step)
     )
     return replace(
         empty,
@@ -156,14 +159,18 @@ def _bar(
     stages: Mapping[int, int],
     wrong: Mapping[tuple[int, int], str],
     steps: int,
+    ahead: int,
 ) -> BarDoc:
-    stage = span.stage if span.row == COPY else stages.get(span.step, -1) if span.row in (COMPUTE, WAIT) else -1
+    """ahead: tiles between the one that is used in a step and the one that is waited for there."""
+    tile = span.group if span.row == COPY else span.step + (ahead if span.row == WAIT else 0)
+    is_tile = span.row != STORE and 0 <= tile < steps
+    stage = span.stage if span.row == COPY else stages.get(tile, -1) if is_tile else -1
     where = "fill" if span.step < 0 else "loop" if span.step < steps else "after"
     text = wrong.get((span.step, stage), "") if span.row in (COPY, COMPUTE) else ""
     return BarDoc(
         row=span.row,
         step=span.step,
-        tile=span.step if span.row in (COMPUTE, WAIT) and 0 <= span.step < steps else -1,
+        tile=tile if is_tile else -1,
         stage=stage,
         start=fold.moved(span.start),
         end=fold.moved(span.end),

@@ -42,6 +42,8 @@ class Span:
     start: float
     end: float
     kind: str = ""
+    group: int = -1
+    """Of a copy: the group that it belongs to, one for each tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,8 @@ class Clock:
         if last is not None and touches and abs(last.end - start) < 1e-9:
             last.end = block.now
         else:
-            self.spans.append(Span(row, action.step, action.stage, start, block.now, kind))
+            group = len(block.groups) if row == COPY else -1
+            self.spans.append(Span(row, action.step, action.stage, start, block.now, kind, group))
 
 
 def _copies_of_a_step(actions: Sequence[Action]) -> float:

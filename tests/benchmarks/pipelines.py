@@ -67,8 +67,10 @@ def summarize(rows: Sequence[Configuration]) -> dict[str, Any]:
     top = [row for row in rows if 1 <= row.rank <= TOP]
     classic = [row for row in rows if row.knobs in map(str, CLASSIC) and not row.operator.startswith("Conv")]
     counted = [row for row in rows if row.loads]
+    pipelined = {row.operator for row in rows if row.level != UNPIPELINED}
     return {
         "configurations": len(rows),
+        "operators_not_pipelined": sorted({row.operator for row in rows} - pipelined),
         "spills_in_top_ten": sum(row.spill_bytes > 0 for row in top),
         "spilling_configurations": sum(row.spill_bytes > 0 for row in rows),
         "classic_tiles": len(classic),
@@ -89,13 +91,15 @@ def _error(row: Configuration) -> float:
 
 
 def _speedup(rows: Sequence[Configuration], model: str) -> float:
-    """Best unpipelined over best pipelined time, as a geometric mean over the operators."""
+    """Best unpipelined over best pipelined time, as a geometric mean over the operators that have both."""
     gains = []
     for name in dict.fromkeys(row.operator for row in rows):
         own = [row for row in rows if row.operator == name]
-        plain = min((getattr(row, model) for row in own if row.level == UNPIPELINED), default=math.nan)
-        gains.append(plain / min(getattr(row, model) for row in own if row.level != UNPIPELINED))
-    return geometric_mean(gains)
+        plain = [getattr(row, model) for row in own if row.level == UNPIPELINED]
+        piped = [getattr(row, model) for row in own if row.level != UNPIPELINED]
+        if plain and piped:
+            gains.append(min(plain) / min(piped))
+    return geometric_mean(gains) if gains else math.nan
 
 
 def _line(row: Configuration) -> str:

@@ -54,6 +54,8 @@ def test_cells_name_the_stage_that_is_copied_to_and_read(stages: int) -> None:
     copied = [(bar.step, bar.stage) for bar in doc.bars if bar.row == COPY]
     assert copied[: stages - 1] == [(-1, number) for number in range(stages - 1)]
     assert all(stage == (step + stages - 1) % stages for step, stage in copied[stages - 1 :])
+    ahead = [bar.tile - bar.step for bar in doc.bars if bar.row == COPY and bar.step >= 0]
+    assert set(ahead) == {stages - 1}
     assert max(step for step, _ in copied) <= 24 - stages  # nothing is left to copy in the last steps
 
 

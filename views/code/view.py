@@ -1,4 +1,4 @@
-"""The code panel: CUDA text whose lines follow the selected statements, and the other way round."""
+"""The code panel: CUDA text whose lines follow the selected statements, and the PTX and SASS that they become."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ from collections.abc import Iterable
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 
+from engine.charts import ListingDoc
 from engine.documents import CheckDoc, CompiledDoc, KernelDoc
 from views.code.editor import CodeText
 from views.format import amount, plural
 from views.panel import ChipStrip, Panel, label
 from views.theme import Theme
 
+CUDA, PTX, SASS = LANGUAGES = ("CUDA", "PTX", "SASS")
+
 
 class CodeView(Panel):
     """The CUDA text in use; `statements_selected` carries the statements behind the clicked line."""
 
     statements_selected = Signal(tuple)
+    line_selected = Signal(int)
+    """Of the CUDA text, also where a line of a listing was clicked."""
 
     def __init__(self) -> None:
-        super().__init__("Code")
-        self.subtitle.setText("CUDA")
+        super().__init__("Code", LANGUAGES)
         self._kernel: KernelDoc | None = None
+        self._listing: ListingDoc | None = None
+        self._marked: frozenset[int] = frozenset()
         self._chips = ChipStrip(32)
         self.text = CodeText()
         self.text.line_selected.connect(self._select)
@@ -30,34 +36,78 @@ class CodeView(Panel):
         self.copy_button.clicked.connect(self._copy)
         self.body_layout.addWidget(self._chips)
         self.body_layout.addWidget(self.text, 1)
+        self.tab_selected.connect(lambda _: self._show_text())
         self.show_empty("Select a group to see its CUDA text")
+
+    @property
+    def language(self) -> str:
+        """The tab in front."""
+        return next(name for name, button in self.tabs.items() if button.isChecked())
 
     def show_kernel(self, kernel: KernelDoc, check: CheckDoc | None = None) -> None:
         """Shows a kernel's text and what is known about it."""
-        if self._kernel is None or self._kernel.cuda != kernel.cuda or self._kernel.lines != kernel.lines:
-            labels = {line.line: _label(line.statements, line.dimensions) for line in kernel.lines}
-            self.text.show_code(kernel.cuda.rstrip("\n"), labels)
+        changed = self._kernel is None or (self._kernel.cuda, self._kernel.lines) != (kernel.cuda, kernel.lines)
         self._kernel = kernel
+        if changed:
+            self._listing, self._marked = None, frozenset()
+            self._show_text()
         self._show_chips(kernel, check)
         self.show_body()
+
+    def show_listing(self, listing: ListingDoc | None, because: str = "") -> None:
+        """The kernel in the language of the tab in front; None while it is not known, or because it cannot be."""
+        changed = listing != self._listing
+        self._listing = listing
+        if self.language != CUDA and (changed or listing is None):
+            self._show_text(because)
 
     def show_selection(self, statements: Iterable[str]) -> None:
         """Marks the lines of statements, if they are not all of the kernel's."""
         wanted = frozenset(statements)
         lines = self._kernel.lines if self._kernel and wanted else ()
-        self.text.mark([line.line for line in lines if line.statements and wanted.issuperset(line.statements)])
+        self.mark([line.line for line in lines if line.statements and wanted.issuperset(line.statements)])
+
+    def mark(self, lines: Iterable[int]) -> None:
+        """Marks lines of the CUDA text, in a listing the instructions that they become."""
+        self._marked = frozenset(lines)
+        if self.language == CUDA:
+            self.text.mark(self._marked)
+        elif self._listing is not None:
+            self.text.mark([own for own, cuda in self._listing.lines if cuda in self._marked])
 
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         super().set_theme(theme)
         self.text.set_theme(theme)
 
+    def _show_text(self, because: str = "") -> None:
+        """The text of the tab in front."""
+        if self._kernel is None:
+            return
+        language = self.language
+        self.copy_button.setToolTip(f"Copy the {language} text")
+        self.text.setAccessibleName(f"{language} text")
+        if language == CUDA:
+            labels = {line.line: _label(line.statements, line.dimensions) for line in self._kernel.lines}
+            self.text.show_code(self._kernel.cuda.rstrip("\n"), labels)
+        elif self._listing is None or self._listing.language != language:
+            self.text.show_plain(because or f"{language} is on its way…", {})
+        else:
+            lines = {own: f"{cuda}" for own, cuda in self._listing.lines}
+            self.text.show_plain(self._listing.text.rstrip("\n") or self._listing.because, lines)
+        self.mark(self._marked)
+
     def _select(self, line: int) -> None:
+        """A line of a listing stands for the line of the CUDA text that it comes from."""
+        if self.language != CUDA:
+            links = dict(self._listing.lines) if self._listing else {}
+            line = links.get(line, 0)
         found = next((each for each in self._kernel.lines if each.line == line), None) if self._kernel else None
         self.statements_selected.emit(found.statements if found else ())
+        self.line_selected.emit(line)
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._kernel.cuda if self._kernel else "")
+        QGuiApplication.clipboard().setText(self.text.toPlainText() if self._kernel else "")
 
     def _show_chips(self, kernel: KernelDoc, check: CheckDoc | None) -> None:
         chips = [label(text, "chip") for text in _chips(kernel)]

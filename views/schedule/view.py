@@ -1,4 +1,4 @@
-"""The schedule panel: the tree, the iteration space, the solver's decisions, and the addresses of one warp."""
+"""The schedule panel: tree, iteration space, the solver's decisions, addresses of one warp, the pipeline."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 from engine.documents import KernelDoc
 from views.format import compact_shape, plural
 from views.panel import Panel, bar, label, rule
+from views.pipeline.view import PipelinePage
 from views.schedule.addresses import AddressesPage
 from views.schedule.decisions import DecisionsPage
 from views.schedule.tree import Placements, ScheduleTree
 from views.space.view import SpacePage
 from views.theme import Theme
 
-TREE, SPACE, DECISIONS, ADDRESSES = TABS = ("Tree", "Iteration space", "Decisions", "Addresses")
+TREE, SPACE, DECISIONS, ADDRESSES, PIPELINE = TABS = ("Tree", "Iteration space", "Decisions", "Addresses", "Pipeline")
 
 
 class ScheduleView(Panel):
@@ -29,8 +30,9 @@ class ScheduleView(Panel):
         self.space = SpacePage()
         self.decisions = DecisionsPage()
         self.addresses = AddressesPage()
+        self.pipeline = PipelinePage()
         self.pages = QStackedWidget()
-        for page in (self._make_tree(), self.space, self.decisions, self.addresses):
+        for page in (self._make_tree(), self.space, self.decisions, self.addresses, self.pipeline):
             self.pages.addWidget(page)
         for part in (self.tree, self.placements, self.space, self.decisions):
             part.statements_selected.connect(self.statements_selected)
@@ -64,7 +66,7 @@ class ScheduleView(Panel):
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         super().set_theme(theme)
-        for part in (self.tree, self.placements, self.space, self.decisions, self.addresses):
+        for part in (self.tree, self.placements, self.space, self.decisions, self.addresses, self.pipeline):
             part.set_theme(theme)
 
     def _make_tree(self) -> QWidget:

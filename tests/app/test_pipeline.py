@@ -1,0 +1,107 @@
+"""The Pipeline perspective with the real worker: chart, preview, NVRTC, apply as one step, listings, refusals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import Qt
+
+from app.client import COMMAND
+from app.window import Window
+from engine.explore.listing import NO_TOOL, disassembler
+from tests.app.driving import PATIENCE, settle
+from tests.needs import needs_nvrtc
+from views.code.view import CUDA, PTX, SASS
+from views.pipeline.geometry import Place
+from views.schedule.view import PIPELINE
+
+ROW = "suite:gta/gemm-16x512x128"
+GROUP = "matmul_0"
+
+pytestmark = needs_nvrtc
+
+
+def ready(window: Window, qtbot: object) -> None:
+    """Waits until the worker has answered everything that the tabs want."""
+    settle(window, qtbot)
+    pipelines, client = window.wiring.pipelines, window.workspace.client
+    qtbot.waitUntil(lambda: pipelines.is_settled and client.is_idle, timeout=PATIENCE)  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def piped(make: Callable[..., Window], qtbot: object) -> Window:
+    """The Pipeline perspective with a product of halves."""
+    window = make(command=COMMAND)
+    window.workspace.start()
+    window.open_file(ROW)
+    settle(window, qtbot)
+    window.workspace.bus.select_group(GROUP)
+    window.action("pipeline").trigger()
+    ready(window, qtbot)
+    return window
+
+
+def test_a_preview_is_answered_at_once_compiled_applied_and_taken_back(piped: Window, qtbot: object) -> None:
+    page, history = piped.panels.schedule.pipeline, piped.workspace.histories[GROUP]
+    assert piped.panels.schedule.tab == PIPELINE and page.chart is not None and page.chart.bars
+    assert page.chart.registers > 0  # NVRTC was asked
+    before, stages = page.chart, page.chart.stages
+    slider = page.what_if.sliders["stages"]
+    started = time.perf_counter()
+    qtbot.keyPress(slider, Qt.Key.Key_Right)  # type: ignore[attr-defined]
+    assert time.perf_counter() - started < 0.05
+    assert slider.value == stages + 1 and page.what_if.state.text() == "preview, not applied"
+    assert len(history.steps) == 1
+    qtbot.keyRelease(slider, Qt.Key.Key_Right)  # type: ignore[attr-defined]
+    ready(piped, qtbot)
+    assert page.what_if.message.text().startswith("NVRTC sm_90a: ")
+
+    page.what_if.apply_button.click()
+    ready(piped, qtbot)
+    assert len(history.steps) == 2 and f"mark stages {stages + 1}" in history.step.text.partition("advice user")[2]
+    assert page.chart is not None and page.chart.stages == stages + 1
+    assert not page.what_if.apply_button.isEnabled()
+    piped.action("undo").trigger()
+    ready(piped, qtbot)
+    assert page.chart == before and history.step.text == before.recipe
+
+
+def test_what_cannot_be_is_refused_and_the_nearest_is_taken(piped: Window, qtbot: object) -> None:
+    page = piped.panels.schedule.pipeline
+    assert page.chart is not None
+    for _ in range(6):
+        qtbot.keyClick(page.what_if.sliders["stages"], Qt.Key.Key_End)  # type: ignore[attr-defined]
+    assert "and the loop has" in page.what_if.refusal.text.text()
+    assert not page.what_if.apply_button.isEnabled() and len(piped.workspace.histories[GROUP].steps) == 1
+    page.what_if.refusal.button.click()
+    ready(piped, qtbot)
+    assert page.what_if.refusal.isHidden() and page.what_if.message.text().startswith("NVRTC ")
+    page.what_if.reset_button.click()
+    assert page.what_if.state.text() == "the kernel in use"
+
+
+def test_a_selected_tile_marks_its_lines_in_every_language(piped: Window, qtbot: object) -> None:
+    page, code = piped.panels.schedule.pipeline, piped.panels.code
+    page.canvas.select(Place("compute", 1, 1))
+    marked = code.text.marked
+    lines = code.text.toPlainText().splitlines()
+    assert marked and all("ldmatrix" in lines[n - 1] or "mma_" in lines[n - 1] for n in marked)
+
+    code.select_tab(PTX)
+    ready(piped, qtbot)
+    lines = code.text.toPlainText().splitlines()
+    assert lines and any("mma.sync" in lines[n - 1] for n in code.text.marked)
+
+    code.select_tab(SASS)
+    ready(piped, qtbot)
+    text = code.text.toPlainText()
+    if disassembler() is None:
+        assert text == NO_TOOL
+    else:
+        assert any("HMMA" in text.splitlines()[n - 1] for n in code.text.marked)
+    code.select_tab(CUDA)
+    assert code.text.marked == marked
+    code.line_selected.emit(next(bar.lines[0] for bar in page.chart.bars if bar.row == "copy"))  # type: ignore[union-attr]
+    assert page.canvas.place is not None and page.canvas.place.row == "copy"

@@ -1,0 +1,193 @@
+"""The pipeline's chart, memory map and sliders: what they show of a real kernel, what pointer and keys ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from PySide6.QtCore import QPointF, QSizeF, Qt
+
+import engine
+import engine.charts
+from engine.charts import COMPUTE, COPY, STORE, BarDoc, ChartDoc, VariantDoc, WhatIfDoc
+from engine.documents import Problem
+from engine.explore.pipeline_chart import chart
+from engine.explore.what_if import turned, what_if
+from engine.tensorize.space import Knobs
+from views.pipeline.canvas import PipelineCanvas, describe
+from views.pipeline.geometry import Place, Plan
+from views.pipeline.shared import SharedMap
+from views.pipeline.slider import ChoiceSlider
+from views.pipeline.view import PipelinePage
+from views.pipeline.what_if import WhatIf
+from views.theme import load_theme
+
+SIZE = QSizeF(960, 330)
+
+
+@cache
+def gelu() -> ChartDoc:
+    """A product with a fused GELU on tensor cores, at its default knobs."""
+    return chart(engine.compile(engine.fuse(engine.load("suite:transformer/8192x3072x768-bias-gelu")).groups[0]))
+
+
+@cache
+def softmax() -> ChartDoc:
+    return chart(engine.compile(engine.fuse(engine.load("resources/models/softmax_96x512.onnx")).groups[0]))
+
+
+def answer(name: str, value: int) -> WhatIfDoc:
+    doc = gelu()
+    assert doc.contraction is not None and doc.knobs is not None
+    return what_if(doc.contraction, doc.knobs, turned(doc.contraction, doc.knobs, name, value), "h200")
+
+
+def test_bars_stand_in_their_rows_and_inside_the_picture() -> None:
+    plan = Plan(gelu(), SIZE)
+    for bar in plan.doc.bars:
+        box = plan.bar_box(bar)
+        assert plan.left <= box.left() and box.right() <= plan.left + plan.width + 4
+        assert box.top() >= plan.row_top(bar.row) and box.height() > 0 and box.width() >= 3
+    for flight in plan.doc.flights:
+        assert plan.flight_box(flight).top() > plan.break_at
+    assert plan.height <= SIZE.height() + 40
+
+
+def test_ticks_leave_out_what_is_folded() -> None:
+    """The axis goes on after the fold with the block's own time."""
+    plan = Plan(gelu(), SIZE)
+    fold = plan.fold()
+    assert fold is not None and plan.doc.folded[1] > 0
+    texts = [(time, int(text.replace(",", ""))) for time, text in plan.ticks()]
+    assert all(cycles == time for time, cycles in texts if time <= fold[0])
+    beyond = [cycles - time for time, cycles in texts if time >= fold[1]]
+    assert beyond and all(gap == pytest.approx(plan.doc.folded_cycles) for gap in beyond)
+
+
+def test_a_click_selects_a_tile_with_its_copy_and_its_lines(qtbot: object) -> None:
+    canvas = PipelineCanvas()
+    canvas.set_theme(load_theme("dark"))
+    canvas.resize(960, 330)
+    canvas.show_chart(gelu())
+    heard: list[tuple[int, ...]] = []
+    canvas.lines_selected.connect(heard.append)
+    assert canvas.plan is not None
+    bar = next(bar for bar in gelu().bars if bar.row == COMPUTE and bar.step == 5 and not bar.kind)
+    qtbot.mouseClick(canvas, Qt.MouseButton.LeftButton, pos=canvas.plan.bar_box(bar).center().toPoint())  # type: ignore[attr-defined]
+    assert canvas.place == Place(COMPUTE, 5, 5)
+    assert heard[-1] == bar.lines and "tile 5, stage 1" in canvas.accessibleDescription()
+    copied = next(bar for bar in gelu().bars if bar.row == COPY and bar.tile == 5)
+    canvas.show_line(copied.lines[0])
+    assert canvas.place is not None and canvas.place.row == COPY
+
+
+def test_keys_walk_through_tiles_and_rows(qtbot: object) -> None:
+    canvas = PipelineCanvas()
+    canvas.resize(960, 330)
+    canvas.show_chart(gelu())
+    places = []
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_End, Qt.Key.Key_Down, Qt.Key.Key_Down):
+        qtbot.keyClick(canvas, key)  # type: ignore[attr-defined]
+        places.append(canvas.place)
+    last = gelu().steps - 1
+    assert [(p.row, p.tile) for p in places[:4] if p] == [
+        (COMPUTE, 0), (COMPUTE, 1), ("wait", 1), (COMPUTE, last)
+    ]  # fmt: skip
+    assert places[-1] is not None and places[-1].row == STORE
+    qtbot.keyClick(canvas, Qt.Key.Key_Escape)  # type: ignore[attr-defined]
+    assert canvas.place is None and canvas.accessibleDescription() == "Nothing is selected"
+
+
+def test_bars_are_told_in_words() -> None:
+    stall = next(bar for bar in gelu().bars if bar.kind == "stall")
+    assert describe(stall).startswith("Stall: ") and "waiting for tile 0" in describe(stall)
+    wrong = BarDoc(COMPUTE, 3, 3, 1, 0.0, 10.0, "hazard", "step 3 reads it too early")
+    assert "tile 3, stage 1" in describe(wrong) and describe(wrong).endswith("too early")
+
+
+def test_the_map_tells_bytes_and_passes(qtbot: object) -> None:
+    shared = SharedMap()
+    shared.resize(480, 320)
+    shared.show_chart(gelu())
+    heard: list[str] = []
+    shared.buffer_selected.connect(heard.append)
+    assert "65,536 of 166,912 bytes; a_2_tile: 4 stages" in shared.accessibleDescription()
+    qtbot.keyClick(shared, Qt.Key.Key_Right)  # type: ignore[attr-defined]
+    assert heard == ["b_2_tile"] and "1 of 8 passes" in shared.accessibleDescription()
+
+
+def test_a_slider_turns_while_it_moves_and_says_when_it_stands(qtbot: object) -> None:
+    slider = ChoiceSlider("Stages")
+    slider.resize(220, 24)
+    slider.show_choices((1, 2, 3, 4, 5, 6), 4, 4)
+    turned_to: list[int] = []
+    slider.turned.connect(turned_to.append)
+    with qtbot.waitSignal(slider.released):  # type: ignore[attr-defined]
+        qtbot.keyClick(slider, Qt.Key.Key_Left)  # type: ignore[attr-defined]
+    qtbot.mousePress(slider, Qt.MouseButton.LeftButton, pos=QPointF(212, 12).toPoint())  # type: ignore[attr-defined]
+    assert turned_to == [3, 6]
+    slider.show_choices((1, 2, 3, 4, 5, 6), 4, 6)
+    assert slider.accessibleDescription().startswith("6, now 4")
+
+
+def test_a_preview_stands_beside_the_present_and_can_be_applied(qtbot: object) -> None:
+    panel = WhatIf()
+    panel.set_theme(load_theme("dark"))
+    panel.show_choices(gelu())
+    stages = gelu().stages
+    panel.show_answer(answer("stages", stages), gelu())
+    assert not panel.apply_button.isEnabled() and panel.state.text() == "the kernel in use"
+    panel.show_answer(answer("stages", 2), gelu())
+    assert panel.apply_button.isEnabled() and panel.state.text() == "preview, not applied"
+    assert panel._values["stages"].text() == f"{stages} → 2"
+    assert panel.gain.text().startswith("▲ ") and "pipeline model, uncalibrated" in panel.origin.text()
+    with qtbot.waitSignals([panel.applied, panel.reset]):  # type: ignore[attr-defined]
+        panel.apply_button.click()
+        panel.reset_button.click()
+
+
+def test_a_refusal_has_figures_and_a_way_out(qtbot: object) -> None:
+    panel = WhatIf()
+    panel.show_choices(gelu())
+    doc = gelu()
+    assert doc.contraction is not None and doc.knobs is not None
+    panel.show_answer(what_if(doc.contraction, doc.knobs, Knobs((256, 256, 64), (64, 64), 6), "h200"), doc)
+    assert not panel.refusal.isHidden() and not panel.apply_button.isEnabled()
+    assert "384 KiB of shared memory, a block may have 163 KiB" in panel.refusal.text.text()
+    assert panel.refusal.button.text() == "Use 2 stages" and panel.headline.text() == "–"
+    with qtbot.waitSignal(panel.nearest_requested):  # type: ignore[attr-defined]
+        panel.refusal.button.click()
+
+
+def test_the_compiler_has_the_last_word() -> None:
+    panel = WhatIf()
+    panel.show_choices(gelu())
+    doc = answer("stages", 3)
+    panel.show_answer(doc, gelu())
+    panel.show_compiling()
+    assert "NVRTC is compiling" in panel.message.text()
+    assert doc.then is not None
+    panel.show_compiled(VariantDoc("g", "", doc.knobs, "", (), "sm_90a", 172, 8, 98304, 1, doc.then))
+    assert panel.message.text().startswith("NVRTC sm_90a: 172 registers, 8 B spilled; 1 block an SM")
+    panel.show_problem(Problem("run", "NVRTC", "cannot be loaded", "install it"))
+    assert panel.message.text() == "NVRTC: cannot be loaded (install it)"
+
+
+def test_a_page_follows_its_kernel(qtbot: object) -> None:
+    page = PipelinePage()
+    page.set_theme(load_theme("light"))
+    page.resize(1000, 800)
+    page.show()
+    page.show_chart(gelu())
+    assert page.title.text() == "Block 0 of 1,536" and "✓ 0 hazards" in page.hazards.text()
+    assert page.used.text() == "64 of 163 KiB per block" and "uncalibrated" in page.origin.text()
+    page.canvas.select(Place(COMPUTE, 5, 5))
+    assert page.shared._stage == 1
+    page.show_chart(replace(gelu(), hazards=(engine.charts.HazardDoc("no barrier", 3, 1, "step 3 reads"),)))
+    assert page.hazards.text() == "✕ 1 hazard" and page.hazards.toolTip() == "step 3 reads"
+    page.show_chart(softmax())
+    assert not page.canvas.isVisible() and "nothing to pipeline" in page.no_loop.text()
+    assert not page.what_if.isEnabled() and "Only tiled contractions" in page.what_if.message.text()
+    page.show_problem(Problem("predict", "kernel", "not one block fits", ""))
+    assert page.chart is None and page.message.text() == "kernel: not one block fits"

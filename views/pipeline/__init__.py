@@ -1,0 +1,1 @@
+"""A kernel's pipeline: its chart over time, its shared memory, and what other knobs would give."""

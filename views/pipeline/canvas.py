@@ -1,0 +1,194 @@
+"""The pipeline's chart under pointer and keyboard: select a tile, and everything that happens to it lights up."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QPointF, QSize, QSizeF, Qt, Signal
+from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from engine.charts import ROWS, BarDoc, ChartDoc
+from views.format import figure
+from views.pipeline.geometry import Place, Plan
+from views.pipeline.painting import TITLES, ChartPainter, Look
+from views.theme import Theme
+
+Keys = Qt.Key
+STEPS = {Keys.Key_Right: 1, Keys.Key_Left: -1}
+ENDS = {Keys.Key_Home: 0, Keys.Key_End: -1}
+ROWS_BY = {Keys.Key_Down: 1, Keys.Key_Up: -1}
+
+
+class PipelineCanvas(QWidget):
+    """Paints one chart; `lines_selected` carries the lines of the CUDA text behind what was selected."""
+
+    lines_selected = Signal(tuple)
+    selected = Signal(str)
+    """What is selected, in words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Pipeline chart")
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setMinimumWidth(260)
+        self.theme: Theme | None = None
+        self.plan: Plan | None = None
+        self._doc: ChartDoc | None = None
+        self._place: Place | None = None
+
+    @property
+    def place(self) -> Place | None:
+        """What is selected."""
+        return self._place
+
+    def show_chart(self, doc: ChartDoc) -> None:
+        """Replaces the chart; a selected tile that there still is stays selected."""
+        same = self._doc is not None and self._doc.group == doc.group
+        self._doc = doc
+        kept = self._place if same and self._place is not None and self._bars(self._place) else None
+        self._lay_out()
+        self._place = kept
+        self._describe()
+
+    def sizeHint(self) -> QSize:
+        """As tall as its rows."""
+        return QSize(640, round(self.plan.height) if self.plan else 240)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        self.update()
+
+    def select(self, place: Place | None) -> None:
+        """Selects a tile or a bar, and says which lines it is made of."""
+        self._place = place
+        lines = tuple(sorted({line for bar in self._bars(place) for line in bar.lines}))
+        self._describe()
+        self.lines_selected.emit(lines)
+        self.selected.emit(self.accessibleDescription())
+        self.update()
+
+    def show_line(self, line: int) -> None:
+        """Selects the first bar that a line of the CUDA text makes, for the step that is selected."""
+        if self._doc is None:
+            return
+        found = [bar for bar in self._doc.bars if line in bar.lines]
+        near = [bar for bar in found if self._place is not None and bar.step == self._place.step]
+        if found:
+            self._place = _place((near or found)[0])
+            self._describe()
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Everything anew: a chart has some hundred bars."""
+        if self.theme is None:
+            return
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), self.theme.colour("panel"))
+        if self.plan is not None:
+            ChartPainter(painter, self.plan, Look(self._place, None), self.theme).paint()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Lays the chart out for the new width."""
+        self._lay_out()
+
+    def event(self, event: QEvent) -> bool:
+        """A tool tip says what a bar is."""
+        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent) and self.plan is not None:
+            QToolTip.showText(event.globalPos(), self._tip(QPointF(event.pos())), self)
+            return True
+        return super().event(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Selects the tile under the pointer."""
+        if self.plan is None or event.button() != Qt.MouseButton.LeftButton:
+            return
+        bar, flight = self.plan.bar_at(event.position()), self.plan.flight_at(event.position())
+        if bar is not None:
+            self.select(_place(bar))
+        else:
+            self.select(Place("compute", flight.tile, flight.tile) if flight else None)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Left and Right go through the tiles, Up and Down through the rows, Escape selects nothing."""
+        key = Qt.Key(event.key())
+        if self._doc is None or not self._doc.bars:
+            super().keyPressEvent(event)
+        elif key in STEPS:
+            self._go(STEPS[key])
+        elif key in ENDS:
+            tiles = self._tiles()
+            self.select(Place("compute", tiles[ENDS[key]], tiles[ENDS[key]]))
+        elif key in ROWS_BY:
+            self._change_row(ROWS_BY[key])
+        elif key == Keys.Key_Escape and self._place is not None:
+            self.select(None)
+        else:
+            super().keyPressEvent(event)
+
+    def _go(self, by: int) -> None:
+        tiles = self._tiles()
+        now = self._place.tile if self._place else -1
+        number = tiles.index(now) + by if now in tiles else 0
+        tile = tiles[min(max(number, 0), len(tiles) - 1)]
+        self.select(Place(self._place.row if self._place else "compute", tile, tile))
+
+    def _change_row(self, by: int) -> None:
+        row = self._place.row if self._place else "compute"
+        number = min(max(ROWS.index(row) + by, 0), len(ROWS) - 1)
+        tile = self._place.tile if self._place else self._tiles()[0]
+        self.select(Place(ROWS[number], tile, tile if ROWS[number] != "store" else -1))
+
+    def _tiles(self) -> list[int]:
+        assert self._doc is not None
+        return sorted({bar.tile for bar in self._doc.bars if bar.row == "compute"})
+
+    def _bars(self, place: Place | None) -> list[BarDoc]:
+        """The bars of a selection: of its row, or all of a tile's where the row has none of it."""
+        if place is None or self._doc is None:
+            return []
+        if place.row == "store":
+            return [bar for bar in self._doc.bars if bar.row == "store"]
+        own = [bar for bar in self._doc.bars if bar.tile == place.tile and bar.row == place.row]
+        if own:
+            return own
+        alike = [bar for bar in self._doc.bars if (bar.row, bar.step) == (place.row, place.step)]
+        return alike or [bar for bar in self._doc.bars if bar.tile == place.tile >= 0]
+
+    def _lay_out(self) -> None:
+        drawn = self._doc is not None and self._doc.bars
+        self.plan = Plan(self._doc, QSizeF(self.size())) if self._doc is not None and drawn else None
+        self.setFixedHeight(round(self.plan.height) if self.plan else 120)
+        self.update()
+
+    def _tip(self, at: QPointF) -> str:
+        assert self.plan is not None
+        bar, flight = self.plan.bar_at(at), self.plan.flight_at(at)
+        if bar is not None:
+            return describe(bar)
+        if flight is not None:
+            slack = flight.read - flight.arrived
+            return f"Tile {flight.tile} in stage {flight.stage}, there {figure(slack)} cycles before it is used"
+        return ""
+
+    def _describe(self) -> None:
+        bars = self._bars(self._place)
+        self.setAccessibleDescription("; ".join(describe(bar) for bar in bars[:4]) if bars else "Nothing is selected")
+
+
+def describe(bar: BarDoc) -> str:
+    """A bar in words."""
+    cycles = f"{figure(bar.end - bar.start)} cycles"
+    if bar.kind == "stall":
+        return f"Stall: {cycles} waiting for tile {bar.tile}"
+    if bar.kind == "shared":
+        return f"{cycles} in which the units serve other blocks"
+    text = f"{TITLES[bar.row]}, {cycles}"
+    if bar.tile >= 0 and bar.stage >= 0:
+        text = f"{TITLES[bar.row]}: tile {bar.tile}, stage {bar.stage}, {cycles}"
+    return f"{text}. {bar.because}" if bar.because else text
+
+
+def _place(bar: BarDoc) -> Place:
+    return Place(bar.row, bar.step, bar.tile)

@@ -1,0 +1,177 @@
+"""The Pipeline tab: a block over time, its shared memory, and what other knobs would give."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from engine.charts import ChartDoc
+from engine.documents import Problem
+from views.format import figure, origin_of, percent, plural
+from views.panel import bar, label, loading_bar, rule
+from views.pipeline.canvas import PipelineCanvas
+from views.pipeline.shared import SharedMap
+from views.pipeline.what_if import WhatIf
+from views.theme import Theme
+
+EMPTY = "Select a group to see how its copies and its arithmetic overlap"
+KIB = 1024
+WIDE = 700
+"""Pixels from which shared memory and knobs stand side by side."""
+
+
+class PipelinePage(QWidget):
+    """Shows a chart; `lines_selected` carries lines of the CUDA text, the other wishes are those of its parts."""
+
+    lines_selected = Signal(tuple)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.canvas, self.shared, self.what_if = PipelineCanvas(), SharedMap(), WhatIf()
+        self.canvas.lines_selected.connect(self.lines_selected)
+        self.canvas.selected.connect(lambda _: self._show_stage())
+        self.progress = loading_bar()
+        self.message = label(EMPTY, "hint", wrap=True)
+        self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.message.setContentsMargins(32, 0, 32, 0)
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self.message)
+        self.pages.addWidget(self._make_body())
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.progress)
+        column.addWidget(self.pages, 1)
+        self._doc: ChartDoc | None = None
+
+    @property
+    def chart(self) -> ChartDoc | None:
+        """What is shown."""
+        return self._doc
+
+    def show_chart(self, doc: ChartDoc) -> None:
+        """Replaces everything but the values of the sliders."""
+        if doc == self._doc:
+            return
+        self._doc = doc
+        self._show_head(doc)
+        self.canvas.setVisible(bool(doc.bars))
+        self.no_loop.setVisible(not doc.bars)
+        self.no_loop.setText(doc.because)
+        self.canvas.show_chart(doc)
+        self.shared.show_chart(doc)
+        self.what_if.show_choices(doc)
+        self.used.setText(f"{doc.shared_bytes / KIB:.3g} of {doc.shared_limit / KIB:.3g} KiB per block")
+        self._show_stage()
+        self.pages.setCurrentIndex(1)
+
+    def show_problem(self, problem: Problem) -> None:
+        """Says why there is no chart."""
+        self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
+
+    def show_nothing(self, sentence: str = EMPTY) -> None:
+        """Nothing is known."""
+        self._doc = None
+        self.message.setText(sentence)
+        self.pages.setCurrentIndex(0)
+
+    def show_loading(self, loading: bool) -> None:
+        """A newer chart is on its way."""
+        self.progress.setVisible(loading)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self._theme = theme
+        for part in (self.canvas, self.shared, self.what_if):
+            part.set_theme(theme)
+        if self._doc is not None:
+            self._show_head(self._doc)
+
+    def resizeEvent(self, event: object) -> None:
+        """Shared memory and knobs stand side by side where there is room, else below each other."""
+        wide = self.width() >= WIDE
+        self.lower.setOrientation(Qt.Orientation.Horizontal if wide else Qt.Orientation.Vertical)
+        for part in (self.subtitle, self.stall):
+            part.setVisible(wide)
+
+    def _make_body(self) -> QWidget:
+        inside = QWidget()
+        inside.setProperty("role", "body")
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self._make_head())
+        column.addWidget(self.canvas)
+        self.no_loop = label("", "hint", wrap=True)
+        self.no_loop.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.no_loop.setContentsMargins(24, 24, 24, 24)
+        column.addWidget(self.no_loop)
+        column.addWidget(rule())
+        self.lower = QSplitter()
+        self.lower.setHandleWidth(1)
+        self.lower.setChildrenCollapsible(False)
+        self.lower.addWidget(self._make_shared())
+        self.lower.addWidget(self.what_if)
+        self.lower.setStretchFactor(0, 1)
+        self.lower.setStretchFactor(1, 1)
+        self.lower.setSizes([520, 480])
+        column.addWidget(self.lower, 1)
+        scroll = QScrollArea()
+        scroll.setWidget(inside)
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        return scroll
+
+    def _make_head(self) -> QWidget:
+        strip, layout = bar("subheader", 32)
+        self.title, self.subtitle = label("", "title"), label("", "hint")
+        self.hazards, self.stall = label("", "second"), label("", "second")
+        self.origin = label("", "outline-chip")
+        for widget in (self.title, self.subtitle):
+            layout.addWidget(widget)
+        self.subtitle.setMinimumWidth(10)
+        layout.addStretch(1)
+        for widget in (self.hazards, self.stall, self.origin):
+            layout.addWidget(widget)
+        layout.setContentsMargins(12, 0, 12, 0)
+        return strip
+
+    def _make_shared(self) -> QWidget:
+        part = QWidget()
+        column = QVBoxLayout(part)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        strip, layout = bar("subheader", 28)
+        self.used = label("", "hint")
+        layout.addWidget(label("Shared memory", "title"))
+        layout.addWidget(self.used)
+        layout.addStretch(1)
+        column.addWidget(strip)
+        column.addWidget(self.shared, 1)
+        return part
+
+    def _show_head(self, doc: ChartDoc) -> None:
+        self.title.setText(doc.title)
+        loop = f"loop {doc.loop}, {plural(doc.steps, 'step')}, {plural(doc.stages, 'stage')}" if doc.loop else ""
+        if doc.register_stages > 1:
+            loop += f", {doc.register_stages} in registers"
+        self.subtitle.setText(f"{loop}; 1 of {plural(doc.resident, 'block')} an SM" if loop else "")
+        self.hazards.setText(f"{'✕' if doc.hazards else '✓'} {plural(len(doc.hazards), 'hazard')}" if doc.loop else "")
+        self.hazards.setToolTip("\n".join(hazard.text for hazard in doc.hazards[:12]))
+        self.hazards.setProperty("role", "wrong" if doc.hazards else "second")
+        self.hazards.style().unpolish(self.hazards)
+        self.hazards.style().polish(self.hazards)
+        share = percent(doc.stalled / doc.cycles) if doc.cycles else ""
+        self.stall.setText(f"stall {figure(doc.stalled)} cycles, {share}" if doc.loop else "")
+        self.stall.setToolTip("Time of this block with nothing left to do but wait for memory: amber in the chart")
+        self.origin.setText(f"{doc.time.origin}, {doc.time.note.rpartition(', ')[2]}")
+        terms = (f"{term.name}  {figure(term.value)} {term.unit}: {term.because}" for term in doc.terms)
+        self.origin.setToolTip("\n".join([origin_of(doc.time), *terms]))
+
+    def _show_stage(self) -> None:
+        """Marks in the map the stage that holds the selected tile."""
+        place, doc = self.canvas.place, self._doc
+        flight = next((f for f in doc.flights if place is not None and f.tile == place.tile), None) if doc else None
+        self.shared.show_stage(flight.stage if flight else -1)

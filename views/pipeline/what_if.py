@@ -1,0 +1,342 @@
+"""What other knobs would give: sliders, figures beside the present ones, a predicted time, refusals with a way out."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from engine.charts import ChartDoc, ChoiceDoc, QuantityDoc, VariantDoc, WhatIfDoc
+from engine.documents import Problem
+from views.format import duration, origin_of, percent, plural
+from views.panel import bar, label, link, rule
+from views.pipeline.slider import ChoiceSlider
+from views.theme import Theme, face, semibold
+
+NAME_WIDTH, VALUE_WIDTH = 104, 72
+SAME = 5e-4
+"""Part of a time below which a change is none."""
+UNTOUCHED = "Move a slider: the model answers at once, NVRTC when you let go"
+
+
+class WhatIf(QWidget):
+    """Sliders over the knobs of a contraction; `turned` carries a knob's name and value."""
+
+    turned = Signal(str, int)
+    released = Signal()
+    applied = Signal()
+    reset = Signal()
+    nearest_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("What if")
+        self.theme: Theme | None = None
+        self._sliders: dict[str, ChoiceSlider] = {}
+        self._values: dict[str, QLabel] = {}
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self._make_head())
+        self._rows = QGridLayout()
+        self._rows.setContentsMargins(12, 6, 12, 6)
+        self._rows.setHorizontalSpacing(8)
+        self._rows.setVerticalSpacing(0)
+        column.addLayout(self._rows)
+        self.refusal = _Refusal()
+        self.refusal.button.clicked.connect(self.nearest_requested)
+        column.addWidget(self.refusal)
+        column.addWidget(rule())
+        self.figures = _Figures()
+        column.addWidget(self.figures)
+        column.addWidget(rule())
+        column.addWidget(self._make_foot())
+        column.addStretch(1)
+        self.message = label(UNTOUCHED, "small-hint", wrap=True)
+        self.message.setContentsMargins(12, 0, 12, 8)
+        column.addWidget(self.message)
+
+    @property
+    def sliders(self) -> dict[str, ChoiceSlider]:
+        """Knob -> its slider."""
+        return self._sliders
+
+    def show_choices(self, chart: ChartDoc) -> None:
+        """The knobs of another kernel, all where it stands."""
+        names = tuple(choice.name for choice in chart.choices)
+        if names != tuple(self._sliders):
+            self._make_rows(chart.choices)
+        self.state.setText("")
+        self.setEnabled(bool(names))
+        if not names:
+            self.show_nothing("Only tiled contractions have these knobs")
+
+    def show_nothing(self, sentence: str) -> None:
+        """No kernel, or one without knobs."""
+        self.message.setText(sentence)
+        self.figures.show_quantities(())
+        self.headline.setText("")
+        self.gain.setText("")
+        self.origin.setText("")
+        self.plot.show_sweep((), 0, 0)
+        self.refusal.hide()
+
+    def show_answer(self, doc: WhatIfDoc, chart: ChartDoc) -> None:
+        """What the model says of the sliders' values beside the present ones."""
+        now = {choice.name: choice.value for choice in chart.choices}
+        for choice in doc.choices:
+            self._sliders[choice.name].show_choices(choice.choices, now[choice.name], choice.value)
+            changed = choice.value != now[choice.name]
+            text = f"{now[choice.name]} → {choice.value}" if changed else f"{choice.value}"
+            self._values[choice.name].setText(text)
+            self._values[choice.name].setStyleSheet(self._emphasis(changed))
+        is_changed = doc.knobs != chart.knobs
+        self.state.setText("preview, not applied" if is_changed else "the kernel in use")
+        self.figures.show_quantities(doc.quantities, is_changed)
+        self._show_time(doc, is_changed)
+        self.refusal.show_refusal(doc)
+        stages = {choice.name: choice.value for choice in doc.choices}.get("stages", 0)
+        self.plot.show_sweep(doc.sweep, stages, now.get("stages", 0))
+        self.apply_button.setEnabled(is_changed and doc.refusal is None)
+        self.reset_button.setEnabled(is_changed)
+        self._polish(is_changed and doc.refusal is None)
+        self.message.setText("" if is_changed else UNTOUCHED)
+
+    def show_compiled(self, doc: VariantDoc) -> None:
+        """What NVRTC says of the values that the sliders stand at."""
+        spills = f"{doc.spill_bytes} B spilled" if doc.spill_bytes else "no spills"
+        blocks = f"{plural(doc.blocks_per_sm, 'block')} an SM, {duration(doc.time.microseconds)} predicted"
+        self.message.setText(f"NVRTC {doc.architecture}: {plural(doc.registers, 'register')}, {spills}; {blocks}")
+        self.figures.show_registers(f"{doc.registers}")
+
+    def show_compiling(self) -> None:
+        """NVRTC is at work."""
+        self.message.setText("NVRTC is compiling…")
+
+    def show_problem(self, problem: Problem) -> None:
+        """Why NVRTC has no figures."""
+        hint = f" ({problem.hint})" if problem.hint else ""
+        self.message.setText(f"{problem.subject}: {problem.reason}{hint}" if problem.subject else problem.reason)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        for slider in self._sliders.values():
+            slider.set_theme(theme)
+        self.figures.set_theme(theme)
+        self.plot.set_theme(theme)
+
+    def _emphasis(self, changed: bool) -> str:
+        if not changed or self.theme is None:
+            return ""
+        return f"color: {self.theme.colours['accent']}; font-weight: 600;"
+
+    def _make_head(self) -> QWidget:
+        strip, layout = bar("subheader", 28)
+        layout.addWidget(label("What if", "title"))
+        self.state = label("", "hint")
+        layout.addWidget(self.state)
+        layout.addStretch(1)
+        self.reset_button = link("Reset")
+        self.reset_button.clicked.connect(self.reset)
+        self.apply_button = QPushButton("Apply")
+        self.apply_button.setProperty("role", "small")
+        self.apply_button.setToolTip("Make these values entries of the user, as one step")
+        self.apply_button.clicked.connect(self.applied)
+        layout.addWidget(self.reset_button)
+        layout.addWidget(self.apply_button)
+        return strip
+
+    def _make_foot(self) -> QWidget:
+        foot = QWidget()
+        row = QHBoxLayout(foot)
+        row.setContentsMargins(12, 6, 12, 4)
+        left = QVBoxLayout()
+        left.setSpacing(1)
+        self.origin = label("", "small-hint")
+        self.headline = label("", "headline")
+        self.gain = label("", "second")
+        for widget in (self.origin, self.headline, self.gain):
+            left.addWidget(widget)
+        row.addLayout(left)
+        self.plot = _StagePlot()
+        row.addWidget(self.plot, 1)
+        return foot
+
+    def _make_rows(self, choices: tuple[ChoiceDoc, ...]) -> None:
+        while (item := self._rows.takeAt(0)) is not None:
+            widget = item.widget()
+            if widget is not None:
+                widget.deleteLater()
+        self._sliders.clear()
+        for number, choice in enumerate(choices):
+            slider, value = ChoiceSlider(choice.title), label("")
+            name = label(choice.title)
+            name.setFixedWidth(NAME_WIDTH)
+            value.setFixedWidth(VALUE_WIDTH)
+            value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+            slider.turned.connect(lambda to, knob=choice.name: self.turned.emit(knob, to))
+            slider.released.connect(self.released)
+            if self.theme is not None:
+                slider.set_theme(self.theme)
+            for place, widget in enumerate((name, slider, value)):
+                self._rows.addWidget(widget, number, place)
+            self._sliders[choice.name], self._values[choice.name] = slider, value
+
+    def _show_time(self, doc: WhatIfDoc, is_changed: bool) -> None:
+        shown = doc.then if is_changed else doc.now
+        self.origin.setText(origin_of(shown or doc.now))
+        self.headline.setText(duration(shown.microseconds) if shown else "–")
+        self.gain.setText("")
+        if is_changed and doc.then is not None:
+            change = doc.then.microseconds / doc.now.microseconds - 1
+            kind = 0 if abs(change) < SAME else 1 if change > 0 else -1
+            sign, token = {-1: ("▼ ", "better"), 0: ("", "text-3"), 1: ("▲ ", "worse")}[kind]
+            part = percent(abs(change)) if kind else "no change"
+            self.gain.setText(f"{sign}{part} against {duration(doc.now.microseconds)}")
+            if self.theme is not None:
+                self.gain.setStyleSheet(f"color: {self.theme.colours[token]}; font-weight: 600;")
+
+    def _polish(self, primary: bool) -> None:
+        self.apply_button.setProperty("role", "primary-small" if primary else "small")
+        self.apply_button.style().unpolish(self.apply_button)
+        self.apply_button.style().polish(self.apply_button)
+
+
+class _Refusal(QFrame):
+    """Why the values cannot be, and the nearest that can."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "witness")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(12, 6, 12, 6)
+        self.text = label("", "wrong-text", wrap=True)
+        self.button = link("")
+        row.addWidget(self.text, 1)
+        row.addWidget(self.button)
+        self.hide()
+
+    def show_refusal(self, doc: WhatIfDoc) -> None:
+        """Hidden where the values can be."""
+        self.setVisible(doc.refusal is not None)
+        if doc.refusal is not None:
+            self.text.setText(f"Cannot be: {doc.refusal.text}")
+            self.button.setText(f"Use {doc.refusal.offer}" if doc.refusal.offer else "")
+            self.button.setVisible(doc.refusal.nearest is not None)
+
+
+class _Figures(QWidget):
+    """Rows of figures: now, then, limit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.theme: Theme | None = None
+        self._quantities: tuple[QuantityDoc, ...] = ()
+        self._compares = False
+        self._registers = ""
+        self.setAccessibleName("Figures")
+
+    def show_quantities(self, quantities: tuple[QuantityDoc, ...], compares: bool = False) -> None:
+        """compares: whether there are values to set beside the present ones."""
+        self._quantities, self._compares, self._registers = quantities, compares, ""
+        self.setFixedHeight(22 + 20 * len(quantities) + 6 if quantities else 0)
+        rows = (f"{q.name} {q.now}{f', then {q.then}' if compares else ''}" for q in quantities)
+        self.setAccessibleDescription("; ".join(rows))
+        self.update()
+
+    def show_registers(self, text: str) -> None:
+        """The compiler's word in place of the estimate."""
+        self._registers = text
+        self.update()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Figures at the right of their columns."""
+        if self.theme is None or not self._quantities:
+            return
+        painter, theme = QPainter(self), self.theme
+        width = self.width() - 24.0
+        columns = (0.44, 0.64, 0.83, 1.0)
+        boxes = [(12 + width * (columns[n - 1] if n else 0), width * (c - (columns[n - 1] if n else 0)))
+                 for n, c in enumerate(columns)]  # fmt: skip
+        heads = ("", "now", "then" if self._compares else "", "limit")
+        right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        painter.setFont(face(11))
+        painter.setPen(theme.colour("text-3"))
+        for (x, wide), head in zip(boxes, heads, strict=True):
+            painter.drawText(QRectF(x, 3, wide, 18), right, head)
+        for number, quantity in enumerate(self._quantities):
+            y = 22 + number * 20
+            then = self._registers if self._registers and quantity.name.startswith("Registers") else quantity.then
+            changed = self._compares and then != quantity.now
+            cells = (
+                (quantity.name, "text", False), (quantity.now, "text", False),
+                (then if self._compares else "", "accent" if changed else "text", changed),
+                (quantity.limit, "worse" if quantity.binding else "text-3", False),
+            )  # fmt: skip
+            for place, ((x, wide), (text, token, strong)) in enumerate(zip(boxes, cells, strict=True)):
+                painter.setFont(semibold(11) if strong else face(11))
+                painter.setPen(theme.colour(token))
+                side = right if place else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+                painter.drawText(QRectF(x, y, wide, 20), side, text)
+
+
+class _StagePlot(QWidget):
+    """Predicted time over the number of stages: hollow, as every prediction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.theme: Theme | None = None
+        self._sweep: tuple[tuple[int, float], ...] = ()
+        self._then = self._now = 0
+        self.setMinimumSize(120, 74)
+        self.setAccessibleName("Predicted time over stages")
+
+    def show_sweep(self, sweep: tuple[tuple[int, float], ...], then: int, now: int) -> None:
+        """then and now: the stages of the sliders and of the kernel in use."""
+        self._sweep, self._then, self._now = sweep, then, now
+        self.setAccessibleDescription(", ".join(f"{plural(s, 'stage')} {duration(t)}" for s, t in sweep))
+        self.update()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """One ring for each number of stages that fits; the lowest and the chosen have their time written."""
+        if self.theme is None or len(self._sweep) < 2:
+            return
+        painter, theme = QPainter(self), self.theme
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        low, high = min(t for _, t in self._sweep), max(t for _, t in self._sweep)
+        span, most = max(high - low, high * 0.02), max(s for s, _ in self._sweep)
+        area = QRectF(18, 20, self.width() - 36, self.height() - 42)
+
+        def spot(stages: int, time: float) -> QPointF:
+            x = area.left() + (stages - 1) / max(most - 1, 1) * area.width()
+            return QPointF(x, area.bottom() - (time - low) / span * area.height())
+
+        painter.setPen(QPen(theme.colour("line"), 1))
+        painter.drawLine(QPointF(8, area.bottom() + 7), QPointF(self.width() - 8, area.bottom() + 7))
+        spots = [spot(*each) for each in self._sweep]
+        painter.setPen(QPen(theme.colour("edge"), 1.2))
+        painter.drawPolyline(spots)
+        written = {min(self._sweep, key=lambda each: each[1])[0], self._then, self._sweep[0][0]}
+        for (stages, time), at in zip(self._sweep, spots, strict=True):
+            chosen = stages == self._then
+            painter.setPen(QPen(theme.colour("accent" if chosen else "text"), 1.6))
+            painter.setBrush(theme.colour("panel"))
+            painter.drawEllipse(at, 3.4, 3.4)
+            painter.setFont(semibold(10.5) if chosen else face(10.5))
+            painter.setPen(theme.colour("accent" if chosen else "text-2"))
+            if stages in written:
+                number = duration(time).split()[0]
+                painter.drawText(QRectF(at.x() - 26, at.y() - 19, 52, 14), Qt.AlignmentFlag.AlignCenter, number)
+            box = QRectF(at.x() - 12, area.bottom() + 8, 24, 14)
+            painter.drawText(box, Qt.AlignmentFlag.AlignCenter, f"{stages}")
