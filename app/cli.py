@@ -46,7 +46,7 @@ TreeFile = Annotated[
     Path | None,
     typer.Option("--tree", metavar="FILE", help="Advice for the group: our text, or a published JSON file."),
 ]
-Policy = Annotated[str, typer.Option("--policy", help="Fusion policy: none, xla or stitch.")]
+Policy = Annotated[str | None, typer.Option("--policy", help="Fusion policy: none, xla or stitch.")]
 NO_DIMS: list[str] = []
 NO_PROGRAMS: list[str] = []
 
@@ -210,7 +210,7 @@ def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
 @app.command(epilog="Exit codes: 0 done, 2 bad input.")
 @verb
 def fuse(
-    file: File, policy: Policy = "stitch", target: Gpu = "h200", dim: Dims = NO_DIMS, json: Json = False
+    file: File, policy: Policy = None, target: Gpu = "h200", dim: Dims = NO_DIMS, json: Json = False
 ) -> None:
     """The fusion plan: which operators become one kernel, and why."""
     from app import verbs
@@ -409,7 +409,7 @@ def doctor(json: Json = False) -> None:
 
 def _job(
     file: str, target: str | None = None, dim: list[str] = NO_DIMS, group: str | None = None,
-    recipe: Path | None = None, tree: Path | None = None, policy: str = "stitch",
+    recipe: Path | None = None, tree: Path | None = None, policy: str | None = None,
 ) -> Job:  # fmt: skip
     from app.job import Job, dimensions_of
 

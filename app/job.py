@@ -39,7 +39,8 @@ class Job:
     recipe_file: Path | None = None
     tree_file: Path | None = None
     """Advice for the one group in place of the user's."""
-    policy: str = "stitch"
+    policy: str | None = None
+    """--policy; None leaves it to the recipe."""
     seconds: Counter[str] = field(default_factory=Counter)
     """What opening the file took: "load" and "fuse"."""
 
@@ -56,7 +57,14 @@ class Job:
         """Its kernels to be."""
         graph = self.graph
         with self._timed("fuse"):
-            return engine.fuse(graph, target=self.target, policy=self.policy)
+            return engine.fuse(graph, self.target, *self._choices)
+
+    @cached_property
+    def _choices(self) -> tuple[str, engine.Fixed]:
+        """Policy and fixed groups: those of --policy, else the recipe's."""
+        if self.policy is not None:
+            return self.policy, engine.Fixed()
+        return engine.fusion_choices(self._read_recipe or engine.Recipe(self.target), str(self.recipe_file))
 
     @cached_property
     def target(self) -> str:

@@ -28,6 +28,7 @@ from engine.api import (
     edited,
     explain,
     fuse,
+    fusion_choices,
     launched,
     listing,
     load,
@@ -39,9 +40,11 @@ from engine.api import (
     published_advice,
     read_advice,
     read_recipe,
+    regroup,
     space,
     variant,
     what_if,
+    why_apart,
     write_published,
     write_recipe,
 )
@@ -58,13 +61,15 @@ from engine.run.nodes import Check, Compiled, Failure, Timing
 from engine.run.nvrtc import ARCHITECTURES
 from engine.schedule.nodes import Conflict
 from engine.sources import write_sources
+from engine.stitch.nodes import Fixed
 
 __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
-    "Failure", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph", "OverBudget",
-    "Prediction", "Recipe", "Timing", "Unsupported", "addresses", "advised", "calibrate", "chart", "check",
-    "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed", "decisions", "default_recipe", "edited",
-    "entry", "explain", "fuse", "keep_calibration", "kernel_doc", "launched", "listing", "load", "measure", "model_doc",
-    "moves", "nvrtc", "order", "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe",
-    "refused_doc", "space", "time_doc", "variant", "what_if", "write_published", "write_recipe", "write_sources",
+    "Failure", "Fixed", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph",
+    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "addresses", "advised", "calibrate", "chart",
+    "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed", "decisions",
+    "default_recipe", "edited", "entry", "explain", "fuse", "fusion_choices", "keep_calibration", "kernel_doc",
+    "launched", "listing", "load", "measure", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict",
+    "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "space", "time_doc", "variant",
+    "what_if", "why_apart", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip

@@ -21,7 +21,8 @@ from engine.compile import Kernel, Observer, compile_group
 from engine.compile import default_recipe as _default_recipe
 from engine.cycles import cycles_left_alone
 from engine.errors import BadInput, EngineError, MissingCapability
-from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
+from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, RegroupDoc, SpaceDoc, WarpDoc, WhyDoc
+from engine.fuse.choices import choices_of
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.fuse.plan import DEFAULT, POLICIES, plan
 from engine.graph.limits import MAX_TEXT_BYTES, read_limited
@@ -70,6 +71,25 @@ def fuse(
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
     with cycles_left_alone():
         return plan(graph, *lower_supported(graph), policy, machine, fixed)
+
+
+def fusion_choices(recipe: Recipe, source: str = "recipe") -> tuple[str, Fixed]:
+    """(policy, what is fixed) that a recipe asks for, by default those of `fuse`.  Raises BadInput."""
+    return choices_of(recipe.fusion, source)
+
+
+def why_apart(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
+    """Why two launches, "GROUP#INSTANCE", are not one kernel, with the cost terms.  Raises BadInput."""
+    from engine.explore.regroup import why
+
+    return why(plan, producer, consumer)
+
+
+def regroup(plan: FusionPlan, fixed: Fixed, target: str = "h200") -> RegroupDoc:
+    """What a plan would be with other groups fixed: legal or not, and the predicted change.  Changes nothing."""
+    from engine.explore.regroup import regroup as tried
+
+    return tried(plan, fixed, _target(target))
 
 
 def read_recipe(path: str | Path) -> Recipe:
@@ -167,7 +187,7 @@ def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recip
     Raises BadInput for groups and statements that the plan does not have, and for choices that nothing here follows;
     `source` names the recipe.
     """
-    _check_choices(recipe, source)
+    _check_choices(recipe, plan, source)
     names = [group.name for group in plan.groups]
     for name, advice in recipe.groups.items():
         if name not in names:
@@ -179,17 +199,17 @@ def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recip
     return replace(recipe, groups={**proposed.groups, **recipe.groups})
 
 
-def _check_choices(recipe: Recipe, source: str) -> None:
-    """BadInput for numerics and fusion choices that no stage reads."""
+def _check_choices(recipe: Recipe, plan: FusionPlan, source: str) -> None:
+    """BadInput for numerics that no stage reads, and fusion choices that the plan was not made with."""
     rounded = {("tensor_cores", i.numerics) for i in INTRINSICS.values() if i.numerics}
     known = " or ".join(f'{{"{key}": "{word}"}}' for key, word in sorted(rounded))
-    for field, asked, hint in (
-        ("numerics", set(recipe.numerics.items()) - rounded, f"leave it empty, or say {known}"),
-        ("fusion", set(recipe.fusion.items()), "leave it empty: `--policy` chooses how operators are fused"),
-    ):
-        if asked:
-            words = ", ".join(f"{key} {value}" for key, value in sorted(asked))
-            raise BadInput("recipe", f"{source}, {field}", f"asks for {words}, which nothing here follows", hint)
+    if asked := set(recipe.numerics.items()) - rounded:
+        words = ", ".join(f"{key} {value}" for key, value in sorted(asked))
+        hint = f"leave it empty, or say {known}"
+        raise BadInput("recipe", f"{source}, numerics", f"asks for {words}, which nothing here follows", hint)
+    if recipe.fusion and choices_of(recipe.fusion, source) != (plan.policy, plan.fixed):
+        hint = "fuse the graph with the recipe's choices, or leave them out of it"
+        raise BadInput("recipe", f"{source}, fusion", "asks for other groups than those of the plan", hint)
 
 
 def _validate(advice: Sequence[Advice], group: FusionGroup, source: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.documents import RepairDoc, Time
+from engine.documents import RepairDoc, Term, Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,3 +229,32 @@ class DiffDoc:
     schedule: tuple[DiffLine, ...]
     cuda: tuple[DiffLine, ...]
     figures: tuple[FigureDoc, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhyDoc:
+    """Why two launches are not one kernel."""
+
+    producer: str
+    consumer: str
+    """Launches, "GROUP#INSTANCE"."""
+    legal: bool
+    """Whether one kernel could compute both."""
+    because: str
+    terms: tuple[Term, ...]
+    """"memory", "calls" and "penalty" of one kernel instead of two; none where it is not legal."""
+    microseconds: float
+    """What one kernel would save, the sum of the terms; negative where it would cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegroupDoc:
+    """What a plan would be with other groups fixed."""
+
+    legal: bool
+    because: str
+    """Why it cannot be, with the operators and figures; else the change in predicted time."""
+    terms: tuple[Term, ...]
+    """Change of "kernels", "memory" and "time"; less is better."""
+    kernels_before: int
+    kernels_after: int

@@ -102,6 +102,11 @@ class Service:
                 return to_json(engine.listing(self._kernel(arguments, send), _text(arguments, "language")))
             case "variant":
                 return to_json(engine.variant(*self._advised(arguments), _knobs(arguments)))
+            case "why":
+                pair = _text(arguments, "producer"), _text(arguments, "consumer")
+                return to_json(engine.why_apart(self._file().plan, *pair))
+            case "regroup":
+                return to_json(engine.regroup(self._file().plan, _fixed(arguments), target=self._file().target))
             case "order":
                 asked = _names(arguments, "order"), _sizes(arguments, "tiles")
                 return to_json(engine.order(*self._advised(arguments), *asked))
@@ -123,7 +128,8 @@ class Service:
 
         path, sizes = _text(arguments, "path"), _sizes(arguments, "dimensions") or None
         graph = timed("load", "reading the file", lambda: engine.load(path, dims=sizes))
-        plan = timed("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target))
+        fixed = _fixed(arguments)
+        plan = timed("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target, fixed=fixed))
         document = timed("predict", "predicting their times", lambda: engine.model_doc(graph, plan, target=target))
         self._opened = Opened(graph, plan, target)
         self._kernels.clear()
@@ -223,6 +229,21 @@ def _names(arguments: Arguments, name: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         return _refuse(arguments, name, "a list of texts")
     return tuple(value)
+
+
+def _fixed(arguments: Arguments) -> engine.Fixed:
+    """Groups of operators, and pairs of them kept apart; none where they are left out."""
+
+    def lists(name: str) -> list[tuple[str, ...]]:
+        value = arguments.get(name) or []
+        if not isinstance(value, list | tuple):
+            return _refuse(arguments, name, "a list of lists of operators")
+        return [_names({name: item or None}, name) for item in value]
+
+    pairs = lists("apart")
+    if any(len(pair) != 2 for pair in pairs):
+        return _refuse(arguments, "apart", "pairs of operators")
+    return engine.Fixed(tuple(lists("groups")), tuple((a, b) for a, b in pairs))
 
 
 def _sizes(arguments: Arguments, name: str) -> dict[str, int]:

@@ -164,7 +164,7 @@ def test_a_required_entry_that_cannot_hold_ends_the_verb(recipe: Callable[..., s
     [
         ("numerics", {"accumulate": "float64"}),
         ("numerics", {"tensor_cores": "int4"}),
-        ("fusion", {"policy": "none"}),
+        ("fusion", {"pack": "everything"}),
     ],
 )
 def test_choices_of_a_recipe_that_nothing_follows_are_refused(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from engine.graph.nodes import OperatorGraph
+from engine.stitch.nodes import Figures, Fixed, Why
 from engine.tensor.nodes import Array, TensorProgram
 
 REGISTER, SHUFFLE, SHARED, GLOBAL = "register", "shuffle", "shared", "global"
@@ -66,7 +68,7 @@ class FusionGroup:
     title: str
     """For people: "add + softmax"."""
     kind: str
-    """"element-wise", "row reduction", "column reduction", "contraction" or "layout"."""
+    """"element-wise", "row reduction", "column reduction", "stitched", "contraction", "attention" or "layout"."""
     program: TensorProgram
     instances: tuple[Instance, ...]
     edges: tuple[Edge, ...]
@@ -93,6 +95,16 @@ class Launch:
     instance: int
 
 
+class Choice(Protocol):
+    """The choice of a plan's kernels."""
+
+    def why(self, first: int, second: int) -> Why:
+        """Why two launches, by their places in the plan, are not one, or what that costs."""
+
+    def figures(self) -> Figures:
+        """What the kernels come to."""
+
+
 @dataclass(frozen=True, slots=True)
 class FusionPlan:
     """All groups, the launches in an order that respects data flow, and every boundary between groups."""
@@ -106,6 +118,10 @@ class FusionPlan:
     """Operators outside every group, with the reason."""
     source: OperatorGraph | None = field(default=None, repr=False, compare=False)
     """The graph itself."""
+    fixed: Fixed = field(default_factory=Fixed)
+    """What a person decided about groups."""
+    choice: Choice | None = field(default=None, repr=False, compare=False)
+    """Who chose the kernels, to be asked for reasons."""
 
     def group(self, name: str) -> FusionGroup:
         """The group called `name`; KeyError where there is none (the message lists the names)."""

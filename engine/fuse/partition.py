@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from engine.fuse.anchors import is_product
 from engine.fuse.fits import Fits
 from engine.fuse.pattern import Patterns
 from engine.fuse.shape import Shape
@@ -12,7 +13,8 @@ from engine.fuse.steps import Steps, steps_of
 from engine.graph.nodes import Operator
 from engine.stitch.assess import Assessor
 from engine.stitch.choose import Chosen, choose
-from engine.stitch.nodes import Fixed
+from engine.stitch.nodes import Figures, Fixed, Why
+from engine.stitch.search import accurate, moving
 from engine.target import Target
 from engine.tensor.nodes import Access, Array, Statement, TensorProgram
 from engine.tensor.rewrite import rewrite_reads
@@ -33,6 +35,23 @@ class Partition:
     refusals: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(array, reading operator) -> why that operator did not join the group that makes the array, where that is known
     from elsewhere than the choice of kernels."""
+
+    def why(self, first: int, second: int) -> Why:
+        """Why two groups, by their places, are not one."""
+        return self.chosen.why(self.numbers[first], self.numbers[second])
+
+    def figures(self) -> Figures:
+        """What the kernels come to."""
+        graph, assessor = self.chosen.graph, self.chosen.assessor
+        kernels = [graph.kernels[n] for n in self.numbers]
+        products = [any(map(is_product, graph.flow.statements(k.members))) for k in kernels]
+        costs = [assessor.cost(kernel) for kernel in kernels]
+        spent = sum(
+            accurate(assessor, kernel) if cost and not product else moving(assessor, cost)
+            for kernel, product, cost in zip(kernels, products, costs, strict=True)
+        )
+        moved = sum(cost.bytes_read + cost.bytes_written for cost in costs if cost)
+        return Figures(len(kernels), products.count(False), moved, spent)
 
     def with_groups(
         self,

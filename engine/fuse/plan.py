@@ -49,6 +49,8 @@ def plan(
         boundaries=tuple(_boundaries(groups, launches, parts)),
         unsupported=dict(unsupported),
         source=graph,
+        fixed=fixed or Fixed(),
+        choice=parts,
     )
 
 
@@ -127,8 +129,8 @@ def _boundaries(groups: Sequence[FusionGroup], launches: Sequence[Launch], parts
                 pair = (launches[source].group, launch.group)
                 known = [parts.refusals[tensor, op] for op in instance.operators if (tensor, op) in parts.refusals]
                 if known or pair not in found:
-                    why = known or [parts.chosen.why(parts.numbers[source], parts.numbers[number]).because]
-                    found[pair] = Boundary(*pair, tensor, why[0])
+                    because = known[0] if known else parts.why(source, number).because
+                    found[pair] = Boundary(*pair, tensor, because)
         for array in group.program.outputs:
             writer[instance.arrays[array]] = number
     return list(found.values())

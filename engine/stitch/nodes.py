@@ -100,3 +100,16 @@ class Why:
     because: str
     gain: Gain | None
     """What one kernel would save (negative: lose); None where it is not legal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a choice of kernels comes to, by the models of the search."""
+
+    kernels: int
+    memory_bound: int
+    """Those without a matrix product or convolution."""
+    bytes: int
+    """Global memory that all kernels read and write."""
+    microseconds: float
+    """Predicted, uncalibrated; of kernels with a product the launch and the moving only, which fusion changes."""

@@ -12,10 +12,11 @@ from engine.stitch.assess import Assessor
 from engine.stitch.beam import plans
 from engine.stitch.graph import Joins, KernelGraph
 from engine.stitch.latency import latency
-from engine.stitch.nodes import Kernel
+from engine.stitch.nodes import Cost, Kernel
 from engine.stitch.reduction import Candidate, Pattern, pattern_reduction
 from engine.stitch.shared import shared_layout
 
+_MICRO = 1e6
 ROUNDS = 4
 """Rounds at most; in practice the third finds nothing."""
 MOST_KERNELS = 32
@@ -108,5 +109,11 @@ def accurate(assessor: Assessor, kernel: Kernel) -> float:
         computing = latency(statements, cost.fit, kept, shared_layout(statements, sizes).bytes, target).microseconds
     except Unsupported:
         return float("inf")
-    moving = (cost.bytes_read + cost.bytes_written) / target.dram_bandwidth.value * 1e6
-    return target.launch_overhead.value * 1e6 + max(moving, computing)
+    return max(moving(assessor, cost), target.launch_overhead.value * _MICRO + computing)
+
+
+def moving(assessor: Assessor, cost: Cost | None) -> float:
+    """Microseconds of a launch that only moves what the kernel reads and writes."""
+    moved = cost.bytes_read + cost.bytes_written if cost else 0
+    target = assessor.target
+    return (target.launch_overhead.value + moved / target.dram_bandwidth.value) * _MICRO

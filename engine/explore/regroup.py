@@ -1,0 +1,69 @@
+"""Groups as a person would have them: why two launches are two, and what other groups would change, tried at once."""
+
+from __future__ import annotations
+
+from engine.documents import Term
+from engine.errors import BadInput
+from engine.exploration import RegroupDoc, WhyDoc
+from engine.fuse.fold import fold_layouts
+from engine.fuse.nodes import FusionPlan, Launch
+from engine.fuse.partition import partition
+from engine.run.nodes import PREDICTED
+from engine.stitch.nodes import Figures, Fixed
+from engine.target import Target
+from engine.tensor.lower import lower_supported
+
+
+def why(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
+    """Why two launches ("GROUP#INSTANCE") are not one kernel, with the cost terms of making them one.
+
+    Raises BadInput for launches that the plan does not have.
+    """
+    places = [_place(plan, name) for name in (producer, consumer)]
+    if plan.choice is None:
+        raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
+    found = plan.choice.why(*places)
+    terms = found.gain.terms if found.gain else ()
+    saved = found.gain.microseconds if found.gain else 0.0
+    return WhyDoc(producer, consumer, found.legal, found.because, terms, saved)
+
+
+def regroup(plan: FusionPlan, fixed: Fixed, target: Target) -> RegroupDoc:
+    """What a plan would be with other groups fixed: whether they can be, and what changes by the search's models."""
+    graph, before = plan.source, plan.choice
+    if graph is None or before is None:
+        raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
+    lowered, unsupported = lower_supported(graph)
+    program = fold_layouts(lowered, graph.constants).program
+    left_out = [op for op in graph.operators if op.name in unsupported]
+    old = before.figures()
+    try:
+        new = partition(program, left_out, plan.policy, target, fixed).figures()
+    except BadInput as refused:
+        return RegroupDoc(False, f"{refused.subject}: {refused.reason}", (), old.kernels, old.kernels)
+    return RegroupDoc(True, _change(old, new), _terms(old, new), old.kernels, new.kernels)
+
+
+def _terms(old: Figures, new: Figures) -> tuple[Term, ...]:
+    """Old and new figures with their difference; less is better."""
+    return (
+        Term("kernels", new.kernels - old.kernels, "kernels", f"{old.kernels:,} become {new.kernels:,}"),
+        Term("memory", new.bytes - old.bytes, "bytes", f"{old.bytes:,} become {new.bytes:,}"),
+        Term("time", new.microseconds - old.microseconds, "µs",
+             f"{old.microseconds:.4g} become {new.microseconds:.4g}, {PREDICTED} by the search's model, uncalibrated"),
+    )  # fmt: skip
+
+
+def _change(old: Figures, new: Figures) -> str:
+    saved = old.microseconds - new.microseconds
+    if abs(saved) < 0.005:
+        return "no change in predicted time"
+    return f"{abs(saved):.3g} µs {'less' if saved > 0 else 'more'}, predicted"
+
+
+def _place(plan: FusionPlan, name: str) -> int:
+    group, _, instance = name.rpartition("#")
+    try:
+        return plan.launches.index(Launch(group, int(instance)))
+    except ValueError:
+        raise BadInput("fuse", f"launch {name}", "the plan has none of that name", "GROUP#INSTANCE") from None
