@@ -106,10 +106,11 @@ class CudaCores:
                 load_part(emitter, part, depth * step, step, link)
             for part, factor in parts:
                 self._map(part, factor, step, link)
-            with emitter.loop("q", step, link) as q:
-                with emitter.loop("r", first.owned, link) as r, emitter.loop("s", second.owned, link) as s:
-                    product = Apply("mul", (first.element(r, q), second.element(s, q)), "float32")
-                    emitter.assign(Slot(sums, (r, s)), product, link, "sum")
+            with emitter.loop("q", step, link) as q, emitter.loop("r", first.owned, link) as r, emitter.loop(
+                "s", second.owned, link
+            ) as s:
+                product = Apply("mul", (first.element(r, q), second.element(s, q)), "float32")
+                emitter.assign(Slot(sums, (r, s)), product, link, "sum")
 
     def _map(self, part: Part, factor: Factor | None, step: int, link: Line) -> None:
         """What is computed from a factor's elements before they are multiplied, once for each element."""

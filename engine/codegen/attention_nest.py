@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from engine.codegen.nest import Nest, Phase
 from engine.errors import Unsupported
 from engine.fuse.shape import product_operands
-from engine.schedule.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence, statements_of, walk
+from engine.schedule.nodes import Band, Member, Node, ScheduleTree, Sequence, statements_of, walk
 from engine.tensor.nodes import Access, Scalar, Statement, TensorProgram, accesses
 from engine.tensor.rewrite import plain_iterator
 from engine.tensor.shifted import SHIFTED_MEAN, Weighted, weighted
@@ -148,7 +148,8 @@ def _factor(expression: Scalar, statement: Statement) -> Factor:
     """A factor and the one array element that it is computed from."""
     read = [a for a in dict.fromkeys(accesses(expression)) if _moving(a)]
     if len(read) != 1 or read[0].guards or any(i.is_indirect for i in read[0].indices):
-        raise Unsupported("codegen", statement.name, f"the factor {expression} is not made from one element of an array")
+        reason = f"the factor {expression} is not made from one element of an array"
+        raise Unsupported("codegen", statement.name, reason)
     return Factor(read[0], expression)
 
 

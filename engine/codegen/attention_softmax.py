@@ -77,7 +77,7 @@ class OnlineSoftmax:
 
     def update(self) -> None:
         """The rows' maxima and sums after a tile, its scores as weights, and the results so far to the new maximum."""
-        block, emitter, link = self.block, self.block.emitter, self.block.values_link
+        emitter, link = self.block.emitter, self.block.values_link
         rows, columns = self.scores.shape
         emitter.add(Comment("running maximum and sum; what was summed so far moves to the new maximum", link))
         with emitter.loop("r", rows, link) as r:

@@ -18,6 +18,9 @@ from engine.tensor.rewrite import plain_iterator
 MOST_HEAD = 128
 """Elements of a query, key or value: up to here the sums of a tile of queries stay in registers."""
 
+OPERANDS = "an attention takes in what lies between its products and after them, not what makes their operands"
+"""Why what an attention reads is made in another kernel."""
+
 
 def with_attention(partition: Partition, program: TensorProgram) -> Partition:
     """The partition with the groups of each attention as one; the others say at their boundary why they are not."""
@@ -69,6 +72,8 @@ class _Joiner:
         for number in numbers:
             del self.groups[number]
         self.groups[numbers[-1]] = statements, shape
+        for statement in statements:
+            self.refusals |= {(a.array, statement.operator): OPERANDS for a in statement.reads()}
         self.home |= {s.name: numbers[-1] for s in statements}
 
     def _check_closed(self, found: Attention, statements: Sequence[Statement]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from engine.fuse.attention import ATTENTION, attention_of
+from engine.fuse.attention_cost import gain
 from engine.fuse.build import Built
 from engine.fuse.nodes import REGISTER, SHARED, SHUFFLE, Edge
 from engine.fuse.shape import is_contraction
@@ -22,6 +24,8 @@ def word(kind: str) -> str:
 
 def main_word(built: Built, kinds: Mapping[str, str]) -> str:
     """What gives the group its name: the contraction, else the first reduction, else the first operator."""
+    if built.kind == ATTENTION:
+        return built.kind
     statements = built.program.statements
     heart = next((s for s in statements if is_contraction(s)), None)
     heart = heart or next((s for s in statements if s.reduction is not None), statements[0])
@@ -60,6 +64,10 @@ def schemes(program: TensorProgram, kind: str) -> tuple[Edge, ...]:
 
 def group_reason(built: Built, kinds: Mapping[str, str], instances: int) -> str:
     """Why the operators of a group are one kernel."""
+    together = f"; {instances} equal places in the graph share the kernel" if instances > 1 else ""
+    if built.kind == ATTENTION:
+        saved = gain(built.program, attention_of(built.program))
+        return f"scores and their softmax never leave the block that uses them: {saved}{together}"
     statements = built.program.statements
     heart = next((s for s in statements if is_contraction(s)), None)
     reductions = [s for s in statements if s.reduction is not None]
@@ -75,4 +83,4 @@ def group_reason(built: Built, kinds: Mapping[str, str], instances: int) -> str:
         text = "element-wise operators over one shape: intermediates stay in registers"
     else:
         text = "a single operator"
-    return text + (f"; {instances} equal places in the graph share the kernel" if instances > 1 else "")
+    return text + together

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from engine.fuse.attention_groups import with_attention
 from engine.fuse.build import Built, GroupBuilder
 from engine.fuse.explain import group_reason, group_title, main_word, schemes
 from engine.fuse.fold import fold_layouts
@@ -38,6 +39,8 @@ def plan(
     folded = fold_layouts(program, graph.constants)
     left_out = [op for op in graph.operators if op.name in unsupported]
     parts = partition(folded.program, left_out, policy, target, fixed or Fixed())
+    if policy == choose.STITCH:
+        parts = with_attention(parts, parts.program)
     builder = GroupBuilder(parts.program, _leaving(parts), folded.absorbed)
     built = [_stored(builder.build(statements, shape), parts.views) for statements, shape in parts.groups]
     groups, launches = _collect(built, graph)

@@ -161,7 +161,7 @@ def test_what_nothing_reads_is_left_out() -> None:
 
 def check_lines(kernel: engine.Kernel) -> None:
     """Every line's statements and dimensions exist; every statement stands on some line."""
-    source, statements = kernel.source, {s.name for s in kernel.group.program.statements}
+    source, statements = kernel.source, {s.name for s in kernel.program.statements}
     bands = [node for node in walk(kernel.schedule.root) if isinstance(node, Band)]
     dimensions = {m.name for band in bands for m in band.members}
     assert len(source.lines) == len(source.text.splitlines())

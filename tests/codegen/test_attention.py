@@ -1,0 +1,222 @@
+"""Attention kernels, emulated in both orders against float64; stages, marks, conflicts, registers, planted faults."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+import engine
+from engine.codegen.tile import MatrixMultiply, operations
+from engine.run.emulate.emulate import ORDERS, emulate
+from engine.verify.tolerance import group_tolerance
+from tests.attentions import Attention, inputs_of
+from tests.needs import needs_compiler, needs_nvrtc
+
+
+def compiled(case: Attention, folder: Path, *lines: str) -> engine.Kernel:
+    """The kernel under the advisers' entries and a user's; KEY, QUERY and SCORES stand for names of the group."""
+    group = case.group(folder)
+    recipe = engine.default_recipe(group)
+    if not lines:
+        return engine.compile(group, recipe)
+    return engine.compile(group, engine.advised(recipe, group, "advice user\n" + "".join(f"  {s}\n" for s in lines)))
+
+
+def distance(kernel: engine.Kernel, case: Attention, seed: int, outputs: dict[str, np.ndarray]) -> float:
+    """The largest error in units of the tolerance that the number formats give."""
+    (name,) = outputs
+    wanted = group_tolerance(kernel.group)
+    expected = case.result(case.values(seed)).reshape(-1)
+    errors = wanted.errors(outputs[name].reshape(-1), expected, float(np.nanmax(np.abs(expected))))
+    return float(errors.max()) / wanted.relative
+
+
+def agrees(kernel: engine.Kernel, case: Attention, seed: int = 0) -> None:
+    """Every element in both orders within the tolerance, and nothing found."""
+    for order in ORDERS:
+        emulation, outputs, written = emulate(kernel.source, inputs_of(kernel, case.values(seed)), order=order)
+        assert not emulation.findings, emulation.findings[0]
+        assert all(mask.all() for mask in written.values())
+        assert distance(kernel, case, seed, outputs) <= 1
+
+
+def is_on_tensor_cores(kernel: engine.Kernel) -> bool:
+    return any(isinstance(op, MatrixMultiply) for op in operations(kernel.tile.body))
+
+
+CASES = [
+    Attention(queries=70, keys=70, mask="add", batch=2),
+    Attention(queries=33, keys=47, depth=64, head=48, mask="padding"),
+    Attention(queries=1, keys=100, heads=160, mask="padding"),
+    Attention(queries=50, keys=50, depth=40, head=72, heads=4, shared_by=2, mask="causal"),
+    Attention(queries=20, keys=90, depth=128, head=128, mask="infinite", scale="before"),
+    Attention(queries=90, keys=20, depth=16, head=16, mask="lowest"),
+    Attention(queries=64, keys=64, depth=80, head=96, scale=""),
+]
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_shapes_and_masks(number: int, dtype: str, tmp_path: Path) -> None:
+    """Ragged queries and keys, single queries, shared heads; rows of -inf alone are NaN, as in the reference."""
+    case = replace(CASES[number], dtype=dtype)
+    kernel = compiled(case, tmp_path)
+    assert is_on_tensor_cores(kernel) == (dtype == "float16")
+    agrees(kernel, case, seed=number)
+
+
+STAGED = Attention(queries=24, keys=180, mask="add", heads=1)
+STAGES = [(s, r) for s in range(1, 7) for r in (1, 2)]
+QUICK = {(1, 1, "float16"), (3, 2, "float16"), (4, 1, "float16"), (1, 2, "float32"), (2, 1, "float32")}
+
+
+def staged(stages: int, register_stages: int, dtype: str) -> object:
+    marks = () if (stages, register_stages, dtype) in QUICK else (pytest.mark.slow,)
+    return pytest.param(stages, register_stages, dtype, marks=marks)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("stages", "register_stages", "dtype"), [staged(s, r, kind) for s, r in STAGES for kind in ("float16", "float32")]
+)
+def test_stages(stages: int, register_stages: int, dtype: str, tmp_path: Path) -> None:
+    """Keys and values are copied ahead together, and what their tiles hold is loaded ahead within each product."""
+    case = replace(STAGED, dtype=dtype)
+    wishes = [f"S0 @ j: mark {name}" for name in ("tile 32", f"stages {stages}", f"register_stages {register_stages}")]
+    kernel = compiled(case, tmp_path, *wishes)
+    assert (kernel.tile.stages, kernel.tile.register_stages) == (stages, register_stages)
+    assert len([v for v in kernel.verdicts if v.placed.author == "user" and v.outcome == "honoured"]) == len(wishes)
+    agrees(kernel, case)
+
+
+TILES = [("float16", 128, 32, "warp 32"), ("float16", 16, 128, "warp 16"), ("float32", 32, 64, "thread 2")]
+
+
+@needs_compiler
+@pytest.mark.parametrize(("dtype", "queries", "keys", "own"), TILES)
+def test_tiles_are_what_the_entries_say(dtype: str, queries: int, keys: int, own: str, tmp_path: Path) -> None:
+    case = Attention(queries=130, keys=140, mask="add", dtype=dtype, heads=1)
+    wishes = (f"S0 @ i: mark block {queries}", f"S0 @ i: mark {own}", f"S0 @ j: mark tile {keys}")
+    kernel = compiled(case, tmp_path, *wishes)
+    assert (kernel.tile.constants["TILE_QUERIES"], kernel.tile.constants["TILE_KEYS"]) == (queries, keys)
+    assert kernel.tile.constants[f"{own.split()[0].upper()}_QUERIES"] == int(own.split()[1])
+    assert kernel.source.grid[0] == -(-130 // queries)
+    agrees(kernel, case)
+
+
+def test_without_the_rewrite_there_is_no_kernel(tmp_path: Path) -> None:
+    """The second product waits for the whole row: the refusal says so, and what to ask for."""
+    group = STAGED.group(tmp_path)
+    recipe = engine.default_recipe(group)
+    (stitch, *others) = recipe.groups[group.name]
+    entries = tuple(replace(e, enabled=e.field != "rewrite") for e in stitch.scenario.entries)
+    changed = (replace(stitch, scenario=replace(stitch.scenario, entries=entries)), *others)
+    with pytest.raises(engine.Unsupported, match="waits for the maximum") as refused:
+        engine.compile(group, recipe.with_group(group.name, changed))
+    assert refused.value.hint == "rewrite online S7"
+
+
+def test_an_instruction_of_another_type_is_not_taken(tmp_path: Path) -> None:
+    kernel = compiled(replace(STAGED, dtype="float32"), tmp_path, "S0 @ k: mark intrinsic mma_m16n8k16_f16")
+    assert not is_on_tensor_cores(kernel)
+    (verdict,) = [v for v in kernel.verdicts if v.placed.author == "user"]
+    assert verdict.outcome == "relaxed" and "weights are float32, the instruction takes float16" in verdict.because
+
+
+HEADS = [(32, "float16"), (64, "float16"), (128, "float16"), (80, "float16"), (64, "float32"), (128, "float32")]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("head", "dtype"), HEADS)
+def test_default_tiles_do_not_spill(head: int, dtype: str, tmp_path: Path) -> None:
+    case = Attention(queries=512, keys=512, depth=head, head=head, dtype=dtype, heads=8, batch=8, mask="add")
+    kernel = compiled(case, tmp_path)
+    for architecture in ("sm_80", "sm_90a"):
+        made = engine.nvrtc(kernel, architecture)
+        assert isinstance(made, engine.Compiled)
+        assert made.spill_bytes == 0 and made.registers <= 255
+
+
+@needs_compiler
+@pytest.mark.parametrize(("depth", "dtype"), [(32, "float16"), (48, "float16"), (64, "float16"), (64, "float32")])
+def test_main_loop_reads_without_bank_conflicts(depth: int, dtype: str, tmp_path: Path) -> None:
+    """Permuted where a row is a power of two of bytes, padded where it is not."""
+    case = Attention(queries=64, keys=128, depth=depth, head=depth, heads=1, dtype=dtype)
+    kernel = compiled(case, tmp_path, "S0 @ i: mark block 64", "S0 @ j: mark tile 64")
+    emulation, _, _ = emulate(kernel.source, inputs_of(kernel, case.values(0)), order="late")
+    reads = [count for count in emulation.counts if count.kind == "shared load"]
+    assert len(reads) >= 3 and not any(count.conflicts for count in reads)
+
+
+# Planted faults
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One edit of a kernel's text: the first match of `pattern` becomes `text`."""
+
+    pattern: str
+    text: str
+    mask: str = "add"
+    dtype: str = "float16"
+
+
+FAULTS = {
+    "results keep the old maximum": Fault(r"results.* \*= correction;", ";"),
+    "sums keep the old maximum": Fault(r"total\[r\] \*= correction;", ";"),
+    "scores of another maximum": Fault(r"warp_reduce<Max, 4>", "warp_reduce<Max, 2>"),
+    "a part of the sum": Fault(r"warp_reduce<Sum, 4>", "warp_reduce<Sum, 2>"),
+    "mask of the next query": Fault(r"mask\.load<2>\(query \*", "mask.load<2>((query ^ 1) *"),
+    "keys past the last": Fault(r"key_inside \? (.*) : NEG_INF", r"\1"),
+    "rows of -inf relative to -inf": Fault(r"\(largest\[r\] == NEG_INF\) \? 0\.0f : ", "", mask="infinite"),
+    "queries of another row": Fault(r"(query_lane = .*)\(thread % 8\)", r"\1((thread + 1) % 8)"),
+    "keys of another row": Fault(r"(key_lane = .*)\(thread % 8\)", r"\1((thread + 1) % 8)"),
+    "values of another row": Fault(r"(value_lane = .*)\(thread % 8\)", r"\1((thread + 1) % 8)"),
+    "weights in the wrong half": Fault(r"fn_pack_f16\((.*\]), (.*)\)", r"fn_pack_f16(\2, \1)"),
+    "weights of the other fragment": Fault(r"weight_part\[0\]\[c \* 2 \+ h\]", "weight_part[0][h * 2 + c]"),
+    "wait one short": Fault(r"async_wait<1>", "async_wait<2>"),
+    "queries not awaited": Fault(r"async_wait<0>", "async_wait<1>"),
+    "commit missing": Fault(r"(for \(int tile[\s\S]*?)async_commit\(\);", r"\1;"),
+    "barrier missing": Fault(r"(for \(int tile[\s\S]*?)barrier\(\);", r"\1;", dtype="float32"),
+    "values of the next stage": Fault(r"value_tile, \(tile % 3\)", "value_tile, ((tile + 1) % 3)"),
+    "weights read before they are there": Fault(r"(weight_tile\.store[\s\S]*?)barrier\(\);", r"\1;", dtype="float32"),
+    "weights of another row": Fault(
+        r"weight_tile\.load<4>\(r \* (\d+)", r"weight_tile.load<4>((r ^ 1) * \1", dtype="float32"
+    ),
+}
+
+
+@lru_cache
+def victim(mask: str, dtype: str) -> tuple[Attention, engine.Kernel]:
+    case = Attention(queries=16, keys=74, depth=16, head=16, heads=1, mask=mask, dtype=dtype)
+    with TemporaryDirectory() as folder:
+        return case, compiled(case, Path(folder), "S0 @ j: mark tile 16", "S0 @ j: mark stages 3")
+
+
+@needs_compiler
+@pytest.mark.parametrize(("mask", "dtype"), [("add", "float16"), ("infinite", "float16"), ("add", "float32")])
+def test_unedited_kernels_are_clean(mask: str, dtype: str) -> None:
+    case, kernel = victim(mask, dtype)
+    agrees(kernel, case)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", FAULTS)
+def test_planted_faults_are_caught(name: str) -> None:
+    fault = FAULTS[name]
+    case, kernel = victim(fault.mask, fault.dtype)
+    text, edits = re.subn(fault.pattern, fault.text, kernel.source.text, count=1)
+    assert edits == 1 and text != kernel.source.text
+    edited = replace(kernel, source=replace(kernel.source, text=text))
+    caught = []
+    for order in ORDERS:
+        emulation, outputs, _ = emulate(edited.source, inputs_of(kernel, case.values(0)), order=order)
+        caught.append(bool(emulation.findings) or distance(kernel, case, 0, outputs) > 1)
+    assert any(caught)
