@@ -11,7 +11,6 @@ from engine.codegen.contraction import lower_contraction
 from engine.codegen.elementwise import lower_elementwise
 from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest, block_nest, loop_nest
-from engine.codegen.printer import shared_map
 from engine.codegen.reduction import lower_reduction
 from engine.codegen.stitched import lower_stitched
 from engine.codegen.tensor_cores import lower_tensor_cores
@@ -44,11 +43,6 @@ def lower(group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str] | 
     if largest.elements > MOST_ELEMENTS:
         raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
     marks, tile = _kernel(group, tree, numerics or {})
-    needed = shared_map(tile.buffers)[1]
-    if needed > SHARED_BYTES:
-        raise Unsupported(
-            "codegen", group.name, f"needs {needed} bytes of shared memory, a block has {SHARED_BYTES}", "ask for less"
-        )
     return replace(tile, notes=marks.unread())
 
 

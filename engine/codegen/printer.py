@@ -35,6 +35,7 @@ from engine.codegen.tile import (
     Uniform,
     Wait,
     WarpReduce,
+    WarpSync,
     When,
     operations,
 )
@@ -184,6 +185,8 @@ class _Printer:
                 self.line(f"async_wait<{pending}>();", at)
             case Barrier(at):
                 self.line("barrier();", at)
+            case WarpSync(at):
+                self.line("warp_sync();", at)
             case Assign():
                 self.assign(op)
             case WarpReduce(slot, operation, width, at):

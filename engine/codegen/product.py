@@ -149,47 +149,66 @@ class Product:
             multiply(tile)
             emitter.add(Barrier(link))
 
+    # What follows the sum
+
+    @property
+    def after(self) -> tuple[Statement, ...]:
+        """Statements after the contraction, in order."""
+        return tuple(s for s in self.nest.statements if s is not self.statement)
+
+    @property
+    def results_link(self) -> Line:
+        """Of everything after the main loop."""
+        return Line(tuple(s.name for s in (self.statement, *self.after)), self.names)
+
     def epilogue(self, owned: Owned) -> None:
-        """Round the sums, run the statements after the contraction, store."""
-        emitter = self.emitter
-        after = [s for s in self.nest.statements if s is not self.statement]
-        link = Line(tuple(s.name for s in (self.statement, *after)), self.names)
-        vector = min(owned.vector, self._vector_limit(after))
+        """Round the sums, run the statements after the contraction, store: as wide as a thread's neighbours are."""
+        emitter, link = self.emitter, self.results_link
+        vector = min(owned.vector, self.widest_result())
+        with emitter.loop("r", owned.shape[0], link) as r, emitter.loop("s", owned.shape[1] // vector, link) as s:
+            lane = Index.of(LANE_OF_VECTOR) if vector > 1 else Index()
+            emitter.extents[LANE_OF_VECTOR] = vector
+            self.elements((owned.row(r), owned.column(s * vector)), vector, owned.sums(r, s * vector + lane))
+
+    def elements(self, place: tuple[Index, Index], vector: int, total: Access) -> None:
+        """Everything after the sum for `vector` neighbouring columns from a row and column on, and the stores.
+
+        total: the register that holds the sums, over the lanes of the vector.
+        """
+        emitter, link = self.emitter, self.results_link
         emitter.vector = vector
         emitter.extents[LANE_OF_VECTOR] = vector
-        with emitter.loop("r", owned.shape[0], link) as r, emitter.loop("s", owned.shape[1] // vector, link) as s:
-            row = emitter.bind("row", owned.row(r), link)
-            column = emitter.bind("column", owned.column(s * vector), link)
-            inside = emitter.mask(
-                "inside", [Index((), self.size[0] - 1) - row, Index((), self.size[1] - vector) - column], link
-            )
-            if inside:
-                emitter.extents |= {"row": self.size[0], "column": self.size[1]}
-            variables = dict(self.batch_variables)
-            for members, flat in zip(self.free, (row, column), strict=True):
-                variables |= bind_members(emitter, members, flat, tuple(m.extent for m in members))
-            if vector > 1 and self.free[1]:
-                last = self.free[1][-1].name
-                variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
-            lane = Index.of(LANE_OF_VECTOR) if vector > 1 else Index()
-            self._finish(after, variables, owned.sums(r, s * vector + lane), inside)
+        row, column = emitter.bind("row", place[0], link), emitter.bind("column", place[1], link)
+        inside = emitter.mask(
+            "inside", [Index((), self.size[0] - 1) - row, Index((), self.size[1] - vector) - column], link
+        )
+        if inside:
+            emitter.extents |= {"row": self.size[0], "column": self.size[1]}
+        variables = dict(self.batch_variables)
+        for members, flat in zip(self.free, (row, column), strict=True):
+            variables |= bind_members(emitter, members, flat, tuple(m.extent for m in members))
+        if vector > 1 and self.free[1]:
+            last = self.free[1][-1].name
+            variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
+        self._evaluate(variables, total, inside)
 
-    def _vector_limit(self, after: list[Statement]) -> int:
-        """Neighbouring results that the epilogue can read and write at once."""
+    def widest_result(self) -> int:
+        """Neighbouring results that can be read and written at once."""
         along = self.free[1][-1].rows
-        runs = {s.name: (name,) for s in (self.statement, *after) if (name := plain_iterator(along[s.name]))}
+        runs = {s.name: (name,) for s in (self.statement, *self.after) if (name := plain_iterator(along[s.name]))}
         outside = {a: self.program.arrays[a] for a in (*self.program.inputs, *self.program.outputs)}
         heart = _result_of(self.statement, Literal(0.0, "float32"))
-        return vector_limit([heart, *after], outside, runs)
+        return vector_limit([heart, *self.after], outside, runs)
 
-    def _finish(self, after: list[Statement], variables: dict[str, Index], total: Access, inside: str | None) -> None:
+    def _evaluate(self, variables: dict[str, Index], total: Access, inside: str | None) -> None:
         emitter = self.emitter
-        array = self.program.arrays[self.statement.write.array]
-        heart = _result_of(self.statement, Apply("cast", (total,), array.dtype))
-        emitter.masked = frozenset(i.name for st in (self.statement, *after) for i in st.parallel)
+        dtype = self.program.arrays[self.statement.write.array].dtype
+        is_rounded = emitter.buffers[total.array].dtype == dtype
+        heart = _result_of(self.statement, total if is_rounded else Apply("cast", (total,), dtype))
+        emitter.masked = frozenset(i.name for st in (self.statement, *self.after) for i in st.parallel)
         evaluate_block(
             emitter,
-            [heart, *after],
+            [heart, *self.after],
             lambda st: place(st, self.nest.outer, variables),
             {total.array: total},
             mask=inside,

@@ -16,6 +16,7 @@ from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Tiling
 from engine.codegen.product import Owned, Product
+from engine.codegen.results import WarpTile, store_results
 from engine.codegen.tile import Comment, Load, MapFragment, MatrixLoad, MatrixMultiply, Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import product_operands
@@ -65,7 +66,7 @@ def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: 
     operands = product.begin(tiles.block, tiling, tiles.warps * WARP, product.raster(marks, tiles.block[0]))
     warps = _Warps(product, intrinsic, tiles, operands)
     product.main_loop(operands, warps.multiply)
-    product.epilogue(warps.owned())
+    store_results(product, warps.tile(), warps.owned())
     rows, columns = tiles.warp
     return product.finish(
         tiles.block,
@@ -210,14 +211,18 @@ class _Warps:
         load = LOADS[not operand.depth_inner]
         self.product.emitter.add(MatrixLoad(load.function, slot, operand.tile, place, self.product.link))
 
+    def tile(self) -> WarpTile:
+        """Where the sums of this thread's warp belong."""
+        start = tuple(operand.side.start + origin for operand, origin in zip(self.operands, self.origin, strict=True))
+        warp = Index.of("thread").floordiv(WARP, self.product.emitter.extents)
+        return WarpTile(self.lane, warp, self.tiles.warps, (start[0], start[1]), self.tiles.warp)
+
     def owned(self) -> Owned:
         """A lane's sums: of every instruction rows lane / 4 and 8 below, and two neighbouring columns of each."""
         emitter = self.product.emitter
-        text = "of every instruction a lane holds rows lane / 4 and 8 below it, and there two neighbouring columns"
-        emitter.add(Comment(text, Line((self.product.statement.name,), self.product.names)))
         lane_row = self.lane.floordiv(4, emitter.extents)
         lane_column = self.lane.mod(4, emitter.extents) * 2
-        starts = [operand.side.start + origin for operand, origin in zip(self.operands, self.origin, strict=True)]
+        starts = self.tile().start
 
         def column(s: Index) -> Index:
             return starts[1] + s.floordiv(2, emitter.extents) * 8 + lane_column + s.mod(2, emitter.extents)

@@ -151,6 +151,13 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class WarpSync:
+    """All lanes of a warp meet and see what the others wrote."""
+
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
 class Assign:
     """`slot = expression`; accesses in the expression name register buffers."""
 
@@ -238,7 +245,7 @@ class Uniform:
 
 TileOp = (
     Comment | Bind | Mask | Declare | Load | Store | AsyncCopy | Commit | Wait | Barrier | Assign | WarpReduce
-    | MatrixLoad | MapFragment | MatrixMultiply | For | When | Uniform
+    | WarpSync | MatrixLoad | MapFragment | MatrixMultiply | For | When | Uniform
 )  # fmt: skip
 
 

@@ -83,6 +83,8 @@ class _Walker:
 
     def __init__(self, tile: TileProgram, loop: For) -> None:
         self.tile, self.loop = tile, loop
+        self.copied = {op.target for op in operations(loop.body) if isinstance(op, AsyncCopy | Store)}
+        """What the main loop brings to shared memory; results that leave through it are no part of the pipeline."""
         self.weight = sum(_arithmetic(op) for op in loop.body) or 1.0
         self.is_over = False
 
@@ -122,6 +124,8 @@ class _Walker:
         match op:
             case AsyncCopy(target, position):
                 yield Action("issue", here, target, self._stage(target, position, known), amount=1)
+            case Store(target) if self.tile.buffers[target].scope == "shared" and target not in self.copied:
+                return
             case Store(target, position) if self.tile.buffers[target].scope == "shared":
                 yield Action(
                     "issue", here, target, self._stage(target, position, known), amount=1, is_blocking=True
@@ -135,7 +139,7 @@ class _Walker:
             case Barrier():
                 yield Action("barrier", here)
             case MatrixLoad(_, _, source, position) | Load(_, source, position):
-                if self.tile.buffers[source].scope == "shared":
+                if source in self.copied:
                     yield Action("read", here, source, self._stage(source, position, known))
             case MatrixMultiply() | Assign() if 0 <= here < self.loop.extent:
                 yield Action("use", here, amount=_arithmetic(op) / self.weight)

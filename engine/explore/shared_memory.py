@@ -29,7 +29,8 @@ def place(index: int, row_bytes: int, size: int) -> int:
 
 def _document(tile: TileProgram, buffer: Buffer, offset: int) -> SharedDoc:
     size = DTYPES[buffer.dtype]
-    stages = tile.stages if buffer.elements % tile.stages == 0 else 1
+    is_copied = any(isinstance(op, AsyncCopy) and op.target == buffer.name for op in operations(tile.body))
+    stages = tile.stages if is_copied else 1
     permuted = buffer.row_bytes > 0
     return SharedDoc(
         name=buffer.name,

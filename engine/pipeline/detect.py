@@ -10,14 +10,15 @@ Loads from shared memory into registers are asynchronous too: the scoreboard wai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from engine.codegen.lower import SHARED_BYTES
-from engine.codegen.printer import shared_map
+from engine.codegen.printer import shared_bytes_of, shared_map
 from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, Store, TileOp, TileProgram, Wish, operations
 from engine.graph.nodes import DTYPES
 from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
+from engine.pipeline.overlay import used_after
 from engine.pipeline.uses import Uses, at_path, buffers_written, uses
 
 MAX_STAGES = 6
@@ -35,22 +36,32 @@ def detect(program: TileProgram) -> tuple[Decision, ...]:
 
 def _decision(program: TileProgram, wish: Wish) -> Decision:
     """A wish by itself: rules 1 and 2, then what the loop and the memory have room for."""
-    if wish.stages == 1:
-        return Decision(wish, 1)
     used = {buffer: uses(program.body, buffer) for buffer in wish.buffers}
+    paths = {_loop_of(program.body, one) for one in used.values()}
+    path = next(iter(paths)) if len(paths) == 1 else None
+    refusal = _refusal(program, wish, used, paths) if wish.stages > 1 else None
+    if path is None:
+        return Decision(wish, 1, refusal=refusal)
+    loop = at_path(program.body, path)
+    assert isinstance(loop, For)
+    if refusal or wish.stages == 1:
+        return Decision(wish, 1, path, loop, refusal)
+    if wish.mark == SHARED:
+        stages, limit = _shared_limit(program, wish, loop, path)
+    else:
+        stages, limit = _register_limit(wish, loop)
+    return Decision(wish, stages, path, loop, limit)
+
+
+def _refusal(
+    program: TileProgram, wish: Wish, used: Mapping[str, Uses], paths: set[Path | None]
+) -> Refusal | None:
+    """What rules 1 and 2 have against a wish."""
     for buffer, one in used.items():
         refusal = _rule_1(program, wish.mark, buffer, one)
         if refusal:
-            return Decision(wish, 1, refusal=refusal)
-    paths = {_loop_of(program.body, one) for one in used.values()}
-    path = next(iter(paths)) if len(paths) == 1 else None
-    if path is None:
-        return Decision(wish, 1, refusal=_rule_2(wish, paths))
-    loop = at_path(program.body, path)
-    assert isinstance(loop, For)
-    limit = _shared_limit if wish.mark == SHARED else _register_limit
-    stages, refusal = limit(program, wish, loop)
-    return Decision(wish, stages, path, loop, refusal)
+            return refusal
+    return _rule_2(wish, paths) if None in paths or len(paths) > 1 else None
 
 
 # Rule 1
@@ -112,10 +123,11 @@ def _rule_2(wish: Wish, paths: set[Path | None]) -> Refusal:
 # Limits
 
 
-def _shared_limit(program: TileProgram, wish: Wish, loop: For) -> tuple[int, Refusal | None]:
+def _shared_limit(program: TileProgram, wish: Wish, loop: For, path: Path) -> tuple[int, Refusal | None]:
     """Stages that the loop's extent and the shared memory of a block allow."""
-    sizes = [program.buffers[b].elements * DTYPES[program.buffers[b].dtype] for b in wish.buffers]
-    stage, others = sum(sizes), shared_map(program.buffers)[1] - sum(sizes)
+    later = used_after(program, path)
+    stage = sum(shared_bytes_of(program.buffers[b]) for b in wish.buffers)
+    others = shared_map({n: b for n, b in program.buffers.items() if n not in (*wish.buffers, *later)})[1]
     room = max(1, (SHARED_BYTES - others) // stage)
     stages = min(wish.stages, loop.extent, room, MAX_STAGES)
     if stages == wish.stages:
@@ -129,7 +141,7 @@ def _shared_limit(program: TileProgram, wish: Wish, loop: For) -> tuple[int, Ref
     return stages, Refusal(0, f"a pipeline has up to {MAX_STAGES} stages")
 
 
-def _register_limit(program: TileProgram, wish: Wish, loop: For) -> tuple[int, Refusal | None]:
+def _register_limit(wish: Wish, loop: For) -> tuple[int, Refusal | None]:
     """Stages that divide a loop that is written out, so that the compiler knows every register by name."""
     if not loop.unroll:
         return 1, Refusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")

@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from engine.codegen.lower import SHARED_BYTES
 from engine.codegen.names import names_read
+from engine.codegen.printer import shared_map
 from engine.codegen.tile import (
     Barrier,
     Bind,
@@ -35,8 +37,10 @@ from engine.codegen.tile import (
     Wait,
     operations,
 )
+from engine.errors import Unsupported
 from engine.pipeline.detect import detect
 from engine.pipeline.nodes import REGISTER, SHARED, Decision, Path
+from engine.pipeline.overlay import overlaid, used_after
 from engine.pipeline.shift import Change, Known, counter, shifted
 from engine.pipeline.unwrap import without_single_loops
 from engine.pipeline.uses import buffers_read, buffers_written, uses
@@ -44,7 +48,10 @@ from engine.tensor.index import Index
 
 
 def pipelined(program: TileProgram) -> TileProgram:
-    """The program with every pipeline that it asks for and may have; `notes` say what became of the entries."""
+    """The program with every pipeline that it asks for and may have; `notes` say what became of the entries.
+
+    Raises Unsupported where a block has not enough shared memory even without.
+    """
     decisions = detect(program)
     shared = [d for d in decisions if d.wish.mark == SHARED]
     registers = [d for d in decisions if d.wish.mark == REGISTER]
@@ -52,7 +59,7 @@ def pipelined(program: TileProgram) -> TileProgram:
     stages, register_stages = (max([1, *(d.stages for d in some)]) for some in (shared, registers))
     sizes = {"STAGES": stages} if shared else {}
     sizes |= {"REGISTER_STAGES": register_stages} if register_stages > 1 else {}
-    return replace(
+    result = replace(
         program,
         body=without_single_loops(rewriting.body(program.body), rewriting.extents),
         buffers=rewriting.buffers,
@@ -62,6 +69,11 @@ def pipelined(program: TileProgram) -> TileProgram:
         register_stages=register_stages,
         wishes=(),
     )
+    needed = shared_map(result.buffers)[1]
+    if needed > SHARED_BYTES:
+        because = f"needs {needed:,} bytes of shared memory, a block has {SHARED_BYTES:,}"
+        raise Unsupported("pipeline", program.name, because, "ask for less")
+    return result
 
 
 def _notes(decisions: Sequence[Decision]) -> dict[Path, Note]:
@@ -119,10 +131,12 @@ class _Rewriting:
         """A loop that copies tiles to shared memory and uses them, with what comes before and after it."""
         link, stages, ahead = loop.at, decision.stages, decision.stages - 1
         about = Comment(_text(decision), link)
-        if stages == 1:
-            return [about, replace(loop, body=self.body(loop.body, decision.path))]
         for name in decision.wish.buffers:
             self._enlarge(name, stages)
+        later = used_after(self.program, decision.path)
+        self.buffers = overlaid(self.buffers, decision.wish.buffers, later)
+        if stages == 1:
+            return [about, replace(loop, body=self.body(loop.body, decision.path))]
         fresh: tuple[TileOp, ...] = (Wait(stages - 2, link), Barrier(link))
         copies, use = _parted(loop.body, decision.wish.buffers)
         first = For("ahead", ahead, (*self._early(decision, loop, "ahead", copies), Commit(link)), True, link)
@@ -130,7 +144,7 @@ class _Rewriting:
         guarded = Uniform(another, self._ahead(decision, loop, copies), link)
         before, used = self._used(decision, loop, use, fresh)
         start, turn = ((*fresh, *before), ()) if before else ((), fresh)
-        drain = (Wait(0, link), Barrier(link)) if len(decision.path) > 1 else (Wait(0, link),)
+        drain = (Wait(0, link), Barrier(link)) if later or len(decision.path) > 1 else (Wait(0, link),)
         return [about, first, *start, replace(loop, body=(*turn, guarded, Commit(link), *used)), *drain]
 
     def _early(self, decision: Decision, loop: For, counter: str, ops: Sequence[TileOp]) -> tuple[TileOp, ...]:

@@ -82,14 +82,14 @@ def test_turning_a_knob_cuts_the_tile_anew() -> None:
 def test_a_variant_is_compiled_and_its_advice_asks_for_it() -> None:
     group = engine.fuse(engine.load("suite:transformer/8192x3072x768-bias-gelu")).groups[0]
     recipe = engine.default_recipe(group, target="a100")
-    asked = Knobs((128, 128, 64), (64, 32), 3, 2)
+    asked = Knobs((128, 128, 64), (64, 64), 3, 2)
     found = engine.variant(group, recipe, asked)
-    assert found.entries == ("S0 @ k: mark tile 64", "S0 @ k: mark stages 3", "S0 @ k: mark register_stages 2")
+    assert found.entries == ("S0 @ k: mark tile 64", "S0 @ k: mark stages 3")
     assert (found.shared_bytes, found.spill_bytes, found.architecture) == (98304, 0, "sm_80")
     assert 100 < found.registers <= 255 and found.time.origin == "predicted"
     again = engine.edited(recipe, group, found.changed)
     assert engine.chart(engine.compile(group, again)).knobs == asked
-    back = engine.variant(group, again, Knobs((128, 128, 64), (64, 32), 2, 2))
+    back = engine.variant(group, again, Knobs((128, 128, 64), (64, 64), 2, 2))
     assert back.changed.count("stages 2") == 2 and "stages 3" not in back.changed  # the old entry gives way
 
 

@@ -30,6 +30,7 @@ matmul_0(const f16* __restrict__ left_, const f16* __restrict__ right_, const f1
   LOOM_SHARED(SHARED_BYTES);
   const Shared<f16> left_tile(shared_memory, 2048);  // bytes 0 to 4095
   const Shared<f16> right_tile(shared_memory + 4096, 2048);  // bytes 4096 to 8191
+  const Shared<f16> results(shared_memory, 1024);  // bytes 0 to 2047
   const int block = blockIdx.x;
   const int thread = threadIdx.x;
 
@@ -100,30 +101,48 @@ matmul_0(const f16* __restrict__ left_, const f16* __restrict__ right_, const f1
     }
   }
   async_wait<0>();
-  // of every instruction a lane holds rows lane / 4 and 8 below it, and there two neighbouring columns
+  barrier();
+  // sums go through shared memory, 16 rows at a time, so that a lane stores 8
   #pragma unroll
-  for (int r = 0; r < 2; ++r) {
+  for (int h = 0; h < 2; ++h) {
     #pragma unroll
     for (int s = 0; s < 2; ++s) {
-      const int row = block * 32 + r * 8 + lane / 4 + warp_row;
-      const int column = s * 8 + (lane % 4) * 2 + warp_column;
-      const bool inside = row < 40 && column < 23;
-      float bias_value[2];
-      const Pack<f16, 2> bias_value_pack = inside ? bias.load<2>(column) : Pack<f16, 2>{};
-      #pragma unroll
-      for (int v = 0; v < 2; ++v) bias_value[v] = to_float(bias_value_pack[v]);
-      float y_value[2];
+      float pair[2];
       #pragma unroll
       for (int v = 0; v < 2; ++v) {
-        const float p_2 = round_f16(float(acc[0][s][r][v]));
-        y_value[v] = round_f16((p_2 + bias_value[v]));
+        pair[v] = round_f16(float(acc[0][s][h][v]));
       }
       {
-        Pack<f16, 2> y_pack;
+        Pack<f16, 2> results_pack;
         #pragma unroll
-        for (int v = 0; v < 2; ++v) y_pack[v] = to_f16(y_value[v]);
-        if (inside) y.store<2>(row * 24 + column, y_pack);
+        for (int v = 0; v < 2; ++v) results_pack[v] = to_f16(pair[v]);
+        results.store<2>((thread / 32) * 256 + h * 128 + swizzle<32, f16>((lane / 4) * 16 + s * 8 + (lane % 4) * 2), results_pack);
       }
     }
   }
+  warp_sync();
+  float sums[1][8];
+  const Pack<f16, 8> sums_pack = results.load<8>((thread / 32) * 256 + swizzle<32, f16>((lane / 2) * 16 + (lane % 2) * 8));
+  #pragma unroll
+  for (int v = 0; v < 8; ++v) sums[0][v] = to_float(sums_pack[v]);
+  const int row = block * 32 + lane / 2 + warp_row;
+  const int column = (lane % 2) * 8 + warp_column;
+  const bool inside = row < 40 && column < 17;
+  float bias_value[8];
+  const Pack<f16, 8> bias_value_pack = inside ? bias.load<8>(column) : Pack<f16, 8>{};
+  #pragma unroll
+  for (int v = 0; v < 8; ++v) bias_value[v] = to_float(bias_value_pack[v]);
+  float y_value[8];
+  #pragma unroll
+  for (int v = 0; v < 8; ++v) {
+    const float p_2 = sums[0][v];
+    y_value[v] = round_f16((p_2 + bias_value[v]));
+  }
+  {
+    Pack<f16, 8> y_pack;
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) y_pack[v] = to_f16(y_value[v]);
+    if (inside) y.store<8>(row * 24 + column, y_pack);
+  }
+  warp_sync();
 }

@@ -96,7 +96,7 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
     Pack<float, 4> y_value;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      y_value[v] = float(acc[r][v]);
+      y_value[v] = acc[r][v];
     }
     if (inside) y.store<4>(row * 24 + column, y_value);
   }

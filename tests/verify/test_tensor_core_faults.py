@@ -52,17 +52,26 @@ FAULTS = (
         "permutation of another row length", product, r"(ldmatrix_x4\(.*)swizzle<32, f16>", r"\1swizzle<64, f16>",
         ("wrong result",), STORED,
     ),
-    Fault("rows of the sums exchanged", product, r"\[r % 2\]", "[1 - r % 2]", ("wrong result",), STORED),
+    Fault("rows of the sums exchanged", product, r"(acc\[r\]\[s\])\[h\]", r"\1[1 - h]", ("wrong result",), STORED),
     Fault("columns of a fragment exchanged", product, r"(_part\[p\])\[h\]", r"\1[1 - h]", ("wrong result",), STORED),
     Fault("first fragment for every row", product, r"(mma_.*_part)\[r\]", r"\1[0]", ("wrong result",), STORED),
     Fault("load without the transposition", product, "ldmatrix_x4_trans", "ldmatrix_x4", ("wrong result",), STORED),
     Fault(
-        "row of another lane", product, r"(const int row .*)lane / 4", r"\1(lane / 4 ^ 1)", ("wrong result",), STORED
+        "row of another lane", product, r"(results\.store<2>\(.*)lane / 4", r"\1(lane / 4 ^ 1)", ("wrong result",),
+        STORED,
     ),
     Fault("a product left out", product, r"mma_m16n8k16_f16\(.*\);", "if (tile) {};", ("wrong result",), STORED),
     Fault(
         "lanes that do not come to the product", product, r"(mma_m16n8k16_f16\(.*\);)", r"if (lane < 16) \1",
         ("divergent barrier",), "mma_",
+    ),
+    Fault(
+        "results of other lanes read too early", product, r"(results\.store[\s\S]*?)warp_sync\(\);", r"\1;", ("race",),
+        r"results",
+    ),
+    Fault(
+        "results overwritten before all are read", product, r"(y\.store[\s\S]*?)warp_sync\(\);", r"\1;", ("race",),
+        r"results",
     ),
     Fault("edge not zero-filled", product, r"left_inside_1 \? 8 : 0", "8", ("out of bounds",), "async_copy"),
 )  # fmt: skip
