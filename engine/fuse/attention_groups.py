@@ -78,7 +78,6 @@ class _Joiner:
 
     def _check_closed(self, found: Attention, statements: Sequence[Statement]) -> None:
         """Nothing but what follows the second product may be needed elsewhere."""
-        members = {s.name for s in found.members}
         after, inside = {found.values.write.array}, {s.name for s in statements}
         for statement in statements:
             if any(access.array in after for access in statement.reads()):
@@ -90,14 +89,17 @@ class _Joiner:
             what = "the result of the softmax" if array == found.weights else f"{array}, between the products,"
             if array in self.program.outputs:
                 raise refusal(found.values, f"{what} is an output too")
-            allowed = members if statement.name in members else inside
+            allowed = {found.values.name} if array == found.weights else inside
             others = [s for s in self._readers.get(array, []) if s.name not in allowed]
             if others:
                 raise refusal(found.values, f"{what} is read elsewhere too, by {others[0].operator}")
 
 
 def _shape(found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> Shape:
-    """The loops of an attention: rows are batches and queries, the one column is the keys."""
+    """The loops of an attention: rows are batches and queries, the one column is the keys.
+
+    Beside its own statements there may be copies of them, which the softmax's parts compute again, and what follows.
+    """
     axes = _axes(statements)
     scores = found.scores
     rows = tuple(axes[scores.name, i.name] for i in (*found.batch, *found.queries))
@@ -107,7 +109,7 @@ def _shape(found: Attention, statements: Sequence[Statement], inlined: tuple[str
     members = {s.name for s in found.members}
     for statement in statements:
         mine = {axes[statement.name, i.name] for i in statement.iterators}
-        if statement.name not in members and mine != {*rows, *heads}:
+        if statement.name not in members and mine not in ({*rows, *heads}, {*rows, key}):
             raise refusal(found.values, f"{statement.operator} has another shape than the result")
     return Shape(ATTENTION, axes, rows, (key,), extents, inlined)
 

@@ -58,6 +58,7 @@ CASES = [
     Attention(queries=20, keys=90, depth=128, head=128, mask="infinite", scale="before"),
     Attention(queries=90, keys=20, depth=16, head=16, mask="lowest"),
     Attention(queries=64, keys=64, depth=80, head=96, scale=""),
+    Attention(queries=1, keys=50, heads=1, mask="padding"),
 ]
 
 

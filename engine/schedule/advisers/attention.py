@@ -59,7 +59,7 @@ def _joined(program: TensorProgram, found: Attention) -> list[Entry]:
     values, key = found.values.name, found.key.name
     because = "keys pass once: no pass for the maximum, none for the sum"
     entries = [Entry((values,), "", "rewrite", (ONLINE,), because=because)]
-    everyone = tuple(s.name for s in program.statements if s not in found.softmax)
+    everyone = tuple(s.name for s in online(program, values).statements)
     where = "outermost"
     for row in (*found.batch, *found.queries):
         entries.append(_pin(everyone, where, row.name, "rows of scores are independent"))
