@@ -11,6 +11,7 @@ from engine.suite import Row
 from engine.suite.operators import OPERATORS, model_of
 
 PRODUCT = {"m": 16, "n": 24, "k": 32}
+HEADS = {"batch": 2, "heads": 3, "queries": 20, "keys": 24, "head": 16}
 IMAGES = {"batch": 2, "channels": 4, "space": (4, 5)}
 CONVOLUTION = {
     "batch": 2,
@@ -32,11 +33,13 @@ SIZES = {
     "transposed-conv": CONVOLUTION,
     "adam": {"parameters": 100},
     "masked-softmax": {"batch": 2, "heads": 3, "queries": 4, "keys": 16, "mask": (2, 1, 1, 16)},
+    "attention": HEADS,
+    "masked-attention": {**HEADS, "mask": (2, 1, 1, 24)},
     "qkv-split": {"batch": 2, "sequence": 4, "heads": 3, "head": 8},
     "rope": {"batch": 2, "sequence": 4, "heads": 3, "head": 8},
 }
 ROWS = {name: Row(name, name, "float16", SIZES.get(name, {"m": 16, "n": 24}), 1, 1) for name in OPERATORS}
-QUICK = ("scan", "matmul-bias-gelu-cast", "add-layernorm", "gelu-backward-bias", "cross-entropy", "rope")
+QUICK = ("scan", "masked-attention", "matmul-bias-gelu-cast", "add-layernorm", "gelu-backward-bias", "cross-entropy", "rope")
 
 
 @pytest.mark.parametrize(
