@@ -220,7 +220,7 @@ class Timing(QObject):
         self._refusal = None
         if self.player is None:
             self.show()
-        elif selection.group != self.player.take.group:
+        elif selection.group and selection.group != self.player.take.group:
             groups = [take.group for take in self.player.recording.takes]
             if selection.group in groups:
                 self.player.play(groups.index(selection.group))

@@ -17,6 +17,7 @@ from app.window import Window
 from engine.documents import Time
 from tests.app.driving import MODEL, PATIENCE, afresh, select, settle
 from tests.app.recordings import entry, of_model, of_suite, written
+from views.roofline.nodes import Point
 from views.timing.live import Live
 from views.timing.view import LIVE
 
@@ -353,3 +354,50 @@ def test_each_step_of_the_history_keeps_its_measured_gain(
     assert "no significant change against “As advised”, 25.4 µs" in shown(window)
     times = [step.measured for step in window.workspace.histories["softmax_0"].steps]
     assert all(time and len(time.samples) == 20 for time in times), "both are kept, and saved with the workspace"
+
+
+def test_a_recording_follows_the_selection(window: Window, qtbot: object, tmp_path: Path) -> None:
+    model = window.workspace.model
+    assert model is not None
+    timing = play(window, qtbot, written(of_model(model), tmp_path))
+    player = timing.player
+    assert player is not None
+    window.panels.timing.roofline.group_selected.emit("pooler_0")
+    assert player.take.group == "pooler_0" and player.is_playing
+    to_end(window, qtbot)
+    window.workspace.bus.select_group("")
+    assert player.take.group == "pooler_0" and not player.is_playing
+
+
+def test_a_row_of_a_suite_goes_on_whatever_is_selected(window: Window, qtbot: object, tmp_path: Path) -> None:
+    timing = play(window, qtbot, written(of_suite(loomscope=20.0, torch=21.0), tmp_path))
+    timing.play(1)
+    to_end(window, qtbot)
+    for group in ("softmax_0", "", "pooler_0"):
+        window.workspace.bus.select_group(group)
+        assert timing.player is not None and timing.player.number == 1 and not timing.player.is_playing
+
+
+def test_pinned_samples_are_the_ghost_under_the_roof(window: Window, qtbot: object, tmp_path: Path) -> None:
+    model = window.workspace.model
+    assert model is not None
+    timing = play(window, qtbot, written(of_model(model, factor=1.5), tmp_path))
+    timing.play(3)
+    to_end(window, qtbot)
+    timing.pin()
+    play(window, qtbot, written(of_model(model, factor=1.0), tmp_path, "later.json"))
+    qtbot.waitUntil(lambda: timing.player is not None and timing.player.recording.file == "later.json")  # type: ignore[attr-defined]
+    canvas = window.panels.timing.roofline.canvas
+    point = next(point for point in synthetic(window) if point.group == "softmax_0")
+    assert point.ghost is not None and point.height / point.ghost == pytest.approx(1.5, rel=0.01)
+    assert next(point for point in synthetic(window) if point.group == "pooler_0").ghost is None
+    window.workspace.bus.select_group("softmax_0")
+    window.panels.timing.roofline.show_selection("softmax_0")
+    assert "at the baseline 38" in canvas.accessibleDescription()
+
+
+def synthetic(window: Window) -> tuple[Point, ...]:
+    """The points of the made-up times."""
+    found = window.panels.timing.roofline.canvas.roofline
+    assert found is not None and [side.origin for side in found.sides] == ["predicted", "synthetic"]
+    return found.sides[1].points

@@ -32,12 +32,12 @@ class RooflineCanvas(QWidget):
         self.theme: Theme | None = None
         self.selected = ""
         self.hovered = ""
-        self._roofline: Roofline | None = None
+        self.roofline: Roofline | None = None
         self._axes: Axes | None = None
 
     def show_roofline(self, roofline: Roofline) -> None:
         """Replaces all points."""
-        self._roofline, self._axes = roofline, axes_of(roofline)
+        self.roofline, self._axes = roofline, axes_of(roofline)
         self.update()
 
     def show_selection(self, group: str) -> None:
@@ -52,7 +52,7 @@ class RooflineCanvas(QWidget):
 
     def areas(self) -> list[QRectF]:
         """Where the plots stand, from left to right."""
-        count = len(self._roofline.sides) if self._roofline else 1
+        count = len(self.roofline.sides) if self.roofline else 1
         width = (self.width() - LEFT - RIGHT - BETWEEN * (count - 1)) / count
         height = self.height() - TOP - BOTTOM
         return [QRectF(LEFT + number * (width + BETWEEN), TOP, width, height) for number in range(count)]
@@ -63,12 +63,12 @@ class RooflineCanvas(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """One plot after the other."""
-        if self.theme is None or self._roofline is None or self._axes is None:
+        if self.theme is None or self.roofline is None or self._axes is None:
             return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        picture = Picture(painter, self.theme, self._roofline, self._axes, self.selected, self.hovered, self.hasFocus())
-        for number, (side, area) in enumerate(zip(self._roofline.sides, self.areas(), strict=True)):
+        picture = Picture(painter, self.theme, self.roofline, self._axes, self.selected, self.hovered, self.hasFocus())
+        for number, (side, area) in enumerate(zip(self.roofline.sides, self.areas(), strict=True)):
             picture.plot(side, area, first=number == 0)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -115,15 +115,15 @@ class RooflineCanvas(QWidget):
 
     def _walked(self) -> tuple[Point, ...]:
         """The points of the first plot that has any: its kernels are all that the others have."""
-        sides = self._roofline.sides if self._roofline else ()
+        sides = self.roofline.sides if self.roofline else ()
         return next((side.points for side in sides if side.points), ())
 
     def _placed(self) -> list[tuple[Side, Point, QPointF]]:
-        if self._roofline is None or self._axes is None:
+        if self.roofline is None or self._axes is None:
             return []
         return [
             (side, point, self._axes.spot(area, point.intensity, point.height))
-            for side, area in zip(self._roofline.sides, self.areas(), strict=True)
+            for side, area in zip(self.roofline.sides, self.areas(), strict=True)
             for point in side.points
         ]
 

@@ -17,7 +17,8 @@ from views.timing.plot import SamplePlot
 from views.timing.strip import ClockStrip
 
 NOT_YET = "Nothing measured yet. Press Time (F9) to measure the selected kernel."
-NO_GPU = "Nothing can be measured on this machine. Predicted times are hollow; everything else works."
+CANNOT = "Nothing can be measured on this machine"
+ELSE = "Everything else works; predicted times are hollow, and a run recorded elsewhere can be replayed (Ctrl+F9)."
 
 
 class LivePage(QWidget):
@@ -67,8 +68,8 @@ class LivePage(QWidget):
 
     def show_machine(self, can_measure: bool, lacking: str) -> None:
         """`lacking`: what to install before anything can be measured."""
-        text = NOT_YET if can_measure else "\n".join(filter(None, (NO_GPU, lacking)))
-        self.missing.show_text("" if can_measure else "No GPU", text)
+        text = NOT_YET if can_measure else "\n\n".join(filter(None, (lacking, ELSE)))
+        self.missing.show_text("" if can_measure else CANNOT, text)
 
     def show_refusal(self, title: str, problem: Problem) -> None:
         """Says why a file cannot be replayed or a kernel not measured, and what to do."""
