@@ -80,7 +80,7 @@ class Assessor:
     def _key(self, members: Collection[int], kept: frozenset[str]) -> Hashable:
         """Equal for kernels that differ in the names of arrays alone."""
         program = self.flow.program
-        inputs = program.inputs
+        inputs = self.flow.inputs
         place: dict[str, int] = {}
         outline = tuple(
             (number, tuple(place.setdefault(name, len(place)) for name in names))

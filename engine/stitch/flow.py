@@ -31,7 +31,7 @@ class Flow:
         self.program = program
         self.steps = tuple(steps)
         self.outputs = frozenset(program.outputs)
-        inputs = frozenset(program.inputs)
+        self.inputs = frozenset(program.inputs)
         self.makers: dict[str, list[int]] = {}
         """Array -> the steps that write it or a part of it."""
         for n, step in enumerate(self.steps):
@@ -41,7 +41,7 @@ class Flow:
         for n, step in enumerate(self.steps):
             for array in sorted(step.reads):
                 for source in self.makers.get(array, ()):
-                    before, after = (n, source) if array in inputs else (source, n)
+                    before, after = (n, source) if array in self.inputs else (source, n)
                     if before != after:
                         producers[after][before] = None
         for writers in self.makers.values():
