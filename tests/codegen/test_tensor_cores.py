@@ -76,6 +76,8 @@ SIZES = [
     (100, 36, 18, [2, 4]),
     (47, 31, 29, []),
     (130, 24, 200, [8, 8]),
+    (8, 64, 128, [8, 8]),
+    (48, 8, 8, [8, 4]),
 ]
 
 
@@ -334,8 +336,8 @@ def test_tf32_needs_leave(tmp_path: Path) -> None:
 def test_other_kernels_stay_on_cuda_cores(tmp_path: Path) -> None:
     """float32 without leave to round, and products with less than an instruction's rows, columns or depth."""
     for left, right, kind in [
-        ((64, 64), (64, 64), "float32"), ((8, 64), (64, 64), "float16"), ((64, 64), (64, 8), "float16"),
-        ((64, 8), (8, 64), "float16"),
+        ((64, 64), (64, 64), "float32"), ((7, 64), (64, 64), "float16"), ((64, 64), (64, 7), "float16"),
+        ((64, 7), (7, 64), "float16"),
     ]:  # fmt: skip
         assert not is_on_tensor_cores(advised(product_group(tmp_path, left, right, kind)))
 

@@ -15,8 +15,10 @@ from engine.tensorize.bind import Binding, allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
-LEAST = 16
+LEAST = 8
 """Rows, columns and depths below which most of an instruction would multiply zeros."""
+FRAGMENT = 16
+"""Rows, columns and depths of the smallest tile: what one matrix load brings."""
 DEPTH_BYTES = 64
 """Of one row of a tile: 32 halves, two steps of an instruction for each barrier."""
 
@@ -73,7 +75,7 @@ def _entries(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int)
 
     fitted = [(_fitted(tile.block, (m, n)), tile) for tile in TILES]
     block, tile = next((pair for pair in fitted if blocks_of(pair[0]) >= sms), fitted[-1])
-    depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(LEAST, 1 << (k - 1).bit_length()))
+    depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT, 1 << (k - 1).bit_length()))
     waste = binding.padding((*block, depth))
     padded = f"{waste:.0%} of the products fill ragged tiles" if waste else "whole tiles, no padding"
     entries = [_intrinsic(heart, intrinsic, f"{binding}; {padded}; {intrinsic.because}")]
@@ -107,7 +109,7 @@ def _raster(sizes: tuple[int, int], block: tuple[int, int], sms: int) -> tuple[i
 
 def _fitted(block: tuple[int, int], sizes: tuple[int, int]) -> tuple[int, int]:
     """A block's tile no wider than the product needs."""
-    rows, columns = (min(b, max(LEAST, 1 << (s - 1).bit_length())) for b, s in zip(block, sizes, strict=True))
+    rows, columns = (min(b, max(FRAGMENT, 1 << (s - 1).bit_length())) for b, s in zip(block, sizes, strict=True))
     return rows, columns
 
 
