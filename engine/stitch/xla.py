@@ -74,7 +74,7 @@ def _may_go(flow: Flow, n: int, takers: set[int], members: dict[int, set[int]], 
     step = flow.steps[n]
     if step.closed or not takers or not _is_loop(flow, step):
         return False
-    if step.made & frozenset(flow.program.inputs):
+    if step.made & flow.inputs:
         return False  # an update in place is done once
     if any(len(members[root]) >= MOST_STATEMENTS for root in takers):
         return False
@@ -118,28 +118,26 @@ def joined_outputs(flow: Flow, kernels: Sequence[Kernel]) -> list[Kernel]:
     graph = KernelGraph(flow, kernels)
     joins = Joins(graph)
     for n in sorted(range(len(graph.kernels)), key=graph.place.__getitem__, reverse=True):
-        if all(_is_loop(flow, flow.steps[root]) and not graph.kernels[n].closed for root in graph.kernels[n].roots):
-            for consumer in graph.consumers[n]:
-                _join(joins, n, consumer)
+        for consumer in graph.consumers[n]:
+            _join(joins, n, consumer)
     for readers in _siblings(flow, graph):
         for a, b in pairwise(readers):
-            one, other = joins.group(a), joins.group(b)
-            if not any(c in other for n in one for c in graph.consumers[n]) and not any(
-                c in one for n in other for c in graph.consumers[n]
-            ):
-                _join(joins, a, b)
+            _join(joins, a, b)
     return joins.merged()
 
 
 def _join(joins: Joins, a: int, b: int) -> None:
-    """Make one kernel of two that run over the same elements."""
+    """Make one kernel of two that run over the same elements, where neither waits for a reduction of the other."""
     graph = joins.graph
     both = joins.group(a) | joins.group(b)
-    if joins.group(a) == joins.group(b) or graph.kernels[a].closed or graph.kernels[b].closed:
+    if joins.group(a) == joins.group(b) or any(graph.kernels[n].closed for n in both):
         return
     if sum(len(graph.kernels[n].members) for n in both) > MOST_STATEMENTS:
         return
-    if _elements(graph.flow, graph.kernels[a]) == _elements(graph.flow, graph.kernels[b]):
+    if _elements(graph.flow, graph.kernels[a]) != _elements(graph.flow, graph.kernels[b]):
+        return
+    reduced = [n for n in both if not all(_is_loop(graph.flow, graph.flow.steps[r]) for r in graph.kernels[n].roots)]
+    if both.isdisjoint(c for n in reduced for c in graph.consumers[n]):
         joins.join(both)
 
 

@@ -39,9 +39,9 @@ class Known:
 
 
 class RandomGraph:
-    """A graph of `operators` random operators; the same for the same seed."""
+    """A graph of random operators, by default 2 to 8; the same for the same seed and number."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, operators: int | None = None) -> None:
         self.random = random.Random(seed)
         self.aligned = self.random.random() < 0.4
         self.tensors: dict[str, Known] = {}
@@ -49,7 +49,7 @@ class RandomGraph:
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
         self.input(self.random.choice([*FLOATS, *FLOATS, *FLOATS, "int32", "int64", "bool"]), self.shape())
-        wanted = self.random.randint(2, 8)
+        wanted = self.random.randint(2, 8) if operators is None else operators
         steps = (
             [self.unary] * 4 + [self.binary] * 6 + [self.cast] * 2 + [self.layout] * 5 + [self.normalise] * 3
             + [self.reduce] * 4 + [self.product] * 4 + [self.gather] + [self.compare] * 2 + [self.concat]
