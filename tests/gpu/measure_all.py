@@ -163,7 +163,7 @@ def _files(call: Call, results: Path) -> list[str]:
 
 def _environment(call: Call, results: Path) -> dict[str, str]:
     return {
-        "PYTHONPATH": os.pathsep.join([str(call.site), str(ROOT)]),
+        **prepare.environment(call.site),
         "LOOMSCOPE_CACHE": str(call.site / "cache"), "LOOMSCOPE_DATA": str(results / "data"),
     }  # fmt: skip
 

@@ -38,13 +38,10 @@ RARE = ("islpy", "highspy", "pytools", "siphash24", "platformdirs", "mako")
 USUAL = {
     "numpy": "numpy", "networkx": "networkx", "onnx": "onnx", "onnxruntime": "onnxruntime", "typer": "typer",
     "rich": "rich", "Pygments": "pygments", "markupsafe": "markupsafe", "setuptools": "setuptools", "wheel": "wheel",
-    "cuda-bindings>=13.0,<14": "cuda.bindings", "nvidia-cuda-nvrtc>=13.0,<13.1": "nvidia",
-    "cuda-pathfinder": "cuda.pathfinder", "flatbuffers": "flatbuffers", "protobuf": "google.protobuf",
-    "ml-dtypes": "ml_dtypes", "typing-extensions": "typing_extensions", "click": "click", "shellingham": "shellingham",
-    "annotated-doc": "annotated_doc", "markdown-it-py": "markdown_it", "mdurl": "mdurl", "pytest": "pytest",
-    "pluggy": "pluggy", "iniconfig": "iniconfig", "packaging": "packaging", "pytest-timeout": "pytest_timeout",
+    "cuda-bindings>=13.0,<14": "cuda.bindings", "nvidia-cuda-nvrtc>=13.0,<13.1": "nvidia", "pytest": "pytest",
+    "pytest-timeout": "pytest_timeout",
 }  # fmt: skip
-"""Package -> module, of what machines with PyTorch have, with everything that these need in turn."""
+"""Package -> module, of what machines with PyTorch have; carried with everything that these need in turn."""
 TOOLS = ("setuptools", "wheel", "numpy")
 SOURCE = "pycuda"
 """Carried as its source archive."""
@@ -89,7 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return max(code for code, _ in lacks)
     status = run(install(options.wheels, options.site), options.dry_run)
     if status == 0 and not options.dry_run:
-        print(f"ready: export PYTHONPATH={options.site}:{ROOT}")
+        settings = (f"{name}={shlex.quote(value)}" for name, value in environment(options.site).items())
+        print(f"ready: export {' '.join(settings)}")
     return status
 
 
@@ -97,16 +95,22 @@ def carry(wheels: Path, everything: bool = False) -> tuple[Step, ...]:
     """Fill the folder from a package index, for the GPU machine's Python whatever runs here."""
     platforms = [word for name in PLATFORMS for word in ("--platform", name)]
     target = ("--python-version", PYTHON, "--implementation", "cp", *platforms)
-    pip = (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(wheels))
-    tools = wheels / "tools"
+    pip = (sys.executable, "-m", "pip", "download", "-q", "-d", str(wheels))
+    wanted = (*RARE, *USUAL) if everything else ("--no-deps", *RARE)
+    tools = tools_folder(wheels)
     return (
-        Step("wheels", (*pip, "--only-binary=:all:", *target, *RARE, *(USUAL if everything else ()))),
+        Step("wheels", (*pip, "--only-binary=:all:", *target, *wanted)),
         _tools(tools),
         Step(
-            "PyCUDA's source", (*pip, f"--no-binary={SOURCE}", "--no-build-isolation", SOURCE),
+            "PyCUDA's source", (*pip, "--no-deps", f"--no-binary={SOURCE}", "--no-build-isolation", SOURCE),
             {"PYTHONPATH": str(tools)},
         ),
     )  # fmt: skip
+
+
+def tools_folder(wheels: Path) -> Path:
+    """Where what builds PyCUDA lies: beside the wheels, since it is not carried."""
+    return wheels.resolve().parent / "build" / "pycuda"
 
 
 def _tools(folder: Path) -> Step:
@@ -117,7 +121,7 @@ def _tools(folder: Path) -> Step:
 
 def build(wheels: Path) -> tuple[Step, ...]:
     """PyCUDA as a wheel for this Python, against CUDA's headers alone: an empty library stands for the driver's."""
-    tools = wheels / "tools"
+    tools = tools_folder(wheels)
     stub = ("g++", "-shared", "-x", "c++", "/dev/null", "-Wl,-soname,libcuda.so.1", "-o", str(tools / "libcuda.so"))
     source = next(iter(sorted(wheels.glob("pycuda-*.tar.gz"))), wheels / "pycuda-VERSION.tar.gz")
     pip = (sys.executable, "-m", "pip", "wheel", "-q", "--no-index", "--no-deps", "--no-build-isolation")
@@ -134,9 +138,8 @@ CUDA_ENABLE_CURAND = False
 CUDART_LIBNAME = []
 CUDADRV_LIB_DIR = {places!r}
 CXXFLAGS = ["-O1", "-g0"]
-LDFLAGS = ["-Wl,--no-as-needed"]
 """
-"""Of PyCUDA's build: the driver's library and no other, asked for when it loads though no symbol is resolved before."""
+"""Of PyCUDA's build: the driver's library and no other."""
 
 
 def _settings(folder: Path) -> Step:
@@ -151,14 +154,18 @@ def _cuda(home: Path) -> dict[str, str]:
     """Where PyCUDA's build finds CUDA and its settings."""
     toolkit = cuda_toolkit() or Path(TOOLKITS[0])
     path = os.pathsep.join([str(toolkit / "bin"), os.environ.get("PATH", "")])
-    return {"CUDA_ROOT": str(toolkit), "CUDA_INC_DIR": str(toolkit / "include"), "PATH": path, "HOME": str(home)}
+    return {
+        "CUDA_ROOT": str(toolkit), "CUDA_INC_DIR": str(toolkit / "include"), "PATH": path, "HOME": str(home),
+        # The driver's library is asked for when PyCUDA loads, though a stand-in resolved no symbol before.
+        "LDFLAGS": "-Wl,--no-as-needed",
+    }  # fmt: skip
 
 
 def install(wheels: Path, site: Path) -> tuple[Step, ...]:
     """Install what was carried, PyCUDA from its wheel or its source, and look at the result."""
     quiet = ("-q", "--no-index", "--no-deps", "--no-compile")
     pip = (sys.executable, "-m", "pip", "install", *quiet, "--target", str(site))
-    path = os.pathsep.join([str(site), str(ROOT)])
+    found = environment(site)
     source = next(iter(sorted(wheels.glob("pycuda-*.tar.gz"))), wheels / "pycuda-VERSION.tar.gz")
     binary = [str(path) for path in sorted(wheels.glob("*.whl"))] or [str(wheels / "*.whl")]
     imports = (sys.executable, "-c", "import pycuda.driver")
@@ -169,9 +176,18 @@ def install(wheels: Path, site: Path) -> tuple[Step, ...]:
             "PyCUDA", (*pip, "--upgrade", "--no-build-isolation", str(source)),
             {**_cuda(site), "PYTHONPATH": str(site)}, unless=imports,
         ),
-        Step("the GPU answers", (sys.executable, "-c", LOOK), {"PYTHONPATH": path}),
-        Step("loomscope", (sys.executable, "-m", "app", "doctor"), {"PYTHONPATH": path}),
+        Step("the GPU answers", (sys.executable, "-c", LOOK), found),
+        Step("loomscope", (sys.executable, "-m", "app", "doctor"), found),
     )  # fmt: skip
+
+
+def environment(site: Path) -> dict[str, str]:
+    """What a command needs to find what was installed; libraries are not sought in PYTHONPATH."""
+    libraries = [str(site / "nvidia" / "cu13" / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
+    return {
+        "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)]),
+        "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries)),
+    }
 
 
 LOOK = "import pycuda.driver as d; d.init(); x = d.Device(0); print(x.name(), x.compute_capability())"

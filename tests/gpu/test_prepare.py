@@ -133,8 +133,9 @@ def test_pycuda_is_built_only_where_it_does_not_import() -> None:
 
 
 def test_the_settings_of_pycuda_s_build_are_python(tmp_path: Path) -> None:
-    (step,) = (step for step in prepare.build(tmp_path) if step.name == "PyCUDA's settings")
-    (tmp_path / "tools").mkdir()
+    (step,) = (step for step in prepare.build(tmp_path / "wheels") if step.name == "PyCUDA's settings")
+    tools = prepare.tools_folder(tmp_path / "wheels")
+    tools.mkdir(parents=True)
     assert subprocess.run(step.command, check=False, timeout=30).returncode == 0
-    found = runpy.run_path(str(tmp_path / "tools" / ".aksetup-defaults.py"))
-    assert found["CUDA_ENABLE_CURAND"] is False and str(tmp_path / "tools") in found["CUDADRV_LIB_DIR"]
+    found = runpy.run_path(str(tools / ".aksetup-defaults.py"))
+    assert found["CUDA_ENABLE_CURAND"] is False and str(tools) in found["CUDADRV_LIB_DIR"]
