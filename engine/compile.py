@@ -17,6 +17,7 @@ from engine.codegen.tile import TileProgram
 from engine.errors import EngineError, Fault
 from engine.fuse.attention import ATTENTION
 from engine.fuse.nodes import FusionGroup, FusionPlan
+from engine.fuse.packed import KIND as PACKED
 from engine.fuse.stitched import KIND as STITCHED
 from engine.pipeline.transform import pipelined
 from engine.poly.dependences import dependences
@@ -28,6 +29,7 @@ from engine.refusal import not_taken, refusal
 from engine.rewrite.apply import rewritten
 from engine.schedule.advisers.attention import attention_group
 from engine.schedule.advisers.mapping import map_group
+from engine.schedule.advisers.pack import pack_group
 from engine.schedule.advisers.pipeline import pipeline_group
 from engine.schedule.advisers.plans import plans
 from engine.schedule.advisers.stitch import stitch_group, with_schemes
@@ -102,7 +104,10 @@ def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> 
         return attention_group(group, sms)
     if group.kind == STITCHED:
         return (_with_schemes(group, stitch_group(group, sms), machine),)
-    ranked = plans(group.program, sms * int(machine.threads_per_sm.value))
+    places = sms * int(machine.threads_per_sm.value)
+    if group.kind == PACKED:
+        return (_with_schemes(group, pack_group(group, sms, places), machine),)
+    ranked = plans(group.program, places)
     tensor = tensorize_group(group, sms, numerics)
     asked = asked_tile(tensor)
     proposals = (

@@ -21,6 +21,7 @@ from engine.codegen.tile import (
     Mask,
     MatrixLoad,
     MatrixMultiply,
+    Ranges,
     Store,
     TileOp,
     TileProgram,
@@ -58,6 +59,9 @@ def _collectives(body: tuple[TileOp, ...], mask: str) -> Iterator[str]:
             yield from _collectives(op.body, op.mask)
         elif isinstance(op, For | Uniform):
             yield from _collectives(op.body, mask)
+        elif isinstance(op, Ranges):
+            for _, part in op.parts:
+                yield from _collectives(part, mask)
 
 
 def _uniform(body: tuple[TileOp, ...], same: set[str]) -> Iterator[str]:
@@ -74,6 +78,9 @@ def _uniform(body: tuple[TileOp, ...], same: set[str]) -> Iterator[str]:
                 yield from _uniform(inner, {*same, name})
             case When(_, inner):
                 yield from _uniform(inner, set(same))
+            case Ranges(parts):
+                for _, inner in parts:
+                    yield from _uniform(inner, set(same))
             case _:
                 continue
 
@@ -125,6 +132,9 @@ def _scope(body: tuple[TileOp, ...], visible: set[str], program: TileProgram) ->
             yield from _scope(op.body, visible | {op.name}, program)
         elif isinstance(op, When | Uniform):
             yield from _scope(op.body, set(visible), program)
+        elif isinstance(op, Ranges):
+            for _, part in op.parts:
+                yield from _scope(part, set(visible), program)
 
 
 def _widths(program: TileProgram) -> Iterator[str]:

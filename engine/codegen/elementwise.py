@@ -18,7 +18,7 @@ from engine.codegen.nest import Nest, without_loops
 from engine.codegen.nodes import Line
 from engine.codegen.share import Share, share_elements
 from engine.codegen.strips import UNROLLED, Strips, read_strips
-from engine.codegen.tile import TileProgram
+from engine.codegen.tile import Buffer, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.schedule.nodes import Member
 from engine.tensor.access import unrolled
@@ -35,15 +35,17 @@ REFUSED = {
 """Marks that no element-wise kernel has a use for, and why."""
 
 
-def lower_elementwise(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
-    """One kernel for statements that share all their iterators."""
+def lower_elementwise(
+    group: FusionGroup, nest: Nest, marks: Marks, taken: Mapping[str, Buffer] | None = None
+) -> TileProgram:
+    """One kernel for statements that share all their iterators.  taken: buffers of other parts of a packed one."""
     without_loops(nest, nest.statements)
     marks.refuse(REFUSED)
     strips = read_strips(group.program, nest, marks)
     share = share_elements(nest.outer, marks, strips.each)
     whole = [m for m in nest.outer if m.name not in strips.owned]
     is_unrolled = marks.unrolled(share.steps, share.steps <= UNROLLED, whole)
-    emitter = Emitter(group.program, share.blocks, share.threads)
+    emitter = Emitter(group.program, share.blocks, share.threads, taken)
     emitter.vector = strips.vector
     emitter.extents[LANE_OF_VECTOR] = strips.vector
     names = tuple(m.name for m in nest.outer)

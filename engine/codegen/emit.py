@@ -60,7 +60,10 @@ class Staged:
 class Emitter:
     """Operations under construction.  One instance makes one kernel."""
 
-    def __init__(self, program: TensorProgram, grid: int, threads: int) -> None:
+    def __init__(
+        self, program: TensorProgram, grid: int, threads: int, taken: Mapping[str, Buffer] | None = None
+    ) -> None:
+        """taken: buffers of other parts of the kernel, whose names are no longer free."""
         self.program = program
         self.extents: dict[str, int] = {BLOCK: grid, THREAD: threads}
         self.definitions: dict[str, Index] = {}
@@ -70,6 +73,7 @@ class Emitter:
         self.buffers = {
             n: Buffer(n, array.dtype, array.shape, "global") for n, array in program.arrays.items() if n in outside
         }
+        self.buffers |= taken or {}
         self.masks: dict[str, tuple[Index, ...]] = {}
         self.values: Mapping[str, Access] = {}
         """Arrays made so far and the registers that hold them."""

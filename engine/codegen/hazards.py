@@ -20,6 +20,7 @@ from engine.codegen.tile import (
     For,
     Load,
     MatrixLoad,
+    Ranges,
     Store,
     TileOp,
     TileProgram,
@@ -105,6 +106,10 @@ class _Walk:
                     yield from self.body(inner, scope.count(name, extent))
                 case When(_, inner) | Uniform(_, inner):
                     yield from self.body(inner, scope)
+                case Ranges(parts):
+                    for blocks, inner in parts:  # no block does two of them
+                        self._stored, self._read = [], []
+                        yield from self.body(inner, scope.count(BLOCK, blocks))
                 case Load(_, buffer, position, width) if buffer in self._offsets:
                     yield from self._load(self._touched(buffer, position, width, scope))
                 case MatrixLoad(_, _, buffer) if buffer in self._offsets:

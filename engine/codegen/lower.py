@@ -11,6 +11,7 @@ from engine.codegen.contraction import lower_contraction
 from engine.codegen.elementwise import lower_elementwise
 from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest, block_nest, loop_nest
+from engine.codegen.packed import lower_packed
 from engine.codegen.reduction import lower_reduction
 from engine.codegen.stitched import lower_stitched
 from engine.codegen.tensor_cores import lower_tensor_cores
@@ -19,6 +20,7 @@ from engine.codegen.transpose import lower_transpose, turned_reads
 from engine.errors import Unsupported
 from engine.fuse.attention import ATTENTION
 from engine.fuse.nodes import FusionGroup
+from engine.fuse.packed import KIND as PACKED
 from engine.fuse.shape import is_contraction
 from engine.fuse.stitched import KIND as STITCHED
 from engine.schedule.nodes import ScheduleTree
@@ -42,6 +44,8 @@ def lower(group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str] | 
     largest = max((group.program.arrays[name] for name in outside), key=lambda array: array.elements)
     if largest.elements > MOST_ELEMENTS:
         raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
+    if group.kind == PACKED:
+        return lower_packed(group, tree)
     marks, tile = _kernel(group, tree, numerics or {})
     return replace(tile, notes=marks.unread())
 

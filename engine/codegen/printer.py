@@ -28,6 +28,7 @@ from engine.codegen.tile import (
     Mask,
     MatrixLoad,
     MatrixMultiply,
+    Ranges,
     Slot,
     Store,
     TileOp,
@@ -209,9 +210,26 @@ class _Printer:
             case When(mask, body, at):
                 self.line(f"if ({mask}) {{", at)
                 self.nested(body)
+            case Ranges():
+                self.ranges(op)
             case Uniform(condition, body, at):
                 self.line(f"if ({condition_text(condition)}) {{", at)
                 self.nested(body)
+
+    def ranges(self, op: Ranges) -> None:
+        """A branch on the block's number for each range; the variable of later ones counts from their start."""
+        start = 0
+        for number, (blocks, body) in enumerate(op.parts):
+            is_last = number == len(op.parts) - 1
+            head = "if" if number == 0 else "} else" if is_last else "} else if"
+            self.line(f"{head} {{" if is_last else f"{head} (blockIdx.x < {start + blocks}) {{", op.at)
+            self.depth += 1
+            if start:
+                self.line(f"const int {BLOCK} = blockIdx.x - {start};", op.at)
+            self.body(body)
+            self.depth -= 1
+            start += blocks
+        self.line("}")
 
     def nested(self, body: tuple[TileOp, ...]) -> None:
         self.depth += 1

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.codegen.arena import placed
@@ -41,13 +42,19 @@ WRITTEN_OUT = 8
 """Iterations of a loop that are written out where nothing asks for it."""
 
 
-def lower_stitched(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram:
-    """One kernel for statements that share outer parallel dimensions and hand values over inside a block."""
+def lower_stitched(
+    group: FusionGroup, nest: Nest, marks: Marks, taken: Mapping[str, Buffer] | None = None
+) -> TileProgram:
+    """One kernel for statements that share outer parallel dimensions and hand values over inside a block.
+
+    taken: buffers of other parts of a packed kernel.
+    """
     names = Names(nest)
     parts, points = read_parts(group.program, nest, names, marks)
     asked = {s.name: mark for s in nest.statements if (mark := marks.of_statement("scope", s.name)) is not None}
     wishes = {group.program.statement(name).write.array: str(mark.value) for name, mark in asked.items()}
-    program = _Kernel(group, nest, names, plan_parts(group.program, parts, names, points, wishes)).lower()
+    plan = plan_parts(group.program, parts, names, points, wishes)
+    program = _Kernel(group, nest, names, plan, taken).lower()
     marks.refuse(REFUSED)
     for name, mark in asked.items():
         scheme, because = program.schemes.get(name, ("", "no other part of the kernel uses its result"))
@@ -68,11 +75,13 @@ class _Turn:
 
 
 class _Kernel:
-    def __init__(self, group: FusionGroup, nest: Nest, names: Names, plan: Plan) -> None:
+    def __init__(
+        self, group: FusionGroup, nest: Nest, names: Names, plan: Plan, taken: Mapping[str, Buffer] | None
+    ) -> None:
         self.group, self.nest, self.names, self.plan = group, nest, names, plan
         self.program = group.program
         self.total = math.prod(m.extent for m in nest.outer)
-        self.emitter = Emitter(self.program, self.total // plan.points, plan.parts[0].walk.threads)
+        self.emitter = Emitter(self.program, self.total // plan.points, plan.parts[0].walk.threads, taken)
         self.variables: dict[str, Index] = {}
         self.values: dict[str, Access] = {}
         """Arrays that stay in registers from one part to another."""

@@ -243,9 +243,19 @@ class Uniform:
     at: Line = NOWHERE
 
 
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges of the launch's blocks that do different things; inside, `block` counts from the start of its range."""
+
+    parts: tuple[tuple[int, tuple[TileOp, ...]], ...]
+    """(blocks, what they do), in the order of the ranges."""
+    at: Line = NOWHERE
+
+
 TileOp = (
     Comment | Bind | Mask | Declare | Load | Store | AsyncCopy | Commit | Wait | Barrier | Assign | WarpReduce
     | WarpSync | MatrixLoad | MapFragment | MatrixMultiply | For | When | Uniform
+    | Ranges
 )  # fmt: skip
 
 
@@ -322,6 +332,9 @@ def operations(body: tuple[TileOp, ...]) -> Iterator[TileOp]:
         yield op
         if isinstance(op, For | When | Uniform):
             yield from operations(op.body)
+        elif isinstance(op, Ranges):
+            for _, body in op.parts:
+                yield from operations(body)
 
 
 def executed(
@@ -342,6 +355,9 @@ def executed(
             case Uniform(condition, inner):
                 taken, of = _taken(condition, around)
                 yield from executed(inner, times * taken // of, around)
+            case Ranges(parts):
+                for _, inner in parts:
+                    yield from executed(inner, times, around)
             case _:
                 continue
 

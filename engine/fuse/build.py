@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 from engine.fuse.narrow import narrowed
 from engine.fuse.nodes import Instance
+from engine.fuse.packed import KIND as PACKED
+from engine.fuse.packed import parts_of
 from engine.fuse.pattern import Patterns
 from engine.fuse.shape import Shape
 from engine.tensor.index import Index
@@ -54,6 +56,8 @@ class GroupBuilder:
 
     def build(self, statements: Sequence[Statement], shape: Shape) -> Built:
         """The program of one group."""
+        if shape.kind == PACKED:  # statements side by side can share a loop
+            statements = [s for part in parts_of(statements) for s in part]
         pattern, arrays = self._patterns.group(statements, shape)
         if pattern not in self._made:
             first = self._fresh(statements, shape)

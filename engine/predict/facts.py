@@ -11,6 +11,7 @@ from engine.codegen.tile import (
     Load,
     MatrixLoad,
     MatrixMultiply,
+    Ranges,
     Store,
     TileOp,
     TileProgram,
@@ -39,8 +40,7 @@ def kernel_facts(
     if intrinsic:
         products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
         flops -= sum(2 * math.prod(s.extents.values()) for s in products)
-    outside, shared = _moved(tile)
-    threads = tile.grid * tile.threads
+    moved = [_moved(tile, blocks, body) for blocks, body in _ranges(tile)]
     return KernelFacts(
         blocks=tile.grid,
         threads=tile.threads,
@@ -48,15 +48,24 @@ def kernel_facts(
         special=special,
         dram_bytes_read=read,
         dram_bytes_written=written,
-        l2_bytes=outside * threads,
+        l2_bytes=sum(outside for outside, _ in moved),
         shared_bytes=source.shared_bytes,
-        shared_bytes_moved=shared * threads,
+        shared_bytes_moved=sum(shared for _, shared in moved),
         registers=registers,
         tensor_flops=_tensor_flops(tile, intrinsic) if intrinsic else 0,
         tensor_type=intrinsic.dtype if intrinsic else "",
         stages=tile.stages,
-        serial_steps=_serial_steps(tile.body),
+        serial_steps=max(_serial_steps(body) for _, body in _ranges(tile)),
     )
+
+
+def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:
+    """(blocks, what they do): all of them the same, but in a packed kernel."""
+    match tile.body:
+        case (Ranges(parts),):
+            return parts
+        case body:
+            return ((tile.grid, body),)
 
 
 def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
@@ -66,10 +75,10 @@ def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
     return warps * products * 2 * intrinsic.m * intrinsic.n * intrinsic.k
 
 
-def _moved(tile: TileProgram) -> tuple[int, int]:
-    """Bytes that one thread moves to or from (global, shared) memory."""
+def _moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> tuple[int, int]:
+    """Bytes that the threads of some blocks move to or from (global, shared) memory."""
     outside = shared = 0
-    for op, times in executed(tile.body):
+    for op, times in executed(body, blocks * tile.threads):
         match op:
             case Load(_, name, _, width) | Store(name, _, _, width):
                 buffer = tile.buffers[name]

@@ -11,22 +11,24 @@ import numpy as np
 
 import engine
 from engine.compile import default_recipe
-from engine.fuse.build import GroupBuilder
+from engine.fuse.build import GroupBuilder, rename_arrays
 from engine.fuse.nodes import FusionGroup
+from engine.fuse.packed import packed_shape, parts_of
 from engine.fuse.shape import Shape
 from engine.fuse.stitched import stitched_shape
 from engine.recipe import Entry
 from engine.run.nodes import Check
 from engine.tensor.evaluate import evaluate
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Scalar, Statement, TensorProgram
+from engine.tensor.nodes import Access, Array, Scalar, Statement, TensorProgram
 from engine.verify.kernel import check_kernel
 from tests.programs import apply, at, number, program, statement
 
 
 def stitched(source: TensorProgram) -> FusionGroup:
-    """The group of all statements of a program; the test fails where it has none."""
-    shape = stitched_shape(source.statements, frozenset(source.outputs))
+    """The group of all statements of a program, packed if it has several parts; the test fails where it has none."""
+    form = packed_shape if len(parts_of(source.statements)) > 1 else stitched_shape
+    shape = form(source.statements, frozenset(source.outputs))
     assert isinstance(shape, Shape), shape
     built = GroupBuilder(source, frozenset(source.outputs), {}).build(source.statements, shape)
     named = replace(built.program, name=source.name)
@@ -98,6 +100,28 @@ def turned(blocks: int = 6, size: int = 24) -> TensorProgram:
     )
 
 
+def independent(rows: int = 40, columns: int = 96) -> TensorProgram:
+    """A row softmax's statistics, a column sum, and two element-wise results over boxes of one size."""
+    box, ij = [("i", rows), ("j", columns)], ("i", "j")
+    small = [("p", columns), ("q", 7)]
+    return program(
+        "independent",
+        {
+            "x": (rows, columns), "m": (rows,), "e": (rows, columns), "s": (rows,), "u": (rows, columns),
+            "c": (columns,), "a": (columns, 7), "y": (columns, 7), "b": (columns, 7), "z": (columns, 7),
+        },
+        [
+            statement("S0", box, at("m", "i"), at("x", *ij), ("max", "j")),
+            statement("S1", box, at("e", *ij), apply("exp", apply("sub", at("x", *ij), at("m", "i")))),
+            statement("S2", small, at("y", "p", "q"), apply("tanh", at("a", "p", "q"))),
+            statement("S3", box, at("s", "i"), at("e", *ij), ("sum", "j")),
+            statement("S4", box, at("c", "j"), at("u", *ij), ("sum", "i")),
+            statement("S5", small, at("z", "p", "q"), apply("add", at("b", "p", "q"), number(1.0))),
+        ],
+        "s c y z",
+    )  # fmt: skip
+
+
 def chain_of_turns(blocks: int = 4, size: int = 32, length: int = 4) -> TensorProgram:
     """Each step adds the one before and its transpose: no value is needed for longer than one step."""
     box, bij = [("b", blocks), ("i", size), ("j", size)], ("b", "i", "j")
@@ -143,6 +167,21 @@ def crossing(rows: int = 512, columns: int = 512) -> TensorProgram:
         ],
         "y",
     )
+
+
+def side_by_side(*sources: TensorProgram) -> TensorProgram:
+    """Programs as one, without a value from one to another."""
+    arrays: dict[str, Array] = {}
+    statements: list[Statement] = []
+    outputs: list[str] = []
+    for place, source in enumerate(sources):
+        names = {array: f"{array}_{place}" for array in source.arrays}
+        arrays |= {names[n]: replace(array, name=names[n]) for n, array in source.arrays.items()}
+        renamed = rename_arrays(source, names)
+        statements += [replace(s, name=f"{s.name}_{place}") for s in renamed.statements]
+        outputs += renamed.outputs
+    made = {s.write.array for s in statements}
+    return TensorProgram("packed", arrays, tuple(statements), tuple(n for n in arrays if n not in made), tuple(outputs))
 
 
 class RandomBlocks:

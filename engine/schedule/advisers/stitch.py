@@ -11,12 +11,15 @@ from engine.fuse.stitched import stitched_shape
 from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.advisers.mapping import mark
 from engine.tensor.nodes import TensorProgram
+from engine.tensor.rewrite import plain_iterator
 
 ENOUGH = 2048
 """Elements of its widest part that keep a block busy: 8 for each of 256 threads."""
 EACH = 4
 """Elements of its widest part that one thread takes, where there are as many threads."""
 FEWEST_THREADS, MOST_THREADS = 64, 1024
+NEIGHBOURS = 32
+"""Points next to each other that a block takes where their elements lie next to each other."""
 BLOCKS_PER_SM = 2
 """Blocks that every SM should get before blocks take several points each."""
 
@@ -61,6 +64,8 @@ def _blocks(program: TensorProgram, shape: Shape, sms: int) -> Iterable[Entry]:
     total = math.prod(shape.extents[axis] for axis in shape.rows)
     widest = max(math.prod(i.extent for i in s.iterators) for s in program.statements) // total
     most = max(1, min(ENOUGH // widest, total // (BLOCKS_PER_SM * sms)))
+    if shape.rows and _across(program, shape):
+        most = max(most, NEIGHBOURS)
     points = next(n for n in range(most, 0, -1) if total % n == 0)
     threads = max(FEWEST_THREADS, min(MOST_THREADS, _floor(widest * points // EACH)))
     if shape.rows:
@@ -68,6 +73,17 @@ def _blocks(program: TensorProgram, shape: Shape, sms: int) -> Iterable[Entry]:
         yield mark(everyone, "outermost", "block", points, because)
     because = f"{widest * points} elements of the widest part: {EACH} for each thread, or as near as it gets"
     yield mark(everyone, "outermost", "thread", threads, because)
+
+
+def _across(program: TensorProgram, shape: Shape) -> bool:
+    """Whether a reduction's terms lie next to those of other points: blocks with neighbours read whole sectors."""
+    for statement in program.statements:
+        wide = max(statement.reads(), key=lambda a: len(a.indices), default=None)
+        if statement.reduction is not None and wide is not None and wide.indices:
+            last = plain_iterator(wide.indices[-1])
+            if last is not None and shape.axes.get((statement.name, last)) == shape.rows[-1]:
+                return True
+    return False
 
 
 def _floor(number: int) -> int:
