@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from engine.errors import Unsupported
+from engine.errors import EngineError, MissingCapability, Unsupported
 from engine.graph.nodes import OperatorGraph
 from engine.run.cuda_graph import Graph, library
 from tests.benchmarks.gpu_machine import Machine
@@ -26,6 +26,7 @@ class Launches:
             group, why = next(iter(prepared.unsupported.items()))
             raise Unsupported("benchmark", group, why)
         driver.init()
+        _check_driver(driver, prepared.compiler)
         # PyTorch has made the primary context current; PyCUDA joins it.
         driver.Device(0).retain_primary_context().push()
         self._torch, self._driver, self._machine, self._graph = torch, driver, machine, graph
@@ -75,9 +76,12 @@ class Launches:
 
     def _load(self, group: str, code: bytes) -> Any:
         kernel = self._prepared.kernels[group]
-        function = self._driver.module_from_buffer(code).get_function(kernel.entry)
         attribute = self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-        function.set_attribute(attribute, kernel.shared_bytes)
+        try:
+            function = self._driver.module_from_buffer(code).get_function(kernel.entry)
+            function.set_attribute(attribute, kernel.shared_bytes)
+        except self._driver.Error as error:
+            raise EngineError("run", group, f"the driver does not load it: {error}") from error
         function.prepare("P" * len(kernel.parameters))
         return function
 
@@ -101,6 +105,14 @@ class Launches:
 
     def _empty(self, shape: Sequence[int], dtype: str) -> Any:
         return self._torch.empty(tuple(shape), dtype=getattr(self._torch, dtype), device=self._machine.device)
+
+
+def _check_driver(driver: Any, compiler: str) -> None:
+    """MissingCapability for a driver that is older than the compiler: it would refuse the code."""
+    known, used = int(driver.get_driver_version()) // 1000, int(compiler.partition(".")[0])
+    if known < used:
+        reason = f"it knows CUDA {known}, the kernels were compiled for CUDA {used}"
+        raise MissingCapability("benchmark", "the NVIDIA driver", reason, f"install a driver for CUDA {used} or newer")
 
 
 def _poison(torch: Any, tensor: Any) -> None:

@@ -12,6 +12,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import engine
 from engine.errors import EngineError
 from engine.graph.nodes import OperatorGraph
 from engine.measurements.nodes import OURS
+from engine.run.cuda_graph import GraphError
 from engine.run.nodes import MEASURED, GpuState
 from engine.run.statistics import summarise
 from engine.suite import read_row
@@ -93,6 +95,16 @@ def lacking_memory(machine: Machine, graph: OperatorGraph) -> str:
     return f"the row needs {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free" if needed > free else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A way of timing a system."""
+
+    sample: Callable[[int], float]
+    """Microseconds of one run, by sample number."""
+    method: str
+    """In words."""
+
+
 class RowBench:
     """The tensors of one row, and every system that can run it."""
 
@@ -115,29 +127,31 @@ class RowBench:
         self.cold = len(self.copies) * footprint >= COLD_FACTOR * machine.l2_bytes
         self.notes: dict[str, dict[str, Any]] = {}
         """Of each system, what its entry says besides its times."""
+        self.records: dict[str, Callable[[int], Callable[[], Any]]] = {}
+        """System -> how it records many runs as a graph, where PyTorch cannot."""
 
     def run(self) -> None:
         """Prepare and check each system, time all that are right in turn, check them again."""
         expected = self._expected()
-        ready: dict[str, tuple[System, Callable[[int], float]]] = {}
+        ready: dict[str, tuple[System, Timer]] = {}
         for name in self.systems:
             say("begin", system=name)
             try:
                 system = self._ours() if name == OURS else PEERS[name].make(self.case, self.copies)
                 self._check(system.step(0), expected)
-                ready[name] = system, self._timer(system)
+                ready[name] = system, self._timer(name, system)
             except (EngineError, ImportError, RuntimeError, ValueError, TypeError, AttributeError) as error:
                 say("entry", system=name, entry=self._failure(error))
                 self.machine.synchronize()  # after a fault of the GPU this raises, and ends the process
-        samples, states = self._rounds({name: timer for name, (_, timer) in ready.items()})
-        for name, (system, _) in ready.items():
+        samples, states = self._rounds({name: timer.sample for name, (_, timer) in ready.items()})
+        for name, (system, timer) in ready.items():
             say("begin", system=name)
             try:
                 self._check(system.step(0), expected)
             except WrongResult as error:
                 say("entry", system=name, entry=self._failure(error))
                 continue
-            say("entry", system=name, entry=self._entry(name, system, samples[name], states))
+            say("entry", system=name, entry=self._entry(name, system, timer, samples[name], states))
 
     def _rounds(self, timers: dict[str, Callable[[int], float]]) -> tuple[dict[str, list[float]], list[GpuState]]:
         """Samples of each system, every second round backwards, and the GPU's state after each round."""
@@ -152,13 +166,18 @@ class RowBench:
             states += [state] if state is not None else []
         return samples, states
 
-    def _entry(self, name: str, system: System, times: list[float], states: list[GpuState]) -> dict[str, Any]:
+    def _entry(
+        self, name: str, system: System, timer: Timer, times: list[float], states: list[GpuState]
+    ) -> dict[str, Any]:
         found = summarise(times, [state.sm_clock for state in states])
         cache = "cold" if self.cold else "warm: the buffers cannot exceed the L2 cache"
         return {
             "origin": MEASURED, "microseconds": found.median, "low": found.low, "high": found.high,
             "samples": times, "rounds": ROUNDS, "noise": found.noise, "states": to_json(states), "ran": system.ran(),
-            "environment": {"device": self.machine.name, "cache": f"{cache}, {len(self.copies)} copies in rotation"},
+            "environment": {
+                "device": self.machine.name, "cache": f"{cache}, {len(self.copies)} copies in rotation",
+                "method": timer.method,
+            },
             **self.notes.get(name, {}),
         }  # fmt: skip
 
@@ -196,26 +215,32 @@ class RowBench:
         made, code = kept or prepared.prepare(self.reference, target)
         self.notes[OURS] = {"launches": [to_json(kernel.launched) for kernel in made.kernels.values()]}
         launches = Launches(self.torch, self.machine, self.graph, made, code, self.copies)
-        return System(launches.checked, lambda: launches.ran, lambda: self._timed(launches, launches.recorded))
+        self.records[OURS] = launches.recorded
+        return System(launches.checked, lambda: launches.ran, launches)
 
-    def _timer(self, system: System) -> Callable[[int], float]:
-        """Microseconds of one run, by sample number."""
-        if system.timer is not None:
-            return system.timer()
-        return self._timed(system.step, lambda launches: self.machine.recorded(system.step, launches))
+    def _timer(self, name: str, system: System) -> Timer:
+        """How a system is timed."""
+        if system.sampler is not None:
+            return Timer(system.sampler(), "the host's clock")
+        step = system.quick or system.step
+        return self._timed(step, self.records.get(name) or (lambda count: self.machine.recorded(step, count)))
 
-    def _timed(
-        self, step: Callable[[int], Any], record: Callable[[int], Callable[[], Any]]
-    ) -> Callable[[int], float]:
+    def _timed(self, step: Callable[[int], Any], record: Callable[[int], Callable[[], Any]]) -> Timer:
         """By the machine's events; a short run is recorded as a graph that walks through all copies."""
         for n in range(WARM_UP):
             step(n)
         self.machine.synchronize()
         if self.machine.timed(lambda: step(0)) >= SHORT_MICROSECONDS:
-            return lambda n: self.machine.timed(lambda: step(n))
-        launches = max(LAUNCHES_OF_SHORT, len(self.copies))
-        replay = record(launches)
-        return lambda n: self.machine.timed(replay) / launches
+            return Timer(lambda n: self.machine.timed(lambda: step(n)), "one run between two events")
+        count = max(LAUNCHES_OF_SHORT, len(self.copies))
+        try:
+            replay = record(count)
+        except GraphError as error:
+            return Timer(
+                lambda n: self.machine.timed(lambda: [step(k) for k in range(count)]) / count,
+                f"{count} runs between two events, without a graph: {error}",
+            )
+        return Timer(lambda n: self.machine.timed(replay) / count, f"replay of a graph of {count} runs")
 
 
 def make_inputs(torch: Any, device: str, graph: OperatorGraph, case: Case, seed: int) -> Arrays:

@@ -43,7 +43,9 @@ class System:
     """One run on one copy: PyTorch tensors, in the order of the graph's outputs."""
     ran: Callable[[], str]
     """What ran, in words; asked after it did."""
-    timer: Callable[[], Callable[[int], float]] | None = None
+    quick: Callable[[int], Any] | None = None
+    """The same run for timing, where `step` does more than it."""
+    sampler: Callable[[], Callable[[int], float]] | None = None
     """For a system whose work PyTorch's events do not see: microseconds of one run, by sample number."""
 
 

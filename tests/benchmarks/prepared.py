@@ -19,6 +19,7 @@ from engine.errors import EngineError
 from engine.fuse.nodes import FusionPlan
 from engine.graph.nodes import DTYPES, OperatorGraph
 from engine.measurements import Launched
+from engine.run.nvrtc import nvrtc_version
 from engine.suite import read_suite, suite_names
 from engine.target import target as target_of
 from engine.text import from_json, to_json
@@ -74,6 +75,8 @@ class Prepared:
 
     row: str
     target: str
+    compiler: str
+    """NVRTC's version."""
     kernels: Mapping[str, PreparedKernel]
     launches: tuple[PreparedLaunch, ...]
     between: Mapping[str, Between]
@@ -109,7 +112,8 @@ def prepare(reference: str, target: str) -> tuple[Prepared, Code]:
         )
         code[group.name] = engine.nvrtc(kernel, target_of(target).architecture).cubin
     launches = tuple(_launches(plan, kernels)) if not unsupported else ()
-    return Prepared(reference, target, kernels, launches, _between(plan, graph), unsupported), code
+    made = Prepared(reference, target, nvrtc_version() or "", kernels, launches, _between(plan, graph), unsupported)
+    return made, code
 
 
 def _launches(plan: FusionPlan, kernels: Mapping[str, PreparedKernel]) -> list[PreparedLaunch]:

@@ -52,6 +52,7 @@ def test_rows_of_one_process(process: GpuProcess) -> None:
     assert first["cudnn"]["failure"] == "unsupported"
     ours = first[OURS]
     assert ours["origin"] == "synthetic", "a time of the CPU is no measured one"
+    assert ours["environment"]["method"] == "one run between two events"
     assert len(ours["samples"]) == 2 and ours["environment"]["cache"].startswith("cold, 2 copies")
     second = process.measure_row(ROWS[1], (OURS,))
     assert second[OURS]["seed"] != ours["seed"], "values are drawn anew"
@@ -70,6 +71,14 @@ def test_a_result_that_nobody_wrote_gets_no_time(process: GpuProcess, kernels: P
     finally:
         path.write_text(right, encoding="utf-8")
     assert found[OURS]["failure"] == "wrong result" and "off by nan" in found[OURS]["message"]
+    assert "microseconds" in found["torch"]
+
+
+def test_a_driver_older_than_the_compiler_is_told(process: GpuProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN_CUDA", "12040")
+    found = process.measure_row(ROWS[1], (OURS, "torch"))
+    assert found[OURS]["failure"] == "MissingCapability"
+    assert "knows CUDA 12, the kernels were compiled for CUDA 13" in found[OURS]["message"]
     assert "microseconds" in found["torch"]
 
 

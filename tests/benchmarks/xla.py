@@ -44,7 +44,7 @@ def xla_system(case: Case, copies: Sequence[Arrays]) -> System:
         results = jax.block_until_ready(one(arrays[copy % len(arrays)]))
         return [torch.from_dlpack(result) for result in results]
 
-    def timer() -> Callable[[int], float]:
+    def sampler() -> Callable[[int], float]:
         results = jax.block_until_ready(one(arrays[0]))
         runs = 1 + _more(_seconds(lambda: one(arrays[0])) * 1e6, sum(result.nbytes for result in results))
         given = [arrays[n % len(arrays)] for n in range(runs)]
@@ -58,7 +58,7 @@ def xla_system(case: Case, copies: Sequence[Arrays]) -> System:
         return sample
 
     ran = f"jax.jit on {jax.local_devices()[0].platform}; timed by the host, many runs in one program less one run"
-    return System(step, lambda: ran, timer)
+    return System(step, lambda: ran, sampler=sampler)
 
 
 def _more(once: float, size: int) -> int:

@@ -41,6 +41,10 @@ def init() -> None:
     pass
 
 
+def get_driver_version() -> int:
+    return int(os.environ.get("STAND_IN_CUDA", "13000"))
+
+
 def module_from_buffer(code: bytes) -> SimpleNamespace:
     return SimpleNamespace(get_function=lambda entry: Function(_kernel(code, entry)))
 
