@@ -230,6 +230,8 @@ def test_measured_times_reach_table_graph_and_legend(window: Window, qtbot: obje
     medians = {kernel["group"]: kernel["microseconds"] for kernel in document["kernels"]}
     assert {row.key: row.value.measured.microseconds for row in rows(window)} == medians
     assert graph.scene.look.times["softmax_0"].microseconds == medians["softmax_0"]
+    tip = next(row.tip for row in rows(window) if row.key == "softmax_0")
+    assert "25.6 µs predicted, uncalibrated" in tip and "synthetic, NVIDIA H200, 2026-11-18" in tip
     legend = graph.canvas.legend
     assert (legend.title, legend.where) == ("synthetic time per launch", "NVIDIA H200, 2026-11-18")
     assert graph.origin.text().endswith("synthetic")

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
 from engine.documents import GroupDoc, ModelDoc, Term, Time
-from views.format import duration, figure, percent
+from views.format import duration, figure, origin_of, percent
 from views.hierarchy import ambiguous_titles
 from views.rows import Row, RowState, draw_text, text_width
 from views.shapes import paint_bar, paint_time_mark, paint_track
@@ -32,11 +32,18 @@ def kernel_rows(model: ModelDoc, predicted: Mapping[str, Time], measured: Mappin
     """One row for each group, the dearest first."""
     groups = sorted(model.groups, key=lambda group: -group.share)
     ambiguous = ambiguous_titles(model)
-    return tuple(
-        Row(group.name, f"{group.title}  {group.name}" if group.title in ambiguous else group.title, item)
-        for group in groups
-        for item in (KernelRow(group, predicted.get(group.name, group.time), measured.get(group.name)),)
-    )
+    rows = []
+    for group in groups:
+        title = f"{group.title}  {group.name}" if group.title in ambiguous else group.title
+        item = KernelRow(group, predicted.get(group.name, group.time), measured.get(group.name))
+        rows.append(Row(group.name, title, item, tip=_tip(title, item)))
+    return tuple(rows)
+
+
+def _tip(title: str, row: KernelRow) -> str:
+    """Every time with where it comes from, one a line."""
+    known = [time for time in (row.predicted, row.measured) if time is not None]
+    return "\n".join((title, *(f"{duration(time.microseconds)} {origin_of(time)}" for time in known)))
 
 
 def term_rows(terms: Sequence[Term]) -> tuple[Row, ...]:
