@@ -85,3 +85,15 @@ def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
         read_measurements(path)
     with pytest.raises(BadInput, match="cannot be read"):
         read_measurements(tmp_path / "none.json")
+
+
+def test_a_file_that_is_cut_short_or_of_another_version_is_told_so(tmp_path: Path) -> None:
+    whole = json.dumps({"schema": 1, "kernels": [{"group": "softmax_0", **ENTRY}]}, indent=1)
+    path = tmp_path / "times.json"
+    for length in (len(whole) // 3, len(whole) // 2, len(whole) - 1):
+        path.write_text(whole[:length], encoding="utf-8")
+        with pytest.raises(BadInput, match="is cut short"):
+            read_measurements(path)
+    path.write_text(whole.replace('"schema": 1', '"schema": 7'), encoding="utf-8")
+    with pytest.raises(BadInput, match="is of version 7, this program reads version 1"):
+        read_measurements(path)
