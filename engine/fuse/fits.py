@@ -31,12 +31,13 @@ class Fits:
         stitchable = any(s.reduction is not None for s in statements) and not any(map(is_contraction, statements))
         for form in (common_shape, inlined_shape, stitched_shape):
             shape = form(statements, kept)
-            if isinstance(shape, Shape) and not (lost := _lookup_lost(shape, statements)):
+            if isinstance(shape, str):
+                reason = shape if not reason or (stitchable and form is stitched_shape) else reason
+            elif lost := _not_in_place(shape, statements):
+                reason = lost
+            else:
                 fit = self.of(shape, statements)
                 return self._too_large(fit, statements) or fit
-            found = shape if isinstance(shape, str) else lost
-            if not reason or (stitchable and form is stitched_shape):
-                reason = found
         return reason
 
     def of(self, shape: Shape, statements: Sequence[Statement]) -> Fit:
@@ -106,12 +107,16 @@ def handed_over(shape: Shape, statements: Sequence[Statement]) -> frozenset[str]
     return frozenset(found)
 
 
-def _lookup_lost(shape: Shape, statements: Sequence[Statement]) -> str:
-    """Why an index that is computed here and looked up in memory cannot be computed in place, or ""."""
+def _not_in_place(shape: Shape, statements: Sequence[Statement]) -> str:
+    """Why a value cannot be computed in place, though its loops could be: an index that is looked up in memory, or what
+    is read under a condition alone; or ""."""
     if not shape.inlined and shape.kind != KIND:
         return ""
     looked_up = {e.array for s in statements for a in s.reads() for i in a.indices for e in i.elements()}
     for statement in statements:
         if statement.write.array in looked_up and (statement.name in shape.inlined or shape.kind == KIND):
             return f"{statement.operator} computes indices that are looked up in memory"
+    in_place = {s.write.array: s.operator for s in statements if s.name in shape.inlined}
+    for access in (a for s in statements for a in s.reads() if a.guards and a.array in in_place):
+        return f"{in_place[access.array]} is read under a condition"
     return ""

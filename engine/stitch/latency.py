@@ -70,17 +70,16 @@ class Latency:
     terms: tuple[Term, ...]
 
 
-def launch_of(fit: Fit) -> Launch:
-    """Blocks and threads for a common space of rows and columns."""
+def launch_of(fit: Fit, target: Target) -> Launch:
+    """Blocks and threads for a common space of rows and columns: enough for the GPU, no more than have work."""
     if fit.columns <= 1:
         threads = 256 if fit.rows >= 256 * _VECTOR else 64
         return Launch(max(1, -(-fit.rows // (threads * _VECTOR))), threads, 1)
     ladder = ((64, 8), (128, 16), (3072, 32), (6144, 64), (16384, 128))
     per_row = next((threads for limit, threads in ladder if fit.columns <= limit), 256)
-    if fit.shared_arrays:
-        per_row = max(per_row, 128)
-    if fit.rows < 128 and fit.columns >= 1024:
-        per_row = min(1024, max(per_row, -(-fit.columns // 32 // WARP) * WARP))  # few rows: more threads for each
+    most = min(int(target.threads_per_block.value), max(per_row, fit.columns // _VECTOR))
+    while 2 * per_row <= most and 2 * per_row * fit.rows <= target.sms.value * target.threads_per_sm.value:
+        per_row *= 2  # few rows: more threads for each
     threads = max(128, per_row)
     return Launch(max(1, -(-fit.rows // (threads // per_row))), threads, per_row)
 
@@ -88,21 +87,22 @@ def launch_of(fit: Fit) -> Launch:
 def fast_latency(statements: Sequence[Statement], fit: Fit, largest_shared: int, target: Target) -> float:
     """Microseconds by the simplified model; infinite where not one block fits an SM."""
     try:
-        warps = _waves(launch_of(fit), largest_shared, FAST_REGISTERS, target)
+        launch = launch_of(fit, target)
+        waves = _waves(launch, largest_shared, FAST_REGISTERS, target)
     except Unsupported:
         return math.inf
-    return warps * _cycles(_instructions(statements, fit), target) / target.clock.value * _MICRO
+    return waves * _cycles(_instructions(statements, fit, launch), target) / target.clock.value * _MICRO
 
 
 def latency(
     statements: Sequence[Statement], fit: Fit, kept: frozenset[str], shared_bytes: int, target: Target
 ) -> Latency:
     """Microseconds by the accurate model, with every term.  Unsupported where not one block fits an SM."""
-    launch = launch_of(fit)
+    launch = launch_of(fit, target)
     registers = min(live_registers(statements, fit, kept, launch), int(target.registers_per_thread.value))
     room = resident(launch.threads, shared_bytes, registers, target)
     waves = _waves(launch, shared_bytes, registers, target)
-    counted = _instructions(statements, fit)
+    counted = _instructions(statements, fit, launch)
     cycles = _cycles(counted, target)
     total = waves * cycles / target.clock.value * _MICRO
     costs = {name: (CYCLES[name][0] if name in CYCLES else _load_cycles(target)) for name in counted}
@@ -152,9 +152,8 @@ def _waves(launch: Launch, shared_bytes: int, registers: int, target: Target) ->
     return max(1.0, launch.blocks / (room.blocks * target.sms.value))
 
 
-def _instructions(statements: Sequence[Statement], fit: Fit) -> dict[str, float]:
+def _instructions(statements: Sequence[Statement], fit: Fit, launch: Launch) -> dict[str, float]:
     """Instructions of one warp by class."""
-    launch = launch_of(fit)
     threads = launch.blocks * launch.threads
     made = {s.write.array for s in statements}
     found = dict.fromkeys(("load", *CYCLES), 0.0)
