@@ -280,7 +280,8 @@ def _report_times(rows: list[dict[str, Any]], json: bool) -> None:
         for row in sorted(timed, key=lambda row: -row["microseconds"] * row["instances"])
     )
     output.table("", ("group", "times>", "each>", "all>", "share>", "origin", "bound"), cells)
-    output.say(f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}")
+    notes = dict.fromkeys(row["note"] for row in timed if row.get("note"))
+    output.say(", ".join([f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}", *notes]))
     for row in rows:
         if row.get("noise"):
             output.say(f"{row['group']}: noisy: {row['noise']}")
@@ -296,11 +297,18 @@ def calibrate(files: list[Path], target: str | None, json: bool) -> None:
         output.document(file=str(path), **to_json(found))
         return
     figures = (
-        (name, figure(one.before), figure(one.value), f"{100 * (one.value / one.before - 1):+.1f} %", str(one.rows))
+        (
+            name,
+            f"{one.before:.3g}",
+            f"{one.value:.3g}",
+            one.unit,
+            f"{100 * (one.value / one.before - 1):+.1f} %",
+            str(one.rows),
+        )
         for name, one in found.figures.items()
     )
     title = f"{found.target}: {found.device}, {found.note}"
-    output.table(title, ("figure", "before>", "after>", "change>", "rows>"), figures)
+    output.table(title, ("figure", "before>", "after>", "unit", "change>", "rows>"), figures)
     errors = ((one.kind, str(one.rows), f"{one.before:.1%}", f"{one.after:.1%}") for one in found.errors)
     output.table("\nMedian error of predictions", ("kernels", "rows>", "before>", "after>"), errors)
     output.say(f"{path}: predictions use it from now on; delete it to undo")

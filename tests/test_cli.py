@@ -161,7 +161,7 @@ def test_the_version_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", "open render inspect fuse recipe schedule generate verify predict measure explain moves".split()
+    "verb", "open render inspect fuse recipe schedule generate verify predict measure calibrate explain moves".split()
 )
 def test_the_help_of_a_verb_names_its_exit_codes(verb: str) -> None:
     done = loomscope(verb, "--help")

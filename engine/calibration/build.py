@@ -43,8 +43,9 @@ def calibrate(files: Sequence[str | Path], name: str | None = None) -> Calibrati
     names = _told(observations, machine)
     after = fitted(observations, machine, names)
     rows = speaking(observations, after, names)
+    own = machine.figures()
     figures = {
-        figure: FittedFigure(getattr(after, figure).value, getattr(machine, figure).value, rows[figure])
+        figure: FittedFigure(getattr(after, figure).value, own[figure].unit, own[figure].value, rows[figure])
         for figure in names
     }
     dates = sorted(one.date for one in read if one.date)

@@ -35,7 +35,7 @@ class FittedFigure:
     """One figure of a target after the fit."""
 
     value: float
-    """In the unit of the target's figure."""
+    unit: str
     before: float
     """What the target's description says."""
     rows: int
