@@ -32,8 +32,8 @@ ENTRY_FIELDS = FIELDS[:-1]
 """Those that carry a value; `enabled` is a switch of the entry itself."""
 
 MARKS = (
-    "block", "thread", "warp", "lane", "vector", "tile", "intrinsic", "stages", "register_stages", "raster", "scope",
-    "unroll",
+    "block", "thread", "warp", "lane", "vector", "tile", "intrinsic", "stages", "register_stages", "raster", "slices",
+    "scope", "unroll",
 )  # fmt: skip
 """What a mark can select (value of a `mark` entry: one of these names and a number or a word)."""
 

@@ -161,27 +161,30 @@ class Product:
         """Of everything after the main loop."""
         return Line(tuple(s.name for s in (self.statement, *self.after)), self.names)
 
-    def epilogue(self, owned: Owned) -> None:
+    def epilogue(self, owned: Owned, is_ours: tuple[Index, ...] = ()) -> None:
         """Round the sums, run the statements after the contraction, store: as wide as a thread's neighbours are."""
         emitter, link = self.emitter, self.results_link
         vector = min(owned.vector, self.widest_result())
         with emitter.loop("r", owned.shape[0], link) as r, emitter.loop("s", owned.shape[1] // vector, link) as s:
             lane = Index.of(LANE_OF_VECTOR) if vector > 1 else Index()
             emitter.extents[LANE_OF_VECTOR] = vector
-            self.elements((owned.row(r), owned.column(s * vector)), vector, owned.sums(r, s * vector + lane))
+            place = (owned.row(r), owned.column(s * vector))
+            self.elements(place, vector, owned.sums(r, s * vector + lane), is_ours)
 
-    def elements(self, place: tuple[Index, Index], vector: int, total: Access) -> None:
+    def elements(
+        self, place: tuple[Index, Index], vector: int, total: Access, is_ours: tuple[Index, ...] = ()
+    ) -> None:
         """Everything after the sum for `vector` neighbouring columns from a row and column on, and the stores.
 
-        total: the register that holds the sums, over the lanes of the vector.
+        total: the register that holds the sums, over the lanes of the vector.  is_ours: conditions (>= 0) under which
+        they are this thread's to store.
         """
         emitter, link = self.emitter, self.results_link
         emitter.vector = vector
         emitter.extents[LANE_OF_VECTOR] = vector
         row, column = emitter.bind("row", place[0], link), emitter.bind("column", place[1], link)
-        inside = emitter.mask(
-            "inside", [Index((), self.size[0] - 1) - row, Index((), self.size[1] - vector) - column], link
-        )
+        edges = [Index((), self.size[0] - 1) - row, Index((), self.size[1] - vector) - column]
+        inside = emitter.mask("inside", [*edges, *is_ours], link)
         if inside:
             emitter.extents |= {"row": self.size[0], "column": self.size[1]}
         variables = dict(self.batch_variables)

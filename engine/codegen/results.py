@@ -38,13 +38,15 @@ class WarpTile:
     """First row and column of the product."""
     shape: tuple[int, int]
     """Rows and columns."""
+    is_ours: tuple[Index, ...] = ()
+    """Conditions (>= 0) under which they are this warp's to store."""
 
 
 def store_results(product: Product, tile: WarpTile, owned: Owned) -> None:
     """Store a warp's sums: 16 bytes at once where the arrays allow, else what a lane has."""
     vector = product.widest_result()
     if vector < LEAST:
-        product.epilogue(owned)
+        product.epilogue(owned, tile.is_ours)
         return
     emitter, link, columns = product.emitter, product.results_link, tile.shape[1]
     emitter.add(Comment(f"sums go through shared memory, {ROWS} rows at a time, so that a lane stores {vector}", link))
@@ -58,7 +60,7 @@ def store_results(product: Product, tile: WarpTile, owned: Owned) -> None:
             row = chunk.floordiv(columns // vector, emitter.extents)
             column = chunk.mod(columns // vector, emitter.extents) * vector
             total = _read(product, results, first + row * columns + column, vector)
-            product.elements((tile.start[0] + r * ROWS + row, tile.start[1] + column), vector, total)
+            product.elements((tile.start[0] + r * ROWS + row, tile.start[1] + column), vector, total, tile.is_ours)
         emitter.add(WarpSync(link))
 
 

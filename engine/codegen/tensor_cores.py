@@ -17,6 +17,7 @@ from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Tiling
 from engine.codegen.product import Owned, Product
 from engine.codegen.results import WarpTile, store_results
+from engine.codegen.slices import Sliced, added
 from engine.codegen.tile import Comment, Load, MapFragment, MatrixLoad, MatrixMultiply, Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import product_operands
@@ -51,9 +52,12 @@ class _Tiles:
     warp: tuple[int, int]
     """Rows and columns of a warp's tile."""
     depth: int
+    slices: int
+    """Warps that share each part of the tile, with a part of the depth each."""
 
     @property
     def warps(self) -> int:
+        """Of one slice."""
         return math.prod(b // w for b, w in zip(self.block, self.warp, strict=True))
 
 
@@ -63,17 +67,23 @@ def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: 
     marks.refuse(REFUSED)
     tiles = _tiles(product, marks, intrinsic)
     tiling = Tiling(product.loop.members, tiles.depth, is_swizzled=True)
-    operands = product.begin(tiles.block, tiling, tiles.warps * WARP, product.raster(marks, tiles.block[0]))
+    threads, raster = tiles.warps * tiles.slices * WARP, product.raster(marks, tiles.block[0])
+    operands = product.begin(tiles.block, tiling, threads, raster)
     warps = _Warps(product, intrinsic, tiles, operands)
     product.main_loop(operands, warps.multiply)
+    if tiles.slices > 1:
+        warps.sums = added(product, warps.slices)
     store_results(product, warps.tile(), warps.owned())
     rows, columns = tiles.warp
     return product.finish(
         tiles.block,
-        constants={"WARP_ROWS": rows, "WARP_COLUMNS": columns, "MMA_DEPTH": intrinsic.k},
+        constants={"SLICES": tiles.slices, "WARP_ROWS": rows, "WARP_COLUMNS": columns, "MMA_DEPTH": intrinsic.k},
         assertions=(
-            ("THREADS / 32 * WARP_ROWS * WARP_COLUMNS == TILE_ROWS * TILE_COLUMNS", "the warps own the tile exactly"),
-            ("TILE_DEPTH % MMA_DEPTH == 0", "a tile is whole instructions deep"),
+            (
+                "THREADS / 32 * WARP_ROWS * WARP_COLUMNS == SLICES * TILE_ROWS * TILE_COLUMNS",
+                "the warps of a slice own the tile exactly",
+            ),
+            ("TILE_DEPTH % (SLICES * MMA_DEPTH) == 0", "a slice is whole instructions deep"),
         ),
         held=f"registers of a warp: {rows} x {columns} of the tile, {rows * columns // WARP} of a thread",
         wishes=(
@@ -96,7 +106,9 @@ def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
         warps[side] *= 2
         because = f"with fewer, more than the {MAX_WARPS} warps of a block"
         marks.changed("warp", warps[side], because, product.free[side])
-    return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth)
+    most = min(depth // intrinsic.k, MAX_WARPS * math.prod(warps) // math.prod(blocks))
+    slices = marks.power("slices", 1, most, loop)
+    return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth, slices)
 
 
 class _Warps:
@@ -109,7 +121,11 @@ class _Warps:
         emitter, thread = product.emitter, Index.of("thread")
         link = Line((product.statement.name,), product.names)
         across = tiles.block[1] // tiles.warp[1]
-        warp = thread.floordiv(WARP, emitter.extents)
+        number = thread.floordiv(WARP, emitter.extents)
+        self.slice = number.floordiv(tiles.warps, emitter.extents)
+        warp = number.mod(tiles.warps, emitter.extents)
+        self.depth = tiles.depth // tiles.slices
+        """Of a tile that one slice multiplies."""
         emitter.add(Comment("where a warp's part of the tile begins, and what each lane reads of it first", link))
         self.lane = emitter.bind("lane", thread.mod(WARP, emitter.extents), link)
         self.origin = (
@@ -130,6 +146,7 @@ class _Warps:
         self.second = emitter.register(f"{second}_part", word, (self.count[1] // 2, 2, 2))
         self.sums = emitter.register("acc", "float32", (*self.count, 2, 2))
         emitter.declare(self.sums, Literal(0.0, "float32"))
+        self.slices = Sliced(tiles.slices, self.slice, warp, tiles.warps, self.lane, self.sums, self.count)
 
     def multiply(self, _: Index) -> None:
         """One tile: for each step of the instruction's depth, the fragments and every product of two of them."""
@@ -137,7 +154,7 @@ class _Warps:
         rows, columns = self.count
         emitter.add(Comment(f"fragments of {intrinsic.k} depths from the tiles, then every product of two", link))
         sides = ((0, "r", self.first, rows), (1, "p", self.second, columns // 2))
-        with emitter.loop("step", self.tiles.depth // intrinsic.k, link, always=True) as step:
+        with emitter.loop("step", self.depth // intrinsic.k, link, always=True) as step:
             for side, counter, name, fragments in sides:
                 emitter.declare(name)
                 with emitter.loop(counter, fragments, link) as number:
@@ -173,7 +190,7 @@ class _Warps:
         """Position in the tile of the first element that this lane reads."""
         emitter, operand = self.product.emitter, self.operands[side]
         free = self.origin[side] + self.lane.floordiv(4, emitter.extents)
-        place = operand.local(free, self.lane.mod(4, emitter.extents))
+        place = operand.local(free, self.slice * self.depth + self.lane.mod(4, emitter.extents))
         link = Line((self.product.statement.name,), self.product.names)
         return emitter.bind(f"{operand.access.array}_lane", place, link)
 
@@ -199,7 +216,7 @@ class _Warps:
         low, high = matrix.mod(2, emitter.extents), matrix.floordiv(2, emitter.extents)
         free_half, depth_half = (low, high) if side == 0 else (high, low)
         free = self.origin[side] + free_half * MATRIX_ROWS
-        depth = depth_half * (self.intrinsic.k // 2)
+        depth = self.slice * self.depth + depth_half * (self.intrinsic.k // 2)
         place = operand.local(free + row, depth) if operand.depth_inner else operand.local(free, depth + row)
         link = Line((self.product.statement.name,), self.product.names)
         return emitter.bind(f"{operand.access.array}_lane", place, link)
@@ -213,9 +230,17 @@ class _Warps:
 
     def tile(self) -> WarpTile:
         """Where the sums of this thread's warp belong."""
-        start = tuple(operand.side.start + origin for operand, origin in zip(self.operands, self.origin, strict=True))
+        slices, (rows, columns) = self.slices, self.tiles.warp
+        first, second = (o.side.start + origin for o, origin in zip(self.operands, self.origin, strict=True))
         warp = Index.of("thread").floordiv(WARP, self.product.emitter.extents)
-        return WarpTile(self.lane, warp, self.tiles.warps, (start[0], start[1]), self.tiles.warp)
+        return WarpTile(
+            lane=self.lane,
+            warp=warp,
+            warps=slices.warps * slices.slices,
+            start=(first + slices.share * (rows // slices.shares), second),
+            shape=(rows // slices.shares, columns),
+            is_ours=slices.has_share,
+        )
 
     def owned(self) -> Owned:
         """A lane's sums: of every instruction rows lane / 4 and 8 below, and two neighbouring columns of each."""
@@ -232,7 +257,7 @@ class _Warps:
             return Access(self.sums, (r.floordiv(2, emitter.extents), tile, r.mod(2, emitter.extents), column))
 
         return Owned(
-            shape=(self.count[0] * 2, self.count[1] * 2),
+            shape=(self.slices.rows * 2, self.count[1] * 2),
             vector=2,
             row=lambda r: starts[0] + r * 8 + lane_row,
             column=column,

@@ -10,7 +10,7 @@ otherwise; the names are stable:
     mark stages 3               tiles in shared memory at once, 1..6; 1 is not pipelined
     mark register_stages 2      fragments in registers at once, 1, 2 or 4; 1 is not pipelined
     mark tile 64                depths of one tile: register stages need as many steps of the instruction in it
-    split 1024                  split-K: depths that one block sums, whole tiles; without it, all of them
+    mark slices 4               split-K inside a block: warps of a slice multiply a part of every tile's depths
     mark raster 8               on a row dimension: rows of tiles that blocks walk down before the next column of tiles
     mark block 128, warp 64     on a row or column dimension: the block's and a warp's part of it
 """

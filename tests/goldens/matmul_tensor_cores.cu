@@ -9,6 +9,7 @@ constexpr int DEPTH = 64;
 constexpr int TILE_ROWS = 32;
 constexpr int TILE_COLUMNS = 32;
 constexpr int TILE_DEPTH = 32;
+constexpr int SLICES = 1;
 constexpr int WARP_ROWS = 16;
 constexpr int WARP_COLUMNS = 16;
 constexpr int MMA_DEPTH = 16;
@@ -17,8 +18,8 @@ constexpr int REGISTER_STAGES = 2;
 constexpr int BLOCKS = 2;
 constexpr int THREADS = 128;
 constexpr int SHARED_BYTES = 8192;
-static_assert(THREADS / 32 * WARP_ROWS * WARP_COLUMNS == TILE_ROWS * TILE_COLUMNS, "the warps own the tile exactly");
-static_assert(TILE_DEPTH % MMA_DEPTH == 0, "a tile is whole instructions deep");
+static_assert(THREADS / 32 * WARP_ROWS * WARP_COLUMNS == SLICES * TILE_ROWS * TILE_COLUMNS, "the warps of a slice own the tile exactly");
+static_assert(TILE_DEPTH % (SLICES * MMA_DEPTH) == 0, "a slice is whole instructions deep");
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 matmul_0(const f16* __restrict__ left_, const f16* __restrict__ right_, const f16* __restrict__ bias_, f16* __restrict__ y_)

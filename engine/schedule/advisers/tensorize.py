@@ -31,6 +31,8 @@ class _Tile:
     warp: tuple[int, int]
 
 
+FEWEST_TILES = 4
+"""Tiles of a slice that fill a pipeline."""
 MOST_RASTER = 16
 """Rows of tiles, past which a wave is no squarer on any GPU."""
 TILES = (
@@ -81,13 +83,24 @@ def _entries(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int)
     entries = [_intrinsic(heart, intrinsic, f"{binding}; {padded}; {intrinsic.because}")]
     for side, rows, of_warp in zip(sides, block, tile.warp, strict=True):
         entries += _tile(heart, side, rows, min(rows, of_warp), f"{blocks_of(block)} blocks for {sms} SMs")
+    slices = _slices(blocks_of(block), sms, k // depth)
     steps = f"{depth // intrinsic.k} steps of {intrinsic.k} to a barrier"
+    if slices > 1:
+        reason = f"{blocks_of(block)} blocks leave SMs empty: {slices} times the warps wait for each other's loads"
+        entries.append(mark((heart.name,), binding.depth[-1].name, "slices", slices, reason))
+        steps += f" and slice, {slices} slices"
+    depth *= slices
     reason = f"{steps}, rows of {depth * intrinsic.element_bytes} bytes"
     entries.append(mark((heart.name,), binding.depth[-1].name, "tile", depth, reason))
     raster = _raster((m, n), block, sms)
     if raster:
         entries.append(mark((heart.name,), binding.rows[-1].name, "raster", *raster))
     return entries
+
+
+def _slices(blocks: int, sms: int, tiles: int) -> int:
+    """Slices of the depth, where blocks are too few to hide what each waits for and every slice has tiles enough."""
+    return next((n for n in (4, 2) if blocks < sms and tiles >= n * FEWEST_TILES), 1)
 
 
 def _raster(sizes: tuple[int, int], block: tuple[int, int], sms: int) -> tuple[int, str] | None:
