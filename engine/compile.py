@@ -173,7 +173,7 @@ def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> K
     tell("schedule", tree, solved.tree, solved.milliseconds)
     tell("legality", solved.tree, (), solved.checking)
 
-    tile = lower(replace(group, program=program), solved.tree, recipe.numerics)
+    tile = lower(replace(group, program=program), solved.tree, recipe.numerics, target(recipe.target).architecture)
     tell("tile program", solved.tree, tile)
 
     alternating, tile = tile, pipelined(tile)

@@ -21,6 +21,7 @@ from engine.tensorize.padding import adds_nothing
 
 MAX_THREADS = 1024
 REFUSED = {
+    "slices": "threads of CUDA cores share a tile by its rows and columns, not its depth",
     "split": "a contraction splits its loops by block, thread and tile: ask for those",
     "unroll": "loops inside a tile are always written out, the loop over tiles never",
     "vector": "copies and fragments are as wide as alignment and the tile allow",

@@ -35,10 +35,17 @@ MOST_ELEMENTS = 2**31 - 2**20
 """Elements of an array whose positions fit an int, with room for the threads past its end."""
 
 
-def lower(group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str] | None = None) -> TileProgram:
+OLDEST = "sm_80"
+"""The instruction set that every target has."""
+
+
+def lower(
+    group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str] | None = None, architecture: str = OLDEST
+) -> TileProgram:
     """The tile program of a group under a schedule; Unsupported where no kernel of ours follows that order.
 
-    numerics: the recipe's, which say whether tensor cores may round float32.
+    numerics: the recipe's, which say whether tensor cores may round float32.  architecture: the target's instruction
+    set, which says what they can.
     """
     outside = {*group.program.inputs, *group.program.outputs}
     largest = max((group.program.arrays[name] for name in outside), key=lambda array: array.elements)
@@ -46,11 +53,13 @@ def lower(group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str] | 
         raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
     if group.kind == PACKED:
         return lower_packed(group, tree)
-    marks, tile = _kernel(group, tree, numerics or {})
+    marks, tile = _kernel(group, tree, numerics or {}, architecture)
     return replace(tile, notes=marks.unread())
 
 
-def _kernel(group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str]) -> tuple[Marks, TileProgram]:
+def _kernel(
+    group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str], architecture: str
+) -> tuple[Marks, TileProgram]:
     if group.kind == ATTENTION:
         parts = attention_nest(group.program, tree)
         marks = Marks(parts.nest)
@@ -61,12 +70,14 @@ def _kernel(group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str])
         return marks, lower_stitched(group, nest, marks)
     nest = loop_nest(group.program, tree)
     marks = Marks(nest)
-    return marks, _of_nest(group, nest, marks, numerics)
+    return marks, _of_nest(group, nest, marks, numerics, architecture)
 
 
-def _of_nest(group: FusionGroup, nest: Nest, marks: Marks, numerics: Mapping[str, str]) -> TileProgram:
+def _of_nest(
+    group: FusionGroup, nest: Nest, marks: Marks, numerics: Mapping[str, str], architecture: str
+) -> TileProgram:
     if group.kind == "contraction":
-        intrinsic = _intrinsic(group, marks, numerics)
+        intrinsic = _intrinsic(group, marks, numerics, architecture)
         return lower_tensor_cores(group, nest, marks, intrinsic) if intrinsic else lower_contraction(group, nest, marks)
     if any(s.reduction for s in group.program.statements):
         # On a walked loop `lane` asks for threads along the reduced elements, `warp` for some along the kept ones too.
@@ -78,17 +89,30 @@ def _of_nest(group: FusionGroup, nest: Nest, marks: Marks, numerics: Mapping[str
     return lower_elementwise(group, nest, marks)
 
 
-def _intrinsic(group: FusionGroup, marks: Marks, numerics: Mapping[str, str]) -> Intrinsic | None:
+def _intrinsic(
+    group: FusionGroup, marks: Marks, numerics: Mapping[str, str], architecture: str
+) -> Intrinsic | None:
     """The instruction that an `intrinsic` mark names, if it computes the contraction; else a note says why not."""
     name = marks.word("intrinsic")
     if name is None:
         return None
     intrinsic = INTRINSICS.get(name)
-    why_not = _why_not(group, intrinsic, numerics) if intrinsic else f"known are {', '.join(INTRINSICS)}"
+    if intrinsic is None:
+        why_not = f"known are {', '.join(INTRINSICS)}"
+    elif _generation(architecture) < _generation(intrinsic.architecture):
+        instruction = intrinsic.ptx.partition(".row")[0]
+        why_not = f"{architecture} has no {instruction}, the first with it is {intrinsic.architecture}"
+    else:
+        why_not = _why_not(group, intrinsic, numerics)
     if why_not:
         marks.refuse({"intrinsic": f"runs on CUDA cores: {why_not}"})
         return None
     return intrinsic
+
+
+def _generation(architecture: str) -> int:
+    """The number in "sm_90a"."""
+    return int("".join(filter(str.isdecimal, architecture)))
 
 
 def _why_not(group: FusionGroup, intrinsic: Intrinsic, numerics: Mapping[str, str]) -> str:

@@ -34,7 +34,7 @@ WORD = 4
 """Bytes of a register."""
 MAX_WARPS = 32
 REFUSED = {
-    "split": "a contraction splits its loops by block, warp and tile: ask for those",
+    "split": "loops are split by block, warp and tile; to share the depth of a tile among warps, ask for slices",
     "unroll": "loops inside a tile are always written out, the loop over tiles never",
     "vector": "copies and fragments are as wide as alignment and the tile allow",
     "lane": "the threads of a block share a tile, not a row",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import engine
+from engine.codegen.lower import lower
 from engine.codegen.tile import Assign, AsyncCopy, Buffer, For, Load, Slot, Store, TileOp, TileProgram, Wish
 from engine.pipeline.detect import detect
 from engine.pipeline.nodes import Decision
@@ -178,3 +179,15 @@ def test_copies_that_cannot_be_asynchronous_are_told(tmp_path: Path) -> None:
     verdict = next(v for v in kernel.verdicts if v.placed.author == "user")
     assert (kernel.tile.stages, verdict.outcome) == (1, "relaxed")
     assert "copied 2 bytes at a time" in verdict.because and "lift" in verdict.because
+
+
+def test_a_target_without_the_instruction(tmp_path: Path) -> None:
+    """The kernel runs on CUDA cores, and the entry says why; a newer instruction set has what an older one has."""
+    kernel = advised(product_group(tmp_path, (64, 64), (64, 64)))
+    group = replace(kernel.group, program=kernel.program)
+    for architecture, has_it in [("sm_75", False), ("sm_80", True), ("sm_90a", True), ("sm_100", True)]:
+        tile = lower(group, kernel.schedule, {}, architecture)
+        assert bool(tile.intrinsic) == has_it
+        told = [str(note) for note in tile.notes.values() if "mma.sync" in str(note)]
+        reason = f"runs on CUDA cores: {architecture} has no mma.sync.aligned.m16n8k16, the first with it is sm_80"
+        assert told == ([] if has_it else [reason])
