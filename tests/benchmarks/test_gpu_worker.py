@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import onnx
 import pytest
 
 import engine
-from engine.measurements import measurements_of
+from engine.errors import BadInput
+from engine.measurements import measurements_of, read_measurements
 from engine.measurements.nodes import OURS
 from engine.run.emulate.build import host_compiler
 from engine.suite import read_row
-from tests.benchmarks import gpu_worker, prepared
+from tests.benchmarks import gpu, gpu_table, gpu_worker, prepared
 from tests.benchmarks.gpu_process import ROOT, GpuProcess
 from tests.benchmarks.peers import Case
 
@@ -60,6 +62,29 @@ def test_rows_of_one_process(process: GpuProcess) -> None:
     (launched,) = row.systems[OURS].launches
     assert launched.facts.tensor_flops > 0 and launched.facts.registers
     assert len(row.systems["torch"].time.states) == 2  # type: ignore[union-attr]
+
+
+def test_the_whole_command_and_its_table(
+    process: GpuProcess, kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Rows in, a file, a table and no calibration out: times of a stand-in are not measured ones."""
+    monkeypatch.setattr(gpu, "gpu_name", lambda: "stand-in")
+    monkeypatch.setattr(gpu, "GpuProcess", partial(GpuProcess, worker=WORKER))
+    rows = [word for row in ROWS for word in ("--row", row.rpartition("/")[2])]
+    systems = "loomscope,torch,cudnn"
+    arguments = ["--suite", "gta", *rows, "--systems", systems, "--kernels", str(kernels), "-o", str(tmp_path)]
+    assert gpu.main(arguments) == 0
+    path = tmp_path / "gpu-gta.json"
+    found = read_measurements(path)
+    assert [row.name for row in found.rows if row.ours] == [ROWS[1], ROWS[0]], "in the suite's order"
+    assert found.rows[0].systems["torch"].version == torch.__version__
+    assert gpu_table.main([str(path)]) == 0
+    table = capsys.readouterr().out
+    assert "| row | floor | loomscope | torch | cudnn | best peer / ours | floor / ours |" in table
+    assert "Rows without a time of ours: 0" in table
+    with pytest.raises(BadInput, match="stand-in, which no target describes"):
+        engine.calibrate([path])
 
 
 def test_a_result_that_nobody_wrote_gets_no_time(process: GpuProcess, kernels: Path) -> None:

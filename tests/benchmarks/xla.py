@@ -23,7 +23,7 @@ jax.config.update("jax_enable_x64", True)  # labels are int64
 
 SAMPLE_MICROSECONDS = 2000.0
 """A sample holds as many runs as take this long."""
-MOST_RUNS = 64
+MOST_RUNS = 16
 OUTPUT_BYTES = 8 << 30
 """Memory that the results of one sample may take."""
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 import engine
+from engine.measurements.nodes import OURS
 from engine.run.measure import Trial, gpu_name, measure_kernels
 from engine.run.nodes import Failure, Timing
 from engine.run.statistics import SAME, compare, in_rounds
+from tests.benchmarks.gpu_process import GpuProcess
+from tests.benchmarks.peers import PEERS
 
 pytestmark = [
     pytest.mark.gpu,
@@ -38,3 +41,17 @@ def test_a_kernel_against_itself_is_no_significant_change() -> None:
     assert difference.verdict == SAME, difference
     environment = found[0].timing.environment
     assert environment is not None and environment["method"].startswith(("replay of a graph", "one launch"))
+
+
+def test_a_row_beside_its_peers() -> None:
+    """One process, the same buffers: whoever is installed is right and gets a time, or says why not."""
+    for package in ("pycuda", "torch"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    process = GpuProcess()
+    found = process.measure_row("suite:gta/gemm-1024x1024x1024", (OURS, *PEERS))
+    process.close()
+    for name in (OURS, "torch", "cublaslt"):
+        assert found[name].get("microseconds", 0) > 0, found[name]
+    assert all("microseconds" in entry or entry["failure"] in ("missing", "unsupported") for entry in found.values())
+    for name, entry in found.items():
+        print(f"{name}: {entry.get('microseconds', entry.get('message'))}, {entry.get('ran', '')}")
