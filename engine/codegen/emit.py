@@ -53,6 +53,8 @@ class Staged:
     buffer: str
     axes: tuple[int, ...]
     """Axes of the array that the part spans; at the others it has the block's place alone."""
+    bases: tuple[Index, ...]
+    """Where it begins along them, over the dimensions of blocks."""
     shape: tuple[int, ...]
     """Its sizes along them."""
 
@@ -96,6 +98,8 @@ class Emitter:
         """Arrays that are read from shared memory, and stored there when they are made."""
         self.point = Index()
         """Which of the block's points is worked on, where it has several: each has a part of its own."""
+        self.place_of_block: Mapping[str, Index] = {}
+        """The dimensions of blocks -> their values at that point."""
 
     # Structure
 
@@ -291,7 +295,9 @@ class Emitter:
         staged = self.staged.get(access.array)
         if staged is None:
             return linear(indices, self.program.arrays[access.array].shape)
-        return self.point * math.prod(staged.shape) + linear([indices[axis] for axis in staged.axes], staged.shape)
+        bases = [base.substitute(self.place_of_block, self.extents) for base in staged.bases]
+        inside = [indices[axis] - base for axis, base in zip(staged.axes, bases, strict=True)]
+        return self.point * math.prod(staged.shape) + linear(inside, staged.shape)
 
     def _conditions(self, guards: Sequence[Guard], where: Where, at: Line, mask: str | None) -> list[Index]:
         """Guards in kernel variables, at the first lane of a vector: widths are such that none changes inside one."""

@@ -89,12 +89,14 @@ class _Kernel:
         """Staged arrays that were stored since the threads of the block last met."""
         self.kept_loads: dict[Walk, dict[Loaded, Slot]] = {}
         self.outputs = frozenset(self.program.outputs)
-        for array, axes in plan.staged.items():
-            whole = self.program.arrays[array]
-            shape = tuple(whole.shape[axis] for axis in axes)
-            buffer = self.emitter.register(f"{array}_block", whole.dtype)
-            self.emitter.buffers[buffer] = Buffer(buffer, whole.dtype, (plan.points, *shape), "shared")
-            self.emitter.staged[array] = Staged(buffer, axes, shape)
+        self.emitter.place_of_block = self.variables
+        for array, spans in plan.staged.items():
+            dtype = self.program.arrays[array].dtype
+            shape = tuple(span.size for span in spans)
+            buffer = self.emitter.register(f"{array}_block", dtype)
+            self.emitter.buffers[buffer] = Buffer(buffer, dtype, (plan.points, *shape), "shared")
+            axes, bases = tuple(span.axis for span in spans), tuple(span.base for span in spans)
+            self.emitter.staged[array] = Staged(buffer, axes, bases, shape)
 
     def lower(self) -> TileProgram:
         """The tile program, part by part."""

@@ -45,6 +45,16 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """The elements along one axis of an array that a block makes."""
+
+    axis: int
+    base: Index
+    """The first one, over outer dimensions."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """A box and the walk of the block's threads over it."""
 
@@ -114,9 +124,17 @@ class Names:
         values = {iterator: Index.of(name) for iterator, name in self.of(statement).items()}
         return tuple(rewrite_index(i, values, _same, self._extents) for i in access.indices)
 
-    def inner(self, place: Place) -> tuple[int, ...]:
-        """The axes of an element that vary within a block: those that are not one outer dimension alone."""
-        return tuple(n for n, index in enumerate(place) if plain_iterator(index) not in self._outer)
+    def spans(self, place: Place, shape: Sequence[int]) -> tuple[Span, ...]:
+        """What a block makes of an array: of each axis that varies within it, from where on and how much."""
+        found: list[Span] = []
+        for axis, (index, whole) in enumerate(zip(place, shape, strict=True)):
+            base = Index.sum((atom, c) for atom, c in index.terms if atom in self._outer)
+            low, high = (index - base).bounds(self._extents)
+            if low < 0 or self._outer & set((index - base).iterators()):
+                base, high = Index(), whole - 1
+            if high > 0:
+                found.append(Span(axis, base, high + 1))
+        return tuple(found)
 
 
 def _same(access: Access) -> Access:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.codegen.stitched_parts import Names, Part
+from engine.codegen.stitched_parts import Names, Part, Span
 from engine.errors import Unsupported
 from engine.fuse.nodes import REGISTER, SHARED, SHUFFLE
 from engine.graph.nodes import DTYPES
@@ -51,8 +51,8 @@ class Plan:
     points: int
     """Points of the common dimensions that a block owns."""
     hand_overs: tuple[HandOver, ...]
-    staged: Mapping[str, tuple[int, ...]]
-    """Arrays with a part in shared memory -> the axes that it spans."""
+    staged: Mapping[str, tuple[Span, ...]]
+    """Arrays with a part in shared memory -> what that spans."""
     held: frozenset[str]
     """Arrays that stay in registers from one part to another, inputs that several parts read among them."""
     again: Mapping[int, tuple[Statement, ...]]
@@ -110,7 +110,7 @@ class _Planner:
             self.parts,
             self.points,
             tuple(self.found.values()),
-            {array: self._axes(array) for array in self._staged()},
+            {array: self._spans(array) for array in self._staged()},
             frozenset(self.held),
             {n: tuple(sorted(found, key=lambda s: order[s.name])) for n, found in self.again.items()},
         )
@@ -171,13 +171,13 @@ class _Planner:
     def _staged(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(h.array for h in self.found.values() if h.scheme == SHARED))
 
-    def _axes(self, array: str) -> tuple[int, ...]:
+    def _spans(self, array: str) -> tuple[Span, ...]:
         _, writer = self.writers[array]
-        return self.names.inner(self.names.place(writer, writer.write))
+        return self.names.spans(self.names.place(writer, writer.write), self.program.arrays[array].shape)
 
     def _bytes(self, array: str) -> int:
-        shape = self.program.arrays[array].shape
-        return self.points * math.prod(shape[a] for a in self._axes(array)) * DTYPES[self.program.arrays[array].dtype]
+        elements = self.points * math.prod(span.size for span in self._spans(array))
+        return elements * DTYPES[self.program.arrays[array].dtype]
 
     def _peak(self) -> int:
         """The most bytes that lie in shared memory at one time: an array from its part to the last that reads it."""

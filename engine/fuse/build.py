@@ -12,6 +12,7 @@ from engine.fuse.packed import KIND as PACKED
 from engine.fuse.packed import parts_of
 from engine.fuse.pattern import Patterns
 from engine.fuse.shape import Shape
+from engine.fuse.split import split
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import (
@@ -56,6 +57,7 @@ class GroupBuilder:
 
     def build(self, statements: Sequence[Statement], shape: Shape) -> Built:
         """The program of one group."""
+        statements = [split(s, shape.splits) for s in statements]
         if shape.kind == PACKED:  # statements side by side can share a loop
             statements = [s for part in parts_of(statements) for s in part]
         pattern, arrays = self._patterns.group(statements, shape)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from networkx.utils import UnionFind
 
@@ -40,12 +40,15 @@ class Shape:
     extents: Mapping[int, int]
     inlined: tuple[str, ...]
     """Statements put into their readers: computed again for each element instead of stored."""
+    splits: Mapping[Key, int] = field(default_factory=dict)
+    """Iterators that are cut in two -> points of the inner one; `axes` has both, named as in `engine.fuse.split`."""
 
     def renamed(self, names: Mapping[str, str]) -> Shape:
         """The loop space of statements under other names."""
         axes = {(names[statement], iterator): axis for (statement, iterator), axis in self.axes.items()}
         inlined = tuple(names[statement] for statement in self.inlined)
-        return Shape(self.kind, axes, self.rows, self.columns, self.extents, inlined)
+        splits = {(names[statement], iterator): by for (statement, iterator), by in self.splits.items()}
+        return Shape(self.kind, axes, self.rows, self.columns, self.extents, inlined, splits)
 
 
 def is_contraction(statement: Statement) -> bool:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.fuse.again import recomputed
 from engine.fuse.shape import ONE_BLOCK, Key, Shape, is_contraction
+from engine.fuse.split import inner_of, lead, split, wanted_splits
 from engine.tensor.nodes import Access, Statement
 from engine.tensor.rewrite import plain_iterator
 
@@ -32,6 +33,23 @@ def stitched_shape(statements: Sequence[Statement], kept: frozenset[str] = froze
     statements: in an order that is legal to run.  kept: arrays needed outside, whose statements cannot be computed
     again inside their readers.
     """
+    whole = _shape(statements, kept)
+    splits = wanted_splits(statements)
+    if not splits:
+        return whole
+    cut = _shape([split(s, splits) for s in statements], kept)
+    if isinstance(cut, str) or (isinstance(whole, Shape) and _blocks(whole) >= _blocks(cut)):
+        return whole
+    inner = {key: cut.axes[key[0], inner_of(key[1])] for key in splits if key[0] not in cut.inlined}
+    return replace(cut, axes={**cut.axes, **inner}, splits=splits)
+
+
+def _blocks(shape: Shape) -> int:
+    return math.prod(shape.extents[axis] for axis in shape.rows)
+
+
+def _shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
+    """The loop space of statements with their loops as they are."""
     reason = _unfit(statements)
     if reason:
         return reason
@@ -66,7 +84,7 @@ def _unfit(statements: Sequence[Statement]) -> str:
         if array in read or array in made:
             who = read.get(array) or made[array]
             return f"{statement.operator} overwrites {array}, which {who.operator} uses in other blocks"
-        if any(plain_iterator(i) is None and i.terms for i in statement.write.indices):
+        if any(lead(i, statement.extents) is None and i.terms for i in statement.write.indices):
             return f"{statement.operator} writes {statement.write}, not one element for each of its points"
         made[array] = statement
     return ""
@@ -154,10 +172,10 @@ class _Axis:
                 self._leave(statement)
                 continue
             self.iterators[statement.name] = name
-            for array, place in _places(statement, name):
+            for array, place, factor in _places(statement, name):
                 for other, access in self.uses.get(array, ()):
-                    partner = plain_iterator(access.indices[place])
-                    pending.append((other, partner or "", array))
+                    partner = lead(access.indices[place], other.extents)
+                    pending.append((other, partner[0] if partner and partner[1] == factor else "", array))
         return True
 
     def _refused(self, statement: Statement, name: str, extent: int, through: str) -> str:
@@ -172,7 +190,7 @@ class _Axis:
         for access in statement.reads():
             # What is made in this group must be read at the point of the block alone.
             uses = self.uses.get(access.array)
-            if not uses or any(plain_iterator(i) == name for i in access.indices):
+            if not uses or any((found := lead(i, statement.extents)) and found[0] == name for i in access.indices):
                 continue
             if uses[0][0].name not in self.cheap:
                 return f"{statement.operator} uses {access.array} of other blocks"
@@ -206,10 +224,14 @@ class _Axis:
         return next((i.name for i in free if i.extent == extent), None)
 
 
-def _places(statement: Statement, iterator: str) -> list[tuple[str, int]]:
-    """(array, dimension) that the iterator of a statement indexes alone."""
-    accesses = (statement.write, *statement.reads())
-    return [(a.array, n) for a in accesses for n, i in enumerate(a.indices) if plain_iterator(i) == iterator]
+def _places(statement: Statement, iterator: str) -> list[tuple[str, int, int]]:
+    """(array, dimension, points) of the axes that the iterator of a statement walks in steps of so many points."""
+    return [
+        (access.array, n, found[1])
+        for access in (statement.write, *statement.reads())
+        for n, index in enumerate(access.indices)
+        if (found := lead(index, statement.extents)) and found[0] == iterator
+    ]
 
 
 def _uses(statements: Sequence[Statement]) -> Uses:
@@ -236,15 +258,15 @@ def _numbered(statements: Sequence[Statement], common: Sequence[Mapping[str, str
         for iterator in statement.iterators:
             key = (statement.name, iterator.name)
             classes.setdefault(key, [key])
-    first: dict[tuple[str, int], tuple[Statement, str]] = {}
+    first: dict[tuple[str, int, int], tuple[Statement, str]] = {}
     for statement in sorted(statements, key=lambda s: s.reduction is None):
         for access in (statement.write, *statement.reads()):
             for place, index in enumerate(access.indices):
-                name = plain_iterator(index)
-                if name is not None:
-                    other, theirs = first.setdefault((access.array, place), (statement, name))
-                    if other.extents[theirs] == statement.extents[name]:
-                        _unite(classes, (other.name, theirs), (statement.name, name))
+                for atom, factor in index.terms if not index.constant else ():
+                    if isinstance(atom, str):
+                        other, theirs = first.setdefault((access.array, place, factor), (statement, atom))
+                        if other.extents[theirs] == statement.extents[atom]:
+                            _unite(classes, (other.name, theirs), (statement.name, atom))
     _unite_alike(statements, classes)
     numbers: dict[int, int] = {id(classes[next(iter(axis.items()))]): n for n, axis in enumerate(common)}
     widest_first = sorted(statements, key=lambda s: -math.prod(s.extents.values()))

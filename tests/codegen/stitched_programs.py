@@ -100,6 +100,39 @@ def turned(blocks: int = 6, size: int = 24) -> TensorProgram:
     )
 
 
+def group_norm(images: int = 2, groups: int = 4, each: int = 3, size: int = 5) -> TensorProgram:
+    """Channels in groups, each with its own mean and deviation; the input is made here and read as one long row."""
+    channels, length = groups * each, each * size * size
+    box, element = [("n", images), ("c", channels), ("h", size), ("w", size)], ("n", "c", "h", "w")
+    rows = [("n", images), ("g", groups), ("k", length)]
+    extents = {"k": length, "g": groups, "c": channels}
+    k, c = Index.of("k"), Index.of("c")
+    channel = Index.of("g") * each + k.floordiv(size * size, extents)
+    inside = k.mod(size * size, extents)
+    long = at("x", "n", channel, inside.floordiv(size, extents), inside.mod(size, extents))
+    group = c.floordiv(each, extents)
+    shape = (images, channels, size, size)
+    centred = apply("sub", long, apply("mul", at("s", "n", "g"), number(1 / length)))
+    return program(
+        "group_norm",
+        {**dict.fromkeys("axdy", shape), "s": (images, groups), "q": (images, groups), "b": (channels,)},
+        [
+            statement("S0", box, at("x", *element), apply("mul", at("a", *element), at("b", "c"))),
+            statement("S1", rows, at("s", "n", "g"), long, ("sum", "k")),
+            statement("S2", rows, at("q", "n", "g"), apply("mul", centred, centred), ("sum", "k")),
+            statement(
+                "S3", box, at("d", *element),
+                apply("sub", at("x", *element), apply("mul", at("s", "n", group), number(1 / length))),
+            ),
+            statement(
+                "S4", box, at("y", *element),
+                apply("mul", at("d", *element), apply("rsqrt", apply("add", at("q", "n", group), number(1e-3)))),
+            ),
+        ],
+        "y",
+    )  # fmt: skip
+
+
 def independent(rows: int = 40, columns: int = 96) -> TensorProgram:
     """A row softmax's statistics, a column sum, and two element-wise results over boxes of one size."""
     box, ij = [("i", rows), ("j", columns)], ("i", "j")

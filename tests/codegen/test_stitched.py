@@ -23,6 +23,7 @@ from tests.codegen.stitched_programs import (
     RandomBlocks,
     chain_of_turns,
     checked,
+    group_norm,
     kernel_of,
     long_rows,
     pooled_attention,
@@ -96,6 +97,17 @@ def test_ragged_sizes(sizes: tuple[int, int, int]) -> None:
 def test_elements_of_other_threads_go_through_shared_memory(size: int) -> None:
     kernel = kernel_of(turned(size=size))
     assert schemes(kernel) == {"S0": "shared"}
+    assert checked(kernel).status == "pass"
+
+
+@needs_compiler
+@pytest.mark.parametrize("sizes", [(2, 4, 3, 5), (1, 32, 8, 16), (3, 1, 6, 4)])
+def test_a_group_norm_is_one_kernel(sizes: tuple[int, int, int, int]) -> None:
+    """Channels are cut in groups and their members; a block stages its group's channels alone."""
+    kernel = kernel_of(group_norm(*sizes))
+    images, groups, each, size = sizes
+    assert kernel.source.grid[0] == images * groups
+    assert kernel.tile.buffers["x_block"].elements == each * size * size
     assert checked(kernel).status == "pass"
 
 
