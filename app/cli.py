@@ -172,6 +172,7 @@ def render(
     what_if: Annotated[
         list[str], typer.Option("--what-if", metavar="NAME=VALUE", help="A slider of the pipeline: stages=3.")
     ] = NO_DIMS,
+    tile: Annotated[int | None, typer.Option("--tile", metavar="N", help="Tile to select in the pipeline.")] = None,
     target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
@@ -194,6 +195,7 @@ def render(
         advice=advice,
         replay=replay,
         what_if=dimensions_of(what_if),
+        tile=tile,
     )
     output.say(f"{out}")
 

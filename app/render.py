@@ -43,6 +43,7 @@ def render(
     advice: Path | None = None,
     replay: Path | None = None,
     what_if: Mapping[str, int] | None = None,
+    tile: int | None = None,
     command: Sequence[str] = COMMAND,
 ) -> None:
     """Draws the window with `path` open and a group selected (the dearest one by default) and writes a PNG.
@@ -50,8 +51,8 @@ def render(
     `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  `tab`: of the schedule or the
     timing panel.  `replay`: a file of times, whose samples of the group are shown and whose times stand on the graph.
     `advice`: a file with entries to add to the group's advice, as text.  `what_if`: where the sliders of the pipeline
-    stand, by name ("stages").  BadInput for a file, group, panel, tab, theme, perspective or slider that there is not,
-    and for a place where no picture can be written.
+    stand, by name ("stages").  `tile`: the one that is selected in its chart.  BadInput for a file, group, panel, tab,
+    theme, perspective or slider that there is not, and for a place where no picture can be written.
     """
     perspectives = {name.lower(): name for name in PERSPECTIVES}
     tabs = {name.lower(): name for name in (*TABS, *TIMES)}
@@ -90,6 +91,8 @@ def render(
         _wait_idle(window)
         for name, value in (what_if or {}).items():
             window.wiring.pipelines.preview(name, value)
+        if tile is not None:
+            window.panels.schedule.pipeline.canvas.select_tile(tile)
         _wait_idle(window)
         _grab(_widget(window, panel), output)
     finally:

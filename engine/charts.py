@@ -75,6 +75,8 @@ class SharedDoc:
     size: int
     """Bytes of all stages."""
     stages: int
+    in_loop: bool
+    """Whether the main loop copies to it; else it is used after the loop, and may lie over buffers of the loop."""
     row_bytes: int
     swizzle: str
     """"16-byte chunks of rows of 64 bytes, permuted" or how the rows are padded."""

@@ -21,7 +21,7 @@ from engine.predict.alcop_problem import contraction_of, knobs_of
 from engine.predict.alcop_work import estimated_registers, main_loop, work_of_kernel
 from engine.schedule.text import to_text
 
-HEAD, TAIL = 9, 3
+HEAD, TAIL = 6, 2
 """Steps that are drawn at the beginning and at the end of a long loop."""
 GAP = 1.0
 """Of a step: the room that stands for the steps left out."""

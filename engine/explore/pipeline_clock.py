@@ -81,6 +81,7 @@ class Clock:
         self._channel = self._unit = 0.0
         self._issue: Arrival | None = None
         self._copies = max(1.0, _copies_of_a_step(trace.actions))
+        self._stores = max(1, sum(action.kind == "store" for action in trace.actions))
 
     def play(self) -> float:
         """Everything; returns the cycles of block 0."""
@@ -142,7 +143,7 @@ class Clock:
 
     def _store(self, block: _Block, action: Action) -> None:
         start = block.now
-        block.now += self.rhythm.epilogue
+        block.now += self.rhythm.epilogue / self._stores
         self._span(block, STORE, action, start)
 
     def _span(self, block: _Block, row: str, action: Action, start: float, kind: str = "") -> None:

@@ -26,7 +26,7 @@ from engine.codegen.tile import (
     When,
     operations,
 )
-from engine.predict.alcop_work import main_loop
+from engine.predict.alcop_work import copied_buffers, main_loop
 from engine.tensor.index import Index
 
 MOST_STEPS = 512
@@ -83,7 +83,7 @@ class _Walker:
 
     def __init__(self, tile: TileProgram, loop: For) -> None:
         self.tile, self.loop = tile, loop
-        self.copied = {op.target for op in operations(loop.body) if isinstance(op, AsyncCopy | Store)}
+        self.copied = copied_buffers(tile)
         """What the main loop brings to shared memory; results that leave through it are no part of the pipeline."""
         self.weight = sum(_arithmetic(op) for op in loop.body) or 1.0
         self.is_over = False
@@ -148,8 +148,7 @@ class _Walker:
 
     def _stage(self, buffer: str, position: Index, known: Mapping[str, Index]) -> int:
         """Which of a buffer's stages a position lies in."""
-        stages = self.tile.stages if self.tile.buffers[buffer].elements % self.tile.stages == 0 else 1
-        size = self.tile.buffers[buffer].elements // stages
+        size = self.tile.buffers[buffer].elements // (self.tile.stages if buffer in self.copied else 1)
         return self._value(position, known).constant // size
 
     def _value(self, index: Index, known: Mapping[str, Index]) -> Index:

@@ -6,6 +6,7 @@ from engine.charts import SharedDoc
 from engine.codegen.printer import shared_map
 from engine.codegen.tile import AsyncCopy, Buffer, Load, Store, TileProgram, operations
 from engine.graph.nodes import DTYPES
+from engine.predict.alcop_work import copied_buffers
 
 CHUNK, LINE, BANKS, WORD = 16, 128, 32, 4
 """Bytes of a copy and of all banks; banks, and bytes of one."""
@@ -16,7 +17,8 @@ ROWS = 8
 def shared_docs(tile: TileProgram) -> tuple[SharedDoc, ...]:
     """Every shared buffer in the order of its bytes."""
     offsets, _ = shared_map(tile.buffers)
-    return tuple(_document(tile, tile.buffers[name], offset) for name, offset in offsets.items())
+    copied = copied_buffers(tile)
+    return tuple(_document(tile, tile.buffers[name], offset, name in copied) for name, offset in offsets.items())
 
 
 def place(index: int, row_bytes: int, size: int) -> int:
@@ -27,17 +29,16 @@ def place(index: int, row_bytes: int, size: int) -> int:
     return index ^ (phase * (CHUNK // size))
 
 
-def _document(tile: TileProgram, buffer: Buffer, offset: int) -> SharedDoc:
+def _document(tile: TileProgram, buffer: Buffer, offset: int, is_copied: bool) -> SharedDoc:
     size = DTYPES[buffer.dtype]
-    is_copied = any(isinstance(op, AsyncCopy) and op.target == buffer.name for op in operations(tile.body))
-    stages = tile.stages if is_copied else 1
     permuted = buffer.row_bytes > 0
     return SharedDoc(
         name=buffer.name,
         array=_array(tile, buffer.name),
         offset=offset,
         size=buffer.elements * size,
-        stages=stages,
+        stages=tile.stages if is_copied else 1,
+        in_loop=is_copied,
         row_bytes=buffer.row_bytes,
         swizzle=f"rows of {buffer.row_bytes} bytes, chunks permuted" if permuted else "rows padded by 16 bytes",
         chunks=_table(buffer.row_bytes, size)[0] if permuted else (),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, TileOp, TileProgram, Uniform, When, operations
+from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, Store, TileOp, TileProgram, Uniform, When, operations
 from engine.graph.nodes import DTYPES
 from engine.predict.alcop_nodes import Contraction, Work
 from engine.predict.nodes import KernelFacts
@@ -104,6 +104,14 @@ def main_loop(body: tuple[TileOp, ...]) -> For | None:
     """The loop over tiles: the longest outermost one that is walked."""
     walked = [op for op in body if isinstance(op, For) and not op.unroll]
     return max(walked, key=lambda loop: loop.extent, default=None)
+
+
+def copied_buffers(tile: TileProgram) -> frozenset[str]:
+    """Shared buffers that the main loop copies to: those that have stages."""
+    loop = main_loop(tile.body)
+    ops = tuple(operations(loop.body)) if loop else ()
+    copies = (op.target for op in ops if isinstance(op, AsyncCopy | Store))
+    return frozenset(name for name in copies if tile.buffers[name].scope == "shared")
 
 
 def _inner_steps(tile: TileProgram) -> int:

@@ -61,7 +61,7 @@ def test_cells_name_the_stage_that_is_copied_to_and_read(stages: int) -> None:
 
 def test_a_tile_is_copied_before_it_arrives_and_used_after() -> None:
     doc = chart(kernel())
-    assert [flight.tile for flight in doc.flights] == [*range(9), 21, 22, 23]
+    assert [flight.tile for flight in doc.flights] == [*range(6), 22, 23]
     for flight in doc.flights:
         assert flight.stage == flight.tile % 3
         assert flight.copied <= flight.arrived <= flight.read < flight.freed
@@ -70,8 +70,8 @@ def test_a_tile_is_copied_before_it_arrives_and_used_after() -> None:
 def test_a_long_loop_is_folded_and_the_rest_keeps_its_order() -> None:
     doc = chart(kernel())
     first, count = doc.folded
-    assert (first, count) == (9, 12) and doc.folded_cycles > 0
-    assert {bar.step for bar in doc.bars} == {-1, *range(9), 21, 22, 23, 24}
+    assert (first, count) == (6, 16) and doc.folded_cycles > 0
+    assert {bar.step for bar in doc.bars} == {-1, *range(6), 22, 23, 24}
     for row in (COPY, WAIT, COMPUTE, STORE):
         starts = [bar.start for bar in doc.bars if bar.row == row]
         assert starts == sorted(starts)

@@ -69,6 +69,11 @@ class PipelineCanvas(QWidget):
         self.selected.emit(self.accessibleDescription())
         self.update()
 
+    def select_tile(self, tile: int) -> None:
+        """Selects a tile by its number; nothing where it is not drawn."""
+        if self._doc is not None and tile in self._tiles():
+            self.select(Place("compute", tile, tile))
+
     def show_line(self, line: int) -> None:
         """Selects the first bar that a line of the CUDA text makes, for the step that is selected."""
         if self._doc is None:

@@ -12,11 +12,11 @@ LABELS, RIGHT, TOP = 116.0, 20.0, 8.0
 """Pixels of the column that names the rows, and of the room around the chart."""
 HEAD = 22.0
 """Height of the line that names the steps."""
-ROW, BAR = 27.0, 22.0
+ROW, BAR = 26.0, 21.0
 """Height of a row and of the bars in it."""
 BREAK = 12.0
 """Between the rows of the block and those of the buffers, with their heading below it."""
-HEADING = 22.0
+HEADING = 20.0
 SLACK = 20.0
 """Height of the line that says how early the selected tile arrives."""
 AXIS = 26.0

@@ -55,7 +55,10 @@ class ChartPainter:
         for begin in begins:
             painter.drawLine(QLineF(plan.x(begin), TOP + HEAD, plan.x(begin), plan.bottom))
         last = max((bar.end for bar in doc.bars if bar.row == COMPUTE), default=plan.end)
-        spans = list(zip(steps, begins, [*begins[1:], last], strict=True))
+        fold = plan.fold()
+        nexts = zip(begins, [*begins[1:], last], strict=True)
+        ends = [fold[0] if fold and begin < fold[0] < end else end for begin, end in nexts]
+        spans = list(zip(steps, begins, ends, strict=True))
         right = -1.0
         for step, begin, end in [(-1, 0.0, begins[0] if begins else 0.0), *spans, (doc.steps, last, plan.end)]:
             name = "fill" if step < 0 else "out" if step == doc.steps else f"{doc.loop}{step}"
@@ -121,10 +124,24 @@ class ChartPainter:
             self._hatch(box, theme.colour("worse" if bar.kind == "stall" else "wrong"), 1.2)
         text = _text(bar)
         painter.setFont(semibold(10.5) if chosen else face(10.5))
-        for shown in (text, f"b{bar.stage}" if bar.row == COMPUTE else text.partition(" ")[0]):
-            if shown and box.width() >= text_width(painter, shown) + 4:
+        if bar.row == COPY:
+            self._beside(bar, box, chosen)
+            return
+        shorter = (f"b{bar.stage}", f"{bar.stage}") if bar.row == COMPUTE else ()
+        for shown in (text, *shorter):
+            if shown and box.width() >= text_width(painter, shown) + 3:
                 painter.setPen(theme.colour("accent" if chosen else "text"))
                 painter.drawText(box, Qt.AlignmentFlag.AlignCenter, shown)
+                return
+
+    def _beside(self, bar: BarDoc, box: QRectF, chosen: bool) -> None:
+        """The tile and the stage of a copy, at its right: issuing takes too short to be written on."""
+        later = [other.start for other in self.plan.doc.bars if other.row == COPY and other.start > bar.start]
+        room = self.plan.x(min(later, default=self.plan.end)) - box.right() - 6
+        self.painter.setPen(self.theme.colour("accent" if chosen else "text-2"))
+        for text in (f"{bar.tile} · b{bar.stage}", f"b{bar.stage}"):
+            if text_width(self.painter, text) <= room:
+                draw_text(self.painter, QRectF(box.right() + 3, box.top(), room + 3, box.height()), text)
                 return
 
     def _flight(self, flight: FlightDoc) -> None:
@@ -221,8 +238,6 @@ def _is_of(bar: BarDoc, place: Place | None) -> bool:
 def _text(bar: BarDoc) -> str:
     """What stands in a cell: the tile, and the stage that holds it."""
     match bar.row:
-        case "copy":
-            return f"{bar.tile} · b{bar.stage}" if bar.end - bar.start > 0 else ""
         case "compute":
             return f"{bar.tile} · b{bar.stage}"
         case "store":

@@ -11,10 +11,10 @@ from views.rows import draw_text, text_width
 from views.theme import Theme, code_face, face, semibold
 
 SIDE, MARGIN = 60.0, 12.0
-SEGMENTS, USED = 12.0, 52.0
-"""Where the strips of stages and of what is used of the limit begin."""
-STRIP, THIN = 30.0, 6.0
-TABLE = 96.0
+SEGMENTS, AFTER, USED = 10.0, 44.0, 80.0
+"""Where the strips of stages, of what is used after the loop, and of what is used of the limit begin."""
+STRIP, THIN = 28.0, 6.0
+TABLE = 122.0
 CELL, CELL_ROW, PITCH = 28.0, 18.0, 21.0
 """Width and height of a chunk, and the pitch of the table's rows."""
 PLACES = 8
@@ -107,25 +107,35 @@ class SharedMap(QWidget):
         if self._doc is None:
             return []
         scale = self._scale()
-        return [QRectF(SIDE + b.offset * scale, SEGMENTS, b.size * scale, STRIP) for b in self._doc.shared]
+        tops = {True: SEGMENTS, False: AFTER}
+        return [QRectF(SIDE + b.offset * scale, tops[b.in_loop], b.size * scale, STRIP) for b in self._doc.shared]
 
     def _paint_stages(self, painter: QPainter, theme: Theme, doc: ChartDoc) -> None:
         """One segment for each stage of each buffer, in the order of their bytes."""
         painter.setFont(face(11))
         painter.setPen(theme.colour("text"))
-        draw_text(painter, QRectF(MARGIN, SEGMENTS, SIDE - MARGIN, STRIP), f"{doc.loop} loop" if doc.loop else "block")
+        for top, text in ((SEGMENTS, f"{doc.loop} loop"), (AFTER, f"after {doc.loop}")) if doc.loop else ():
+            draw_text(painter, QRectF(MARGIN, top, SIDE - MARGIN, STRIP), text)
+        free = QRectF(SIDE, AFTER, self.width() - SIDE - MARGIN, STRIP)
+        painter.setPen(QPen(theme.colour("line"), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRoundedRect(free.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
+        if all(buffer.in_loop for buffer in doc.shared):
+            painter.setPen(theme.colour("text-3"))
+            painter.drawText(free, Qt.AlignmentFlag.AlignCenter, "free")
         for number, (buffer, box) in enumerate(zip(doc.shared, self._boxes(), strict=True)):
             width = box.width() / buffer.stages
             for stage in range(buffer.stages):
                 segment = QRectF(box.left() + stage * width + 0.5, box.top() + 0.5, width - 2, box.height() - 1)
-                chosen = stage == self._stage
+                chosen = stage == self._stage and buffer.in_loop
                 outline = "accent" if chosen else "text-2" if number == self._number else "edge"
                 painter.setPen(QPen(theme.colour(outline), 1.6 if chosen else 1))
                 painter.setBrush(theme.colour("accent-bg" if chosen else "raised"))
                 painter.drawRoundedRect(segment, 3, 3)
                 painter.setPen(theme.colour("accent" if chosen else "text"))
                 painter.setFont(code_face(10))
-                for text in (f"{buffer.array}[{stage}]", f"{buffer.array[:1]}{stage}", f"{stage}"):
+                names = (f"{buffer.array}[{stage}]", f"{buffer.array[:1]}{stage}", f"{stage}")
+                for text in names if buffer.in_loop else (f"{buffer.name} over {_under(buffer, doc)}", buffer.name):
                     if text_width(painter, text) + 4 <= width:
                         painter.drawText(segment, Qt.AlignmentFlag.AlignCenter, text)
                         break
@@ -149,7 +159,7 @@ class SharedMap(QWidget):
         painter.drawLine(QLineF(0, TABLE - 26, self.width(), TABLE - 26))
         painter.setFont(semibold(11))
         painter.setPen(theme.colour("text"))
-        title = f"{buffer.array}, stage 0"
+        title = f"{buffer.array}, stage 0" if buffer.in_loop else buffer.name
         draw_text(painter, QRectF(MARGIN, TABLE - 22, 130, 18), title)
         painter.setFont(face(10.5))
         painter.setPen(theme.colour("text-3"))
@@ -210,6 +220,13 @@ class SharedMap(QWidget):
                 painter.setFont(semibold(11) if strong else face(11))
                 painter.setPen(theme.colour(token))
                 draw_text(painter, QRectF(left, TABLE + number * 18, room, 18), text)
+
+
+def _under(buffer: SharedDoc, doc: ChartDoc) -> str:
+    """What a buffer lies over: the loop's buffers that share bytes with it."""
+    end = buffer.offset + buffer.size
+    shared = [b for b in doc.shared if b.in_loop and b.offset < end and buffer.offset < b.offset + b.size]
+    return " and ".join(b.array for b in shared) or "nothing"
 
 
 def _together(buffer: SharedDoc) -> set[tuple[int, int]]:

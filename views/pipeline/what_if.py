@@ -14,6 +14,8 @@ from views.pipeline.slider import ChoiceSlider
 from views.theme import Theme, face, semibold
 
 NAME_WIDTH, VALUE_WIDTH = 104, 72
+HEADS, PITCH = 20, 18
+"""Heights of the head and of the rows of the figures."""
 SAME = 5e-4
 """Part of a time below which a change is none."""
 UNTOUCHED = "Move a slider: the model answers at once, NVRTC when you let go"
@@ -50,11 +52,11 @@ class WhatIf(QWidget):
         self.figures = _Figures()
         column.addWidget(self.figures)
         column.addWidget(rule())
+        self.message = label(UNTOUCHED, "second", wrap=True)
+        self.message.setContentsMargins(12, 6, 12, 0)
+        column.addWidget(self.message)
         column.addWidget(self._make_foot())
         column.addStretch(1)
-        self.message = label(UNTOUCHED, "small-hint", wrap=True)
-        self.message.setContentsMargins(12, 0, 12, 8)
-        column.addWidget(self.message)
 
     @property
     def sliders(self) -> dict[str, ChoiceSlider]:
@@ -150,7 +152,7 @@ class WhatIf(QWidget):
     def _make_foot(self) -> QWidget:
         foot = QWidget()
         row = QHBoxLayout(foot)
-        row.setContentsMargins(12, 6, 12, 4)
+        row.setContentsMargins(12, 2, 12, 4)
         left = QVBoxLayout()
         left.setSpacing(1)
         self.origin = label("", "small-hint")
@@ -240,7 +242,7 @@ class _Figures(QWidget):
     def show_quantities(self, quantities: tuple[QuantityDoc, ...], compares: bool = False) -> None:
         """compares: whether there are values to set beside the present ones."""
         self._quantities, self._compares, self._registers = quantities, compares, ""
-        self.setFixedHeight(22 + 20 * len(quantities) + 6 if quantities else 0)
+        self.setFixedHeight(HEADS + PITCH * len(quantities) + 4 if quantities else 0)
         rows = (f"{q.name} {q.now}{f', then {q.then}' if compares else ''}" for q in quantities)
         self.setAccessibleDescription("; ".join(rows))
         self.update()
@@ -269,9 +271,9 @@ class _Figures(QWidget):
         painter.setFont(face(11))
         painter.setPen(theme.colour("text-3"))
         for (x, wide), head in zip(boxes, heads, strict=True):
-            painter.drawText(QRectF(x, 3, wide, 18), right, head)
+            painter.drawText(QRectF(x, 2, wide, 18), right, head)
         for number, quantity in enumerate(self._quantities):
-            y = 22 + number * 20
+            y = HEADS + number * PITCH
             then = self._registers if self._registers and quantity.name.startswith("Registers") else quantity.then
             changed = self._compares and then != quantity.now
             cells = (
@@ -283,7 +285,7 @@ class _Figures(QWidget):
                 painter.setFont(semibold(11) if strong else face(11))
                 painter.setPen(theme.colour(token))
                 side = right if place else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-                painter.drawText(QRectF(x, y, wide, 20), side, text)
+                painter.drawText(QRectF(x, y, wide, PITCH), side, text)
 
 
 class _StagePlot(QWidget):
