@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.documents import Term
 from engine.errors import BadInput
 from engine.exploration import RegroupDoc, WhyDoc
+from engine.fuse.concat import joined_parts
 from engine.fuse.fold import fold_layouts
 from engine.fuse.nodes import FusionPlan, Launch
 from engine.fuse.partition import partition
@@ -34,7 +35,7 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: Target) -> RegroupDoc:
     if graph is None or before is None:
         raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
     lowered, unsupported = lower_supported(graph)
-    program = fold_layouts(lowered, graph.constants).program
+    program = joined_parts(fold_layouts(lowered, graph.constants)).program
     left_out = [op for op in graph.operators if op.name in unsupported]
     old = before.figures()
     try:

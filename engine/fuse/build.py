@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from engine.fuse.narrow import narrowed
 from engine.fuse.nodes import Instance
@@ -14,7 +15,18 @@ from engine.fuse.pattern import Patterns
 from engine.fuse.shape import Shape
 from engine.fuse.split import split
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Array, Iterator, Scalar, Statement, TensorProgram
+from engine.tensor.nodes import (
+    Access,
+    Apply,
+    Array,
+    Guard,
+    Iterator,
+    Literal,
+    Position,
+    Scalar,
+    Statement,
+    TensorProgram,
+)
 from engine.tensor.rewrite import (
     Reader,
     plain_iterator,
@@ -118,6 +130,8 @@ def inline(producers: Sequence[Statement], statements: Sequence[Statement]) -> l
     """Put each producer's expression where its result is read.
 
     b[j] = half(a[j]);  y[i,j] = x[i,j] + b[j]   ->   y[i,j] = x[i,j] + half(a[j])
+
+    What is read under a condition is computed under it; nothing is read where it does not hold.
     """
     bodies = {p.write.array: p for p in producers}
     names = {p.name for p in producers}
@@ -132,11 +146,27 @@ def inline(producers: Sequence[Statement], statements: Sequence[Statement]) -> l
                 for written, index in zip(producer.write.indices, access.indices, strict=True)
                 if (name := plain_iterator(written)) is not None
             }
-            return rewrite_scalar(producer.expression, values, read, extents)
+            if not access.guards:
+                return rewrite_scalar(producer.expression, values, read, extents)
+            assert access.otherwise is not None
+
+            def guarded(inner: Access) -> Scalar:
+                otherwise = inner.otherwise or access.otherwise
+                return read(replace(inner, guards=(*inner.guards, *access.guards), otherwise=otherwise))
+
+            value = rewrite_scalar(producer.expression, values, guarded, extents)
+            return Apply("select", (_holds(access.guards), value, access.otherwise), access.otherwise.dtype)
 
         return read
 
     return [rewrite_reads(s, reader(s.extents)) for s in statements if s.name not in names]
+
+
+def _holds(guards: Sequence[Guard]) -> Scalar:
+    """Whether all conditions hold, as a value."""
+    zero = Literal(0, "int64")
+    tests: list[Scalar] = [Apply("greater_equal", (Position(g.index, "int64"), zero), "bool") for g in guards]
+    return reduce(lambda a, b: Apply("and", (a, b), "bool"), tests)
 
 
 def reduction_direction(statements: Sequence[Statement]) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from engine.fuse.again import cost
+from engine.fuse.concat import lookups
 from engine.fuse.shape import Shape, common_shape, is_contraction
 from engine.fuse.stitched import KIND, own_axes, stitched_shape
 from engine.stitch.nodes import Fit
@@ -117,6 +118,9 @@ def _not_in_place(shape: Shape, statements: Sequence[Statement]) -> str:
         if statement.write.array in looked_up and (statement.name in shape.inlined or shape.kind == KIND):
             return f"{statement.operator} computes indices that are looked up in memory"
     in_place = {s.write.array: s.operator for s in statements if s.name in shape.inlined}
-    for access in (a for s in statements for a in s.reads() if a.guards and a.array in in_place):
-        return f"{in_place[access.array]} is read under a condition"
+    conditional = [a for s in statements for a in s.reads() if a.guards and a.array in in_place]
+    behind = lookups(statements) if conditional else frozenset()
+    for access in conditional:
+        if access.otherwise is None or access.array in behind:
+            return f"{in_place[access.array]} is read under a condition"
     return ""

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from engine.fuse.attention_groups import with_attention
 from engine.fuse.build import Built, GroupBuilder
+from engine.fuse.concat import joined_parts
 from engine.fuse.explain import group_reason, group_title, main_word, schemes
 from engine.fuse.fold import fold_layouts
 from engine.fuse.nodes import Boundary, FusionGroup, FusionPlan, Instance, Launch
@@ -36,7 +37,7 @@ def plan(
     program: the lowered graph.  unsupported: operators it does not hold, with the reason.  fixed: what a person decided
     about groups; it stays, and the rest is explored.  Raises BadInput where that cannot be.
     """
-    folded = fold_layouts(program, graph.constants)
+    folded = joined_parts(fold_layouts(program, graph.constants))
     left_out = [op for op in graph.operators if op.name in unsupported]
     parts = partition(folded.program, left_out, policy, target, fixed or Fixed())
     if policy == choose.STITCH:

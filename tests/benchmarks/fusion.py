@@ -24,6 +24,7 @@ from rich.table import Table
 
 import engine
 from engine.cycles import cycles_left_alone
+from engine.fuse.concat import joined_parts
 from engine.fuse.fold import fold_layouts
 from engine.fuse.partition import Partition, partition
 from engine.stitch.choose import NONE, STITCH, XLA
@@ -96,7 +97,7 @@ def measured(path: Path) -> Row:
     """One model under all policies."""
     graph = engine.load(path)
     lowered, unsupported = lower_supported(graph)
-    program = fold_layouts(lowered, graph.constants).program
+    program = joined_parts(fold_layouts(lowered, graph.constants)).program
     left_out = [op for op in graph.operators if op.name in unsupported]
 
     def explored(policy: str, packing: bool = True) -> tuple[Partition, float]:

@@ -36,11 +36,25 @@ def test_the_simplest_form_that_fits(nodes: list[Node], kinds: list[str], tmp_pa
     assert [engine.check(engine.compile(group)).status for group in plan.groups] == ["pass"]
 
 
-def test_what_is_read_under_a_condition_is_not_computed_in_place(tmp_path: Path) -> None:
-    """Outside the frame nothing is there to compute from; of what is there already, a frame can be read."""
+def test_what_is_read_under_a_condition_is_computed_under_it(tmp_path: Path) -> None:
+    """Outside the frame nothing is there to compute from: the exponential of nothing is not the frame's zero."""
     nodes: list[Node] = [("Exp", ["x"], ["e"], {}), ("Pad", ["e", "pads"], ["p"], {}), ("Neg", ["p"], ["y"], {})]
     plan = planned(tmp_path, nodes, "y")
-    assert groups_of(plan) == [{"n0"}, {"n1", "n2"}]
+    assert groups_of(plan) == [{"n0", "n1", "n2"}]
+    assert engine.check_model(plan.source, plan).status == "pass"
+
+
+@pytest.mark.parametrize(("count", "kernels"), [(2, 1), (4, 1), (5, 2)], ids=["two", "four", "too many"])
+def test_a_concatenation_of_few_fuses_like_an_element_wise_operator(count: int, kernels: int, tmp_path: Path) -> None:
+    nodes: list[Node] = [
+        *((("Exp", "Neg", "Abs", "Tanh", "Relu")[n], ["x"], [f"p{n}"], {}) for n in range(count)),
+        ("Concat", [f"p{n}" for n in range(count)], ["c"], {"axis": 1}),
+        ("Mul", ["c", "c"], ["y"], {}),
+    ]
+    plan = planned(tmp_path, nodes, "y")
+    assert len(plan.launches) == kernels
+    covered = {op for group in groups_of(plan) for op in group}
+    assert covered == {f"n{n}" for n in range(count + 2)}
     assert engine.check_model(plan.source, plan).status == "pass"
 
 
