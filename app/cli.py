@@ -167,7 +167,7 @@ def render(
         Path | None, typer.Option("--advice", metavar="FILE", help="Entries to add to the group's advice, as text.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option("--replay", metavar="FILE", help="Recorded times: a file of `measure --json`.")
+        Path | None, typer.Option("--replay", metavar="FILE", help="Recorded times to show.")
     ] = None,
     what_if: Annotated[
         list[str], typer.Option("--what-if", metavar="NAME=VALUE", help="A slider of the pipeline: stages=3.")

@@ -86,7 +86,9 @@ def _check_model(found: Measurements, model: ModelDoc) -> None:
     named = found.environment.get("model", model.name)
     instances = {group.name: group.instances for group in model.groups}
     strange = [
-        row.name for row in found.rows if not _of_suite(row) and instances.get(row.name) != row.instances
+        row.name
+        for row in found.rows
+        if not _of_suite(row) and (row.name not in instances or (row.ours and instances[row.name] != row.instances))
     ]
     if named != model.name or strange:
         reason = f"is of {named}" if named != model.name else f"has {strange[0]}, which the open model has not"

@@ -241,7 +241,7 @@ def predict(job: Job, json: bool) -> None:
                 "terms": to_json(found.terms),
             }
         )
-    _report_times(rows, json)
+    _report_times(job, rows, json)
 
 
 def measure(job: Job, json: bool) -> bool:
@@ -257,15 +257,16 @@ def measure(job: Job, json: bool) -> bool:
         else:
             known = {"group": group.name, "instances": len(group.instances)}
             rows.append({**known, **to_json(found), "launches": [to_json(engine.launched(kernel))]})
-    _report_times(rows, json)
+    _report_times(job, rows, json)
     return not any("failure" in row for row in rows)
 
 
-def _report_times(rows: list[dict[str, Any]], json: bool) -> None:
+def _report_times(job: Job, rows: list[dict[str, Any]], json: bool) -> None:
     timed = [row for row in rows if "microseconds" in row]
     total = sum(row["microseconds"] * row["instances"] for row in timed)
     if json:
-        output.document(kernels=rows, microseconds=total)
+        environment = {"model": job.graph.name, "target": job.target}
+        output.document(environment=environment, kernels=rows, microseconds=total)
         return
     cells = (
         (

@@ -102,7 +102,9 @@ def test_a_conflict_is_told_with_its_repairs(tmp_path: Path) -> None:
 
 
 def test_predict_says_its_origin() -> None:
-    (kernel,) = document("predict", SOFTMAX)["kernels"]
+    found = document("predict", SOFTMAX)
+    assert found["environment"] == {"model": "softmax_96x512", "target": "h200"}
+    (kernel,) = found["kernels"]
     assert (kernel["origin"], kernel["note"]) == ("predicted", "uncalibrated")
     assert kernel["microseconds"] > 0
 

@@ -13,7 +13,8 @@ know are left alone.
 
 `loomscope measure --json`, and `predict --json`, whose entries have the origin "predicted" and no samples::
 
-    {"schema": 1, "kernels": [{"group": "softmax_0", "instances": 2, ENTRY'S KEYS}], "microseconds": 31.0}
+    {"schema": 1, "environment": {"model": "bert_tiny", "target": "h200"},
+     "kernels": [{"group": "softmax_0", "instances": 2, ENTRY'S KEYS}], "microseconds": 31.0}
 
 An ENTRY holds a time or the reason why there is none (a kernel without one may also say "unsupported": "why")::
 

@@ -55,6 +55,15 @@ def test_the_row_that_is_open_gets_its_time(tmp_path: Path) -> None:
     assert read_recording(path, None).times == {}, "a recording plays without a model"
 
 
+def test_a_kernel_that_failed_does_not_spoil_the_others(tmp_path: Path) -> None:
+    document = of_model(MODEL)
+    document["kernels"][3] = {"group": "softmax_0", "failure": "hang", "message": "no answer within 60 s"}
+    document["kernels"][4] = {"group": "matmul_2", "unsupported": "no kernel"}
+    assert set(read_recording(written(document, tmp_path), MODEL).times) == {
+        group.name for group in MODEL.groups if group.name not in ("softmax_0", "matmul_2")
+    }
+
+
 def renamed(document: dict[str, Any]) -> None:
     document["kernels"][2]["group"] = "softmax_7"
 
