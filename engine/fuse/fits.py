@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from engine.fuse.again import cost
 from engine.fuse.concat import lookups
+from engine.fuse.packed import KIND as PACKED
+from engine.fuse.packed import packed_shape, parts_of
 from engine.fuse.shape import Shape, common_shape, is_contraction
 from engine.fuse.stitched import KIND, own_axes, stitched_shape
 from engine.stitch.nodes import Fit
@@ -27,10 +29,10 @@ class Fits:
 
     def __call__(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
         """How they fit, or why they do not.  Simple kernels come first: one loop space, then everything in one
-        statement, then statements of different shapes."""
+        statement, statements of different shapes, at last parts that nothing connects."""
         reason = ""
         stitchable = any(s.reduction is not None for s in statements) and not any(map(is_contraction, statements))
-        for form in (common_shape, inlined_shape, stitched_shape):
+        for form in (common_shape, inlined_shape, stitched_shape, packed_shape):
             shape = form(statements, kept)
             if isinstance(shape, str):
                 reason = shape if not reason or (stitchable and form is stitched_shape) else reason
@@ -44,6 +46,9 @@ class Fits:
     def of(self, shape: Shape, statements: Sequence[Statement]) -> Fit:
         """What costs need to know of a loop space."""
         own = [s for s in statements if s.name not in shape.inlined]
+        if shape.kind == PACKED:
+            points = sum(max(math.prod(s.extents.values()) for s in part) for part in parts_of(own))
+            return Fit(shape, points, 1, inlined=frozenset(shape.inlined))
         rows = math.prod(shape.extents[axis] for axis in shape.rows)
         if shape.kind != KIND:
             columns = math.prod(shape.extents[axis] for axis in shape.columns)

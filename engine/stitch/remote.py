@@ -25,9 +25,9 @@ def packed(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
     graph = KernelGraph(assessor.flow, kernels)
     joins = Joins(graph)
     for level in _levels(graph):
-        for alike in _alike(graph, level):
-            for start in range(0, len(alike), MOST_PACKED):
-                _pack(assessor, joins, alike[start : start + MOST_PACKED])
+        ordered = _by_size(graph, level)
+        for start in range(0, len(ordered), MOST_PACKED):
+            _pack(assessor, joins, ordered[start : start + MOST_PACKED])
     return joins.merged()
 
 
@@ -67,13 +67,11 @@ def _levels(graph: KernelGraph) -> list[list[int]]:
     return levels
 
 
-def _alike(graph: KernelGraph, kernels: Sequence[int]) -> list[list[int]]:
-    """Open kernels with as many points together: their threads do about the same."""
-    found: dict[int, list[int]] = {}
-    for n in kernels:
-        kernel = graph.kernels[n]
-        if not kernel.closed:
-            statements = [s for root in kernel.roots for s in graph.flow.steps[root].statements]
-            points = max(math.prod(s.extents.values()) for s in statements)
-            found.setdefault(points, []).append(n)
-    return [group for group in found.values() if len(group) > 1]
+def _by_size(graph: KernelGraph, kernels: Sequence[int]) -> list[int]:
+    """Open kernels, those with about as many points side by side: they are tried together first."""
+
+    def points(n: int) -> int:
+        statements = [s for root in graph.kernels[n].roots for s in graph.flow.steps[root].statements]
+        return max(math.prod(s.extents.values()) for s in statements)
+
+    return sorted((n for n in kernels if not graph.kernels[n].closed), key=lambda n: (points(n), n))
