@@ -33,18 +33,20 @@ def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     axes: dict[tuple[str, str], int] = {}
     extents: dict[int, int] = {}
     inlined: list[str] = []
+    splits: dict[tuple[str, str], int] = {}
     for part in parts:
         shape = _part_shape(part, kept)
         if isinstance(shape, str):
             return shape
         inlined += shape.inlined
+        splits |= shape.splits
         number = {axis: n for n, axis in enumerate((*shape.rows, *shape.columns))}
         axes |= {key: number.setdefault(axis, len(number)) for key, axis in shape.axes.items()}
         for axis, n in number.items():
             extents[n] = max(extents.get(n, 1), shape.extents[axis])
     if len(extents) > MOST_AXES:
         return f"a part has {len(extents)} different loops, a kernel names at most {MOST_AXES}"
-    return Shape(KIND, axes, (), tuple(sorted(extents)), extents, tuple(inlined))
+    return Shape(KIND, axes, (), tuple(sorted(extents)), extents, tuple(inlined), splits)
 
 
 def _part_shape(part: Sequence[Statement], kept: frozenset[str]) -> Shape | str:

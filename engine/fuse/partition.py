@@ -131,8 +131,7 @@ def _copies(
             arrays[write.array] = Array(write.array, old.shape, old.dtype)
         names[statement.name] = name
         made.append(replace(rewrite_reads(statement, lambda a: _renamed(a, renamed)), name=name, write=write))
-    axes = {(names[owner], iterator): axis for (owner, iterator), axis in shape.axes.items()}
-    return tuple(made), replace(shape, axes=axes, inlined=tuple(names[n] for n in shape.inlined))
+    return tuple(made), shape.renamed(names)
 
 
 def _parts(
