@@ -24,6 +24,7 @@ from tests.benchmarks.peers import Case
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: the benchmark's process is not run here")
 pytest.importorskip("cuda.bindings.nvrtc")
 
+pytestmark = pytest.mark.torch
 STAND_IN = ROOT / "tests" / "gpu" / "stand_in"
 ROWS = ("suite:gta/gemm-16x512x128", "suite:gta/gemv-512x16")
 WORKER = (sys.executable, "-m", "tests.gpu.stand_in.worker")

@@ -24,6 +24,7 @@ from tests.suite.test_operators import ROWS
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: its adapters are not tested here")
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.torch
 COPIES = 2
 TRITON = ("matmul", "batched-matmul", "matmul-bias", "matmul-bias-gelu", "softmax", "layernorm", "add", "copy",
           "bias-gelu", "swiglu")  # fmt: skip
@@ -118,6 +119,50 @@ def test_kernels_in_triton() -> None:
     errors = json.loads(done.stdout.splitlines()[-1])
     assert errors.keys() == set(TRITON)
     assert {name: error for name, error in errors.items() if not error < 1e-5} == {}
+
+
+HALF, WHOLE = "*fp16", "i32"
+SIGNATURES: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
+    "product": ("a b bias out", ("M", "N", "K", "step_a", "step_b", "step_out"), {"HAS_BIAS": True, "GELU": True}),
+    "softmax": ("x out", ("N",), {"ROW": 1024}),
+    "layer_norm": ("x gain shift out", ("N",), {"ROW": 1024}),
+    "add": ("a b out", ("COUNT",), {}),
+    "negate": ("x out", ("COUNT",), {}),
+    "bias_gelu": ("x bias out", ("COUNT", "N"), {}),
+    "swiglu": ("a b out", ("COUNT",), {}),
+}
+"""Kernel -> its pointers, its whole numbers, its constants."""
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_kernels_in_triton_compile_for_hopper(name: str) -> None:
+    """Triton's own compiler needs no GPU; products must reach its tensor cores."""
+    triton = pytest.importorskip("triton", reason="Triton is not installed")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from tests.benchmarks import triton_kernels
+
+    kernel = getattr(triton_kernels, name)
+    pointers, numbers, constants = SIGNATURES[name]
+    config = kernel.configs[0]
+    fixed = {**constants, **config.kwargs}
+    types = {**dict.fromkeys(pointers.split(), HALF), **dict.fromkeys(numbers, WHOLE), "epsilon": "fp32"}
+    signature = {n: "constexpr" if n in fixed else types[n] for n in kernel.fn.arg_names}
+    values = {(kernel.fn.arg_names.index(n),): value for n, value in fixed.items()}
+    source = ASTSource(fn=kernel.fn, signature=signature, constexprs=values)
+    options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    assert made.asm["cubin"] and ("wgmma" in made.asm["ptx"]) == (name == "product")
+
+
+def test_long_rows_leave_out_the_configurations_that_spill() -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    from tests.benchmarks import triton_kernels
+
+    configs = list(triton_kernels.softmax.configs)
+    warps = {row: [c.num_warps for c in triton_kernels.fitting(configs, {}, ROW=row)] for row in (1024, 16384, 65536)}
+    assert warps == {1024: [4, 8, 16, 32], 16384: [8, 16, 32], 65536: [32]}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,9 @@ from typing import Any
 import triton
 import triton.language as tl
 
+MOST_ELEMENTS = 64
+"""Of a row, in the registers of one thread."""
+
 
 def _products() -> list[Any]:
     """Tiles that suit Hopper and Ampere: (rows, columns, depth, stages, warps)."""
@@ -29,6 +32,12 @@ def _widths() -> list[Any]:
 def _warps() -> list[Any]:
     """Programs that hold one row each."""
     return [triton.Config({}, num_warps=warps) for warps in (4, 8, 16, 32)]
+
+
+def fitting(configs: list[Any], named: Any, **given: Any) -> list[Any]:
+    """Those that leave a thread at most MOST_ELEMENTS of a row; others spill, and compile for minutes."""
+    kept = [config for config in configs if given["ROW"] <= config.num_warps * 32 * MOST_ELEMENTS]
+    return kept or configs[-1:]
 
 
 @triton.autotune(configs=_products(), key=["M", "N", "K"])
@@ -68,7 +77,7 @@ def _gelu(x):
     return x * tl.sigmoid(2.0 * inner)
 
 
-@triton.autotune(configs=_warps(), key=["N"])
+@triton.autotune(configs=_warps(), key=["N"], prune_configs_by={"early_config_prune": fitting})
 @triton.jit
 def softmax(x, out, N, ROW: tl.constexpr):
     """One row a program, held whole."""
@@ -79,7 +88,7 @@ def softmax(x, out, N, ROW: tl.constexpr):
     tl.store(out + start + n, (power / tl.sum(power, 0)).to(out.dtype.element_ty), n < N)
 
 
-@triton.autotune(configs=_warps(), key=["N"])
+@triton.autotune(configs=_warps(), key=["N"], prune_configs_by={"early_config_prune": fitting})
 @triton.jit
 def layer_norm(x, gain, shift, out, N, epsilon, ROW: tl.constexpr):
     """One row a program, held whole: mean, then variance, then the scaled row."""
