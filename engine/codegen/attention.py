@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from engine.codegen.attention_block import Block, Tiles, finished
 from engine.codegen.attention_cuda_cores import SHARERS, CudaCores
@@ -42,9 +43,11 @@ def lower_attention(
     _check_padding(nest, depth)
     if intrinsic is None:
         # The threads of a row own as many heads each, in whole vectors.
-        return _on_cuda_cores(group, nest, marks, Tiles(queries, keys, depth, 1 << (heads - 1).bit_length()))
-    tiles = Tiles(queries, keys, depth, heads)
-    return _on_tensor_cores(group, nest, marks, tiles, intrinsic)
+        tiles = Tiles(queries, keys, depth, 1 << (heads - 1).bit_length())
+        tile = _on_cuda_cores(group, nest, marks, tiles)
+    else:
+        tile = _on_tensor_cores(group, nest, marks, Tiles(queries, keys, depth, heads), intrinsic)
+    return replace(tile, together=1)  # scores and results fill registers: left to itself, the compiler spills some
 
 
 def _check_padding(nest: AttentionNest, depth: int) -> None:

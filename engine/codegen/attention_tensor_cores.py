@@ -25,6 +25,8 @@ from engine.tensorize.nodes import MATRIX_ROWS, WARP, Intrinsic
 
 FRAGMENT = 16
 """Rows or columns that one matrix load brings."""
+MOST_RESIDENT = 32
+"""Registers of a thread that queries may take throughout."""
 SHARERS = 4
 """Lanes that hold one row of an instruction's sums."""
 
@@ -41,8 +43,11 @@ class TensorCores:
         self.lane = emitter.bind("lane", thread.mod(WARP, emitter.extents), link)
         self.origin = emitter.bind("warp_query", thread.floordiv(WARP, emitter.extents) * rows, link)
         self.fragments, self.key_tiles, self.head_tiles = rows // FRAGMENT, tiles.keys // 8, tiles.heads // 8
-        depth = tiles.depth // intrinsic.k
-        self.query_part = emitter.register("query_part", "uint32", (self.fragments, depth, 4))
+        steps = tiles.depth // intrinsic.k
+        self.is_resident = self.fragments * steps * 4 <= MOST_RESIDENT
+        """Whether the queries stay in registers; else every tile of keys brings them again, a step at a time."""
+        shape = (self.fragments, steps, 4) if self.is_resident else (self.fragments, 4)
+        self.query_part = emitter.register("query_part", "uint32", shape)
         self.key_part = emitter.register("key_part", "uint32", (self.key_tiles // 2, 2, 2))
         self.weight_part = emitter.register("weight_part", "uint32", (self.fragments, 4))
         self.value_part = emitter.register("value_part", "uint32", (self.head_tiles // 2, 2, 2))
@@ -78,15 +83,20 @@ class TensorCores:
     # Registers
 
     def load_queries(self) -> None:
-        """The fragments of the block's queries, which stay in registers."""
-        emitter, link, k = self.block.emitter, self.block.scores_link, self.intrinsic.k
+        """The fragments of the block's queries, where they stay in registers."""
+        if not self.is_resident:
+            return
+        emitter, link = self.block.emitter, self.block.scores_link
         emitter.declare(self.query_part)
         emitter.add(Comment("the queries of a warp stay in registers", link))
-        depth = self.block.tiles.depth // k
-        with emitter.loop("r", self.fragments, link) as r, emitter.loop("step", depth, link) as step:
-            slot = Slot(self.query_part, (r, step))
-            self._load(self.block.query, slot, self.query_lane, r * FRAGMENT, step * k)
-            self._map(0, slot, "query_element")
+        steps = self.block.tiles.depth // self.intrinsic.k
+        with emitter.loop("r", self.fragments, link) as r, emitter.loop("step", steps, link) as step:
+            self._load_query(Slot(self.query_part, (r, step)), r, step)
+
+    def _load_query(self, slot: Slot, fragment: Index, step: Index) -> None:
+        k = self.intrinsic.k
+        self._load(self.block.query, slot, self.query_lane, fragment * FRAGMENT, step * k)
+        self._map(0, slot, "query_element")
 
     def multiply_keys(self) -> None:
         """The scores of one tile of keys."""
@@ -94,11 +104,19 @@ class TensorCores:
         emitter.add(Comment("scores: the queries times one tile of keys", link))
         emitter.declare(self.score_sums, Literal(0.0, "float32"))
         with emitter.loop("step", self.block.tiles.depth // k, link, always=True) as step:
+            if not self.is_resident:
+                emitter.declare(self.query_part)
+                with emitter.loop("r", self.fragments, link) as r:
+                    self._load_query(Slot(self.query_part, (r,)), r, step)
             emitter.declare(self.key_part)
             with emitter.loop("p", self.key_tiles // 2, link) as p:
                 self._load(self.block.key, Slot(self.key_part, (p,)), self.key_lane, p * FRAGMENT, step * k)
             self._map_all(1, self.key_part, self.key_tiles // 2, "key_element")
-            self._multiply(self.score_sums, self.key_tiles, lambda r: (r, step), self.query_part, self.key_part)
+
+            def query(r: Index) -> tuple[Index, ...]:
+                return (r, step) if self.is_resident else (r,)
+
+            self._multiply(self.score_sums, self.key_tiles, query, self.query_part, self.key_part)
 
     def multiply_values(self) -> None:
         """The weights of one tile of keys times its values; zeros that fill the tile meet weights of 0."""

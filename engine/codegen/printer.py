@@ -81,7 +81,8 @@ class _Printer:
         parameters = [b for b in program.buffers.values() if b.scope == "global"]
         used = [b for b in parameters if b.name in program.read | program.written]
         self.header(shared_bytes)
-        self.line('extern "C" __global__ void __launch_bounds__(THREADS)')
+        together = f", {program.together}" if program.together else ""
+        self.line(f'extern "C" __global__ void __launch_bounds__(THREADS{together})')
         self.line(f"{program.name}({', '.join(self.parameter(b) for b in used)})")
         self.line("{")
         self.depth = 1

@@ -309,12 +309,16 @@ class TileProgram:
     """Stages of the shared-memory pipeline; 1 when copies and use alternate."""
     register_stages: int = 1
     """Stages of the register pipeline; 1 when loads from shared memory and use alternate."""
+    turns: int = 1
+    """Groups of rows that a block is asked to take one after the other; the grid does not count them yet."""
     wishes: tuple[Wish, ...] = ()
     """Pipelines asked for that the program does not have yet."""
     notes: Mapping[tuple[int, ...], Note] = field(default_factory=dict)
     """Recipe entries that could not be taken as given: place in the recipe -> why, and what was done instead."""
     sequential: tuple[str, ...] = ()
     """Dimensions that the schedule holds parallel and this kernel walks in order all the same."""
+    together: int = 0
+    """Blocks of an SM that registers must leave room for; 0 lets the compiler weigh that against spills."""
     placements: Mapping[str, str] = field(default_factory=dict)
     """Statement -> where its result lives and why."""
     schemes: Mapping[str, tuple[str, str]] = field(default_factory=dict)

@@ -39,7 +39,9 @@ SIZES = {
     "rope": {"batch": 2, "sequence": 4, "heads": 3, "head": 8},
 }
 ROWS = {name: Row(name, name, "float16", SIZES.get(name, {"m": 16, "n": 24}), 1, 1) for name in OPERATORS}
-QUICK = ("scan", "masked-attention", "matmul-bias-gelu-cast", "add-layernorm", "gelu-backward-bias", "cross-entropy", "rope")
+QUICK = (
+    "scan", "masked-attention", "matmul-bias-gelu-cast", "add-layernorm", "gelu-backward-bias", "cross-entropy", "rope",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

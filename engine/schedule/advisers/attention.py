@@ -5,6 +5,7 @@ and the instruction, `pipeline` how many tiles of keys are under way.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from engine.fuse.attention import Attention, attention_of
 from engine.fuse.attention_cost import query_tile
@@ -20,20 +21,31 @@ from engine.tensorize.nodes import Intrinsic
 KEYS = 64
 """Keys of a tile: a tile of either operand is as wide as those of a matrix product."""
 WIDE_HEAD = 64
-"""Elements of a float32 query beyond which tiles of half as many keys fit shared memory with two stages."""
-ROWS = {True: 16, False: 4}
-"""Queries of a warp on tensor cores, of a thread without them."""
+"""Elements of a query beyond which registers and shared memory are short."""
+SMALL_TILE = 64
+"""Queries of a block below which few threads copy a tile, and each holds many addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Tiles of one attention."""
+
+    queries: int
+    blocks: int
+    keys: int
+    own: int
+    """Queries of a warp on tensor cores, of a thread without them."""
 
 
 def attention_group(group: FusionGroup, sms: int) -> tuple[Advice, ...]:
     """The advice for an attention.  sms: streaming multiprocessors of the target, which want a block each."""
     found = attention_of(group.program)
     intrinsic = _intrinsic(group.program, found)
-    keys = _key_tile(found, intrinsic)
+    choice = _choice(found, sms, intrinsic)
     return (
         Advice("stitch", Scenario(tuple(_joined(group.program, found)))),
-        Advice("tensorize", Scenario(tuple(_tiled(found, sms, intrinsic, keys)))),
-        Advice("pipeline", Scenario((_stages(found, keys),))),
+        Advice("tensorize", Scenario(tuple(_tiled(found, sms, intrinsic, choice)))),
+        Advice("pipeline", Scenario((_stages(found, choice.keys),))),
     )
 
 
@@ -44,10 +56,19 @@ def _intrinsic(program: TensorProgram, found: Attention) -> Intrinsic | None:
     return next((i for n, i in INTRINSICS.items() if not intrinsic_misfit(found.scores, values, after, n)), None)
 
 
-def _key_tile(found: Attention, intrinsic: Intrinsic | None) -> int:
-    depth = max(_extent(found.scores.reduced), _extent(found.heads))
-    most = KEYS if intrinsic or depth <= WIDE_HEAD else KEYS // 2
-    return max(16, min(most, 1 << (found.key.extent - 1).bit_length()))
+def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> _Choice:
+    """Tiles whose scores and results fit the registers of a thread, without any of them in local memory."""
+    queries, blocks = query_tile(found, sms)
+    sizes = _extent(found.scores.reduced), _extent(found.heads)
+    is_wide, is_crooked = max(sizes) > WIDE_HEAD, any(size & (size - 1) for size in sizes)
+    own, keys = 4, KEYS
+    if intrinsic is not None:
+        own = 32 if queries > SMALL_TILE and not is_wide else 16
+    if own == 32 or (is_wide and (intrinsic is None or queries < SMALL_TILE)):
+        keys //= 2
+    if is_crooked and intrinsic is None and queries < SMALL_TILE:
+        keys //= 2  # places in rows of no power of two are addresses of their own
+    return _Choice(queries, blocks, max(16, min(keys, 1 << (found.key.extent - 1).bit_length())), own)
 
 
 def _extent(iterators: tuple[Iterator, ...]) -> int:
@@ -73,22 +94,21 @@ def _pin(statements: tuple[str, ...], dimension: str, name: str, because: str) -
     return Entry(statements, dimension, "pin", (name,), because=because)
 
 
-def _tiled(found: Attention, sms: int, intrinsic: Intrinsic | None, keys: int) -> list[Entry]:
+def _tiled(found: Attention, sms: int, intrinsic: Intrinsic | None, choice: _Choice) -> list[Entry]:
     """The instruction, queries of a block and of a warp or thread, keys of a tile."""
     scores = (found.scores.name,)
     entries: list[Entry] = []
     if intrinsic is not None:
         where, because = found.scores.reduced[-1].name, f"multiplies both products; {intrinsic.because}"
         entries.append(Entry(scores, where, "mark", ("intrinsic", intrinsic.name), because=because))
-    queries, blocks = query_tile(found, sms)
     if found.queries:
         row = found.queries[-1].name
-        entries.append(mark(scores, row, "block", queries, f"{blocks} blocks for {sms} SMs"))
-        own, whose = ROWS[intrinsic is not None], "warp" if intrinsic else "thread"
-        held = keys * own // (32 if intrinsic else 16)
-        entries.append(mark(scores, row, whose, own, f"{held} scores to a thread beside its results"))
-    steps = -(-found.key.extent // keys)
-    return [*entries, mark(scores, found.key.name, "tile", keys, f"{steps} tiles of keys and values")]
+        entries.append(mark(scores, row, "block", choice.queries, f"{choice.blocks} blocks for {sms} SMs"))
+        whose, sharers = ("warp", 32) if intrinsic else ("thread", 16)
+        held = choice.keys * choice.own // sharers
+        entries.append(mark(scores, row, whose, choice.own, f"{held} scores to a thread beside its results"))
+    steps = -(-found.key.extent // choice.keys)
+    return [*entries, mark(scores, found.key.name, "tile", choice.keys, f"{steps} tiles of keys and values")]
 
 
 def _stages(found: Attention, keys: int) -> Entry:
