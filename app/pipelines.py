@@ -41,7 +41,7 @@ class Pipelines(QObject):
         for panel in (schedule, code):
             panel.shown.connect(self.refresh)
             panel.tab_selected.connect(lambda _: self.refresh())
-        self.page.lines_selected.connect(code.mark)
+        self.page.lines_selected.connect(self._mark)
         code.line_selected.connect(self.page.canvas.show_line)
         knobs = self.page.what_if
         knobs.turned.connect(self._turn)
@@ -117,6 +117,12 @@ class Pipelines(QObject):
             self.code.show_listing(None, f"{known.subject}: {known.reason}" if known.subject else known.reason)
         else:
             self.code.show_listing(known if isinstance(known, ListingDoc) else None)
+
+    def _mark(self, lines: tuple[int, ...]) -> None:
+        """What is selected in the chart is marked in the code and, by its loop, in the schedule."""
+        self.code.mark(lines)
+        chart = self.page.chart
+        self.schedule.tree.show_selection((), chart.loop if chart is not None and lines else "")
 
     def _turn(self, name: str, value: int) -> None:
         """A slider moves: the model answers at once."""

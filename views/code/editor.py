@@ -44,13 +44,6 @@ class CodeText(QPlainTextEdit):
         self.highlighter.show_text(text)
         self.setPlainText(text)
 
-    def show_plain(self, text: str, labels: Mapping[int, str]) -> None:
-        """Replaces the text by one that is shown without colours: listings are long."""
-        self._labels = labels
-        self._marked = frozenset()
-        self.highlighter.show_text("")
-        self.setPlainText(text)
-
     def mark(self, lines: Collection[int]) -> None:
         """Marks lines as selected; scrolls only if the first of them is not in sight."""
         self._marked = frozenset(lines)

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QStackedWidget
 
 from engine.charts import ListingDoc
 from engine.documents import CheckDoc, CompiledDoc, KernelDoc
 from views.code.editor import CodeText
+from views.code.listing import ListingText
 from views.format import amount, plural
 from views.panel import ChipStrip, Panel, label
 from views.theme import Theme
@@ -35,7 +37,12 @@ class CodeView(Panel):
         self.copy_button = self.add_header_icon("copy", "Copy the CUDA text")
         self.copy_button.clicked.connect(self._copy)
         self.body_layout.addWidget(self._chips)
-        self.body_layout.addWidget(self.text, 1)
+        self.listing = ListingText()
+        self.listing.line_selected.connect(self._select_in_listing)
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self.text)
+        self.pages.addWidget(self.listing)
+        self.body_layout.addWidget(self.pages, 1)
         self.tab_selected.connect(lambda _: self._show_text())
         self.show_empty("Select a group to see its CUDA text")
 
@@ -49,6 +56,8 @@ class CodeView(Panel):
         changed = self._kernel is None or (self._kernel.cuda, self._kernel.lines) != (kernel.cuda, kernel.lines)
         self._kernel = kernel
         if changed:
+            labels = {line.line: _label(line.statements, line.dimensions) for line in kernel.lines}
+            self.text.show_code(kernel.cuda.rstrip("\n"), labels)
             self._listing, self._marked = None, frozenset()
             self._show_text()
         self._show_chips(kernel, check)
@@ -70,15 +79,15 @@ class CodeView(Panel):
     def mark(self, lines: Iterable[int]) -> None:
         """Marks lines of the CUDA text, in a listing the instructions that they become."""
         self._marked = frozenset(lines)
-        if self.language == CUDA:
-            self.text.mark(self._marked)
-        elif self._listing is not None:
-            self.text.mark([own for own, cuda in self._listing.lines if cuda in self._marked])
+        self.text.mark(self._marked)
+        if self._listing is not None:
+            self.listing.mark([own for own, cuda in self._listing.lines if cuda in self._marked])
 
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         super().set_theme(theme)
         self.text.set_theme(theme)
+        self.listing.set_theme(theme)
 
     def _show_text(self, because: str = "") -> None:
         """The text of the tab in front."""
@@ -86,28 +95,32 @@ class CodeView(Panel):
             return
         language = self.language
         self.copy_button.setToolTip(f"Copy the {language} text")
-        self.text.setAccessibleName(f"{language} text")
+        self.pages.setCurrentWidget(self.text if language == CUDA else self.listing)
+        self.listing.setAccessibleName(f"{language} text")
         if language == CUDA:
-            labels = {line.line: _label(line.statements, line.dimensions) for line in self._kernel.lines}
-            self.text.show_code(self._kernel.cuda.rstrip("\n"), labels)
-        elif self._listing is None or self._listing.language != language:
-            self.text.show_plain(because or f"{language} is on its way…", {})
+            return
+        if self._listing is None or self._listing.language != language:
+            self.listing.show_listing(because or f"{language} is on its way…", {})
         else:
-            lines = {own: f"{cuda}" for own, cuda in self._listing.lines}
-            self.text.show_plain(self._listing.text.rstrip("\n") or self._listing.because, lines)
-        self.mark(self._marked)
+            labels = {own: f"{cuda}" for own, cuda in self._listing.lines}
+            self.listing.show_listing(self._listing.text or self._listing.because, labels)
+            self.mark(self._marked)
 
     def _select(self, line: int) -> None:
-        """A line of a listing stands for the line of the CUDA text that it comes from."""
-        if self.language != CUDA:
-            links = dict(self._listing.lines) if self._listing else {}
-            line = links.get(line, 0)
         found = next((each for each in self._kernel.lines if each.line == line), None) if self._kernel else None
         self.statements_selected.emit(found.statements if found else ())
         self.line_selected.emit(line)
 
+    def _select_in_listing(self, line: int) -> None:
+        """A line of a listing stands for the line of the CUDA text that it comes from."""
+        cuda = dict(self._listing.lines).get(line, 0) if self._listing else 0
+        if cuda:
+            self.mark((cuda,))
+            self.line_selected.emit(cuda)
+
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self.text.toPlainText() if self._kernel else "")
+        cuda = self._kernel.cuda if self._kernel else ""
+        QGuiApplication.clipboard().setText(cuda if self.language == CUDA else "\n".join(self.listing.lines))
 
     def _show_chips(self, kernel: KernelDoc, check: CheckDoc | None) -> None:
         chips = [label(text, "chip") for text in _chips(kernel)]

@@ -1,0 +1,62 @@
+"""A long listing: only what is in sight is painted, marks and keys go by lines."""
+
+from __future__ import annotations
+
+import time
+
+from PySide6.QtCore import QPoint, Qt
+
+from engine.charts import ListingDoc
+from tests.app.fake_documents import kernel
+from views.code.listing import ListingText
+from views.code.view import CUDA, PTX, SASS, CodeView
+from views.theme import load_theme
+
+LONG = "\n".join(f"\tadd.s32 %r{n}, 1;" for n in range(50_000))
+
+
+def test_fifty_thousand_lines_stand_at_once(qtbot: object) -> None:
+    listing = ListingText()
+    listing.set_theme(load_theme("dark"))
+    listing.resize(400, 600)
+    listing.show()
+    started = time.process_time()
+    listing.show_listing(LONG, {})
+    listing.mark(range(1_000, 9_000))
+    listing.grab()
+    assert time.process_time() - started < 0.3  # painting every line takes many times as long
+    assert len(listing.lines) == 50_000 and listing.lines[0].startswith("    add")
+    assert listing.verticalScrollBar().value() > 900  # what is marked came into sight
+
+
+def test_clicks_and_keys_choose_lines(qtbot: object) -> None:
+    listing = ListingText()
+    listing.resize(400, 300)
+    listing.show_listing(LONG, {3: "96"})
+    chosen: list[int] = []
+    listing.line_selected.connect(chosen.append)
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_End, Qt.Key.Key_Home, Qt.Key.Key_Up):
+        qtbot.keyClick(listing, key)  # type: ignore[attr-defined]
+    assert chosen == [2, 3, 50_000, 1, 1]
+    qtbot.mouseClick(listing.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(200, 1))  # type: ignore[attr-defined]
+    assert chosen[-1] == 1 and listing.accessibleDescription().startswith("Line 1: add.s32")
+
+
+def test_a_listing_stands_for_its_lines_of_the_cuda_text(qtbot: object) -> None:
+    view = CodeView()
+    shown = kernel("softmax_0")
+    view.show_kernel(shown)
+    heard: list[int] = []
+    view.line_selected.connect(heard.append)
+    view.mark((2,))
+    view.select_tab(PTX)
+    assert view.listing.lines == ["PTX is on its way…"]
+    view.show_listing(ListingDoc("softmax_0", "", PTX, "sm_80", "a\nb\nc", ((1, 2), (3, 2), (2, 4))))
+    assert view.listing.lines == ["a", "b", "c"] and view.listing.marked == {1, 3}
+    qtbot.keyClick(view.listing, Qt.Key.Key_Down)  # type: ignore[attr-defined]
+    assert heard == [4] and view.text.marked == {4} and view.listing.marked == {2}
+    view.select_tab(SASS)
+    view.show_listing(ListingDoc("softmax_0", "", SASS, "sm_80", "", (), "nvdisasm is missing"))
+    assert view.listing.lines == ["nvdisasm is missing"]
+    view.select_tab(CUDA)
+    assert view.pages.currentWidget() is view.text
