@@ -20,6 +20,9 @@ from engine.run.nodes import Failure, Timing
 
 BEHIND = 0.9
 """Rows whose best peer takes less than this part of our time are listed."""
+REACHED = 0.90
+"""The part of the run's own bandwidth that memory-bound rows are to reach."""
+CALIBRATION = "suite:calibration/"
 SHORT_FLOOR = 20.0
 """Microseconds under which a row is bound by its launch, and is judged by its peers alone."""
 
@@ -95,6 +98,7 @@ def table(files: Sequence[Measurements]) -> Iterator[str]:
         yield f"| {' | '.join([*cells, _number(one and one.best), _number(one and one.floor)])} |"
     yield ""
     yield from _means(list(known.values()), names)
+    yield from _ceilings(rows, list(known.values()))
     yield from _behind(list(known.values()))
     yield from _without(rows)
 
@@ -110,6 +114,38 @@ def _means(found: Sequence[Ratios], names: Sequence[str]) -> Iterator[str]:
         floors = [one.floor for one in found if one.floor is not None and (one.row.floor or 0) > wanted]
         yield f"- floor / ours: {_number(_mean(floors))} over {len(floors)} {what}"
     yield ""
+
+
+def _ceilings(rows: Sequence[Measured], found: Sequence[Ratios]) -> Iterator[str]:
+    """What this GPU reached on the calibration's rows, by whatever system, and which long rows fall short of it."""
+    moved, computed = (_reached(rows, what) for what in ("bytes", "flops"))
+    if moved is None or computed is None:
+        return
+    yield f"Ceilings that this run reached: {moved[0] / 1e12:.3g} TB/s ({moved[1]}),"
+    yield f"{computed[0] / 1e12:.3g} TFLOP/s ({computed[1]})"
+    short = []
+    for row in (one.row for one in found):
+        assert row.ours is not None
+        moving, computing = (row.bytes or 0) / moved[0] * 1e6, (row.flops or 0) / computed[0] * 1e6
+        share = moving / row.ours.microseconds
+        if SHORT_FLOOR < moving > computing and share < REACHED:
+            short.append((share, row.name))
+    yield f"Memory-bound rows over {SHORT_FLOOR:g} us under {REACHED:.2f} of that bandwidth: {len(short)}"
+    for share, name in sorted(short):
+        yield f"- {name}: {share:.2f}"
+    yield ""
+
+
+def _reached(rows: Sequence[Measured], what: str) -> tuple[float, str] | None:
+    """The highest rate of "bytes" or "flops" a second, and who reached it on which row."""
+    rates = [
+        (getattr(row, what) / entry.time.microseconds * 1e6, f"{name} on {row.name}")
+        for row in rows
+        if row.name.startswith(CALIBRATION) and getattr(row, what)
+        for name, entry in row.systems.items()
+        if isinstance(entry.time, Timing)
+    ]
+    return max(rates, default=None)
 
 
 def _behind(found: Sequence[Ratios]) -> Iterator[str]:

@@ -57,6 +57,20 @@ def test_the_table_names_what_is_behind_and_what_failed(tmp_path: Path, capsys: 
     assert "Rows without a time of ours: 1\n- suite:x/failed: crash: made for this test" in out
 
 
+def test_the_run_s_own_ceilings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """100 MB in 25 us by the fastest are 4 TB/s: at that rate a row of 200 MB takes 50 us."""
+    copy = {**row("copy", 20.0, loomscope=50.0, torch=25.0), "row": "suite:calibration/copy", "bytes": 100_000_000}
+    product = {**row("product", 5.0, torch=10.0), "row": "suite:calibration/product", "flops": 5_000_000_000}
+    good = {**row("good", 50.0, loomscope=52.0), "bytes": 200_000_000}
+    bad = {**row("bad", 50.0, loomscope=100.0), "bytes": 200_000_000}
+    bound = {**row("bound", 50.0, loomscope=1000.0), "bytes": 200_000_000, "flops": 100_000_000_000}
+    assert gpu_table.main([str(write(tmp_path / "a.json", rows=[copy, product, good, bad, bound]))]) == 0
+    out = capsys.readouterr().out
+    assert "4 TB/s (torch on suite:calibration/copy)," in out
+    assert "500 TFLOP/s (torch on suite:calibration/product)" in out
+    assert "under 0.90 of that bandwidth: 2\n- suite:calibration/copy: 0.50\n- suite:x/bad: 0.50\n" in out
+
+
 def test_files_of_two_devices_make_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = [row("r", 1.0, loomscope=2.0)]
     other[0]["systems"]["loomscope"]["environment"]["device"] = "another GPU"
