@@ -12,7 +12,7 @@ from app.workspace import Workspace
 from engine.documents import Time
 from engine.target import target
 from views.graph.view import GraphView
-from views.timing.view import TimingView
+from views.timing.view import ROOFLINE, TimingView
 
 MEASURED = ("measured", "synthetic")
 
@@ -27,6 +27,7 @@ class Times(QObject):
         workspace.model_changed.connect(self.show)
         workspace.history_changed.connect(lambda _: self.show())
         samples.times_changed.connect(self.show)
+        timing.tab_selected.connect(lambda tab: self.show() if tab == ROOFLINE else None)
 
     def show(self) -> None:
         """Shows what is known now."""
@@ -37,9 +38,10 @@ class Times(QObject):
         machine = target(model.target)
         first = {group.name: group.time for group in model.groups if group.time}
         predicted, measured = {**first, **workspace.predicted()}, self._samples.times
-        pinned = {**first, **self._pinned(("predicted",))}, {**self._pinned(MEASURED), **self._samples.baselines}
         self._timing.show_times(model, predicted, measured)
-        self._timing.show_roofline(roofline(model, machine, (predicted, measured), pinned))
+        if self._timing.tabs[ROOFLINE].isChecked():  # else it is drawn when somebody looks
+            pinned = {**first, **self._pinned(("predicted",))}, {**self._pinned(MEASURED), **self._samples.baselines}
+            self._timing.show_roofline(roofline(model, machine, (predicted, measured), pinned))
         self._timing.show_selection(workspace.bus.selection.group)
         modelled, taken = (where(times.values(), machine) for times in (predicted, measured))
         self._graph.show_times(predicted, modelled, measured, taken)

@@ -389,6 +389,7 @@ def test_pinned_samples_are_the_ghost_under_the_roof(window: Window, qtbot: obje
     timing.pin()
     play(window, qtbot, written(of_model(model, factor=1.0), tmp_path, "later.json"))
     qtbot.waitUntil(lambda: timing.player is not None and timing.player.recording.file == "later.json")  # type: ignore[attr-defined]
+    window.action("roofline").trigger()
     canvas = window.panels.timing.roofline.canvas
     point = next(point for point in synthetic(window) if point.group == "softmax_0")
     assert point.ghost is not None and point.height / point.ghost == pytest.approx(1.5, rel=0.01)

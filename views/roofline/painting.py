@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import atan2, degrees, log10
 
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -14,6 +15,8 @@ from views.rows import draw_text, text_width
 from views.theme import Theme, face, semibold
 
 DOT, GHOST = 4.2, 3.0
+REACH = 130.0
+"""Pixels around a dot in which its name may stand."""
 NAMED = 4
 """Names are written to so many of the dearest kernels, where they find room."""
 NOTHING_PREDICTED = "No kernel has a predicted time"
@@ -44,10 +47,8 @@ class Picture:
             self._nothing(side, area)
             return
         self._names(side, area)
-        for point in side.points:
-            self._ghost(point, side.origin, area)
-        for point in sorted(side.points, key=lambda point: point.group in (self.hovered, self.selected)):
-            self._point(point, side.origin, area)
+        self._ghosts(side, area)
+        self._points(side, area)
 
     def _head(self, side: Side, area: QRectF) -> None:
         painter, row = self.painter, QRectF(area.left(), 6, area.width(), 20)
@@ -141,44 +142,57 @@ class Picture:
         self.painter.fillRect(box, self.theme.colour("panel"))
         self.painter.drawText(box, flags, NOTHING_PREDICTED if side.origin == "predicted" else NOTHING_MEASURED)
 
-    def _ghost(self, point: Point, origin: str, area: QRectF) -> None:
-        """The same kernel at the baseline: small and pale, straight above or below."""
-        if point.ghost is None:
-            return
-        at, now = (self.axes.spot(area, point.intensity, height) for height in (point.ghost, point.height))
+    def _ghosts(self, side: Side, area: QRectF) -> None:
+        """The same kernels at the baseline: small and pale, straight above or below; none under its own point."""
+        moved = [
+            (self.axes.spot(area, point.intensity, point.ghost), self._spot(point, area))
+            for point in side.points
+            if point.ghost is not None and point.ghost != point.height
+        ]
         self.painter.setPen(QPen(self.theme.colour("edge"), 1.0))
-        self.painter.drawLine(at, now)
-        self._mark(at, origin, self.theme.colour("edge"), GHOST)
+        for at, now in moved:
+            self.painter.drawLine(at, now)
+        self._marks([at for at, _ in moved], side.origin, self.theme.colour("edge"), GHOST)
 
-    def _point(self, point: Point, origin: str, area: QRectF) -> None:
-        at = self.axes.spot(area, point.intensity, point.height)
-        chosen = point.group == self.selected
-        self._mark(at, origin, self.theme.colour("accent" if chosen else "text"), DOT)
-        if point.group == self.hovered or (chosen and self.focused):
-            self.painter.setPen(QPen(self.theme.colour("accent"), 1.2))
-            self.painter.setBrush(Qt.BrushStyle.NoBrush)
-            self.painter.drawEllipse(at, DOT + 4, DOT + 4)
+    def _points(self, side: Side, area: QRectF) -> None:
+        """Every kernel; what is selected or pointed at over the others."""
+        plain = [point for point in side.points if point.group not in (self.selected, self.hovered)]
+        self._marks([self._spot(point, area) for point in plain], side.origin, self.theme.colour("text"), DOT)
+        for point in side.points:
+            if point.group in (self.selected, self.hovered):
+                at, chosen = self._spot(point, area), point.group == self.selected
+                self._marks([at], side.origin, self.theme.colour("accent" if chosen else "text"), DOT)
+                if point.group == self.hovered or self.focused:
+                    self.painter.setPen(QPen(self.theme.colour("accent"), 1.2))
+                    self.painter.setBrush(Qt.BrushStyle.NoBrush)
+                    self.painter.drawEllipse(at, DOT + 4, DOT + 4)
 
-    def _mark(self, at: QPointF, origin: str, colour: QColor, radius: float) -> None:
-        """Hollow when predicted, filled when measured, dotted when synthetic."""
+    def _marks(self, spots: Sequence[QPointF], origin: str, colour: QColor, radius: float) -> None:
+        """Hollow when predicted, filled when measured, dotted when synthetic; marks on one spot are painted once."""
         style = Qt.PenStyle.DotLine if origin == "synthetic" else Qt.PenStyle.SolidLine
         self.painter.setPen(QPen(colour, 1.5, style))
         self.painter.setBrush(colour if origin == "measured" else self.theme.colour("panel"))
-        self.painter.drawEllipse(at, radius, radius)
+        for at in {(round(2 * at.x()), round(2 * at.y())): at for at in spots}.values():
+            self.painter.drawEllipse(at, radius, radius)
+
+    def _spot(self, point: Point, area: QRectF) -> QPointF:
+        return self.axes.spot(area, point.intensity, point.height)
 
     def _names(self, side: Side, area: QRectF) -> None:
         """Names of what is selected and pointed at, and of what is dear where no other name stands."""
         painter, taken = self.painter, self._roof_boxes(area)
         first = [point for point in side.points if point.group in (self.selected, self.hovered)]
         dear = sorted(side.points, key=lambda point: -point.share)[:NAMED]
-        dots = {point.group: _around(self.axes.spot(area, point.intensity, point.height)) for point in side.points}
+        dots = {point.group: _around(self._spot(point, area)) for point in side.points}
         for point in dict.fromkeys([*first, *dear]):
             chosen = point.group == self.selected
             painter.setFont(semibold(10.5) if chosen else face(10.5))
             width = min(text_width(painter, point.title) + 2, NAME_WIDTH)
             places = _places(dots[point.group].center(), width)
             inside = [box for box in places if area.adjusted(0, 2, 8, 0).contains(box)]
-            others = [*taken, *(dot for group, dot in dots.items() if group != point.group)]
+            around = dots[point.group].adjusted(-REACH, -REACH, REACH, REACH)
+            near = (dot for group, dot in dots.items() if group != point.group and dot.intersects(around))
+            others = [*taken, *near]
             covered = [sum(box.intersects(other) for other in others) for box in inside]
             least = min(covered, default=0)
             if inside and (least == 0 or point in first):
