@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from engine.codegen.block import Keep, evaluate_block
 from engine.codegen.combine import Sharers, accumulator, along_rows, down_columns, rounded
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
 from engine.codegen.layout import WARP, read_layout
-from engine.codegen.marks import Marks
+from engine.codegen.marks import Marks, divisor_of
 from engine.codegen.nest import Nest, Phase
 from engine.codegen.nodes import Line
 from engine.codegen.tile import Barrier, TileProgram
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
+from engine.schedule.nodes import Member
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
@@ -30,7 +32,6 @@ HELD_ELEMENTS = 64
 """Elements of a row that one thread keeps in registers; longer rows are read again."""
 REFUSED = {
     "tile": "a reduction keeps what it uses again in registers, not in a tile",
-    "stages": "a reduction has no tiles to copy ahead",
     "thread": "threads of a reduction are asked for as lanes of a row or warps of a column",
 }
 """Marks that no reduction has a use for, and why."""
@@ -44,7 +45,23 @@ BY_COLUMN = {
 
 def lower_reduction(group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> TileProgram:
     """One kernel for a group with reductions that share their rows."""
-    return _Reduction(group, nest, marks, by_row).lower()
+    return _in_turns(_Reduction(group, nest, marks, by_row).lower(), nest, marks)
+
+
+def _in_turns(tile: TileProgram, nest: Nest, marks: Marks) -> TileProgram:
+    """The program with the turns that the marks ask for and the stages of what they copy."""
+    marks.refuse({"stages": "threads share a row: copies run ahead from row to row"}, _inner(nest))
+    needs = f"a divisor of its {tile.grid} blocks"
+    turns = marks.number("turns", 1, divisor_of(tile.grid), needs, nest.outer)
+    if turns == 1:
+        because = "a block takes its rows at once, there is nothing to copy ahead: ask for turns"
+        marks.refuse({"stages": because}, nest.outer)
+        return tile
+    return replace(tile, turns=turns, wishes=(marks.wish("stages", 2, (), nest.outer),))
+
+
+def _inner(nest: Nest) -> list[Member]:
+    return [member for phase in nest.phases for member in phase.members]
 
 
 class _Reduction:

@@ -311,6 +311,8 @@ class TileProgram:
     """Stages of the register pipeline; 1 when loads from shared memory and use alternate."""
     turns: int = 1
     """Groups of rows that a block is asked to take one after the other; the grid does not count them yet."""
+    turns: int = 1
+    """Groups of rows that a block is asked to take one after the other; the grid does not count them yet."""
     wishes: tuple[Wish, ...] = ()
     """Pipelines asked for that the program does not have yet."""
     notes: Mapping[tuple[int, ...], Note] = field(default_factory=dict)

@@ -13,4 +13,9 @@ otherwise; the names are stable:
     mark slices 4               split-K inside a block: warps of a slice multiply a part of every tile's depths
     mark raster 8               on a row dimension: rows of tiles that blocks walk down before the next column of tiles
     mark block 128, warp 64     on a row or column dimension: the block's and a warp's part of it
+
+Of a row-wise kernel, on a dimension of its rows:
+
+    mark turns 4                groups of rows that a block takes one after the other
+    mark stages 2               groups of rows in shared memory at once
 """

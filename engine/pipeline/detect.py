@@ -57,6 +57,8 @@ def _refusal(
     program: TileProgram, wish: Wish, used: Mapping[str, Uses], paths: set[Path | None]
 ) -> Refusal | None:
     """What rules 1 and 2 have against a wish."""
+    if not wish.buffers:
+        return Refusal(1, "no load of the rows is 4, 8 or 16 bytes wide, as cp.async is", "wider vectors lift it")
     for buffer, one in used.items():
         refusal = _rule_1(program, wish.mark, buffer, one)
         if refusal:

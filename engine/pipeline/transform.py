@@ -42,6 +42,7 @@ from engine.pipeline.detect import detect
 from engine.pipeline.nodes import REGISTER, SHARED, Decision, Path
 from engine.pipeline.overlay import overlaid, used_after
 from engine.pipeline.shift import Change, Known, counter, shifted
+from engine.pipeline.turns import in_turns
 from engine.pipeline.unwrap import without_single_loops
 from engine.pipeline.uses import buffers_read, buffers_written, uses
 from engine.tensor.index import Index
@@ -52,6 +53,7 @@ def pipelined(program: TileProgram) -> TileProgram:
 
     Raises Unsupported where a block has not enough shared memory even without.
     """
+    program = in_turns(program) if program.turns > 1 else program
     decisions = detect(program)
     shared = [d for d in decisions if d.wish.mark == SHARED]
     registers = [d for d in decisions if d.wish.mark == REGISTER]
@@ -266,6 +268,7 @@ def _text(decision: Decision) -> str:
     """The pipeline in a line, for the reader of the CUDA text."""
     stages = decision.stages
     if decision.is_pipelined:
-        return f"{stages} stages: cp.async fills tile t + {stages - 1} while tile t is used"
+        name = decision.loop.name if decision.loop else "tile"
+        return f"{stages} stages: cp.async fills {name} t + {stages - 1} while {name} t is used"
     because = f" ({decision.refusal})" if decision.refusal else ""
-    return f"one stage: copies fill the tile, then the block uses it{because}"
+    return f"one stage: the copies land, then the block uses them{because}"

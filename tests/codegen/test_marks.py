@@ -48,7 +48,7 @@ TABLE: list[tuple[str, str, tuple[int, int], str]] = [
     ("softmax_row", "all @ j: mark thread 64", (1, 64), "asked for as lanes of a row"),
     ("softmax_row", "all @ j: mark warp 4", (1, 64), "ask for lanes"),
     ("softmax_row", "all @ j: mark tile 32", (1, 64), "in registers, not in a tile"),
-    ("softmax_row", "all @ j: mark stages 3", (1, 64), "no tiles to copy ahead"),
+    ("softmax_row", "all @ j: mark stages 3", (1, 64), "copies run ahead from row to row"),
     ("column_sum", "all @ j: mark warp 4", (1, 128), HONOURED),
     ("column_sum", "all @ j: mark lane 16", (1, 128), HONOURED),
     ("column_sum", "all @ i: mark vector 2", (1, 256), HONOURED),
