@@ -7,8 +7,13 @@ from collections.abc import Mapping
 from engine.fuse.attention import ATTENTION, attention_of
 from engine.fuse.attention_cost import gain
 from engine.fuse.build import Built
+from engine.fuse.fits import handed_over
 from engine.fuse.nodes import REGISTER, SHARED, SHUFFLE, Edge
-from engine.fuse.shape import is_contraction
+from engine.fuse.packed import KIND as PACKED
+from engine.fuse.packed import parts_of
+from engine.fuse.shape import Shape, is_contraction
+from engine.fuse.stitched import KIND as STITCHED
+from engine.fuse.stitched import stitched_shape
 from engine.tensor.nodes import TensorProgram
 
 WORDS = {
@@ -47,6 +52,7 @@ def group_title(built: Built, kinds: Mapping[str, str]) -> str:
 def schemes(program: TensorProgram, kind: str) -> tuple[Edge, ...]:
     """The scheme proposed for every intermediate; the mapping decides where it really lives."""
     writer = {s.write.array: s for s in program.statements}
+    stored = _stored(program) if kind == STITCHED else frozenset()
     edges: list[Edge] = []
     for consumer in program.statements:
         for array in dict.fromkeys(a.array for a in consumer.reads()):
@@ -54,12 +60,20 @@ def schemes(program: TensorProgram, kind: str) -> tuple[Edge, ...]:
             if producer is None or producer is consumer or array in program.inputs:
                 continue
             scheme, because = REGISTER, "the same thread makes and uses the element"
-            if producer.reduction is not None and not is_contraction(producer):
+            if array in stored:
+                scheme, because = SHARED, "other threads of the block use it than make it: their loops differ"
+            elif producer.reduction is not None and not is_contraction(producer):
                 scheme, because = SHUFFLE, "all lanes of a row contribute to it and use it"
                 if kind == "column reduction":
                     scheme, because = SHARED, "several warps contribute to it"
             edges.append(Edge(producer.name, consumer.name, array, scheme, because))
     return tuple(edges)
+
+
+def _stored(program: TensorProgram) -> frozenset[str]:
+    """Intermediates of a stitched group that are handed over in shared memory."""
+    shape = stitched_shape(program.statements, frozenset(program.outputs))
+    return handed_over(shape, program.statements) if isinstance(shape, Shape) else frozenset()
 
 
 def group_reason(built: Built, kinds: Mapping[str, str], instances: int) -> str:
@@ -71,7 +85,12 @@ def group_reason(built: Built, kinds: Mapping[str, str], instances: int) -> str:
     statements = built.program.statements
     heart = next((s for s in statements if is_contraction(s)), None)
     reductions = [s for s in statements if s.reduction is not None]
-    if heart is not None:
+    if built.kind == PACKED:
+        text = f"{len(parts_of(statements))} parts that no value connects share one launch"
+    elif built.kind == STITCHED:
+        shapes = len({tuple(i.extent for i in s.iterators) for s in statements})
+        text = f"a block owns what its statements, of {shapes} shapes, hand to each other: nothing leaves it on the way"
+    elif heart is not None:
         text = f"{kinds.get(heart.operator, heart.operator)} keeps its tile of results in registers"
         text += "; the element-wise operators after it use it there" if len(statements) > 1 else ""
     elif len(reductions) > 1:

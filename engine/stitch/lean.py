@@ -12,7 +12,12 @@ from engine.stitch.nodes import Kernel
 def lean(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels without copies that cost more than reading their result, and without results that nobody reads."""
     graph = KernelGraph(assessor.flow, kernels)
-    home = {root: n for n, kernel in enumerate(graph.kernels) for root in kernel.roots}
+    home = {
+        root: n
+        for n, kernel in enumerate(graph.kernels)
+        for root in kernel.roots
+        if graph.readers[n][root] or not assessor.flow.outputs.isdisjoint(assessor.flow.steps[root].made)
+    }
     found = [
         _without_copies(assessor, graph, n, {m for m in kernel.members - kernel.roots if m in home}, home)
         for n, kernel in enumerate(graph.kernels)

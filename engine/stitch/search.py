@@ -15,6 +15,8 @@ from engine.stitch.latency import latency
 from engine.stitch.nodes import Cost, Kernel
 from engine.stitch.reduction import Candidate, Pattern, pattern_reduction
 from engine.stitch.shared import shared_layout
+from engine.target import Target
+from engine.tensor.nodes import Statement, TensorProgram
 
 _MICRO = 1e6
 ROUNDS = 4
@@ -95,25 +97,29 @@ def _microseconds(assessor: Assessor, graph: KernelGraph, plan: Sequence[Candida
 def accurate(assessor: Assessor, kernel: Kernel) -> float:
     """Microseconds of a kernel by the accurate model: launch, and the longer of moving and computing."""
     cost = assessor.cost(kernel)
-    target = assessor.target
     if cost is None:
         return float("inf")
-    statements = assessor.flow.statements(kernel.members)
+    kept = frozenset(a for root in kernel.roots for a in assessor.flow.steps[root].made)
+    return microseconds(assessor.flow.statements(kernel.members), cost, kept, assessor.flow.program, assessor.target)
+
+
+def microseconds(
+    statements: Sequence[Statement], cost: Cost, kept: frozenset[str], program: TensorProgram, target: Target
+) -> float:
+    """The accurate model's time of one kernel of these statements."""
     sizes = {
-        array: assessor.flow.program.arrays[array].bytes // max(1, cost.fit.rows)
+        array: program.arrays[array].bytes // max(1, cost.fit.rows)
         for array in (s.write.array for s in statements)
         if array in cost.fit.shared_arrays
     }
-    kept = frozenset(a for root in kernel.roots for a in assessor.flow.steps[root].made)
     try:
         computing = latency(statements, cost.fit, kept, shared_layout(statements, sizes).bytes, target).microseconds
     except Unsupported:
         return float("inf")
-    return max(moving(assessor, cost), target.launch_overhead.value * _MICRO + computing)
+    return max(moving(cost, target), target.launch_overhead.value * _MICRO + computing)
 
 
-def moving(assessor: Assessor, cost: Cost | None) -> float:
+def moving(cost: Cost | None, target: Target) -> float:
     """Microseconds of a launch that only moves what the kernel reads and writes."""
     moved = cost.bytes_read + cost.bytes_written if cost else 0
-    target = assessor.target
     return (target.launch_overhead.value + moved / target.dram_bandwidth.value) * _MICRO
