@@ -69,8 +69,8 @@ class Emitter:
         self.program = program
         self.extents: dict[str, int] = {BLOCK: grid, THREAD: threads}
         self.definitions: dict[str, Index] = {}
-        self.limits: dict[str, int | None] = {}
-        """What the value of a bound variable is cut to."""
+        self.values_of: dict[str, tuple[Index, int | None]] = {}
+        """What a bound variable is, and what that is cut to: over hardware variables, counters and cut variables."""
         outside = dict.fromkeys((*program.inputs, *program.outputs))
         self.buffers = {
             n: Buffer(n, array.dtype, array.shape, "global") for n, array in program.arrays.items() if n in outside
@@ -152,12 +152,12 @@ class Emitter:
             if atom is None or isinstance(atom, str):
                 return index
         if any(name in names for names in self.bound):
-            if self.definitions[name] == self.expand(index) and self.limits[name] == limit:
+            if self.values_of.get(name) == (self._exact(index), limit):
                 return Index.of(name)
             return self.bind(f"{name}_next", index, at, limit)
         _, high = index.bounds(self.extents)
         self.bound[-1].add(name)
-        self.limits[name] = limit
+        self.values_of[name] = self._exact(index), limit
         self.extents[name] = (high if limit is None else min(high, limit)) + 1
         self.depth[name] = len(self.bodies) - 1
         self.definitions[name] = self.expand(index)
@@ -207,6 +207,11 @@ class Emitter:
                 return result
             result = result.substitute({n: self.definitions[n] for n in names}, self.extents)
         return result
+
+    def _exact(self, index: Index) -> Index:
+        """The index with every variable expanded that is not cut."""
+        known = {n: self.values_of[n] for n in index.iterators() if n in self.values_of}
+        return index.substitute({n: value for n, (value, limit) in known.items() if limit is None}, self.extents)
 
     def register(self, name: str, dtype: str, shape: tuple[int, ...] = ()) -> str:
         """A new register buffer; the name tells it from the global array, and gets a number when it is taken."""
