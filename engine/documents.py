@@ -60,6 +60,8 @@ class NodeDoc:
     operators: tuple[str, ...]
     scope: str
     """Module path common to its operators ("encoder.layer.0.attention"), or ""."""
+    fixed: bool = False
+    """Whether a person made these operators one kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,25 @@ class EdgeDoc:
     bytes: int
     because: str
     """Why it is a boundary."""
+    fixed: bool = False
+    """Whether a person keeps operators at its two ends apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDoc:
+    """A tensor that one operator hands to another inside a launch; of "packing", two parts that only share a launch."""
+
+    node: str
+    """The launch."""
+    producer: str
+    consumer: str
+    """Operators."""
+    tensor: str
+    scheme: str
+    """"register", "shuffle", "shared", "global" or "packing"."""
+    bytes: int
+    """What does not cross global memory: the read, and where nobody else needs the tensor also the write."""
+    because: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +139,8 @@ class ModelDoc:
     total: Time | None
     seconds: tuple[tuple[str, float], ...]
     """How long each stage took to open it: ("load", 0.3), ("fuse", 0.2), ..."""
+    links: tuple[LinkDoc, ...] = ()
+    """What is handed over inside the launches."""
 
 
 @dataclass(frozen=True, slots=True)

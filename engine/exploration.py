@@ -258,3 +258,23 @@ class RegroupDoc:
     """Change of "kernels", "memory" and "time"; less is better."""
     kernels_before: int
     kernels_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptDoc:
+    """What a person's wish about groups would come to, looked at around the operators that it names."""
+
+    legal: bool
+    because: str
+    """Why it cannot be, with the operators and figures in the way; else what it asks for."""
+    hint: str
+    operators: tuple[str, ...]
+    """Those that would be one kernel, or would be parted."""
+    places: int
+    """Equal places of the graph in which it would be done."""
+    terms: tuple[Term, ...]
+    """Change of "kernels", "memory" and "time" in all places together; less is better.  None where it is not legal, or
+    where it takes exploring the rest to tell."""
+    groups: tuple[tuple[str, ...], ...]
+    apart: tuple[tuple[str, str], ...]
+    """What is fixed in all once this is."""

@@ -32,6 +32,7 @@ from engine.errors import EngineError
 from engine.explanation import explain_kernel
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
+from engine.handover import kept_apart, links
 from engine.predict.calibration import predict
 from engine.predict.nodes import KernelFacts, Prediction
 from engine.recipe import Advice, Recipe
@@ -84,6 +85,7 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200") -> M
         unsupported=tuple(plan.unsupported.items()),
         total=Time(total, PREDICTED, note) if total else None,
         seconds=(),
+        links=tuple(links(plan)),
     )
 
 
@@ -114,6 +116,7 @@ def plan_bytes(plan: FusionPlan) -> int:
 def _nodes(graph: OperatorGraph, plan: FusionPlan) -> tuple[NodeDoc, ...]:
     scopes = {op.name: op.scope for op in graph.operators}
     groups = {group.name: (group, _loop_shape(group.program)) for group in plan.groups}
+    fixed = {op for group in plan.fixed.groups for op in group}
     nodes = []
     for launch in plan.launches:
         group, shape = groups[launch.group]
@@ -127,6 +130,7 @@ def _nodes(graph: OperatorGraph, plan: FusionPlan) -> tuple[NodeDoc, ...]:
                 shape=shape,
                 operators=instance.operators,
                 scope=_common_scope([scopes.get(op, "") for op in instance.statements.values()]),
+                fixed=not fixed.isdisjoint(instance.statements.values()),
             )
         )
     return tuple(nodes)
@@ -146,6 +150,7 @@ def _common_scope(scopes: Sequence[str]) -> str:
 def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
     because = {(b.producer, b.consumer): b.because for b in plan.boundaries}
     groups = {group.name: group for group in plan.groups}
+    apart = kept_apart(plan)
     writer: dict[str, tuple[str, str]] = {}
     for launch in plan.launches:
         group = groups[launch.group]
@@ -156,7 +161,7 @@ def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
                 continue
             source, producer = writer.get(tensor.name, ("", ""))
             reason = because.get((producer, group.name), "an input of the graph" if not source else "")
-            yield EdgeDoc(source, node, tensor.name, _shape(tensor), tensor.bytes, reason)
+            yield EdgeDoc(source, node, tensor.name, _shape(tensor), tensor.bytes, reason, (source, node) in apart)
         for array in group.program.outputs:
             tensor_name = instance.arrays[array]
             writer[tensor_name] = (node, group.name)
@@ -228,8 +233,7 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
 def refused_doc(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> KernelDoc:
     """A group whose required entries cannot hold: every verdict and every repair, and no schedule, code or time."""
     advice = recipe.groups.get(group.name, ())
-    names = tuple(s.name for s in group.program.statements)
-    operators = group.instances[0].statements
+    names, operators = tuple(s.name for s in group.program.statements), group.instances[0].statements
     return KernelDoc(
         group=group.name,
         recipe=to_text(advice),

@@ -34,10 +34,12 @@ from engine.cycles import cycles_left_alone
 from engine.documents import KernelDoc, ModelDoc, Problem
 from engine.errors import BadInput, EngineError
 from engine.exploration import MoveDoc
+from engine.explore.attempt import Attempts, Wish
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.run.machine import machine
 from engine.schedule.nodes import Conflict
+from engine.target import target as find_target
 from engine.tensorize.space import Knobs
 from engine.text import from_json, to_json
 
@@ -69,6 +71,7 @@ class Service:
     def __init__(self, is_awaited: Callable[[], bool] = lambda: False) -> None:
         self._is_awaited = is_awaited
         self._opened: Opened | None = None
+        self._known_attempts: Attempts | None = None
         self._kernels: dict[tuple[str, str | None], engine.Kernel] = {}
         self._moves: dict[tuple[str, str | None], dict[str, MoveDoc | None]] = {}
 
@@ -107,6 +110,11 @@ class Service:
                 return to_json(engine.why_apart(self._file().plan, *pair))
             case "regroup":
                 return to_json(engine.regroup(self._file().plan, _fixed(arguments), target=self._file().target))
+            case "attempt":
+                wish = Wish(_text(arguments, "kind"), _names(arguments, "operators"))
+                return to_json(self._attempts().attempt(wish))
+            case "fuse":
+                return self._fuse(arguments, send)
             case "order":
                 asked = _names(arguments, "order"), _sizes(arguments, "tiles")
                 return to_json(engine.order(*self._advised(arguments), *asked))
@@ -131,10 +139,32 @@ class Service:
         fixed = _fixed(arguments)
         plan = timed("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target, fixed=fixed))
         document = timed("predict", "predicting their times", lambda: engine.model_doc(graph, plan, target=target))
-        self._opened = Opened(graph, plan, target)
+        self._open_plan(Opened(graph, plan, target))
+        return replace(document, seconds=tuple(spent))
+
+    def _fuse(self, arguments: Arguments, send: Send) -> ModelDoc:
+        """The open graph with other groups fixed; where they cannot be, nothing changes."""
+        opened, fixed = self._file(), _fixed(arguments)
+        send("progress", {"text": "exploring the rest", "done": 0, "total": 2})
+        plan = engine.fuse(opened.graph, target=opened.target, fixed=fixed)
+        send("progress", {"text": "predicting the times", "done": 1, "total": 2})
+        document = engine.model_doc(opened.graph, plan, target=opened.target)
+        self._open_plan(replace(opened, plan=plan))
+        return document
+
+    def _open_plan(self, opened: Opened) -> None:
+        """Forgets what was known about the groups of another plan."""
+        self._opened = opened
+        self._known_attempts = None
         self._kernels.clear()
         self._moves.clear()
-        return replace(document, seconds=tuple(spent))
+
+    def _attempts(self) -> Attempts:
+        """What looks at wishes about the present plan."""
+        if self._known_attempts is None:
+            opened = self._file()
+            self._known_attempts = Attempts(opened.plan, find_target(opened.target))
+        return self._known_attempts
 
     def _check(self, arguments: Arguments, send: Send) -> Any:
         kernel = self._kernel(arguments, send)

@@ -47,7 +47,7 @@ class Partition:
         products = [any(map(is_product, graph.flow.statements(k.members))) for k in kernels]
         costs = [assessor.cost(kernel) for kernel in kernels]
         spent = sum(
-            accurate(assessor, kernel) if cost and not product else moving(assessor, cost)
+            accurate(assessor, kernel) if cost and not product else moving(cost, assessor.target)
             for kernel, product, cost in zip(kernels, products, costs, strict=True)
         )
         moved = sum(cost.bytes_read + cost.bytes_written for cost in costs if cost)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from engine.errors import BadInput
-from engine.fuse.anchors import anchors, goes_round, serves_product
+from engine.fuse.anchors import anchors, serves_product
 from engine.fuse.fits import Fits
+from engine.fuse.forced import Forced, opaque, step
 from engine.graph.nodes import Operator
 from engine.stitch.flow import Flow, Step
 from engine.stitch.nodes import Fit, Fixed
@@ -38,7 +37,7 @@ class _Maker:
     ) -> None:
         self.program, self.fits, self.fixed = program, fits, fixed
         self.inputs = frozenset(program.inputs)
-        self.opaque = [_opaque(op) for op in without_kernel]
+        self.opaque = [opaque(op) for op in without_kernel]
         self.readers: dict[str, list[Statement]] = {}
         for statement in program.statements:
             for array in dict.fromkeys(a.array for a in statement.reads()):
@@ -61,35 +60,14 @@ class _Maker:
         """A person's groups, each checked."""
         if not self.fixed.groups:
             return []
+        forced = Forced(self.program, self.opaque, self.fits)
         found = []
-        single = self._flow(self.program.statements)
         for group in self.fixed.groups:
-            statements = self._take(partial(_belongs, set(group)))
-            subject = " + ".join(group)
-            if not statements:
-                raise BadInput("fuse", subject, "names no operator that has a kernel", "name operators of the graph")
-            if goes_round(single, [self.number[s.name] for s in statements]):
-                raise BadInput("fuse", subject, self._cycle(statements), "take it in, or leave one of them out")
-            fit = self.fits(statements, self._kept(statements))
-            if isinstance(fit, str):
-                raise BadInput("fuse", subject, f"cannot be one kernel: {fit}", "leave that operator out")
+            statements, fit = forced.fit(group, self.left)
+            for statement in statements:
+                del self.left[statement.name]
             found.append((self._step(statements, True), fit))
         return found
-
-    def _cycle(self, statements: Sequence[Statement]) -> str:
-        """Which operators lie between those of a group."""
-        inside = {s.name for s in statements}
-        after, before = {s.write.array for s in statements}, {a.array for s in statements for a in s.reads()}
-        between: list[Statement] = []
-        for statement in self.program.statements:
-            if statement.name not in inside and any(a.array in after for a in statement.reads()):
-                after.add(statement.write.array)
-                between.append(statement)
-        for statement in reversed(self.program.statements):
-            if statement.write.array in before:
-                before |= {a.array for a in statement.reads()}
-        names = dict.fromkeys(s.operator for s in between if s.write.array in before)
-        return f"would wait for itself: {', '.join(list(names)[:4])} lies between them and is another kernel"
 
     def _anchored(self, forced: Sequence[Step]) -> list[tuple[Step, Fit]]:
         """Products with their epilogues, none of which takes from a person's groups."""
@@ -126,30 +104,8 @@ class _Maker:
             del self.left[statement.name]
         return taken
 
-    def _kept(self, statements: Sequence[Statement]) -> frozenset[str]:
-        """Arrays that others than `statements` read."""
-        names = {s.name for s in statements}
-        made = {s.write.array for s in statements}
-        outputs = self.program.outputs
-        return frozenset(a for a in made if a in outputs or any(r.name not in names for r in self.readers.get(a, ())))
-
     def _step(self, statements: Sequence[Statement], closed: bool) -> Step:
-        made = frozenset(s.write.array for s in statements)
-        reads = {a.array for s in statements for a in s.reads()}
-        updated = reads & made & self.inputs
-        return Step(tuple(statements), frozenset(reads - made | updated), made, closed)
-
-    def _flow(self, statements: Sequence[Statement]) -> Flow:
-        return Flow(self.program, [*(self._step((s,), False) for s in statements), *self.opaque])
+        return step(statements, closed, self.inputs)
 
     def _place(self, step: Step) -> int:
         return self.number[step.statements[-1].name] if step.statements else len(self.number)
-
-
-def _opaque(op: Operator) -> Step:
-    """An operator without statements, which kernels must still stand before or behind."""
-    return Step((), frozenset(n for n in op.inputs if n), frozenset(n for n in op.outputs if n), True)
-
-
-def _belongs(operators: set[str], statement: Statement) -> bool:
-    return statement.operator in operators

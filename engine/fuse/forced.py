@@ -1,0 +1,94 @@
+"""Groups that a person asks for: whether their operators can be one kernel, with the operators and figures if not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+from engine.errors import BadInput
+from engine.fuse.anchors import goes_round
+from engine.fuse.fits import Fits
+from engine.graph.nodes import Operator
+from engine.stitch.flow import Flow, Step
+from engine.stitch.nodes import Fit
+from engine.tensor.nodes import Statement, TensorProgram
+
+
+class Forced:
+    """Looks at groups of one program, each by itself: the other kernels do not matter but for what they wait for."""
+
+    def __init__(self, program: TensorProgram, without_kernel: Sequence[Step], fits: Fits) -> None:
+        self.program, self.fits = program, fits
+        self._without_kernel = without_kernel
+        self._number = {s.name: n for n, s in enumerate(program.statements)}
+        self._by_operator: dict[str, list[Statement]] = {}
+        self._readers: dict[str, list[Statement]] = {}
+        for statement in program.statements:
+            self._by_operator.setdefault(statement.operator, []).append(statement)
+            for array in dict.fromkeys(a.array for a in statement.reads()):
+                self._readers.setdefault(array, []).append(statement)
+
+    def statements(self, operators: Collection[str]) -> tuple[Statement, ...]:
+        """What operators compute, in program order."""
+        found = [s for op in dict.fromkeys(operators) for s in self._by_operator.get(op, ())]
+        return tuple(sorted(found, key=lambda s: self._number[s.name]))
+
+    def fit(self, group: Sequence[str], among: Collection[str] | None = None) -> tuple[tuple[Statement, ...], Fit]:
+        """The statements of a group's operators and how they fit one kernel.
+
+        among: names of the statements that are free to be taken; by default all.  Raises BadInput, telling operators
+        and figures, where the group cannot be.
+        """
+        found = self.statements(group)
+        statements = found if among is None else tuple(s for s in found if s.name in among)
+        subject = " + ".join(group)
+        if not statements:
+            raise BadInput("fuse", subject, "names no operator that has a kernel", "name operators of the graph")
+        if goes_round(self._single, [self._number[s.name] for s in statements]):
+            raise BadInput("fuse", subject, self._cycle(statements), "take it in, or leave one of them out")
+        fit = self.fits(statements, self.kept(statements))
+        if isinstance(fit, str):
+            raise BadInput("fuse", subject, f"cannot be one kernel: {fit}", "leave that operator out")
+        return statements, fit
+
+    def kept(self, statements: Sequence[Statement]) -> frozenset[str]:
+        """Arrays that others than `statements` read."""
+        names = {s.name for s in statements}
+        made = {s.write.array for s in statements}
+        outputs = self.program.outputs
+        return frozenset(a for a in made if a in outputs or any(r.name not in names for r in self._readers.get(a, ())))
+
+    @cached_property
+    def _single(self) -> Flow:
+        """Every statement as a step of its own."""
+        inputs = frozenset(self.program.inputs)
+        steps = [step((s,), False, inputs) for s in self.program.statements]
+        return Flow(self.program, [*steps, *self._without_kernel])
+
+    def _cycle(self, statements: Sequence[Statement]) -> str:
+        """Which operators lie between those of a group."""
+        inside = {s.name for s in statements}
+        after, before = {s.write.array for s in statements}, {a.array for s in statements for a in s.reads()}
+        between: list[Statement] = []
+        for statement in self.program.statements:
+            if statement.name not in inside and any(a.array in after for a in statement.reads()):
+                after.add(statement.write.array)
+                between.append(statement)
+        for statement in reversed(self.program.statements):
+            if statement.write.array in before:
+                before |= {a.array for a in statement.reads()}
+        names = dict.fromkeys(s.operator for s in between if s.write.array in before)
+        return f"would wait for itself: {', '.join(list(names)[:4])} lies between them and is another kernel"
+
+
+def step(statements: Sequence[Statement], closed: bool, inputs: frozenset[str]) -> Step:
+    """Statements that are computed together.  inputs: of the program; one that they overwrite, they also read."""
+    made = frozenset(s.write.array for s in statements)
+    reads = {a.array for s in statements for a in s.reads()}
+    updated = reads & made & inputs
+    return Step(tuple(statements), frozenset(reads - made | updated), made, closed)
+
+
+def opaque(op: Operator) -> Step:
+    """An operator without statements, which kernels must still stand before or behind."""
+    return Step((), frozenset(n for n in op.inputs if n), frozenset(n for n in op.outputs if n), True)
