@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import subprocess
@@ -39,8 +40,10 @@ class GpuProcess:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            assert self._process.stdin is not None and self._process.stdout is not None
-            self._process.stdout.close()
+            for pipe in (self._process.stdin, self._process.stdout):
+                assert pipe is not None
+                with contextlib.suppress(BrokenPipeError):  # a request that nobody read
+                    pipe.close()
             self._process = None
 
     def measure_row(self, reference: str, systems: Sequence[str]) -> Entries:
@@ -66,11 +69,9 @@ class GpuProcess:
         kernels = str(self._kernels.resolve()) if self._kernels is not None else ""
         request = {"reference": reference, "systems": list(systems), "seed": seed, "kernels": kernels}
         assert process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # a process that ends before it reads is told by its status
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
-        except BrokenPipeError:
-            pass  # a process that ends before it reads is told by its status
         found: Entries = {}
         at_work, overdue = STARTING, Event()
         for message in self._messages(process, overdue):
