@@ -15,10 +15,10 @@ from engine.codegen.tile import TileProgram
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.tensor.nodes import Apply, Literal, TensorProgram
+from engine.tensor.padding import adds_nothing
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import WARP, Intrinsic
-from engine.tensorize.padding import adds_nothing
 
 MOST_QUERIES, MOST_KEYS, MOST_THREADS = 128, 128, 1024
 INSTRUCTION = 16

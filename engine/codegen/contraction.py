@@ -16,8 +16,8 @@ from engine.codegen.tile import Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
+from engine.tensor.padding import adds_nothing
 from engine.tensor.rewrite import rewrite_scalar
-from engine.tensorize.padding import adds_nothing
 
 MAX_THREADS = 1024
 REFUSED = {

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from networkx.utils import UnionFind
 
 from engine.errors import Unsupported
 from engine.fuse.attention import ATTENTION, Attention, Finder, refusal
 from engine.fuse.attention_cost import gain
+from engine.fuse.build import inline
 from engine.fuse.partition import Partition
-from engine.fuse.shape import Key, Shape
-from engine.tensor.nodes import Statement, TensorProgram
+from engine.fuse.shape import Key, Shape, product_operands
+from engine.tensor.nodes import Apply, Literal, Statement, TensorProgram, accesses
+from engine.tensor.padding import adds_nothing
 from engine.tensor.rewrite import plain_iterator
 
 MOST_HEAD = 128
 """Elements of a query, key or value: up to here the sums of a tile of queries stay in registers."""
 
+WHOLE = 16
+"""Depths that tiles are padded to multiples of."""
 OPERANDS = "an attention takes in what lies between its products and after them, not what makes their operands"
 """Why what an attention reads is made in another kernel."""
 
@@ -66,6 +71,7 @@ class _Joiner:
         if head > MOST_HEAD:
             reason = f"heads of {head} elements do not fit the registers of a kernel, {MOST_HEAD} do"
             raise refusal(found.values, reason)
+        _check_padding(found, statements, inlined)
         saved = gain(self.program, found)
         if not saved.pays:
             raise refusal(found.values, f"one kernel would not be faster: {saved}")
@@ -93,6 +99,19 @@ class _Joiner:
             others = [s for s in self._readers.get(array, []) if s.name not in allowed]
             if others:
                 raise refusal(found.values, f"{what} is read elsewhere too, by {others[0].operator}")
+
+
+def _check_padding(found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> None:
+    """Zeros that fill ragged tiles may not count: depths in the scores, keys (whose weights are 0) in the results."""
+    whole = {s.name: s for s in inline([s for s in statements if s.name in inlined], statements)}
+    scores, values = whole[found.scores.name], whole[found.values.name]
+    factors = product_operands(values.expression)
+    assert factors is not None
+    weighs = [any(a.array == found.weights for a in accesses(factor)) for factor in factors]
+    weightless = Apply("mul", (Literal(0.0, "float32"), factors[weighs.index(False)]), "float32")
+    is_ragged = math.prod(i.extent for i in scores.reduced) % WHOLE > 0
+    if (is_ragged and not adds_nothing(scores)) or not adds_nothing(replace(values, expression=weightless)):
+        raise refusal(found.values, "what is computed from the zeros that fill a tile would count")
 
 
 def _shape(found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> Shape:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from engine.fuse.shape import is_contraction, product_operands
 from engine.tensor.nodes import Access, Apply, Array, Iterator, Scalar, Statement, accesses
+from engine.tensor.padding import adds_nothing
 from engine.tensorize.nodes import Intrinsic
-from engine.tensorize.padding import adds_nothing
 
 
 @dataclass(frozen=True, slots=True)

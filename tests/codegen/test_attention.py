@@ -17,6 +17,7 @@ from engine.run.emulate.emulate import ORDERS, emulate
 from engine.verify.tolerance import group_tolerance
 from tests.attentions import Attention, inputs_of
 from tests.needs import needs_compiler, needs_nvrtc
+from tests.semantics.single import Node, write_model
 
 
 def compiled(case: Attention, folder: Path, *lines: str) -> engine.Kernel:
@@ -129,6 +130,35 @@ def test_an_instruction_of_another_type_is_not_taken(tmp_path: Path) -> None:
     assert not is_on_tensor_cores(kernel)
     (verdict,) = [v for v in kernel.verdicts if v.placed.author == "user"]
     assert verdict.outcome == "relaxed" and "weights are float32, the instruction takes float16" in verdict.because
+
+
+WISHES = [
+    ("S0 @ j: mark tile 48", "tile 32: this kernel takes a power of two from 16 to 128"),
+    ("S0 @ i: mark block 8", "block 16: this kernel takes a power of two from 16 to 128"),
+    ("S0 @ j: mark stages 9", "stages 3: the loop over tile has 3 iterations"),
+    ("S0 @ i: mark thread 4", "the instruction says which scores a thread owns"),
+    ("S0 @ j: split 32", "ask for a tile"),
+]
+
+
+@pytest.mark.parametrize(("wish", "because"), WISHES)
+def test_marks_that_cannot_be_had(wish: str, because: str, tmp_path: Path) -> None:
+    kernel = compiled(STAGED, tmp_path, wish)
+    (verdict,) = [v for v in kernel.verdicts if v.placed.author == "user"]
+    assert verdict.outcome == "relaxed" and because in verdict.because
+
+
+def test_what_fills_a_ragged_tile_may_not_count(tmp_path: Path) -> None:
+    """Where both factors are 1 more than what is read, zeros that fill 20 depths up to 32 would add 12 to each score."""
+    one = np.array(1, np.float32)
+    nodes: list[Node] = [
+        ("Add", ["q", "one"], ["a"], {}), ("Add", ["k", "one"], ["b"], {}), ("MatMul", ["a", "b"], ["s"], {}),
+        ("Softmax", ["s"], ["p"], {"axis": -1}), ("MatMul", ["p", "v"], ["y"], {}),
+    ]  # fmt: skip
+    inputs = {"q": ("float32", (8, 64, 20)), "k": ("float32", (8, 20, 64)), "v": ("float32", (8, 64, 32))}
+    graph = engine.load(write_model(tmp_path / "m.onnx", nodes, inputs, ["y"], {"one": one}))
+    for group in engine.fuse(graph).groups:
+        assert engine.check(engine.compile(group)).status == "pass"
 
 
 HEADS = [(32, "float16"), (64, "float16"), (128, "float16"), (80, "float16"), (64, "float32"), (128, "float32")]

@@ -8,10 +8,10 @@ import pytest
 
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Array, Iterator, Literal, Reduction, Scalar, Statement
+from engine.tensor.padding import adds_nothing
 from engine.tensorize.bind import Binding, allowed, bind, prologue
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
-from engine.tensorize.padding import adds_nothing
 
 HALVES, TF32 = INTRINSICS["mma_m16n8k16_f16"], INTRINSICS["mma_m16n8k8_tf32"]
 EXTENTS = {"b": 4, "i": 40, "j": 24, "k": 50}

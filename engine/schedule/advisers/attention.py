@@ -108,7 +108,8 @@ def _tiled(found: Attention, sms: int, intrinsic: Intrinsic | None, choice: _Cho
         held = choice.keys * choice.own // sharers
         entries.append(mark(scores, row, whose, choice.own, f"{held} scores to a thread beside its results"))
     steps = -(-found.key.extent // choice.keys)
-    return [*entries, mark(scores, found.key.name, "tile", choice.keys, f"{steps} tiles of keys and values")]
+    because = f"{steps} tile{'s' * (steps > 1)} of keys and values"
+    return [*entries, mark(scores, found.key.name, "tile", choice.keys, because)]
 
 
 def _stages(found: Attention, keys: int) -> Entry:
