@@ -17,6 +17,7 @@ from engine.errors import BadInput
 from engine.measurements import Measured, Measurements, measurements_of, read_measurements
 from engine.measurements.nodes import OURS
 from engine.run.nodes import Failure, Timing
+from engine.run.statistics import SAME, compare, in_rounds
 
 BEHIND = 0.9
 """Rows whose best peer takes less than this part of our time are listed."""
@@ -41,6 +42,15 @@ class Ratios:
     def best(self) -> float | None:
         """The fastest peer's time over ours."""
         return min(self.peers.values()) if self.peers else None
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether the samples of ours and of the fastest peer, taken in turn, show no significant difference."""
+        if not self.peers:
+            return False
+        times = [self.row.systems[name].time for name in (OURS, min(self.peers, key=self.peers.__getitem__))]
+        rounds = [in_rounds(time.samples, time.rounds) for time in times if isinstance(time, Timing)]
+        return compare(rounds[0], rounds[1], interleaved=True).verdict == SAME
 
 
 def ratios(rows: Sequence[Measured]) -> list[Ratios]:
@@ -87,7 +97,7 @@ def table(files: Sequence[Measurements]) -> Iterator[str]:
     names = list(dict.fromkeys(name for row in rows for name in row.systems if name != OURS))
     dates = sorted({one.date[:10] for one in files if one.date})
     yield f"Measured on {next(iter(devices))}, {' to '.join(dict.fromkeys(dates[:1] + dates[-1:])) or 'without a date'}"
-    yield "Times in microseconds, median of a run; * noisy."
+    yield "Times in microseconds, median of a run; * noisy; ~ no significant difference."
     yield ""
     yield f"| row | floor | {OURS} | {' | '.join(names)} | best peer / ours | floor / ours |"
     yield f"| --- |{' ---: |' * (len(names) + 4)}"
@@ -95,7 +105,8 @@ def table(files: Sequence[Measurements]) -> Iterator[str]:
     for row in rows:
         one = known.get(row.name)
         cells = [row.name, _number(row.floor), *(_cell(row, name) for name in (OURS, *names))]
-        yield f"| {' | '.join([*cells, _number(one and one.best), _number(one and one.floor)])} |"
+        best = f"{_number(one.best)}{' ~' if one.is_tie else ''}" if one else ""
+        yield f"| {' | '.join([*cells, best, _number(one and one.floor)])} |"
     yield ""
     yield from _means(list(known.values()), names)
     yield from _ceilings(rows, list(known.values()))

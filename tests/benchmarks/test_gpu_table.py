@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.benchmarks import gpu_table
@@ -69,6 +70,19 @@ def test_the_run_s_own_ceilings(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "4 TB/s (torch on suite:calibration/copy)," in out
     assert "500 TFLOP/s (torch on suite:calibration/product)" in out
     assert "under 0.90 of that bandwidth: 2\n- suite:calibration/copy: 0.50\n- suite:x/bad: 0.50\n" in out
+
+
+@pytest.mark.parametrize(("factor", "tie"), [(1.0, True), (1.01, True), (1.2, False), (0.8, False)])
+def test_a_difference_within_the_noise_is_marked(
+    factor: float, tie: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = np.random.default_rng(5)
+    one = row("r", 5.0, loomscope=10.0, torch=10.0 * factor)
+    for name, scale in (("loomscope", 10.0), ("torch", 10.0 * factor)):
+        one["systems"][name] |= {"samples": (scale * stream.normal(1, 0.02, 40)).tolist(), "rounds": 8}
+    assert gpu_table.main([str(write(tmp_path / "a.json", rows=[one]))]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| suite:x/r ")]
+    assert ("~" in line) == tie, line
 
 
 def test_files_of_two_devices_make_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
