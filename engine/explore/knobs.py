@@ -10,9 +10,6 @@ from engine.recipe import Advice, Entry, Recipe, with_entries
 from engine.schedule.advisers.mapping import mark
 from engine.tensorize.space import Knobs
 
-OWNED = ("block", "warp", "thread", "tile", "stages", "register_stages")
-"""Marks that knobs decide."""
-
 
 def entries_of(sides: Sides, knobs: Knobs, before: Knobs | None = None, on_tensor_cores: bool = True) -> list[Entry]:
     """The marks that ask for `knobs`; with `before` only those that differ from it."""
@@ -23,16 +20,14 @@ def entries_of(sides: Sides, knobs: Knobs, before: Knobs | None = None, on_tenso
         return [
             (rows, "block", chosen.block[0]), (rows, part, chosen.part[0]), (columns, "block", chosen.block[1]),
             (columns, part, chosen.part[1]), (depth, "tile", chosen.block[2]), (depth, "stages", chosen.stages),
-            (depth, "register_stages", chosen.register_stages),
+            (depth, "register_stages", chosen.register_stages), (depth, "slices", chosen.slices),
         ]  # fmt: skip
 
     old = values(before) if before else [(dimension, name, 0) for dimension, name, _ in values(knobs)]
     changed = [new for new, was in zip(values(knobs), old, strict=True) if new != was]
-    found = [mark((sides.statement,), dimension, name, value, "") for dimension, name, value in changed]
-    if knobs.split != (before.split if before else 1):
-        size = -(-_depth(sides) // knobs.split // knobs.block[2]) * knobs.block[2]
-        found.append(Entry((sides.statement,), depth, "split", size))
-    return found
+    tensor_only = ("register_stages", "slices")
+    taken = [each for each in changed if on_tensor_cores or each[1] not in tensor_only]
+    return [mark((sides.statement,), dimension, name, value, "") for dimension, name, value in taken]
 
 
 def with_knobs(recipe: Recipe, group: str, entries: Sequence[Entry]) -> Recipe:
@@ -52,10 +47,3 @@ def _about(entry: Entry) -> tuple[tuple[str, ...], str, str, str]:
     name = str(entry.value[0]) if entry.field == "mark" and isinstance(entry.value, tuple) else ""
     return entry.statements, entry.dimension, entry.field, name
 
-
-def _depth(sides: Sides) -> int:
-    """Depths in all."""
-    total = 1
-    for iterator in sides.depth:
-        total *= iterator.extent
-    return total

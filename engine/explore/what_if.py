@@ -18,14 +18,14 @@ from engine.tensorize.space import Knobs
 
 NOTE = "pipeline model, uncalibrated"
 KIB = 1024
-MOST_STAGES, MOST_SETS = 6, (1, 2, 4)
+MOST_STAGES, MOST_SETS, SLICES = 6, (1, 2, 4), (1, 2, 4)
 CORE_STAGES = 3
 """On CUDA cores."""
 LEAST = 8
 """Rows, columns and depths of a tile that is still offered."""
 TITLES = {
     "rows": "Tile rows", "columns": "Tile columns", "depth": "Tile depth", "warps": "Warps", "threads": "Threads",
-    "stages": "Stages", "register_stages": "Register stages",
+    "stages": "Stages", "register_stages": "Register stages", "slices": "Depth slices",
 }  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def choices(contraction: Contraction, knobs: Knobs, target: Target) -> tuple[Cho
         ("warps" if on_tensor_cores else "threads", knobs.parts, parts), ("stages", knobs.stages, stages),
     ]  # fmt: skip
     if on_tensor_cores:
-        offered.append(("register_stages", knobs.register_stages, MOST_SETS))
+        offered += [("register_stages", knobs.register_stages, MOST_SETS), ("slices", knobs.slices, SLICES)]
     return tuple(
         ChoiceDoc(name, TITLES[name], value, tuple(sorted({*values, value}))) for name, value, values in offered
     )
@@ -51,19 +51,24 @@ def turned(contraction: Contraction, knobs: Knobs, name: str, value: int) -> Kno
     """The knobs with one turned; parts are cut anew where the tile or their number changes."""
     match name:
         case "rows":
-            return _with_parts(contraction, replace(knobs, block=(value, *knobs.block[1:])), knobs.parts)
+            return _with_parts(contraction, replace(knobs, block=(value, *knobs.block[1:])), _cut(knobs))
         case "columns":
-            return _with_parts(contraction, replace(knobs, block=(knobs.block[0], value, knobs.block[2])), knobs.parts)
+            return _with_parts(contraction, replace(knobs, block=(knobs.block[0], value, knobs.block[2])), _cut(knobs))
         case "depth":
             return replace(knobs, block=(*knobs.block[:2], value))
         case "warps" | "threads":
-            return _with_parts(contraction, knobs, value)
+            return _with_parts(contraction, knobs, max(1, value // knobs.slices))
         case "stages":
             return replace(knobs, stages=value)
         case "register_stages":
             return replace(knobs, register_stages=value)
         case _:
-            return replace(knobs, split=value)
+            return replace(knobs, slices=value)
+
+
+def _cut(knobs: Knobs) -> int:
+    """Parts that a tile's rows and columns are cut into."""
+    return knobs.parts // knobs.slices
 
 
 def _with_parts(contraction: Contraction, knobs: Knobs, count: int) -> Knobs:
@@ -134,8 +139,11 @@ def _misfit(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
         return f"{knobs.stages} stages, kernels on {'tensor' if contraction.unit else 'CUDA'} cores have up to {most}"
     if knobs.stages > steps:
         return f"{knobs.stages} stages of {depth} depths, and the loop has {steps} of {contraction.k:,}"
-    if knobs.register_stages > max(1, depth // k):
-        return f"{knobs.register_stages} register stages, and a tile has {depth // k} steps of {k} depths"
+    if depth % (k * knobs.slices):
+        return f"{knobs.slices} slices of {depth} depths are no whole steps of {k}"
+    if knobs.register_stages > depth // k // knobs.slices:
+        inner = depth // k // knobs.slices
+        return f"{knobs.register_stages} register stages, and a tile has {inner} steps of {k} depths"
     needed = knobs.stages * (rows + columns) * depth * contraction.element_bytes
     limit = _limit(machine)
     if needed > limit:
@@ -151,20 +159,21 @@ def _misfit(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
 
 
 def _nearest(contraction: Contraction, knobs: Knobs, machine: Target) -> Knobs | None:
-    """The knobs with the fewest steps back: stages first, then register stages, then whole parts, half a tile."""
+    """The fewest steps back: slices first, then register stages, then stages, whole parts, half a tile."""
     steps = max(1, -(-contraction.k // knobs.block[2]))
     for stages in range(min(knobs.stages, steps), 0, -1):
         for sets in (s for s in reversed(MOST_SETS) if s <= knobs.register_stages):
-            tried = replace(knobs, stages=stages, register_stages=sets)
-            if not _misfit(contraction, tried, machine):
-                return tried
-    whole = _with_parts(contraction, knobs, knobs.parts)
+            for slices in (s for s in reversed(SLICES) if s <= knobs.slices):
+                tried = replace(knobs, stages=stages, register_stages=sets, slices=slices)
+                if not _misfit(contraction, tried, machine):
+                    return tried
+    whole = _with_parts(contraction, knobs, _cut(knobs))
     if whole != knobs and not _misfit(contraction, whole, machine):
         return whole
     rows, columns, depth = knobs.block
     for block in ((rows, columns, depth // 2), (rows // 2, columns, depth), (rows, columns // 2, depth)):
         if min(block) >= LEAST:
-            tried = _with_parts(contraction, replace(knobs, block=block), knobs.parts)
+            tried = _with_parts(contraction, replace(knobs, block=block), _cut(knobs))
             if not _misfit(contraction, tried, machine):
                 return tried
     return None
@@ -176,6 +185,8 @@ def _difference(asked: Knobs, near: Knobs) -> str:
         return "a tile of {} x {} x {}".format(*near.block)
     if asked.stages != near.stages:
         return f"{near.stages} stage{'s' if near.stages > 1 else ''}"
+    if asked.slices != near.slices:
+        return f"{near.slices} slice{'s' if near.slices > 1 else ''}"
     if asked.part != near.part:
         return "parts of {} x {}".format(*near.part)
     return f"{near.register_stages} register stage{'s' if near.register_stages > 1 else ''}"

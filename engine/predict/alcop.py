@@ -151,11 +151,12 @@ class _Model:
         return max(self.work.spill_bytes, over * REGISTER_BYTES, 0)
 
     def _epilogue(self, resident: int) -> float:
-        """Results of a wave to DRAM, partial sums through L2, or the arithmetic after the sums."""
+        """Results of a wave to DRAM after partial sums through shared memory, or the arithmetic after the sums."""
         work, target = self.work, self.target
         busy = min(work.blocks, self.sms * resident)
         written = busy * work.results / target.dram_bandwidth.value
-        shared_sums = 2 * resident * work.partial / (target.l2_bandwidth.value / self.sms)
+        banks = target.shared_bandwidth.value * target.clock.value
+        shared_sums = 2 * resident * work.partial / banks  # written once, read once
         operations, special = work.finish
         plain = resident * operations / (target.fp32_rate.value / self.sms)
         functions = resident * special / (target.special_rate.value / self.sms)

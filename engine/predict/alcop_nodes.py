@@ -49,7 +49,7 @@ class Work:
     """A pipelined kernel in the numbers that the equations need; everything per block unless it says otherwise."""
 
     grid: tuple[int, int, int]
-    """Blocks along the rows, the columns, and everything else (batches, splits), in the order of their numbers."""
+    """Blocks along the rows, the columns, and everything else (batches), in the order of their numbers."""
     threads: int
     registers: int | None
     """Of a thread; None where nothing is known, then they do not limit the occupancy."""
@@ -75,7 +75,7 @@ class Work:
     finish: tuple[float, float]
     """Operations and special-function results after the sums."""
     partial: float = 0.0
-    """Bytes of float32 sums that are written and read again where blocks share a depth."""
+    """Bytes of float32 sums that pass shared memory where sets of warps share the depth."""
     spill_bytes: int = 0
     """Of a thread in local memory, as NVRTC says."""
     distinct_from_grid: bool = True

@@ -99,5 +99,4 @@ def knobs_of(tile: TileProgram) -> Knobs | None:
     else:
         rows, columns = tile.buffers["acc"].shape
         part = (rows, columns)
-    split = -(-sizes["DEPTH"] // sizes["SPLIT_DEPTH"]) if sizes.get("SPLIT_DEPTH") else 1
-    return Knobs(block, part, tile.stages, tile.register_stages, split)
+    return Knobs(block, part, tile.stages, tile.register_stages, sizes.get("SLICES", 1))

@@ -23,25 +23,24 @@ def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None 
     (m, n, k), step = knobs.block, contraction.instruction[2]
     size = contraction.element_bytes
     tile = (m * k * size, n * k * size)
-    tiles = -(-contraction.k // k)
-    grid = (-(-contraction.m // m), -(-contraction.n // n), contraction.batch * knobs.split)
+    grid = (-(-contraction.m // m), -(-contraction.n // n), contraction.batch)
     return Work(
         grid=grid,
         threads=knobs.parts * contraction.lanes,
         registers=estimated_registers(contraction, knobs) if registers is None else registers,
         shared_bytes=knobs.stages * sum(tile),
-        steps=-(-tiles // knobs.split),
+        steps=-(-contraction.k // k),
         stages=knobs.stages,
-        inner_steps=k // step,
+        inner_steps=max(1, k // step // knobs.slices),
         register_stages=knobs.register_stages,
         fetched=sum(tile),
         panels=(tile[0] * contraction.distinct[0], tile[1] * contraction.distinct[1]),
         fragments=sum(knobs.part) * step * size * knobs.parts,
-        operations=2 * m * n * step,
+        operations=2 * m * n * step * knobs.slices,
         unit=contraction.unit,
-        results=m * n * contraction.result_bytes / knobs.split,
-        finish=(contraction.finish[0] * m * n / knobs.split, contraction.finish[1] * m * n / knobs.split),
-        partial=m * n * SUM_BYTES if knobs.split > 1 else 0,
+        results=m * n * contraction.result_bytes,
+        finish=(contraction.finish[0] * m * n, contraction.finish[1] * m * n),
+        partial=m * n * SUM_BYTES * (knobs.slices - 1),
     )
 
 
@@ -84,6 +83,7 @@ def work_of_kernel(tile: TileProgram, facts: KernelFacts) -> Work:
         unit=facts.tensor_type,
         results=outputs,
         finish=finish,
+        partial=_partial_sums(tile),
         distinct_from_grid=grid != (1, 1, blocks),
     )
 
@@ -116,11 +116,20 @@ def copied_buffers(tile: TileProgram) -> frozenset[str]:
 
 def _inner_steps(tile: TileProgram) -> int:
     """Steps in which the main loop brings fragments to registers; 1 where it brings them at once."""
-    loop = main_loop(tile.body)
+    sizes, loop = tile.constants, main_loop(tile.body)
+    if tile.intrinsic:
+        return max(1, sizes["TILE_DEPTH"] // sizes["MMA_DEPTH"] // sizes.get("SLICES", 1))
     for op in loop.body if loop else ():
         if isinstance(op, For) and any(_is_fragment_load(inner, tile) for inner in operations(op.body)):
             return op.extent
     return 1
+
+
+def _partial_sums(tile: TileProgram) -> float:
+    """Bytes of the sums that slices of the depth hand to the first of them."""
+    sizes = tile.constants
+    slices = sizes.get("SLICES", 1)
+    return (slices - 1) * sizes["TILE_ROWS"] * sizes["TILE_COLUMNS"] * SUM_BYTES if slices > 1 else 0.0
 
 
 def _is_fragment_load(op: TileOp, tile: TileProgram) -> bool:

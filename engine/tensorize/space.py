@@ -17,7 +17,7 @@ FRAGMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """What a tuner may choose of a contraction: ALCOP's knobs, and split-K."""
+    """What a tuner may choose of a contraction: ALCOP's knobs, and slices of the depth."""
 
     block: tuple[int, int, int]
     """Rows, columns and depths of a block's tile."""
@@ -27,18 +27,18 @@ class Knobs:
     """Buffers in shared memory; 1 copies and computes in turn."""
     register_stages: int = 1
     """Fragment sets in registers; 1 reads and multiplies in turn."""
-    split: int = 1
-    """Blocks that share the depth of one tile and add their sums."""
+    slices: int = 1
+    """Sets of warps of a block that share the depth of a tile and add their sums at the end."""
 
     @property
     def parts(self) -> int:
         """Warps (on CUDA cores threads) of a block."""
-        return (self.block[0] // self.part[0]) * (self.block[1] // self.part[1])
+        return (self.block[0] // self.part[0]) * (self.block[1] // self.part[1]) * self.slices
 
     def __str__(self) -> str:
         m, n, k = self.block
         text = f"{m}x{n}x{k}, part {self.part[0]}x{self.part[1]}, {self.stages} x {self.register_stages} stages"
-        return f"{text}, split {self.split}" if self.split > 1 else text
+        return f"{text}, {self.slices} slices" if self.slices > 1 else text
 
 
 @dataclass(frozen=True, slots=True)

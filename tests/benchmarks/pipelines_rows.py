@@ -90,7 +90,10 @@ class Operator:
     def kernel(self, knobs: Knobs) -> engine.Kernel | None:
         """The kernel at some knobs; None where it does not take them all."""
         recipe = with_knobs(self.recipe, self.group.name, entries_of(self.sides, knobs))
-        kernel = engine.compile(self.group, recipe)
+        try:
+            kernel = engine.compile(self.group, recipe)
+        except Unsupported:
+            return None
         return kernel if knobs_of(kernel.tile) == knobs else None
 
     def ranked(self) -> list[Knobs]:

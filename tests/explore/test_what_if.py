@@ -50,6 +50,7 @@ def test_figures_of_both_stand_beside_each_other() -> None:
         (replace(NOW, block=(120, 128, 32)), "no instruction divides 120 rows: it computes 16 x 8 x 16", ""),
         (replace(NOW, register_stages=4), "4 register stages, and a tile has 2 steps of 16", "2 register stages"),
         (replace(NOW, stages=9), "9 stages, kernels on tensor cores have up to 6", "6 stages"),
+        (replace(NOW, slices=4), "4 slices of 32 depths are no whole steps of 16", "2 slices"),
         (replace(NOW, part=(48, 32)), "parts of 48 x 32 do not divide a tile of 128 x 128", "parts of 64 x 32"),
     ],
 )  # fmt: skip

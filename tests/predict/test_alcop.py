@@ -133,14 +133,16 @@ def test_more_stages_help_until_they_cost_a_resident_block() -> None:
         assert prediction.microseconds == pytest.approx(sum(parts))
 
 
-def test_a_split_depth_fills_the_machine_and_pays_for_its_sums() -> None:
-    """A product with two blocks of 512 steps gains from eight blocks a tile; one that fills every SM loses."""
-    narrow, wide = Contraction(128, 256, 16384), CUBE
-    alone, split = (work_of_knobs(narrow, replace(TILE, split=split)) for split in (1, 8))
-    assert split.blocks == 8 * alone.blocks and split.steps * 8 == alone.steps
-    assert predict_pipeline(split, A100).microseconds < predict_pipeline(alone, A100).microseconds / 3
-    full = [predict_pipeline(work_of_knobs(wide, replace(TILE, split=s)), A100).microseconds for s in (1, 8)]
-    assert full[0] < full[1]
+def test_slices_of_the_depth_bring_warps_and_pay_for_their_sums() -> None:
+    """One warp to a block waits for its own fragments; four share the depth and add 48 kB of sums at the end."""
+    narrow, tile = Contraction(64, 64, 16384), Knobs((64, 64, 64), (64, 64), 3)
+    alone, sliced = (work_of_knobs(narrow, replace(tile, slices=slices)) for slices in (1, 4))
+    assert sliced.blocks == alone.blocks and sliced.threads == 4 * alone.threads
+    assert sliced.inner_steps * 4 == alone.inner_steps and sliced.fragments == 4 * alone.fragments
+    assert (alone.partial, sliced.partial) == (0, 3 * 64 * 64 * 4)
+    one, four = (predict_pipeline(work, A100) for work in (alone, sliced))
+    assert four.term("main loop").value < one.term("main loop").value / 2
+    assert four.term("epilogue").value > one.term("epilogue").value
 
 
 def test_registers_are_estimated_from_sums_and_fragments() -> None:
