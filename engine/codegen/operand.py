@@ -26,6 +26,8 @@ from engine.tensor.rewrite import plain_iterator
 
 COPY_BYTES = (16, 8, 4)
 """Sizes of one cp.async."""
+PLAIN_TOGETHER = 8
+"""Elements that a thread copies at a time where there is no cp.async: each waits in a register."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +174,11 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None
     per_row = operand.row // width
     name = operand.access.array
     shares = side.tile * tiling.tile // width // threads
-    with emitter.loop(f"{name}_share", shares, at) as share:
-        chunk = emitter.bind(f"{name}_chunk", share * threads + Index.of("thread"), at)
+    together = shares if operand.is_async else min(shares, PLAIN_TOGETHER)
+    rounds = emitter.loop(f"{name}_round", shares // together, at, unroll=False)
+    with rounds as number, emitter.loop(f"{name}_share", together, at) as share:
+        flat = (number * together + share) * threads + Index.of("thread")
+        chunk = emitter.bind(f"{name}_chunk", flat, at)
         outer = emitter.bind(f"{name}_outer", chunk.floordiv(per_row, emitter.extents), at)
         inner = emitter.bind(f"{name}_inner", chunk.mod(per_row, emitter.extents) * width, at)
         local_free, local_depth = (outer, inner) if operand.depth_inner else (inner, outer)

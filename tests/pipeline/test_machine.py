@@ -55,3 +55,15 @@ def test_the_main_loop_has_no_bank_conflicts(tile: Tile, depth: int, trans: int,
     main = [c for c in emulation.counts if "ldmatrix" in lines[c.line - 1] or "async_copy" in lines[c.line - 1]]
     assert {"shared load", "async copy"} <= {count.kind for count in main}
     assert [count.conflicts for count in main] == [0] * len(main)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("row", ["Conv2D_RN50_2", "Conv3D3", "MM_Conv1x1_1", "MM_RN50_FC", "BMM_GPT2_SV"])
+def test_what_is_advised_does_not_spill(row: str) -> None:
+    """Windows, copied element by element; tiles narrower than the widest; slices; several products."""
+    groups = [g for g in engine.fuse(engine.load(f"suite:alcop/{row}")).groups if g.kind == "contraction"]
+    for group in groups:
+        kernel = engine.compile(group, engine.default_recipe(group, target="a100"))
+        assert kernel.tile.intrinsic == "mma_m16n8k16_f16"
+        assert kernel.source.block[0] >= 128
+        assert [compile_cuda(kernel.source.text, a).spill_bytes for a in ARCHITECTURES] == [0, 0]

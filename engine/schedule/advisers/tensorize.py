@@ -31,6 +31,8 @@ class _Tile:
     warp: tuple[int, int]
 
 
+FEWEST_WARPS = 4
+"""Of a block: one for each scheduler of an SM."""
 FEWEST_TILES = 4
 """Tiles of a slice that fill a pipeline."""
 MOST_RASTER = 16
@@ -43,6 +45,8 @@ TILES = (
     _Tile((32, 32), (16, 16)),
 )
 """Largest reuse first: 128 sums to a thread, 32, 32, 16, 8."""
+GATHERED = _Tile((128, 128), (64, 32))
+"""In place of the first where copies go element by element: twice the threads share the addresses."""
 
 
 def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -> Advice:
@@ -75,8 +79,10 @@ def _entries(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int)
     def blocks_of(block: tuple[int, ...]) -> int:
         return binding.batches * math.prod(-(-size // b) for size, b in zip((m, n), block, strict=True))
 
-    fitted = [(_fitted(tile.block, (m, n)), tile) for tile in TILES]
-    block, tile = next((pair for pair in fitted if blocks_of(pair[0]) >= sms), fitted[-1])
+    tiles = (GATHERED, *TILES[1:]) if _is_gathered(heart) else TILES
+    fitted = [(_fitted(tile.block, (m, n)), tile) for tile in tiles]
+    filling = ((block, t) for block, t in fitted if blocks_of(block) >= sms and _warps(block, t) >= FEWEST_WARPS)
+    block, tile = next(filling, fitted[-1])
     depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT, 1 << (k - 1).bit_length()))
     waste = binding.padding((*block, depth))
     padded = f"{waste:.0%} of the products fill ragged tiles" if waste else "whole tiles, no padding"
@@ -118,6 +124,16 @@ def _raster(sizes: tuple[int, int], block: tuple[int, int], sms: int) -> tuple[i
         return None
     saved = f"{panels(best):,} rows and columns of the operands instead of {panels(1):,}"
     return best, f"{sms} blocks at once then read {saved}"
+
+
+def _is_gathered(heart: Statement) -> bool:
+    """Whether a factor is read through windows: an index that several iterators move, as convolutions have."""
+    return any(len(index.iterators()) > 1 for access in heart.reads() for index in access.indices)
+
+
+def _warps(block: tuple[int, int], tile: _Tile) -> int:
+    """Warps of a block that may be narrower than the tile."""
+    return math.prod(b // min(b, w) for b, w in zip(block, tile.warp, strict=True))
 
 
 def _fitted(block: tuple[int, int], sizes: tuple[int, int]) -> tuple[int, int]:
