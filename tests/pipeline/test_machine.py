@@ -46,7 +46,7 @@ def test_the_widest_tiles_fit_the_registers(tile: Tile, depth: int, tmp_path: Pa
     ids=["128x256x32", "64x128x64", "32x64x128"],
 )  # fmt: skip
 def test_the_main_loop_has_no_bank_conflicts(tile: Tile, depth: int, trans: int, tmp_path: Path) -> None:
-    """Neither matrix loads nor copies, in any stage."""
+    """Neither matrix loads nor copies, in any stage, nor results on their way out, which fill whole sectors."""
     kernel = tiled(tmp_path, tile, 512, depth, transA=trans, transB=trans)
     arrays = {b.array: halves(1, (512, 512)) for b in kernel.source.buffers if b.read}
     emulation, _, _ = emulate(kernel.source, arrays, blocks=[0])
@@ -55,6 +55,11 @@ def test_the_main_loop_has_no_bank_conflicts(tile: Tile, depth: int, trans: int,
     main = [c for c in emulation.counts if "ldmatrix" in lines[c.line - 1] or "async_copy" in lines[c.line - 1]]
     assert {"shared load", "async copy"} <= {count.kind for count in main}
     assert [count.conflicts for count in main] == [0] * len(main)
+    results = [c for c in emulation.counts if "results" in lines[c.line - 1]]
+    assert {count.kind for count in results} == {"shared load", "shared store"}
+    assert [count.conflicts for count in results] == [0] * len(results)
+    (stored,) = (count for count in emulation.counts if count.kind == "global store")
+    assert stored.sectors == tile[0] * tile[1] * 2 // 32  # every byte of every sector, once
 
 
 @needs_nvrtc
