@@ -199,13 +199,13 @@ def _overwritten_elsewhere(statements: Sequence[Statement], axes: Mapping[Key, i
         names = [plain_iterator(i) for i in access.indices]
         return [axes[statement.name, n] if n else str(i) for n, i in zip(names, access.indices, strict=True)]
 
-    for number, statement in enumerate(statements):
-        for reader in statements[:number]:
-            for access in reader.reads():
-                if access.array == statement.write.array and (
-                    access.guards or places(reader, access) != places(statement, statement.write)
-                ):
-                    return f"{statement.operator} overwrites {access.array}, which {reader.operator} reads elsewhere"
+    before: dict[str, list[tuple[Statement, Access]]] = {}
+    for statement in statements:
+        for reader, access in before.get(statement.write.array, ()):
+            if access.guards or places(reader, access) != places(statement, statement.write):
+                return f"{statement.operator} overwrites {access.array}, which {reader.operator} reads elsewhere"
+        for access in statement.reads():
+            before.setdefault(access.array, []).append((statement, access))
     return ""
 
 

@@ -26,6 +26,7 @@ class Assessor:
         self._outlines = [tuple(outline(s) for s in step.statements) for step in flow.steps]
         self._apart = fixed.apart if fixed else ()
         self._known: dict[Hashable, Cost | None] = {}
+        self._fits: dict[Kernel, Fit | str] = {}
         self.asked = 0
         """Kernels looked at."""
 
@@ -51,10 +52,13 @@ class Assessor:
 
     def fit(self, kernel: Kernel) -> Fit | str:
         """How the statements of a kernel fit, or why they do not, in the kernel's own names."""
-        statements = self.flow.statements(kernel.members)
-        if len(statements) > MOST_STATEMENTS:
-            return f"a kernel of more than {MOST_STATEMENTS} steps takes long to schedule"
-        return self._parted(kernel.members) or self._legal(statements, self._kept(kernel))
+        if kernel not in self._fits:
+            statements = self.flow.statements(kernel.members)
+            if len(statements) > MOST_STATEMENTS:
+                return f"a kernel of more than {MOST_STATEMENTS} steps takes long to schedule"
+            reason = self._parted(kernel.members)
+            self._fits[kernel] = reason or self._legal(statements, self._kept(kernel))
+        return self._fits[kernel]
 
     def gain(self, parts: Sequence[Kernel], whole: Kernel) -> Gain | None:
         """What one kernel instead of several saves; None where it cannot be one."""
