@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.codegen.combine import Accumulator, accumulate
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, Where, at, merged
 from engine.codegen.nodes import Line
 from engine.codegen.tile import Barrier, Declare, Slot
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
+from engine.tensor.nodes import Access, Scalar, Statement
 
 Place = Callable[[Statement], Where]
 """Where the iterators of a statement stand in kernel variables."""
@@ -42,7 +43,7 @@ def evaluate_block(
     keep: Keep = NOTHING,
     lanes: bool = True,
     dimensions: tuple[str, ...] = (),
-    accumulators: Mapping[str, Access] | None = None,
+    accumulators: Mapping[str, Accumulator] | None = None,
     fence: bool = False,
 ) -> None:
     """Evaluate `statements` in order for one vector (`lanes`) or one element, adding their results to `values`.
@@ -86,7 +87,7 @@ def _evaluate(
     keep: Keep,
     width: int,
     dimensions: tuple[str, ...],
-    accumulators: Mapping[str, Access],
+    accumulators: Mapping[str, Accumulator],
 ) -> None:
     """All loads of some statements, then one loop over the lanes."""
     prepared = _prepare(emitter, statements, place, values, mask, stored, keep, width, dimensions)
@@ -100,9 +101,7 @@ def _evaluate(
                 else:
                     emitter.assign(slot, expression, link)
                 continue
-            target = accumulators[statement.name]
-            term = expression if mask is None else _masked(mask, expression, statement)
-            emitter.assign(Slot(target.array, target.indices), term, link, statement.reduction.operation)
+            accumulate(emitter, statement, accumulators[statement.name], expression, mask, link)
 
 
 def _prepare(
@@ -147,10 +146,3 @@ def _result(
     emitter.declare(name, outermost=kept is not None)
     values[array] = Access(name, indices)
     return Slot(name, indices)
-
-
-def _masked(mask: str, expression: Scalar, statement: Statement) -> Scalar:
-    """The term of a reduction, neutral where the mask does not hold."""
-    assert statement.reduction is not None
-    neutral = Literal(statement.reduction.identity, statement.reduction.accumulate)
-    return Apply("select", (Access(mask, ()), expression, neutral), statement.reduction.accumulate)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from engine.codegen.block import Keep, evaluate_block
-from engine.codegen.combine import Sharers, accumulator, along_rows, down_columns, rounded
+from engine.codegen.combine import Accumulator, Sharers, accumulator, combined, rounded
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
 from engine.codegen.layout import WARP, read_layout
@@ -265,17 +265,14 @@ class _Reduction:
             with emitter.loop(name, layout.strip, link, unroll=is_unrolled) as chunk:
                 yield emitter.bind("chunk", strip * layout.strip + chunk, link)
 
-    def _combine(self, statement: Statement, partial: Access, row_mask: str | None, names: tuple[str, ...]) -> None:
+    def _combine(self, statement: Statement, parts: Accumulator, row_mask: str | None, names: tuple[str, ...]) -> None:
         """The parts of all threads of a row become one value that each of them has, written if someone reads it."""
         link, emitter, layout = at(statement, *names), self.emitter, self.layout
-        if layout.by_row:
-            where = along_rows(emitter, statement, partial, Sharers(layout.lanes, self.lane), link)
-        else:
-            sharers = Sharers(layout.lanes, self.lane, WARP)
-            where = down_columns(emitter, statement, partial, sharers, link, layout.vector)
+        sharers = Sharers(layout.lanes, self.lane, 1 if layout.by_row else WARP)
+        where = combined(emitter, statement, parts, sharers, layout.by_row, link, layout.vector)
         self.placements[statement.name] = f"{where}: every thread of the row needs the result"
         array = statement.write.array
-        self.values[array] = rounded(emitter, statement, partial, link)
+        self.values[array] = rounded(emitter, statement, parts.total, link)
         if array in self.outputs:
             mask = self._one_writer(row_mask, link)
             if array in self.in_place:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from engine.codegen.arena import placed
 from engine.codegen.block import Keep, evaluate_block
-from engine.codegen.combine import Sharers, accumulator, along_rows, down_columns, rounded
+from engine.codegen.combine import Accumulator, Sharers, accumulator, combined, rounded
 from engine.codegen.elementwise import bind_members
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, Loaded, Staged, at
 from engine.codegen.marks import Marks
@@ -183,7 +183,7 @@ class _Kernel:
         self.variables[name] = self.variables[name] + Index.of(LANE_OF_VECTOR)
 
     def _walk_reduced(
-        self, number: int, part: Part, turn: _Turn, partials: dict[str, Access], link: Line, unroll: bool
+        self, number: int, part: Part, turn: _Turn, partials: dict[str, Accumulator], link: Line, unroll: bool
     ) -> None:
         """One pass over the reduced points of this thread."""
         emitter, walk = self.emitter, part.walk
@@ -197,7 +197,7 @@ class _Kernel:
             self._evaluate(number, part, turn, slot, partials, inside, link)
 
     def _evaluate(
-        self, number: int, part: Part, turn: _Turn, slot: Index, partials: dict[str, Access], inside: str | None,
+        self, number: int, part: Part, turn: _Turn, slot: Index, partials: dict[str, Accumulator], inside: str | None,
         link: Line,
     ) -> None:  # fmt: skip
         """The statements of a part at the points of one vector."""
@@ -237,18 +237,15 @@ class _Kernel:
     def _place(self, statement: Statement) -> dict[str, Index]:
         return {i: self.variables[name] for i, name in self.names.of(statement).items() if name in self.variables}
 
-    def _combine(self, part: Part, statement: Statement, partial: Access, turn: _Turn) -> bool:
+    def _combine(self, part: Part, statement: Statement, parts: Accumulator, turn: _Turn) -> bool:
         """One value for each kept point, in all threads that share it; whether the threads of the block met for it."""
         emitter, walk = self.emitter, part.walk
         link = at(statement, *_link(part).dimensions)
         turns = 2 if walk.steps > 1 else 1
         turn_of_two = turn.step.mod(2, emitter.extents) if walk.steps > 1 else Index()
         sharers = Sharers(walk.sharers, turn.lane, walk.beside, turn_of_two, turns)
-        if walk.by_row:
-            along_rows(emitter, statement, partial, sharers, link)
-        else:
-            down_columns(emitter, statement, partial, sharers, link, walk.vector)
-        value = rounded(emitter, statement, partial, link)
+        combined(emitter, statement, parts, sharers, walk.by_row, link, walk.vector)
+        value = rounded(emitter, statement, parts.total, link)
         array = statement.write.array
         if array in self.plan.held and walk.steps > 1:
             value = self._keep(walk, statement, value, turn, link)

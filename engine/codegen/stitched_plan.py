@@ -212,11 +212,13 @@ class _Planner:
             return False
         sources = [a.array for a in writer.reads() if a.array in self.writers]
         return all(
-            (s, number) in self.found
-            or self.writers[s][1].reduction is not None
-            or self._can_recompute_there(s, writer, number)
+            (s, number) in self.found or self._is_there(s) or self._can_recompute_there(s, writer, number)
             for s in sources
         )
+
+    def _is_there(self, array: str) -> bool:
+        """Whether an array is small, as what a reduction makes, or lies in shared memory in any case."""
+        return self.writers[array][1].reduction is not None or array in self._staged()
 
     def _can_recompute_there(self, array: str, reader: Statement, number: int) -> bool:
         _, writer = self.writers[array]
@@ -232,10 +234,10 @@ class _Planner:
         for source in dict.fromkeys(a.array for a in writer.reads() if a.array in self.writers):
             if (source, number) in self.found:
                 continue
-            if self.writers[source][1].reduction is None:
-                self._recompute(source, number)
-            else:
+            if self._is_there(source):
                 self.found[source, number] = self._composed(source, number)
+            else:
+                self._recompute(source, number)
 
     def _too_large(self) -> Unsupported:
         sizes = sorted(((self._bytes(a), a) for a in self._staged()), reverse=True)

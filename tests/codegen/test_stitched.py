@@ -16,6 +16,7 @@ from engine.codegen.printer import shared_map
 from engine.codegen.stitched_walk import shared_out
 from engine.codegen.tile import Barrier, TileOp, TileProgram
 from engine.errors import Unsupported
+from engine.run.emulate.emulate import emulate
 from engine.run.nvrtc import compile_cuda
 from engine.schedule.nodes import HONOURED, RELAXED
 from engine.tensor.evaluate import evaluate
@@ -31,6 +32,7 @@ from tests.codegen.stitched_programs import (
     values_of,
 )
 from tests.needs import needs_compiler, needs_nvrtc
+from tests.programs import apply, at, program, statement
 
 ARCHITECTURES = ("sm_80", "sm_90a")
 
@@ -89,6 +91,25 @@ def test_a_register_that_another_thread_needs_is_not_granted() -> None:
 @pytest.mark.parametrize("sizes", [(8, 16, 32), (3, 5, 7), (2, 33, 130), (4, 100, 3), (999, 3, 130), (2, 300, 17)])
 def test_ragged_sizes(sizes: tuple[int, int, int]) -> None:
     found = checked(kernel_of(pooled_attention(*sizes)))
+    assert found.status == "pass", found.message
+
+
+@needs_compiler
+def test_loops_of_one_name_and_other_ends_are_apart() -> None:
+    """Two boxes that end with the same dimension: the threads past the end of one are not those of the other."""
+    first, second = [("b", 2), ("p", 2), ("o", 3)], [("b", 2), ("n", 3), ("o", 3)]
+    source = program(
+        "ends",
+        {"x": (2, 2, 3), "t": (2, 2, 3), "z": (2, 3, 3), "y": (2, 3, 3)},
+        [
+            statement("S0", first, at("t", "b", "p", "o"), apply("exp", at("x", "b", "p", "o"))),
+            statement(
+                "S1", second, at("y", "b", "n", "o"), apply("mul", at("t", "b", 0, "o"), at("z", "b", "n", "o"))
+            ),
+        ],
+        "y t",
+    )  # fmt: skip
+    found = checked(kernel_of(source))
     assert found.status == "pass", found.message
 
 
@@ -152,6 +173,23 @@ def test_rows_that_do_not_fit_are_computed_again() -> None:
     assert schemes(kernel)["S1"] == "recompute"
     assert kernel.source.shared_bytes < 8192
     assert checked(kernel).status == "pass"
+
+
+@needs_compiler
+@pytest.mark.parametrize("empty", ["some", "all"])
+def test_a_sum_finds_the_largest_exponent_of_its_row_by_itself(empty: str) -> None:
+    """The online rewrite, with exponents of no weight; a row of nothing else is no number."""
+    kernel = kernel_of(long_rows(3, 5000), engine.entry("S2", rewrite="online"))
+    assert any(s.reduction and s.reduction.operation == "shifted_sum" for s in kernel.program.statements)
+    source = kernel.group.program
+    x = values_of(source)["x"]
+    x[1, : 4096 if empty == "some" else 5000] = -np.inf
+    x[2, ::2] = -np.inf
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+    expected = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    _, found, _ = emulate(kernel.source, {"x": x}, blocks=(0, 1, 2))
+    np.testing.assert_allclose(found["y"].reshape(expected.shape), expected, rtol=2e-5, atol=1e-9)
 
 
 def test_values_that_fit_nowhere_are_refused_with_their_size() -> None:
