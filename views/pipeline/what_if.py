@@ -91,7 +91,7 @@ class WhatIf(QWidget):
             changed = choice.value != now[choice.name]
             text = f"{now[choice.name]} → {choice.value}" if changed else f"{choice.value}"
             self._values[choice.name].setText(text)
-            self._values[choice.name].setStyleSheet(self._emphasis(changed))
+            _colour(self._values[choice.name], self._emphasis(changed))
         is_changed = doc.knobs != chart.knobs
         self.state.setText("preview, not applied" if is_changed else "the kernel in use")
         self.figures.show_quantities(doc.quantities, is_changed)
@@ -197,10 +197,13 @@ class WhatIf(QWidget):
             part = percent(abs(change)) if kind else "no change"
             self.gain.setText(f"{sign}{part} against {duration(doc.now.microseconds)}")
             if self.theme is not None:
-                self.gain.setStyleSheet(f"color: {self.theme.colours[token]}; font-weight: 600;")
+                _colour(self.gain, f"color: {self.theme.colours[token]}; font-weight: 600;")
 
     def _polish(self, primary: bool) -> None:
-        self.apply_button.setProperty("role", "primary-small" if primary else "small")
+        role = "primary-small" if primary else "small"
+        if self.apply_button.property("role") == role:
+            return
+        self.apply_button.setProperty("role", role)
         self.apply_button.style().unpolish(self.apply_button)
         self.apply_button.style().polish(self.apply_button)
 
@@ -342,3 +345,9 @@ class _StagePlot(QWidget):
                 painter.drawText(QRectF(at.x() - 26, at.y() - 19, 52, 14), Qt.AlignmentFlag.AlignCenter, number)
             box = QRectF(at.x() - 12, area.bottom() + 8, 24, 14)
             painter.drawText(box, Qt.AlignmentFlag.AlignCenter, f"{stages}")
+
+
+def _colour(text: QLabel, sheet: str) -> None:
+    """Sets a label's own style where it changes: it is costly, and sliders move."""
+    if text.styleSheet() != sheet:
+        text.setStyleSheet(sheet)
