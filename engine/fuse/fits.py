@@ -12,7 +12,7 @@ from engine.fuse.packed import packed_shape, parts_of
 from engine.fuse.shape import Shape, common_shape, is_contraction
 from engine.fuse.stitched import KIND, own_axes, stitched_shape
 from engine.stitch.nodes import Fit
-from engine.stitch.shared import shared_layout
+from engine.stitch.shared import degradation_order, shared_layout
 from engine.target import Target
 from engine.tensor.nodes import Array, Statement
 from engine.tensor.rewrite import is_plain
@@ -63,11 +63,13 @@ class Fits:
         limit = int(self._target.shared_per_block.value)
         if fit.shared_bytes <= limit:
             return ""
+        operators = {s.write.array: s.operator for s in statements}
         largest = max(fit.shared_arrays, key=lambda a: self._arrays[a].bytes)
-        maker = next(s.operator for s in statements if s.write.array == largest)
+        giving_way = degradation_order(statements, sorted(fit.shared_arrays))
+        first = f"; {operators[giving_way[0]]} is the cheapest to leave out" if giving_way else ""
         return (
-            f"the rows that {maker} and others hand over take {fit.shared_bytes:,} bytes of shared memory; a block of "
-            f"{self._target.name} may have {limit:,}"
+            f"the rows that {operators[largest]} and others hand over take {fit.shared_bytes:,} bytes of shared "
+            f"memory; a block of {self._target.name} may have {limit:,}{first}"
         )
 
 

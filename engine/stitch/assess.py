@@ -27,17 +27,9 @@ class Assessor:
         self._apart = fixed.apart if fixed else ()
         self._known: dict[Hashable, Cost | None] = {}
         self._fits: dict[Kernel, Fit | str] = {}
-        self.asked = 0
-        """Kernels looked at."""
-
-    @property
-    def distinct(self) -> int:
-        """Kernels looked at, equal ones counted once."""
-        return len(self._known)
 
     def cost(self, kernel: Kernel) -> Cost | None:
         """What a kernel costs, in the names of the first kernel alike; None where it cannot be one."""
-        self.asked += 1
         if self._parted(kernel.members):
             return None
         kept = self._kept(kernel)

@@ -64,10 +64,6 @@ class KernelGraph:
         )
         return Kernel(members, roots)
 
-    def kept(self, kernel: Kernel) -> frozenset[str]:
-        """Arrays that a kernel must write."""
-        return frozenset(array for root in kernel.roots for array in self.flow.steps[root].made)
-
 
 class Joins:
     """Kernels of a graph that become one, and an order of all kernels in which groups stay together."""
