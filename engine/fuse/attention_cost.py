@@ -13,6 +13,8 @@ from engine.tensor.traffic import compulsory_bytes
 
 TILES = (128, 64, 32, 16)
 """Queries that one block may take, the most reuse of a tile of keys first."""
+FED = 0.5
+"""Part of the CUDA cores' rate that products reach: each step reads as much from shared memory as it multiplies."""
 LAUNCHES = 3
 """Kernels of an attention that is not fused: scores, softmax, values."""
 
@@ -46,7 +48,7 @@ def gain(program: TensorProgram, found: Attention, target: Target = H200) -> Gai
     tile, blocks = query_tile(found, int(target.sms.value))
     busy = min(1.0, blocks / target.sms.value)
     is_half = program.arrays[found.weights].dtype == "float16"
-    rate = target.tensor_rate.value if is_half else target.fp32_rate.value
+    rate = target.tensor_rate.value if is_half else target.fp32_rate.value * FED
     work = 2 * sum(math.prod(s.extents.values()) for s in (found.scores, found.values))
     padded = blocks * tile / _points((*found.batch, *found.queries))
     bandwidth, launch = target.dram_bandwidth.value, target.launch_overhead.value

@@ -61,9 +61,10 @@ def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> _Choice:
     queries, blocks = query_tile(found, sms)
     sizes = _extent(found.scores.reduced), _extent(found.heads)
     is_wide, is_crooked = max(sizes) > WIDE_HEAD, any(size & (size - 1) for size in sizes)
-    own, keys = 4, KEYS
+    keys, is_large = KEYS, queries >= SMALL_TILE and not is_wide
+    own = 8 if is_large else 4
     if intrinsic is not None:
-        own = 32 if queries > SMALL_TILE and not is_wide else 16
+        own = 32 if is_large and queries > SMALL_TILE else 16
     if own == 32 or (is_wide and (intrinsic is None or queries < SMALL_TILE)):
         keys //= 2
     if is_crooked and intrinsic is None and queries < SMALL_TILE:
