@@ -36,7 +36,16 @@ def online(program: TensorProgram, statement: str) -> TensorProgram:
     term, operation = relative_term(program, one, subject)
     reduction = replace(one.reduction, operation=operation, associative=True)
     changed = replace(one, expression=term.expression(one.reduction.accumulate), reduction=reduction)
-    return _without_unread(with_statement(program, changed), kept=statement)
+    return _early(_without_unread(with_statement(program, changed), kept=statement), statement)
+
+
+def _early(program: TensorProgram, name: str) -> TensorProgram:
+    """The program with a statement right behind the last one that it reads from: next to loops that it can join."""
+    moved = program.statement(name)
+    read = {access.array for access in moved.reads()}
+    others = [s for s in program.statements if s is not moved]
+    behind = max((n + 1 for n, s in enumerate(others) if s.write.array in read), default=0)
+    return replace(program, statements=(*others[:behind], moved, *others[behind:]))
 
 
 def _without_unread(program: TensorProgram, kept: str) -> TensorProgram:
