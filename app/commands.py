@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QMessageBox
 from app.actions import ACTIONS
 from app.example import EXAMPLE
 from app.focus import FocusRound
+from app.groups import fixed_now
 from app.history import without_figures
 from app.machine import MachineDialog
 from app.opening import Opening
@@ -63,12 +64,13 @@ class Commands(QObject):
         """Enables the actions that can be done now."""
         workspace, group = self._workspace, self._window.wiring.group
         known, selected = group in workspace.histories, workspace.group(group) is not None
-        timing = self._window.wiring.timing
+        timing, stepping = self._window.wiring.timing, self._window.stepping
         enabled = {
-            "undo": workspace.can_undo(group),
-            "redo": workspace.can_redo(group),
+            "undo": self._window.undoing.can_undo(group),
+            "redo": self._window.undoing.can_redo(group),
             "cancel": not workspace.client.is_idle,
-            **dict.fromkeys(("pin", "note", "script"), known and selected),
+            "script": known and selected,
+            **dict.fromkeys(("pin", "note"), stepping.history is not None),
             "compare": known and selected and len(workspace.histories[group].steps) > 1,
             **dict.fromkeys(("check", "time"), selected),
             **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster"), timing.player is not None),
@@ -88,8 +90,8 @@ class Commands(QObject):
             "save": files.save,
             "save-as": files.ask_save,
             "quit": window.close,
-            "undo": lambda: workspace.undo(window.wiring.group),
-            "redo": lambda: workspace.redo(window.wiring.group),
+            "undo": lambda: window.undoing.undo(window.wiring.group),
+            "redo": lambda: window.undoing.redo(window.wiring.group),
             "pin": stepping.pin,
             "compare": stepping.compare,
             "note": self._edit_note,
@@ -132,12 +134,15 @@ class Commands(QObject):
 
     def _copy_group(self) -> None:
         group = self._window.wiring.group
-        self._copy(group_script(self._workspace.opened, group, self._workspace.histories[group].step.text), group)
+        workspace = self._workspace
+        text, fixed = workspace.histories[group].step.text, fixed_now(workspace.histories)
+        self._copy(group_script(workspace.opened, group, text, fixed), group)
 
     def _copy_workspace(self) -> None:
         known = {name: history.step.text for name, history in self._workspace.histories.items()}
         advice = {name: text for name, text in known.items() if self._workspace.group(name) is not None}
-        self._copy(workspace_script(self._workspace.opened, advice), "the workspace")
+        fixed = fixed_now(self._workspace.histories)
+        self._copy(workspace_script(self._workspace.opened, advice, fixed), "the workspace")
 
     def _copy(self, script: str, what: str) -> None:
         QGuiApplication.clipboard().setText(script)
@@ -150,8 +155,9 @@ class Commands(QObject):
         if opening is None:
             trails, view = without_figures(workspace.trails()), dict(self._window.document.view)
             opening = replace(
-                workspace.opened, trails=trails, selection=workspace.bus.selection, view=view, unsaved=bool(trails)
-            )
+                workspace.opened, trails=trails, asleep=tuple(workspace.asleep), selection=workspace.bus.selection,
+                view=view, unsaved=bool(trails),
+            )  # fmt: skip
         workspace.open(opening.path, replace(opening, target=target, dimensions=dimensions))
 
     def _ask_machine(self, opening: Opening | None = None) -> None:

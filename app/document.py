@@ -105,7 +105,7 @@ class Document(QObject):
         opened = workspace.opened
         trails = {group: trail for group, trail in workspace.trails().items() if not _is_plain(trail)}
         return LoomFile(
-            ModelReference(opened.path), opened.target, dict(opened.dimensions), trails,
+            ModelReference(opened.path), opened.target, dict(opened.dimensions), trails, tuple(workspace.asleep),
             selection.group, selection.statements, dict(self.view),
         )  # fmt: skip
 
@@ -146,6 +146,9 @@ class Document(QObject):
 
     def _on_model(self) -> None:
         """A model is open: another one, or the same again for another machine, which takes the edits over."""
+        if self.workspace.is_regrouping:
+            self._begin({name: trail for name, trail in self._saved.items() if name in self.workspace.histories})
+            return
         carried = self.workspace.opened.unsaved and self._recovering is None
         left = self.is_modified and not carried
         self._journal.leave() if left else self._journal.discard()
@@ -218,8 +221,8 @@ def _opening(content: LoomFile, loom: str, folder: Path, model: str = "") -> Ope
         reason = f"is not the file that {Path(loom).name} was saved with"
         warnings = (Problem("workspace", Path(path).name, reason, "its histories are kept by group name", "warning"),)
     return Opening(
-        path, content.target, content.dimensions, content.groups, Selection(content.selection, content.statements),
-        content.view, loom, warnings,
+        path, content.target, content.dimensions, content.groups, content.asleep,
+        Selection(content.selection, content.statements), content.view, loom, warnings,
     )  # fmt: skip
 
 

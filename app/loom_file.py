@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from app.example import is_name, path_of
+from app.groups import FUSION, Asleep, fixed_of
 from app.history import History, Trail
 from engine.errors import BadInput
 from engine.text import from_json, to_json
@@ -52,6 +53,9 @@ class LoomFile:
     target: str
     dimensions: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, Trail] = field(default_factory=dict)
+    """The history of each group, and that of what is fixed about groups."""
+    asleep: tuple[Asleep, ...] = ()
+    """Histories of groups that other plans of the model had."""
     selection: str = ""
     statements: tuple[str, ...] = ()
     view: Mapping[str, str] = field(default_factory=dict)
@@ -107,12 +111,24 @@ def from_plain(data: object, name: str) -> LoomFile:
         content = from_json(LoomFile, {key: value for key, value in data.items() if key not in ("format", "version")})
     except BadInput as error:
         raise BadInput(STAGE, name, f"{error.subject} {error.reason}", error.hint) from None
-    for group, trail in content.groups.items():
+    sleeping = ((each.operators[0] if each.operators else "a group", each.trail) for each in content.asleep)
+    for group, trail in (*content.groups.items(), *sleeping):
         try:
             History.of(trail)
         except ValueError as error:
             raise BadInput(STAGE, name, f"the history of {group} contradicts itself: {error}") from None
+    if FUSION in content.groups:
+        _check_fixed(content.groups[FUSION], name)
     return content
+
+
+def _check_fixed(trail: Trail, name: str) -> None:
+    """BadInput where a step of what is fixed about groups cannot be read."""
+    for number, step in enumerate(trail.steps):
+        try:
+            fixed_of(step.text)
+        except (BadInput, ValueError, AttributeError, TypeError) as error:
+            raise BadInput(STAGE, name, f"step {number} of the groups is no choice of groups: {error}") from None
 
 
 def reference_to(model: str, folder: Path) -> ModelReference:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from app.example import path_of
+from app.groups import FREE, FUSION, Asleep, fixed_arguments
 from app.history import Trail
 from app.selection import Selection
 from engine.documents import ModelDoc, Problem
@@ -19,6 +20,7 @@ class Opening:
     target: str
     dimensions: Mapping[str, int] = field(default_factory=dict)
     trails: Mapping[str, Trail] = field(default_factory=dict)
+    asleep: tuple[Asleep, ...] = ()
     selection: Selection = field(default_factory=Selection)
     view: Mapping[str, str] = field(default_factory=dict)
     """What was in sight: "perspective", "colour"."""
@@ -32,9 +34,16 @@ class Opening:
         """Histories of groups that the model does not have: they are kept, and saved again."""
         known = {group.name for group in model.groups}
         for name in self.trails:
-            if name not in known:
+            if name not in known and name != FUSION:
                 yield Problem("workspace", name, "the model has no such group", "its history is kept", "warning")
 
     def arguments(self) -> dict[str, object]:
         """As the worker takes them."""
-        return {"path": str(path_of(self.path)), "target": self.target, "dimensions": dict(self.dimensions)}
+        model = {"path": str(path_of(self.path)), "target": self.target, "dimensions": dict(self.dimensions)}
+        return model | fixed_arguments(self.fixed)
+
+    @property
+    def fixed(self) -> str:
+        """What is fixed about the groups, as text."""
+        trail = self.trails.get(FUSION)
+        return trail.steps[trail.current].text if trail else FREE

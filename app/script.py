@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import engine
 from app.example import path_of
+from app.groups import FREE, fixed_of
 from app.opening import Opening
 
 HEAD = '''\
@@ -16,7 +18,7 @@ import sys
 import engine
 
 graph = engine.load({path!r}, dims={dimensions!r})
-plan = engine.fuse(graph, target={target!r})
+plan = engine.fuse(graph, target={target!r}{fixed})
 '''
 
 ONE = """
@@ -41,23 +43,28 @@ for group in plan.groups:
 """
 
 
-def group_script(opened: Opening, group: str, advice: str) -> str:
-    """A program that prints the CUDA text of one group under `advice`, and checks it."""
-    head = _head(f"{group} of {Path(path_of(opened.path)).name}", opened)
+def group_script(opened: Opening, group: str, advice: str, fixed: str = FREE) -> str:
+    """A program that prints the CUDA text of one group under `advice`, and checks it.  fixed: about groups."""
+    head = _head(f"{group} of {Path(path_of(opened.path)).name}", opened, fixed)
     return f"{head}\nADVICE = {_literal(advice, '    ')}\n{ONE.format(group=group, target=opened.target)}"
 
 
-def workspace_script(opened: Opening, advice: Mapping[str, str]) -> str:
+def workspace_script(opened: Opening, advice: Mapping[str, str], fixed: str = FREE) -> str:
     """A program that prints the CUDA text of every group, and checks them; groups without advice get the advisers'."""
     entries = "".join(f"    {group!r}: {_literal(text, '        ')},\n" for group, text in advice.items())
-    head = _head(Path(path_of(opened.path)).name, opened)
+    head = _head(Path(path_of(opened.path)).name, opened, fixed)
     return f"{head}\nADVICE = {{\n{entries}}}\n{ALL.format(target=opened.target)}"
 
 
-def _head(title: str, opened: Opening) -> str:
-    path = str(path_of(opened.path))
+def _head(title: str, opened: Opening, fixed: str) -> str:
+    path, groups = str(path_of(opened.path)), _groups(fixed_of(fixed))
     title = title.replace("\\", "/").replace('"', "'")
-    return HEAD.format(title=title, path=path, dimensions=dict(opened.dimensions), target=opened.target)
+    return HEAD.format(title=title, path=path, dimensions=dict(opened.dimensions), target=opened.target, fixed=groups)
+
+
+def _groups(fixed: engine.Fixed) -> str:
+    """The argument of `engine.fuse` that fixes groups; "" where none is fixed."""
+    return f", fixed=engine.Fixed(groups={fixed.groups!r}, apart={fixed.apart!r})" if fixed else ""
 
 
 def _literal(text: str, indent: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal
 
+from app.fusing import Fusing
+from app.groups import FUSION, fixed_of
 from app.history import PREDICTED, History, Step
 from app.selection import Selection
 from app.workspace import Workspace
@@ -15,6 +17,7 @@ from views.moves.rows import gain_text
 
 UNKNOWN = "—"
 NO_CHANGE = "none"
+GROUPS = "which operators are one kernel"
 
 
 class Stepping(QObject):
@@ -23,21 +26,21 @@ class Stepping(QObject):
     compare_requested = Signal(str, int, int)
     """A group, its baseline and the step to compare with it."""
 
-    def __init__(self, view: HistoryView, workspace: Workspace) -> None:
+    def __init__(self, view: HistoryView, workspace: Workspace, fusing: Fusing) -> None:
         super().__init__()
-        self.view, self.workspace = view, workspace
+        self.view, self.workspace, self.fusing = view, workspace, fusing
         workspace.history_changed.connect(self._on_changed)
         workspace.bus.changed.connect(self._on_selected)
         workspace.model_changed.connect(view.show_nothing)
         view.step_selected.connect(lambda _: self._show_summary())
-        view.step_requested.connect(lambda number: workspace.go(self.group, number))
+        view.step_requested.connect(self._go)
         view.noted.connect(lambda number, note: workspace.note(self.group, number, note))
         view.compare_requested.connect(self.compare)
 
     @property
     def group(self) -> str:
-        """The selected group, whose history is shown."""
-        return self.workspace.bus.selection.group
+        """The selected group, whose history is shown; where none is selected, that of the groups themselves."""
+        return self.workspace.bus.selection.group or FUSION
 
     @property
     def history(self) -> History | None:
@@ -52,10 +55,16 @@ class Stepping(QObject):
     def compare(self) -> None:
         """Asks for the selected step beside the baseline; where it is the baseline, beside the present step."""
         history = self.history
-        if history is not None:
+        if history is not None and self.group != FUSION:
             chosen = self.view.selected
             other = history.current if chosen == history.baseline else chosen
             self.compare_requested.emit(self.group, history.baseline, other)
+
+    def _go(self, number: int) -> None:
+        if self.group == FUSION:
+            self.fusing.go(number)
+        else:
+            self.workspace.go(self.group, number)
 
     def _on_selected(self, selection: Selection) -> None:
         self._show()
@@ -66,20 +75,20 @@ class Stepping(QObject):
 
     def _show(self) -> None:
         history, group = self.history, self.workspace.group(self.group)
-        if history is None or group is None:
+        if history is None or (group is None and self.group != FUSION):
             self.view.show_nothing()
             return
         parents = [step.parent for step in history.steps]
         redo = history.next_step
         self.view.show_steps(
-            group.name, group.title, parents, lambda number: _chip(history, number),
+            self.group, group.title if group else GROUPS, parents, lambda number: _chip(history, number),
             history.current, history.baseline, redo,
         )  # fmt: skip
         self._show_summary()
 
     def _show_summary(self) -> None:
         history, group = self.history, self.workspace.group(self.group)
-        if history is not None and group is not None:
+        if history is not None:
             number = self.view.selected
             self.view.show_summary(_headlines(history, number, group), history.steps[number].note)
 
@@ -112,13 +121,26 @@ def _tip(step: Step) -> str:
     return "\n".join(lines)
 
 
-def _headlines(history: History, number: int, group: GroupDoc) -> tuple[Headline, ...]:
+def _headlines(history: History, number: int, group: GroupDoc | None) -> tuple[Headline, ...]:
     """The summary of a step: its gains, each of its own kind, against the floor, how far checked."""
     step = history.steps[number]
+    if group is None:
+        return _fixed_headlines(history, number)
     known = step.measured or history.steps[history.baseline].measured
     measured = _gain(history, number, known.origin if known else "measured")
     others = _gain(history, number, PREDICTED), _counted(history, number), _checked(step), _floor(step, group)
     return (measured, *others) if known else (*others, measured)
+
+
+def _fixed_headlines(history: History, number: int) -> tuple[Headline, ...]:
+    """The summary of a step of the groups: the whole model's gain, and what is fixed."""
+    fixed = fixed_of(history.steps[number].text)
+    return (
+        _gain(history, number, PREDICTED),
+        Headline("Groups fixed", f"{len(fixed.groups):,}", "the rest is explored"),
+        Headline("Kept apart", f"{len(fixed.apart):,}", "pairs of operators"),
+        Headline("Gain, measured", UNKNOWN, "measured kernel by kernel"),
+    )
 
 
 def _gain(history: History, number: int, origin: str) -> Headline:

@@ -50,6 +50,8 @@ class Times(QObject):
         """Times of the steps that gains are counted from."""
         found = {}
         for name, history in self._workspace.histories.items():
+            if self._workspace.group(name) is None:
+                continue
             step = history.steps[history.baseline]
             time = next(filter(None, map(step.time_of, origins)), None)
             if time is not None:

@@ -29,6 +29,7 @@ from app.recovery import journal_folder
 from app.search import SearchBox
 from app.selection import Selection
 from app.stepping import Stepping
+from app.undoing import Undoing
 from app.wiring import Panels, Wiring, make_panels
 from app.workspace import Workspace
 from views.format import duration
@@ -61,7 +62,8 @@ class Window(QMainWindow):
         self.theme = load_theme(theme or str(self.settings.value("theme", "dark")))
         self.panels: Panels = make_panels(self.theme)
         self.wiring = Wiring(self.panels, workspace)
-        self.stepping = Stepping(self.panels.history, workspace)
+        self.stepping = Stepping(self.panels.history, workspace, self.wiring.fusing)
+        self.undoing = Undoing(workspace, self.wiring.fusing)
         self.comparing = Comparing(self, workspace)
         self.stepping.compare_requested.connect(self.comparing.compare)
         self.actions_by_name = make_actions(self)
@@ -264,7 +266,8 @@ class Window(QMainWindow):
         assert overview is not None
         self.search.show_index(overview.index)
         self._show_title()
-        self._show_view(self.workspace.opened.view)
+        if not self.workspace.is_regrouping:
+            self._show_view(self.workspace.opened.view)
         self._show_device()
         seconds = sum(seconds for _, seconds in overview.model.seconds)
         self.status.opened.setText(f"Opened in {duration(seconds * 1e6)}" if seconds else "")

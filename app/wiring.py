@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.advice import with_moved, with_pasted, with_required, without_entry
 from app.explored import Explored
+from app.fusing import Fusing
 from app.pipelines import Pipelines
 from app.selection import Selection
 from app.times import Times
@@ -75,6 +76,7 @@ class Wiring:
         self.explored = Explored(panels.schedule, panels.constraints, panels.moves, workspace)
         self.pipelines = Pipelines(panels.schedule, panels.code, workspace)
         self.timing = Timing(panels.timing, workspace)
+        self.fusing = Fusing(workspace)
         self.times = Times(panels.timing, panels.graph, workspace, self.timing)
         self._connect_selection()
         self._connect_edits()

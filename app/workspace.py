@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from app import advice
 from app.client import Client, Pending
 from app.example import EXAMPLE, is_name
+from app.groups import Asleep, carried, heir, renamed
 from app.history import Checked, History, Trail
 from app.opening import Opening
 from app.refusals import problems_of
@@ -51,6 +52,12 @@ class Workspace(QObject):
         """(group or "", problem), the oldest first."""
         self.histories: dict[str, History] = {}
         """Of the groups whose first kernel is known, and of those that an opened file told of."""
+        self.asleep: list[Asleep] = []
+        """Histories of groups that other plans of the model had."""
+        self.is_fusing = False
+        """Whether other groups are being made: those that are shown may be gone in a moment."""
+        self.is_regrouping = False
+        """Whether `model_changed` tells of other groups of the same model."""
         self._waiting: dict[str, list[str]] = {}
         """Edits of a group that have no kernel yet, in the order in which they were made."""
         self._kernels: dict[tuple[str, str], KernelDoc] = {}
@@ -251,7 +258,7 @@ class Workspace(QObject):
         self.client.request("open", opening.arguments(), title, pending)
 
     def _ask_kernel(self, group: str, text: str | None) -> None:
-        if (group, text) in self._asked:
+        if (group, text) in self._asked or self.is_fusing:
             return
         self._asked.add((group, text))
         pending = Pending(
@@ -324,7 +331,7 @@ class Workspace(QObject):
     def _on_opened(self, opening: Opening, opened: Overview, again: bool = False) -> None:
         model = opened.model
         same = self.path == opening.path and self.model == model and (again or not opening.trails)
-        self.opened = replace(opening, trails={}, selection=Selection(), warnings=())
+        self.opened = replace(opening, trails={}, asleep=(), selection=Selection(), warnings=())
         self.overview = self.overview if same else opened
         self.opening_changed.emit(False)
         if same:
@@ -332,6 +339,7 @@ class Workspace(QObject):
         for known in (self._waiting, self._kernels, self._legal, self._refused, self._checks):
             known.clear()
         self.histories = {group: History.of(trail) for group, trail in opening.trails.items()}
+        self.asleep = list(opening.asleep)
         self._asked.clear()
         self.problems = [("", Problem("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
         self.problems += [("", problem) for problem in (*opening.warnings, *opening.strangers(model))]
@@ -342,6 +350,34 @@ class Workspace(QObject):
         if opening.loom or opening.path != EXAMPLE:
             self.saved_path.emit(opening.loom or opening.path)
 
+    def adopt(self, opened: Overview) -> None:
+        """Takes other groups of the same model over; what is known of groups that are the same stays theirs."""
+        old, new = self.model, opened.model
+        assert old is not None
+        names, selected = carried(old, new), heir(self.bus.selection.group, old, new)
+        self.histories, self.asleep = renamed(self.histories, self.asleep, old, new)
+        same = {name for name, now in names.items() if name == now}
+        for known in (self._kernels, self._refused, self._checks):
+            for key in [key for key in known if key[0] not in same]:
+                del known[key]
+        self._legal = {name: kernel for name, kernel in self._legal.items() if name in same}
+        self._waiting = {names[name]: texts for name, texts in self._waiting.items() if name in names}
+        self.overview = opened
+        self.is_regrouping = True
+        self.model_changed.emit()
+        self.is_regrouping = False
+        same_group = selected == self.bus.selection.group
+        self.bus.select(self.bus.selection if same_group and selected in same else Selection(selected))
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Asks for the kernels that were not asked for while other groups were being made."""
+        self._asked.clear()
+        for group, texts in self._waiting.items():
+            if texts:
+                self._ask_kernel(group, texts[-1])
+        self._on_selected(self.bus.selection)
+
     def _on_not_opened(self, opening: Opening, problem: Problem) -> None:
         """A file that cannot be read changes nothing: the worker keeps the old one open, too."""
         self.opening_changed.emit(False)
@@ -350,6 +386,7 @@ class Workspace(QObject):
 
     def _reopen(self) -> None:
         """A fresh worker knows nothing: it gets the open file again.  Edits under way become drafts."""
+        self.is_fusing = False
         self._asked.clear()
         self.opening_changed.emit(False)
         for group, waiting in self._waiting.items():
@@ -359,7 +396,8 @@ class Workspace(QObject):
                 waiting.clear()
                 self._settle(group)
         if self.path:
-            again = replace(self.opened, trails=self.trails(), selection=self.bus.selection)
+            trails, asleep = self.trails(), tuple(self.asleep)
+            again = replace(self.opened, trails=trails, asleep=asleep, selection=self.bus.selection)
             self._request_open(again, f"Opening {Path(again.path).name} again", True)
         self._on_selected(self.bus.selection)
 

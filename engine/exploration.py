@@ -260,6 +260,21 @@ class RegroupDoc:
     kernels_after: int
 
 
+JOIN, SPLIT, TAKE_OUT, RELEASE = "join", "split", "take out", "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody would have otherwise about groups.
+
+    "join": the operators become one kernel.  "split": the first stays, the second and what needs it in its group become
+    another kernel.  "take out": the operator leaves its group.  "release": nothing is fixed about the operators.
+    """
+
+    kind: str
+    operators: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptDoc:
     """What a person's wish about groups would come to, looked at around the operators that it names."""

@@ -33,8 +33,8 @@ import engine
 from engine.cycles import cycles_left_alone
 from engine.documents import KernelDoc, ModelDoc, Problem
 from engine.errors import BadInput, EngineError
-from engine.exploration import MoveDoc
-from engine.explore.attempt import Attempts, Wish
+from engine.exploration import MoveDoc, Wish
+from engine.explore.attempt import Attempts
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.run.machine import machine

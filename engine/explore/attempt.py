@@ -6,12 +6,12 @@ What a wish asks of one place of the graph is asked of every equal place: twelve
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from engine.documents import Term
 from engine.errors import BadInput
-from engine.exploration import AttemptDoc
+from engine.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, Wish
 from engine.explore.places import Places
 from engine.fuse.anchors import is_product
 from engine.fuse.attention import ATTENTION
@@ -25,20 +25,7 @@ from engine.stitch.nodes import Fit, Fixed
 from engine.stitch.search import microseconds, moving
 from engine.target import Target
 
-JOIN, SPLIT, TAKE_OUT, RELEASE = "join", "split", "take out", "release"
 KINDS = (JOIN, SPLIT, TAKE_OUT, RELEASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What somebody would have otherwise.
-
-    "join": the operators become one kernel.  "split": the first stays, the second and what needs it in its group become
-    another kernel.  "take out": the operator leaves its group.  "release": nothing is fixed about the operators.
-    """
-
-    kind: str
-    operators: tuple[str, ...]
 
 
 class Attempts:
