@@ -10,9 +10,10 @@ from engine.documents import Time
 from engine.errors import BadInput, Unsupported
 from engine.explore.knobs import entries_of, with_knobs
 from engine.explore.pipeline_chart import NOTE
+from engine.explore.what_if import refused
 from engine.fuse.nodes import FusionGroup
 from engine.predict.alcop import predict_pipeline
-from engine.predict.alcop_problem import knobs_of, sides_of
+from engine.predict.alcop_problem import contraction_of, knobs_of, sides_of
 from engine.predict.alcop_work import work_of_kernel
 from engine.recipe import Recipe
 from engine.run.nvrtc import compile_cuda
@@ -30,6 +31,11 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: Knobs) -> VariantDoc:
     sides, before = sides_of(now.program), knobs_of(now.tile)
     if sides is None or before is None:
         raise BadInput("explore", group.name, "is no contraction with tiles: it has no such knobs")
+    contraction = contraction_of(now.program, now.tile, now.facts)
+    refusal = refused(contraction, knobs, now.target) if contraction else None
+    if refusal is not None:
+        offer = f"the nearest that can be: {refusal.offer}" if refusal.offer else ""
+        raise Unsupported("explore", f"{group.name} at {knobs}", refusal.text, offer)
     entries = entries_of(sides, knobs, before, bool(now.tile.intrinsic))
     changed = with_knobs(recipe, group.name, entries)
     kernel = compile_group(group, changed)

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from engine.errors import BadInput
+
 FRAGMENT = 16
 """Rows, columns and depths of the fragment that the published templates count in."""
 
@@ -29,6 +31,11 @@ class Knobs:
     """Fragment sets in registers; 1 reads and multiplies in turn."""
     slices: int = 1
     """Sets of warps of a block that share the depth of a tile and add their sums at the end."""
+
+    def __post_init__(self) -> None:
+        """BadInput for a knob below 1."""
+        if min(*self.block, *self.part, self.stages, self.register_stages, self.slices) < 1:
+            raise BadInput("tensorize", "knobs", f"{self.block}, {self.part}: tiles, stages and slices are 1 or more")
 
     @property
     def parts(self) -> int:

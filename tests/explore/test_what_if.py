@@ -97,8 +97,9 @@ def test_a_variant_is_compiled_and_its_advice_asks_for_it() -> None:
 @needs_nvrtc
 def test_knobs_that_the_kernel_does_not_take_are_refused() -> None:
     group = engine.fuse(engine.load("suite:transformer/8192x3072x768-bias-gelu")).groups[0]
-    with pytest.raises(Unsupported, match="stages"):
+    with pytest.raises(Unsupported, match="up to 6") as refused:
         engine.variant(group, engine.default_recipe(group), Knobs((128, 128, 32), (64, 32), 9))
+    assert refused.value.hint == "the nearest that can be: 6 stages"
     softmax = engine.fuse(engine.load("resources/models/softmax_96x512.onnx")).groups[0]
     with pytest.raises(BadInput, match="no contraction"):
         engine.variant(softmax, engine.default_recipe(softmax), NOW)

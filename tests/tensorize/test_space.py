@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from engine.errors import BadInput
 from engine.tensorize.space import ALCOP_SPACES, Knobs, Space
+from engine.text import from_json
 
 SIZES = {"dense": (1_620, 108), "batched": (4_860, 324), "conv2d": (2_430, 162), "conv3d": (3_645, 243)}
 """Published, pipelined and not: ALCOP's artifact."""
@@ -25,6 +27,13 @@ def test_points_are_whole_fragments_shared_by_at_most_sixteen_warps() -> None:
             assert all(size % 16 == 0 for size in (*knobs.block, *knobs.part))
             assert knobs.block[0] % knobs.part[0] == 0 == knobs.block[1] % knobs.part[1]
             assert 1 <= knobs.parts <= 16
+
+
+def test_knobs_below_one_are_refused() -> None:
+    for wrong in ({"block": (128, 0, 32)}, {"part": (-16, 16)}, {"stages": 0}, {"slices": -1}):
+        with pytest.raises(BadInput, match="1 or more"):
+            from_json(Knobs, {"block": (64, 64, 32), "part": (32, 32), **wrong})
+    assert from_json(Knobs, {"block": [64, 64, 32], "part": [32, 32], "stages": 2}) == Knobs((64, 64, 32), (32, 32), 2)
 
 
 def test_a_space_is_every_combination_of_its_choices() -> None:
