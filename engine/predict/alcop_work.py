@@ -117,7 +117,7 @@ def copied_buffers(tile: TileProgram) -> frozenset[str]:
 def _inner_steps(tile: TileProgram) -> int:
     """Steps in which the main loop brings fragments to registers; 1 where it brings them at once."""
     sizes, loop = tile.constants, main_loop(tile.body)
-    if tile.intrinsic:
+    if {"TILE_DEPTH", "MMA_DEPTH"} <= sizes.keys():
         return max(1, sizes["TILE_DEPTH"] // sizes["MMA_DEPTH"] // sizes.get("SLICES", 1))
     for op in loop.body if loop else ():
         if isinstance(op, For) and any(_is_fragment_load(inner, tile) for inner in operations(op.body)):

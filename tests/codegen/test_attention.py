@@ -149,7 +149,7 @@ def test_marks_that_cannot_be_had(wish: str, because: str, tmp_path: Path) -> No
 
 
 def test_what_fills_a_ragged_tile_may_not_count(tmp_path: Path) -> None:
-    """Where both factors are 1 more than what is read, zeros that fill 20 depths up to 32 would add 12 to each score."""
+    """Where both factors are 1 more than what is read, the zeros behind 20 depths would add 12 to each score."""
     one = np.array(1, np.float32)
     nodes: list[Node] = [
         ("Add", ["q", "one"], ["a"], {}), ("Add", ["k", "one"], ["b"], {}), ("MatMul", ["a", "b"], ["s"], {}),
@@ -251,3 +251,12 @@ def test_planted_faults_are_caught(name: str) -> None:
         emulation, outputs, _ = emulate(edited.source, inputs_of(kernel, case.values(0)), order=order)
         caught.append(bool(emulation.findings) or distance(kernel, case, 0, outputs) > 1)
     assert any(caught)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_its_pipeline_is_drawn(dtype: str, tmp_path: Path) -> None:
+    """Copies ahead of their use, as of any loop over tiles; no knobs of a matrix product are offered."""
+    kernel = compiled(replace(STAGED, dtype=dtype), tmp_path, "S0 @ j: mark tile 16", "S0 @ j: mark stages 3")
+    chart = engine.chart(kernel)
+    assert (chart.stages, chart.loop, chart.knobs) == (3, "j", None)
+    assert chart.bars and chart.flights and not chart.hazards
