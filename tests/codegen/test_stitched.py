@@ -32,7 +32,7 @@ from tests.codegen.stitched_programs import (
     values_of,
 )
 from tests.needs import needs_compiler, needs_nvrtc
-from tests.programs import apply, at, program, statement
+from tests.programs import apply, at, layernorm, program, statement
 
 ARCHITECTURES = ("sm_80", "sm_90a")
 
@@ -169,10 +169,21 @@ def test_no_spills(architecture: str) -> None:
 
 @needs_compiler
 def test_rows_that_do_not_fit_are_computed_again() -> None:
-    kernel = kernel_of(long_rows())
+    kernel = kernel_of(layernorm(2, 50_000))
     assert schemes(kernel)["S1"] == "recompute"
     assert kernel.source.shared_bytes < 8192
     assert checked(kernel).status == "pass"
+
+
+@needs_compiler
+def test_a_softmax_of_rows_that_do_not_fit_is_online() -> None:
+    """One pass finds the maximum and the sum, the second one divides."""
+    kernel = kernel_of(long_rows())
+    (verdict,) = [v for v in kernel.verdicts if v.placed.entry.field == "rewrite"]
+    assert (verdict.outcome, verdict.placed.author) == (HONOURED, "stitch")
+    assert kernel.source.text.count("x.load") == 2
+    assert checked(kernel).status == "pass"
+    assert not [v for v in kernel_of(long_rows(2, 4096)).verdicts if v.placed.entry.field == "rewrite"]
 
 
 @needs_compiler

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from engine.errors import BadInput, Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import Shape
 from engine.fuse.stitched import stitched_shape
-from engine.recipe import Advice, Entry, Scenario
+from engine.recipe import ONLINE, Advice, Entry, Scenario
+from engine.rewrite.online import online
 from engine.schedule.advisers.mapping import mark
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
@@ -18,6 +20,8 @@ ENOUGH = 2048
 EACH = 4
 """Elements of its widest part that one thread takes, where there are as many threads."""
 FEWEST_THREADS, MOST_THREADS = 64, 1024
+LONG = 24 * 1024
+"""Elements of a row past which no block keeps it: 24 in registers of each of 1024 threads, or 96 kB."""
 NEIGHBOURS = 32
 """Points next to each other that a block takes where their elements lie next to each other."""
 BLOCKS_PER_SM = 2
@@ -33,7 +37,8 @@ def stitch_group(group: FusionGroup, sms: int) -> Advice:
     shape = stitched_shape(program.statements, frozenset(program.outputs))
     if isinstance(shape, str):
         return Advice("stitch", Scenario())
-    return Advice("stitch", Scenario((*_pins(program, shape), *_blocks(program, shape, sms))))
+    entries = (*_online(program, shape), *_pins(program, shape), *_blocks(program, shape, sms))
+    return Advice("stitch", Scenario(entries))
 
 
 def with_schemes(advice: Advice, schemes: Mapping[str, tuple[str, str]]) -> Advice:
@@ -46,6 +51,22 @@ def with_schemes(advice: Advice, schemes: Mapping[str, tuple[str, str]]) -> Advi
         for statement, (scheme, because) in schemes.items()
     )
     return Advice(advice.author, Scenario((*advice.scenario.entries, *entries), advice.scenario.alternatives))
+
+
+def _online(program: TensorProgram, shape: Shape) -> Iterable[Entry]:
+    """Sums of a softmax whose rows no block can keep: they find the largest exponent in their own pass over the row."""
+    for statement in program.statements:
+        own = math.prod(
+            i.extent for i in statement.iterators if shape.axes.get((statement.name, i.name)) in shape.columns
+        )
+        if statement.reduction is None or statement.reduction.operation != "sum" or own <= LONG:
+            continue
+        try:
+            online(program, statement.name)
+        except (BadInput, Unsupported):
+            continue  # no sum of exponentials relative to their maximum
+        because = f"{own:,} elements of a row do not fit in a block: one pass over them instead of two"
+        yield Entry((statement.name,), "", "rewrite", (ONLINE,), because=because)
 
 
 def _pins(program: TensorProgram, shape: Shape) -> Iterable[Entry]:
