@@ -37,11 +37,13 @@ class Flow:
         for n, step in enumerate(self.steps):
             for array in step.made:
                 self.makers.setdefault(array, []).append(n)
+        foreign = {array for step in self.steps if not step.statements for array in step.made}
+        updated = self.inputs - foreign  # what an operator without a kernel makes is an input, not overwritten
         producers: list[dict[int, None]] = [{} for _ in self.steps]
         for n, step in enumerate(self.steps):
             for array in sorted(step.reads):
                 for source in self.makers.get(array, ()):
-                    before, after = (n, source) if array in self.inputs else (source, n)
+                    before, after = (n, source) if array in updated else (source, n)
                     if before != after:
                         producers[after][before] = None
         for writers in self.makers.values():

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from engine.cycles import cycles_left_alone
 from engine.stitch.beam import plans
 from engine.stitch.graph import Joins, KernelGraph
 from engine.stitch.lean import lean
@@ -162,10 +163,11 @@ def test_parts_that_nothing_connects_are_explored_apart() -> None:
 
 def test_time_is_in_proportion_to_the_graph() -> None:
     spent = []
-    for size in (200, 1600):
+    for size in (300, 2400):
         statements = [element(n, f"t{n - 1}" if n else "x", "y") for n in range(size)]
         flow = flow_of(made(*statements, outputs=f"t{size - 1}"), closed=[f"S{n}" for n in range(0, size, 5)])
         start = time.process_time()
-        assert len(stitched(assessor_of(flow), xla_kernels(flow))) == 2 * size // 5
+        with cycles_left_alone():
+            assert len(stitched(assessor_of(flow), xla_kernels(flow))) == 2 * size // 5
         spent.append(time.process_time() - start)
     assert spent[1] < 8 * spent[0] * 3, "eight times the operators may take thrice as long each, for noise"
