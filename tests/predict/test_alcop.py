@@ -12,6 +12,7 @@ import engine
 from engine.errors import Unsupported
 from engine.predict.alcop import allowed_registers, distinct_bytes, pipelined, predict_bottleneck, predict_pipeline
 from engine.predict.alcop_nodes import Contraction, Work
+from engine.predict.alcop_problem import contraction_of, knobs_of
 from engine.predict.alcop_work import estimated_registers, work_of_kernel, work_of_knobs
 from engine.target import Target, target
 from engine.tensorize.space import Knobs
@@ -161,19 +162,22 @@ def test_a_block_that_does_not_fit_is_refused_with_figures() -> None:
     assert predict_pipeline(work_of_knobs(CUBE, Knobs((256, 256, 64), (64, 64), 2)), A100).microseconds > 0
 
 
-def test_a_compiled_kernel_has_the_figures_of_its_knobs() -> None:
+@pytest.mark.parametrize(
+    ("row", "contraction"),
+    [
+        ("MM_BERT_FC1", Contraction(512, 3072, 768)),
+        ("MM_RN50_FC", Contraction(1024, 64, 2048)),  # few blocks: slices of the depth
+        ("BMM_BERT_SV", Contraction(512, 64, 512, batch=12)),
+    ],
+)
+def test_a_compiled_kernel_has_the_figures_of_its_knobs(row: str, contraction: Contraction) -> None:
     """The facts of the tile program, counted independently, are those that the knobs promise."""
-    group = engine.fuse(engine.load("suite:alcop/MM_BERT_FC1")).groups[0]
+    group = engine.fuse(engine.load(f"suite:alcop/{row}")).groups[0]
     kernel = engine.compile(group, engine.default_recipe(group, target="a100"))
-    sizes = kernel.tile.constants
-    knobs = Knobs(
-        (sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], sizes["TILE_DEPTH"]),
-        (sizes["WARP_ROWS"], sizes["WARP_COLUMNS"]),
-        sizes["STAGES"],
-        sizes["REGISTER_STAGES"],
-    )
+    knobs = knobs_of(kernel.tile)
+    assert knobs is not None and contraction_of(kernel.program, kernel.tile, kernel.facts) == contraction
     counted = work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
-    promised = work_of_knobs(Contraction(512, 3072, 768), knobs, registers=100)
+    promised = work_of_knobs(contraction, knobs, registers=100)
     assert counted == promised
 
 
