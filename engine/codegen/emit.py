@@ -31,6 +31,8 @@ from engine.codegen.tile import (
     Wish,
 )
 from engine.fuse.nodes import FusionGroup
+from engine.graph.nodes import DTYPES
+from engine.tensor.access import VECTOR_BYTES
 from engine.tensor.index import Element, Index, Quotient, Remainder, linear
 from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement, TensorProgram
 
@@ -286,13 +288,17 @@ class Emitter:
             self._insert(depth, Load(slot, source, position, 1, mask, otherwise, at))
             return
         start = position.substitute({LANE_OF_VECTOR: Index()}, self.extents)
-        if self.contiguous(position, width):
+        if self._fits(source, width) and self.contiguous(position, width):
             self._insert(depth, Load(slot, source, start, width, mask, otherwise, at))
             return
         one = Load(
             Slot(slot.buffer, (*slot.indices, Index.of(LANE_OF_VECTOR))), source, position, 1, mask, otherwise, at
         )
         self._insert(depth, For(LANE_OF_VECTOR, width, (one,), True, at))
+
+    def _fits(self, buffer: str, width: int) -> bool:
+        """Whether one access moves that many elements."""
+        return width * DTYPES[self.buffers[buffer].dtype] <= VECTOR_BYTES
 
     def position(self, access: Access, where: Where, at: Line, mask: str | None = None) -> Index:
         """Row-major position of an access in its array, in kernel variables.  mask: where it is a position at all."""
@@ -392,7 +398,7 @@ class Emitter:
         one = Store(target, position, Slot(value.array, value.indices), 1, mask, at)
         if not varies:
             self.add(one)
-        elif self.contiguous(position, self.vector):
+        elif self._fits(target, self.vector) and self.contiguous(position, self.vector):
             self.add(Store(target, start, Slot(value.array, lanes), self.vector, mask, at))
         else:
             self.add(For(LANE_OF_VECTOR, self.vector, (one,), True, at))

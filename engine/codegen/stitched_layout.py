@@ -109,7 +109,8 @@ def _vector(program: TensorProgram, along: Axis, mine: Sequence[Box], names: Nam
     statements = [s for box in mine for s in box.statements]
     runs = {s.name: tuple(i for i, name in names.of(s).items() if name == along[0]) for s in statements}
     outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
-    limit = min([vector_limit(statements, outside, runs), *(VECTOR_BYTES // _size(s) for s in statements)])
+    widest = max([_size(program, s) for s in statements], default=1)
+    limit = min(vector_limit(statements, outside, runs), VECTOR_BYTES // widest)
     members: list[Member] = [m for box in mine for m in box.members if m.name == along[0]]
 
     def fit(asked: int) -> int:
@@ -119,6 +120,9 @@ def _vector(program: TensorProgram, along: Axis, mine: Sequence[Box], names: Nam
     return marks.number("vector", limit, fit, needs, members)
 
 
-def _size(statement: Statement) -> int:
-    """Bytes of an accumulator: those of a vector are handed over together."""
-    return DTYPES[statement.reduction.accumulate] if statement.reduction is not None else 1
+def _size(program: TensorProgram, statement: Statement) -> int:
+    """Bytes of an element that is handed over with the others of its vector: made, read from another part, summed."""
+    made = {s.write.array for s in program.statements}
+    arrays = {statement.write.array, *(a.array for a in statement.reads() if a.array in made)}
+    accumulated = DTYPES[statement.reduction.accumulate] if statement.reduction is not None else 1
+    return max(accumulated, *(DTYPES[program.arrays[array].dtype] for array in arrays))
