@@ -1,0 +1,96 @@
+"""What the matching of intrinsics needs to know of one: its product and its sizes, whoever makes the machine.
+
+The tensor-core instructions come first.  The others have no code generator here: they are there so that nothing in
+the matching is tied to one vendor, and say what a machine with them could take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Apply, Iterator, Reduction, Statement
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.product import Product, meaning
+
+
+@dataclass(frozen=True, slots=True)
+class Abstraction:
+    """The compute abstraction of an intrinsic: d = d + sum of a * b over a small box."""
+
+    name: str
+    product: Product
+    """Its own sum of products."""
+    scope: str
+    """Who executes it together: "warp" or "thread"."""
+    why_not: str = ""
+    """Why no kernel can be generated with it; "" where one can."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Extent of each axis."""
+        return tuple(i.extent for i in self.product.iterators)
+
+    @property
+    def multiplications(self) -> int:
+        """Of one call."""
+        return self.product.multiplications
+
+    def __str__(self) -> str:
+        box = " x ".join(f"{i.name}{i.extent}" for i in self.product.iterators)
+        return f"{self.name} ({box}): {self.product}"
+
+
+def abstraction(
+    name: str, box: Mapping[str, int], reduced: str, operands: tuple[str, str, str], dtypes: tuple[str, str, str],
+    scope: str = "warp", why_not: str = "",
+) -> Abstraction:  # fmt: skip
+    """An intrinsic from one letter for each axis: d[operands[2]] = sum(reduced) a[operands[0]] * b[operands[1]].
+
+    box: extent of each axis in order.  dtypes: of a, b and the sums.
+
+        abstraction("toy", {"i": 2, "j": 2, "l": 2}, "l", ("il", "lj", "ij"), ("float16", "float16", "float32"))
+    """
+    a, b, d = (tuple(Index.of(letter) for letter in letters) for letters in operands)
+    held = dtypes[2]
+    factors = tuple(
+        access if dtype == held else Apply("cast", (access,), held)
+        for access, dtype in ((Access("a", a), dtypes[0]), (Access("b", b), dtypes[1]))
+    )
+    iterators = tuple(Iterator(axis, extent) for axis, extent in box.items())
+    total = Reduction("sum", tuple(reduced), 0.0, held)
+    statement = Statement("product", name, iterators, Access("d", d), Apply("mul", factors, held), total)
+    return Abstraction(name, meaning(statement, dict(zip("ab", dtypes, strict=False))), scope, why_not)
+
+
+AVX512_VNNI = abstraction(
+    "avx512_vpdpbusd_16x4",
+    {"i": 16, "l": 4},
+    "l",
+    ("l", "il", "i"),
+    ("uint8", "int8", "int32"),
+    scope="thread",
+    why_not="kernels are generated for CUDA, this is an instruction of a CPU",
+)
+"""A broadcast group of 4 bytes times 16 groups of 4 (Intel's VPDPBUSD on 512-bit registers): a matrix and a vector."""
+
+BATCHED_DOT = abstraction(
+    "invented_dot_b8k4",
+    {"b": 8, "l": 4},
+    "l",
+    ("bl", "bl", "b"),
+    ("float16", "float16", "float32"),
+    why_not="no machine has it: it was invented to try the matching",
+)
+"""8 dot products at once: what a depthwise convolution would like to have."""
+
+ABSTRACTIONS: Mapping[str, Abstraction] = {
+    one.name: one
+    for one in (
+        *(Abstraction(i.name, meaning(i.meaning, {"a": i.dtype, "b": i.dtype}), "warp") for i in INTRINSICS.values()),
+        AVX512_VNNI,
+        BATCHED_DOT,
+    )
+}
+"""By name."""

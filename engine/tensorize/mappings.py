@@ -1,0 +1,273 @@
+"""Every way to compute an operator by an intrinsic: which iterators make up each of its axes (GTA's first layer).
+
+A match puts one iterator on each axis of the intrinsic, all others at 0, and holds where every operand is then indexed
+as the intrinsic's is.  A mapping is what a set of matches puts on each axis together.  Counted so, a matrix product has
+1 mapping to a matrix intrinsic, convolutions over 1, 2 and 3 axes have 6, 35 and 180.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.tensor.index import Index
+from engine.tensor.nodes import Iterator
+from engine.tensorize.abstractions import Abstraction
+from engine.tensorize.matrices import Matrices, access_matrix, matching_matrix
+from engine.tensorize.product import Operand, Product
+
+MOST_MATCHES = 15
+"""Past which only single matches and all of them together are tried (the published limit)."""
+UNIT = "unit"
+"""Name of an axis of extent 1 that an operator has not, and an intrinsic wants: the columns of a vector."""
+
+Match = tuple[str, ...]
+"""An iterator for each axis of the intrinsic."""
+
+
+@dataclass(frozen=True, slots=True)
+class TiledAxis:
+    """One axis of the intrinsic after physical mapping."""
+
+    name: str
+    extent: int
+    """Of the flattened iterators."""
+    size: int
+    """Of the intrinsic."""
+
+    @property
+    def tiles(self) -> int:
+        """Calls along this axis."""
+        return -(-self.extent // self.size)
+
+    @property
+    def padding(self) -> int:
+        """Points of the last tile that only fill it."""
+        return self.tiles * self.size - self.extent
+
+
+@dataclass(frozen=True, slots=True)
+class IntrinsicMapping:
+    """An operator computed by an intrinsic: a virtual mapping, from which the physical one follows."""
+
+    abstraction: Abstraction
+    product: Product
+    """The operator, its factors in the intrinsic's order, with the unit axes that were added."""
+    axes: tuple[tuple[Iterator, ...], ...]
+    """Of each axis of the intrinsic the iterators it is made of, the last one innermost."""
+    is_swapped: bool = False
+    """Whether the operator's second factor is the intrinsic's first."""
+
+    @property
+    def outer(self) -> tuple[Iterator, ...]:
+        """Iterators that stay loops around the intrinsic."""
+        mapped = {i.name for axis in self.axes for i in axis}
+        return tuple(i for i in self.product.iterators if i.name not in mapped)
+
+    def flattened(self) -> dict[str, Index]:
+        """The virtual mapping: each axis as one number counted through its iterators, the last with stride 1."""
+        found = {}
+        for axis, iterators in zip(self.abstraction.product.iterators, self.axes, strict=True):
+            index = Index()
+            for i in iterators:
+                index = index * i.extent + Index.of(i.name)
+            found[axis.name] = index
+        return found
+
+    def inverse(self) -> dict[str, Index]:
+        """Each mapped iterator from the flattened axes, by division and remainder."""
+        extents = {axis.name: axis.extent for axis in self.tiled()}
+        found = {}
+        for axis, iterators in zip(self.abstraction.product.iterators, self.axes, strict=True):
+            stride = 1
+            for i in reversed(iterators):
+                found[i.name] = Index.of(axis.name).floordiv(stride, extents).mod(i.extent, extents)
+                stride *= i.extent
+        return found
+
+    def tiled(self) -> tuple[TiledAxis, ...]:
+        """The physical mapping: each flattened axis cut into calls of the intrinsic, the last one padded."""
+        return tuple(
+            TiledAxis(axis.name, math.prod(i.extent for i in iterators), axis.extent)
+            for axis, iterators in zip(self.abstraction.product.iterators, self.axes, strict=True)
+        )
+
+    def why_not_strict(self) -> str:
+        """Why a strict mapping refuses it: axes shorter than the intrinsic's; "" where there are none."""
+        short = [f"{a.name} has {a.extent} of {a.size}" for a in self.tiled() if a.extent < a.size]
+        return ", ".join(short)
+
+    @property
+    def calls(self) -> int:
+        """Of the intrinsic, in all outer loops."""
+        return math.prod(a.tiles for a in self.tiled()) * math.prod(i.extent for i in self.outer)
+
+    @property
+    def cost(self) -> int:
+        """Multiplications done, those that fill tiles included: what mappings and intrinsics are ranked by."""
+        return self.calls * self.abstraction.multiplications
+
+    @property
+    def padding(self) -> float:
+        """Part of the multiplications that only fill tiles, 0..1."""
+        return 1 - self.product.multiplications / self.cost
+
+    def matrices(self) -> Matrices:
+        """X, Y and Z of the mapping."""
+        names = [i.name for axis in self.axes for i in axis]
+        own = [axis.name for axis in self.abstraction.product.iterators]
+        return Matrices(
+            access_matrix(self.product.operands, names),
+            matching_matrix([[i.name for i in axis] for axis in self.axes], names),
+            access_matrix(self.abstraction.product.operands, own),
+        )
+
+    def __str__(self) -> str:
+        sides = zip(self.abstraction.product.iterators, self.axes, strict=True)
+        return ", ".join(f"{axis.name} = {' '.join(i.name for i in side)}" for axis, side in sides)
+
+
+def mappings(products: Sequence[Product], abstraction: Abstraction) -> tuple[IntrinsicMapping, ...] | str:
+    """All valid mappings of an operator to an intrinsic, cheapest first; or why there is none.
+
+    products: the ways in which the operator is a sum of products.  The way and the order of factors with the fewest
+    added unit axes is taken.
+    """
+    reason, best = "", None
+    for product in products:
+        for factors in _orders(product.factors):
+            ordered = replace(product, factors=factors)
+            misfit = _misfit(ordered, abstraction)
+            completed, units = _completed(ordered, abstraction) if not misfit else (ordered, 0)
+            if misfit or not matches(completed, abstraction):
+                reason = reason or misfit or _why_none(completed, abstraction)
+            elif best is None or units < best[0]:
+                best = units, completed, factors != product.factors
+    if best is None:
+        return reason
+    _, product, is_swapped = best
+    found = (
+        IntrinsicMapping(abstraction, product, tuple(_sorted(axis, product) for axis in axes), is_swapped)
+        for axes in _unions(matches(product, abstraction), product, abstraction)
+    )
+    valid = [mapping for mapping in found if not mapping.matrices().why_invalid()]
+    return tuple(sorted(valid, key=lambda m: (m.cost, len(m.outer))))
+
+
+def matches(product: Product, abstraction: Abstraction) -> list[Match]:
+    """Every assignment of one iterator to each axis under which the operands are indexed as the intrinsic's."""
+    axes = abstraction.product.iterators
+    candidates = [
+        [
+            i.name
+            for i in product.iterators
+            if (i.name in product.reduced) == (axis.name in abstraction.product.reduced)
+            and all(
+                (i.name in mine.iterators) == (axis.name in theirs.iterators)
+                for mine, theirs in zip(product.operands, abstraction.product.operands, strict=True)
+            )
+        ]
+        for axis in axes
+    ]
+    chosen = itertools.product(*candidates)
+    return [match for match in chosen if len(set(match)) == len(match) and _matches(product, match)]
+
+
+def _matches(product: Product, match: Match) -> bool:
+    """Whether each operand's indices hold every assigned iterator that moves it, once and alone.
+
+    A stride or a reversed window is a factor and an offset of the index, which a load can follow.
+    """
+    for operand in product.operands:
+        held = [[atom for atom, _ in index.terms if _moves(atom, match)] for index in operand.indices]
+        alone = [atoms[0] for atoms in held if len(atoms) == 1]
+        if any(len(atoms) > 1 for atoms in held) or sorted(map(str, alone)) != sorted(operand.iterators & set(match)):
+            return False
+    return True
+
+
+def _moves(atom: object, match: Match) -> bool:
+    """Whether an atom of an index changes with an assigned iterator."""
+    return bool(set(Index(((atom, 1),)).iterators()) & set(match))  # type: ignore[arg-type]
+
+
+def _unions(found: Sequence[Match], product: Product, abstraction: Abstraction) -> list[tuple[frozenset[str], ...]]:
+    """What every non-empty set of matches puts on the axes, each outcome once."""
+    single = [tuple(frozenset((name,)) for name in match) for match in found]
+    if len(found) > MOST_MATCHES:
+        return list(dict.fromkeys((*_preferred(found, product, abstraction), _joined(single))))
+    seen: dict[tuple[frozenset[str], ...], None] = {}
+    for match in single:
+        seen |= dict.fromkeys([match, *(_joined((union, match)) for union in seen)])
+    return list(seen)
+
+
+def _preferred(found: Sequence[Match], product: Product, abstraction: Abstraction) -> list[tuple[frozenset[str], ...]]:
+    """Single matches; only those of the intrinsic's extents where there are any."""
+    equal = [m for m in found if tuple(product.iterator(name).extent for name in m) == abstraction.sizes]
+    return [tuple(frozenset((name,)) for name in match) for match in equal or found]
+
+
+def _joined(unions: Iterable[tuple[frozenset[str], ...]]) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset().union(*axis) for axis in zip(*unions, strict=True))
+
+
+def _sorted(axis: frozenset[str], product: Product) -> tuple[Iterator, ...]:
+    """The iterators of an axis in the operator's order."""
+    return tuple(i for i in product.iterators if i.name in axis)
+
+
+def _orders(factors: tuple[Operand, ...]) -> Iterable[tuple[Operand, ...]]:
+    """The factors as written, then in every other order."""
+    return itertools.permutations(factors)
+
+
+def _misfit(product: Product, abstraction: Abstraction) -> str:
+    """Why the intrinsic cannot take the operands, whatever iterators move them; "" where it can."""
+    if len(product.factors) != len(abstraction.product.factors):
+        return f"{len(product.factors)} factors, {abstraction.name} multiplies {len(abstraction.product.factors)}"
+    for mine, theirs in zip(product.factors, abstraction.product.factors, strict=True):
+        if mine.dtype != theirs.dtype:
+            return f"{mine.array} holds {mine.dtype}, {abstraction.name} takes {theirs.dtype}"
+    mine, theirs = product.result, abstraction.product.result
+    if mine.dtype != theirs.dtype:
+        return f"sums are held in {mine.dtype}, {abstraction.name} sums in {theirs.dtype}"
+    return ""
+
+
+def _completed(product: Product, abstraction: Abstraction) -> tuple[Product, int]:
+    """The product with an axis of extent 1 for each of the intrinsic's that nothing could fill, and their number."""
+    own = abstraction.product
+    kinds = {_kind(i.name, product) for i in product.iterators}
+    missing = [a for a in own.iterators if a.name not in own.reduced and _kind(a.name, own) not in kinds]
+    units = [Iterator(f"{UNIT}.{axis.name}", 1) for axis in missing]
+
+    def moved(operand: Operand, theirs: Operand) -> Operand:
+        new = (u for u, axis in zip(units, missing, strict=True) if axis.name in theirs.iterators)
+        return replace(operand, indices=(*operand.indices, *(Index.of(u.name) for u in new)))
+
+    factors = tuple(itertools.starmap(moved, zip(product.factors, own.factors, strict=True)))
+    result = moved(product.result, own.result)
+    return replace(product, iterators=(*product.iterators, *units), factors=factors, result=result), len(units)
+
+
+def _kind(name: str, product: Product) -> tuple[bool, tuple[bool, ...]]:
+    """What makes an iterator fit for an axis: whether it is summed over, and which operands it moves."""
+    return name in product.reduced, tuple(name in operand.iterators for operand in product.operands)
+
+
+def _why_none(product: Product, abstraction: Abstraction) -> str:
+    """Which axis of the intrinsic nothing can fill."""
+    own, kinds = abstraction.product, {_kind(i.name, product) for i in product.iterators}
+    for axis in own.iterators:
+        if _kind(axis.name, own) not in kinds:
+            moved = " and ".join(o.array for o, t in _pairs(product, own) if axis.name in t.iterators)
+            what = "summed iterator" if axis.name in own.reduced else "iterator"
+            return f"no {what} moves {moved} and nothing else, as {axis.name} of {abstraction.name} does"
+    return f"its iterators share indices in every assignment to the axes of {abstraction.name}"
+
+
+def _pairs(product: Product, own: Product) -> Iterable[tuple[Operand, Operand]]:
+    return zip(product.operands, own.operands, strict=True)
