@@ -49,7 +49,7 @@ def session(window: Window, qtbot: object, tmp_path: Path) -> float:
     """Open, select, expand, an illegal edit, undo, three stages, check, cancel, a broken file; the longest stall."""
     model = window.workspace.model
     assert model is not None
-    assert len(model.operators) == 80 and sum(g.instances for g in model.groups) == len(model.nodes) == 21
+    assert len(model.operators) == 80 and sum(g.instances for g in model.groups) == len(model.nodes) == 20
     dog = Watchdog()
     dog.start()
 
