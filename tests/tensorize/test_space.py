@@ -30,9 +30,9 @@ def test_points_are_whole_fragments_shared_by_at_most_sixteen_warps() -> None:
 
 
 def test_knobs_below_one_are_refused() -> None:
-    for wrong in ({"block": (128, 0, 32)}, {"part": (-16, 16)}, {"stages": 0}, {"slices": -1}):
+    for wrong in ({"block": [128, 0, 32]}, {"part": [-16, 16]}, {"stages": 0}, {"slices": -1}):
         with pytest.raises(BadInput, match="1 or more"):
-            from_json(Knobs, {"block": (64, 64, 32), "part": (32, 32), **wrong})
+            from_json(Knobs, {"block": [64, 64, 32], "part": [32, 32], **wrong})
     assert from_json(Knobs, {"block": [64, 64, 32], "part": [32, 32], "stages": 2}) == Knobs((64, 64, 32), (32, 32), 2)
 
 
