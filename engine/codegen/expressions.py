@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from engine.codegen.tile import Slot
+from engine.codegen.tile import Buffer, Slot
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
 
@@ -79,6 +79,17 @@ def index_text(index: Index) -> str:
     if index.constant:
         pieces.append(f" {'-' if index.constant < 0 else '+'} {abs(index.constant)}")
     return "".join(pieces)
+
+
+def permuted_text(position: Index, buffer: Buffer, stored: str) -> str:
+    """Where an element of a buffer of permuted chunks lies; whole periods of the permutation stay outside it.
+
+    stored: the element type.
+    """
+    period = buffer.period
+    whole = Index.sum(((a, c) for a, c in position.terms if c % period == 0), position.constant // period * period)
+    text = f"swizzle<{buffer.row_bytes}, {stored}>({index_text(position - whole)})"
+    return f"{index_text(whole)} + {text}" if whole != Index() else text
 
 
 def _factor(index: Index) -> str:

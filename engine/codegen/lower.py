@@ -28,9 +28,6 @@ from engine.tensorize.bind import allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
-SHARED_BYTES = 163 * 1024
-"""Shared memory of one block: what every target has (CUDA C++ programming guide, compute capability 8.0)."""
-
 MOST_ELEMENTS = 2**31 - 2**20
 """Elements of an array whose positions fit an int, with room for the threads past its end."""
 

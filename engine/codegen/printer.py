@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from engine.codegen.expressions import HELD, condition_text, index_text, scalar_text, slot_text
+from engine.codegen.expressions import HELD, condition_text, index_text, permuted_text, scalar_text, slot_text
 from engine.codegen.nodes import NOWHERE, CudaSource, Line
 from engine.codegen.nodes import Buffer as Parameter
 from engine.codegen.tile import (
@@ -51,6 +51,8 @@ REDUCERS = {"sum": "Sum", "max": "Max", "min": "Min", "prod": "Prod", "any": "An
 
 ARENA = "shared_memory"
 ALIGNMENT = 16
+SHARED_BYTES = 163 * 1024
+"""Shared memory of one block: what every target has (CUDA C++ programming guide, compute capability 8.0)."""
 
 
 def print_cuda(program: TileProgram) -> CudaSource:
@@ -335,15 +337,7 @@ class _Printer:
     def place(self, buffer: str, position: Index) -> str:
         """A position in a buffer; in a tile of permuted chunks, where that element lies."""
         target = self.program.buffers[buffer]
-        if not target.row_bytes:
-            return index_text(position)
-        period = swizzle_period(target)
-        whole = Index.sum(
-            ((a, c) for a, c in position.terms if c % period == 0), position.constant // period * period
-        )
-        rest = position - whole
-        text = f"swizzle<{target.row_bytes}, {STORED[target.dtype]}>({index_text(rest)})"
-        return f"{index_text(whole)} + {text}" if whole != Index() else text
+        return permuted_text(position, target, STORED[target.dtype]) if target.row_bytes else index_text(position)
 
     @staticmethod
     def widen(value: str, dtype: str) -> str:
@@ -358,12 +352,6 @@ class _Printer:
 
 
 _INT = Buffer("", "int32", (), "register")
-
-
-def swizzle_period(buffer: Buffer) -> int:
-    """Elements after which the permutation of a buffer's chunks repeats: as many lines as a line has chunks."""
-    line, chunks = max(buffer.row_bytes, 128), min(buffer.row_bytes, 128) // 16
-    return line * chunks // DTYPES[buffer.dtype]
 
 
 def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:

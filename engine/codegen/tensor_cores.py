@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from engine.codegen.marks import Marks
+from engine.codegen.marks import Marks, power_up_to
 from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Tiling
+from engine.codegen.printer import SHARED_BYTES
 from engine.codegen.product import Owned, Product
 from engine.codegen.results import WarpTile, store_results
 from engine.codegen.slices import Sliced, added
@@ -106,7 +107,9 @@ def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
         warps[side] *= 2
         because = f"with fewer, more than the {MAX_WARPS} warps of a block"
         marks.changed("warp", warps[side], because, product.free[side])
-    most = min(depth // intrinsic.k, MAX_WARPS * math.prod(warps) // math.prod(blocks))
+    count = math.prod(b // w for b, w in zip(blocks, warps, strict=True))
+    exchanged = (math.prod(blocks) + count * FRAGMENT * warps[1]) * WORD
+    most = power_up_to(MAX_WARPS)(min(depth // intrinsic.k, MAX_WARPS // count, max(1, SHARED_BYTES // exchanged)))
     slices = marks.power("slices", 1, most, loop)
     return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth, slices)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.codegen.nodes import NOWHERE, Footprint, Line
+from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal, Scalar
 
@@ -36,10 +37,13 @@ class Buffer:
 
     @property
     def elements(self) -> int:
-        total = 1
-        for size in self.shape:
-            total *= size
-        return total
+        return math.prod(self.shape)
+
+    @property
+    def period(self) -> int:
+        """Elements after which the permutation of chunks repeats: as many lines of banks as a line has chunks."""
+        line, chunks = max(self.row_bytes, 128), min(self.row_bytes, 128) // 16
+        return line * chunks // DTYPES[self.dtype]
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,8 +313,6 @@ class TileProgram:
     """Stages of the shared-memory pipeline; 1 when copies and use alternate."""
     register_stages: int = 1
     """Stages of the register pipeline; 1 when loads from shared memory and use alternate."""
-    turns: int = 1
-    """Groups of rows that a block is asked to take one after the other; the grid does not count them yet."""
     turns: int = 1
     """Groups of rows that a block is asked to take one after the other; the grid does not count them yet."""
     wishes: tuple[Wish, ...] = ()

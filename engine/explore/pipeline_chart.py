@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.charts import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
-from engine.codegen.lower import SHARED_BYTES
+from engine.codegen.printer import SHARED_BYTES
 from engine.compile import Kernel
 from engine.documents import Time
 from engine.explore.pipeline_clock import ISSUE_CYCLES, STALL, Arrival, Clock, Rhythm, Span

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.charts import ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
-from engine.codegen.lower import SHARED_BYTES
+from engine.codegen.printer import SHARED_BYTES
 from engine.documents import Time
 from engine.errors import Unsupported
 from engine.predict.alcop import allowed_registers, predict_pipeline

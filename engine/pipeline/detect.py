@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from engine.codegen.lower import SHARED_BYTES
-from engine.codegen.printer import shared_bytes_of, shared_map
+from engine.codegen.printer import SHARED_BYTES, shared_bytes_of, shared_map
 from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, Store, TileOp, TileProgram, Wish, operations
 from engine.graph.nodes import DTYPES
 from engine.pipeline.nodes import SHARED, Decision, Path, Refusal

@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.codegen.lower import SHARED_BYTES
 from engine.codegen.names import names_read
-from engine.codegen.printer import shared_map
+from engine.codegen.printer import SHARED_BYTES, shared_map
 from engine.codegen.tile import (
     Barrier,
     Bind,

@@ -225,21 +225,25 @@ def test_computed_factors(name: str, depth: int, kind: str, tmp_path: Path) -> N
     assert report.status == "pass", report.message
 
 
-CHOICES = {"block": (16, 32, 64, 128), "warp": (16, 32, 64), "tile": (16, 32, 64), "stages": (1, 2, 3, 4, 6)}
+CHOICES = {
+    "block": (16, 32, 64, 128), "warp": (16, 32, 64), "tile": (16, 32, 64, 128), "stages": (1, 2, 3, 4, 6),
+    "register_stages": (1, 2, 4), "slices": (1, 2, 4), "raster": (1, 2, 3),
+}  # fmt: skip
+PLACES = [
+    ("block", "i"), ("block", "j"), ("warp", "i"), ("warp", "j"), ("raster", "i"), ("tile", "k"), ("stages", "k"),
+    ("register_stages", "k"), ("slices", "k"),
+]  # fmt: skip
 
 
 @needs_compiler
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(n, marks=pytest.mark.slow) for n in range(10, 150))])
 def test_random_products_under_random_marks(seed: int, tmp_path: Path) -> None:
     source = random.Random(seed)
-    rows, columns, depth = (source.randint(16, 90) for _ in range(3))
+    rows, columns, depth = source.randint(16, 90), source.randint(16, 90), source.randint(16, 300)
     trans_a, trans_b = source.randint(0, 1), source.randint(0, 1)
     left = halves(seed, (depth, rows) if trans_a else (rows, depth), depth**-0.5)
     right = halves(seed + 100, (columns, depth) if trans_b else (depth, columns))
-    wishes = [
-        f"all @ {at}: mark {name} {source.choice(CHOICES[name])}"
-        for name, at in [("block", "i"), ("block", "j"), ("warp", "i"), ("warp", "j"), ("tile", "k"), ("stages", "k")]
-    ]
+    wishes = [f"all @ {at}: mark {name} {source.choice(CHOICES[name])}" for name, at in PLACES]
     group = product_group(tmp_path, left.shape, right.shape, transA=trans_a, transB=trans_b)
     kernel = advised(group, *wishes)
     assert is_on_tensor_cores(kernel)

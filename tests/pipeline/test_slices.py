@@ -87,6 +87,16 @@ def test_slices_that_a_block_has_no_room_for(tmp_path: Path) -> None:
     assert (verdict.outcome, verdict.because) == ("relaxed", "slices 8: this kernel takes a power of two up to 8")
 
 
+def test_slices_whose_sums_do_not_fit(tmp_path: Path) -> None:
+    """128 x 128 sums of a slice are 64 KB, and 16 KB more are for their way out."""
+    wishes = [f"all @ {side}: mark {name} {size}" for side in "ij" for name, size in (("block", 128), ("warp", 64))]
+    wishes += ["all @ k: mark tile 64", "all @ k: mark slices 4"]
+    kernel = advised(product_group(tmp_path, (256, 512), (512, 256)), *wishes)
+    (verdict,) = (v for v in kernel.verdicts if "slices" in str(v.placed.entry) and v.placed.author == "user")
+    assert (verdict.outcome, verdict.because) == ("relaxed", "slices 2: this kernel takes a power of two up to 2")
+    assert kernel.source.shared_bytes <= 163 * 1024
+
+
 def test_slices_are_advised_where_blocks_leave_sms_empty(tmp_path: Path) -> None:
     """64 tiles of 32 x 32 for 132 SMs: the long product is sliced, the short one and the wide one are not."""
     for shape, slices in [((1024, 64, 4096), 4), ((1024, 64, 512), 4), ((1024, 64, 256), 2), ((1024, 64, 128), 0),
