@@ -79,7 +79,7 @@ class SharedDoc:
     """Whether the main loop copies to it; else it is used after the loop, and may lie over buffers of the loop."""
     row_bytes: int
     swizzle: str
-    """"16-byte chunks of rows of 64 bytes, permuted" or how the rows are padded."""
+    """"rows of 64 bytes, chunks permuted", or that they lie in plain order."""
     chunks: tuple[tuple[int, ...], ...]
     """First rows of 128 bytes: which 16-byte chunk of the tile lies at each place, counted along its row."""
     rows: tuple[tuple[int, ...], ...]

@@ -40,7 +40,7 @@ def _document(tile: TileProgram, buffer: Buffer, offset: int, is_copied: bool) -
         stages=tile.stages if is_copied else 1,
         in_loop=is_copied,
         row_bytes=buffer.row_bytes,
-        swizzle=f"rows of {buffer.row_bytes} bytes, chunks permuted" if permuted else "rows padded by 16 bytes",
+        swizzle=f"rows of {buffer.row_bytes} bytes, chunks permuted" if permuted else "16-byte chunks in plain order",
         chunks=_table(buffer.row_bytes, size)[0] if permuted else (),
         rows=_table(buffer.row_bytes, size)[1] if permuted else (),
         passes=_passes(buffer.row_bytes, size, permuted=True) if permuted else 0,

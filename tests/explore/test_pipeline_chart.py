@@ -176,6 +176,18 @@ def test_the_permutation_is_the_one_that_the_emulator_sees() -> None:
     assert lanes.sectors == lanes.ideal == 4 * buffer.passes
 
 
+def test_rows_in_turns_are_a_pipeline_too() -> None:
+    """Eight rows a turn, copied two turns ahead: the chart goes by the tile program, not by the kind of kernel."""
+    group = engine.fuse(engine.load("resources/models/layernorm_64x768.onnx")).groups[0]
+    turns = "advice user\n  all @ i: mark turns 8\n  all @ i: mark stages 3\n"
+    found = engine.compile(group, engine.advised(engine.default_recipe(group), group, turns))
+    doc = chart(found)
+    assert (doc.loop, doc.steps, doc.stages, doc.hazards, doc.contraction) == ("turn", 8, 3, (), None)
+    copied = [(bar.tile, bar.stage) for bar in doc.bars if bar.row == COPY]
+    assert copied == [(tile, tile % 3) for tile in range(8)]
+    assert {bar.step for bar in doc.bars if bar.row == STORE} == set(range(8))
+
+
 def test_a_kernel_without_tiles_says_so_and_documents_travel() -> None:
     group = engine.fuse(engine.load("resources/models/softmax_96x512.onnx")).groups[0]
     none = chart(engine.compile(group))
