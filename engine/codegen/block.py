@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.codegen.combine import Accumulator, accumulate
-from engine.codegen.emit import LANE_OF_VECTOR, Emitter, Where, at, merged
+from engine.codegen.emit import Emitter, Where, at, merged
 from engine.codegen.nodes import Line
+from engine.codegen.scope import LANE_OF_VECTOR
 from engine.codegen.tile import Barrier, Declare, Slot
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Scalar, Statement

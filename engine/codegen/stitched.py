@@ -18,10 +18,11 @@ from engine.codegen.arena import placed
 from engine.codegen.block import Keep, evaluate_block
 from engine.codegen.combine import Accumulator, Sharers, accumulator, combined, rounded
 from engine.codegen.elementwise import bind_members
-from engine.codegen.emit import LANE_OF_VECTOR, Emitter, Loaded, Staged, at
+from engine.codegen.emit import Emitter, Staged, at
 from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
+from engine.codegen.scope import LANE_OF_VECTOR, Loaded
 from engine.codegen.stitched_layout import POINT, read_parts
 from engine.codegen.stitched_parts import Names, Part
 from engine.codegen.stitched_plan import Plan, plan_parts
