@@ -132,6 +132,26 @@ def test_an_instruction_of_another_type_is_not_taken(tmp_path: Path) -> None:
     assert verdict.outcome == "relaxed" and "weights are float32, the instruction takes float16" in verdict.because
 
 
+@needs_compiler
+@pytest.mark.parametrize("scale", ["after", "before"])
+def test_halves_without_the_instruction(scale: str, tmp_path: Path) -> None:
+    """CUDA cores take halves too, and round weights and scaled factors as tensor cores do."""
+    case = replace(STAGED, keys=50, scale=scale)
+    group = case.group(tmp_path)
+    recipe = engine.default_recipe(group)
+    advice = tuple(
+        replace(one, scenario=replace(one.scenario, entries=tuple(e for e in one.scenario.entries if not on_tensor(e))))
+        for one in recipe.groups[group.name]
+    )
+    kernel = engine.compile(group, recipe.with_group(group.name, advice))
+    assert not is_on_tensor_cores(kernel)
+    agrees(kernel, case)
+
+
+def on_tensor(entry: engine.Entry) -> bool:
+    return isinstance(entry.value, tuple) and entry.value[0] == "intrinsic"
+
+
 WISHES = [
     ("S0 @ j: mark tile 48", "tile 32: this kernel takes a power of two from 16 to 128"),
     ("S0 @ i: mark block 8", "block 16: this kernel takes a power of two from 16 to 128"),
