@@ -30,7 +30,7 @@ class Shape:
     """The common loop space of a group."""
 
     kind: str
-    """"element-wise", "reduction", "contraction" or "layout"."""
+    """"element-wise", "reduction", "contraction", "attention" or "layout"."""
     axes: Mapping[Key, int]
     """Axis of each iterator; statements that are computed again inside their readers have none."""
     rows: tuple[int, ...]

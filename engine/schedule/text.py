@@ -164,7 +164,7 @@ def _parse_wish(scan: Scanner) -> Entry:
 
 
 def _parse_rewrite(scan: Scanner) -> Entry:
-    """`rewrite associative S2` or `rewrite recompute S0 in S3`."""
+    """`rewrite associative S2`, `rewrite online S2` or `rewrite recompute S0 in S3`."""
     scan.word()
     kind = scan.word("a rewrite")
     if kind not in REWRITES:

@@ -135,7 +135,7 @@ class Reduction:
     """How the values of the reduction iterators become one element."""
 
     operation: str
-    """"sum", "max", "min", "prod", "any" or "all"."""
+    """"sum", "max", "min", "prod", "any" or "all"; after a rewrite also those of exponentials (tensor/shifted.py)."""
     iterators: tuple[str, ...]
     """The iterators of the statement that do not index the written element."""
     identity: float | int | bool
