@@ -132,7 +132,7 @@ class _Kernel:
         before, met = set(self.unmet), False
         link = _link(part)
         in_registers = self._kept(number, part) | {a for n, a in self.plan.in_registers if n == number}
-        unroll = bool(in_registers) or walk.steps * walk.chunks <= WRITTEN_OUT
+        unroll = any(self.plan.held[a] > 1 for a in in_registers) or walk.steps * walk.chunks <= WRITTEN_OUT
         with emitter.loop("step", walk.steps, link, unroll) as step:
             turn = self._turn(part, step, link)
             partials = {s.name: accumulator(emitter, s, walk.width) for s in part.statements if s.reduction}
@@ -233,7 +233,7 @@ class _Kernel:
         made = {s.write.array for s in part.statements if s.reduction is None}
         read = {a.array for s in (*part.statements, *self.plan.again.get(number, ())) for a in s.reads()}
         inputs = read & set(self.program.inputs) if part.is_whole else set()
-        return self.plan.held & (made | inputs)
+        return frozenset(self.plan.held.keys() & (made | inputs))
 
     def _place(self, statement: Statement) -> dict[str, Index]:
         return {i: self.variables[name] for i, name in self.names.of(statement).items() if name in self.variables}

@@ -53,8 +53,9 @@ class Plan:
     hand_overs: tuple[HandOver, ...]
     staged: Mapping[str, tuple[Span, ...]]
     """Arrays with a part in shared memory -> what that spans."""
-    held: frozenset[str]
-    """Arrays that stay in registers from one part to another, inputs that several parts read among them."""
+    held: Mapping[str, int]
+    """Arrays that stay in registers from one part to another, inputs that several parts read among them: elements of
+    each thread."""
     again: Mapping[int, tuple[Statement, ...]]
     """Part -> statements of earlier parts that it computes again."""
 
@@ -111,7 +112,7 @@ class _Planner:
             self.points,
             tuple(self.found.values()),
             {array: self._spans(array) for array in self._staged()},
-            frozenset(self.held),
+            self.held,
             {n: tuple(sorted(found, key=lambda s: order[s.name])) for n, found in self.again.items()},
         )
 
