@@ -6,18 +6,28 @@ The engine and Qt are imported inside the verbs, so that `--help` is quick.
 
 from __future__ import annotations
 
-import functools
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from app import output
-
-if TYPE_CHECKING:
-    from app.job import Job
+from app import output, tuning_verbs
+from app.options import (
+    NO_DIMS,
+    NO_PROGRAMS,
+    Dims,
+    File,
+    Gpu,
+    Group,
+    Json,
+    Policy,
+    RecipeFile,
+    Target,
+    TreeFile,
+    job,
+    percentage,
+    verb,
+)
 
 app = typer.Typer(
     help="Explore, edit, check and time GPU schedules of deep-learning operators.",
@@ -28,76 +38,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-File = Annotated[
-    str,
-    typer.Argument(
-        help="ONNX model, AKG description (.json), `example` (the built-in model) or `suite:NAME/ROW` (a benchmark)."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-Gpu = Annotated[str, typer.Option("--target", help="GPU to compile for: h200, h100 or a100.")]
-Target = Annotated[
-    str | None, typer.Option("--target", help="GPU to compile for, the recipe's or else h200: h200, h100 or a100.")
-]
-Dims = Annotated[list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
-Group = Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only this group.")]
-RecipeFile = Annotated[Path | None, typer.Option("--recipe", metavar="FILE", help="Recipe instead of all advisers'.")]
-TreeFile = Annotated[
-    Path | None,
-    typer.Option("--tree", metavar="FILE", help="Advice for the group: our text, or a published JSON file."),
-]
-Policy = Annotated[str | None, typer.Option("--policy", help="Fusion policy: none, xla or stitch.")]
-NO_DIMS: list[str] = []
-NO_PROGRAMS: list[str] = []
-
-
-def _percentage(text: str | float) -> float:
-    """ "5" or "5%" as 5.0; typer hands defaults over, too."""
-    try:
-        value = float(str(text).removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise typer.BadParameter(f"{text} is no percentage of 0 or more")
-    return value
-
-
-INTERRUPTED, PIPE_CLOSED = 130, 141
-"""Exit codes of a run that a person ended, and of one whose reader went away: 128 and the signal's number."""
-
 
 def main() -> None:
     """Entry point of `loomscope`."""
     app(prog_name="loomscope")
-
-
-def verb(body: Callable[..., None]) -> Callable[..., None]:
-    """A command whose engine errors become a message and an exit code, never a traceback.
-
-    A library that is missing is told as such.  An interrupt, and a reader of standard output that goes away (`| head`),
-    end it without a word.
-    """
-
-    @functools.wraps(body)
-    def run(*arguments: Any, **options: Any) -> None:
-        from engine.errors import EngineError, MissingCapability
-
-        try:
-            body(*arguments, **options)
-            sys.stdout.flush()
-        except EngineError as error:
-            output.failure(error)
-            raise typer.Exit(error.exit_code) from error
-        except ImportError as error:
-            output.failure(MissingCapability("start", error.name or "a library", str(error), "try `loomscope doctor`"))
-            raise typer.Exit(MissingCapability.exit_code) from error
-        except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            output.discard()
-            raise typer.Exit(PIPE_CLOSED) from None
-
-    return run
 
 
 @app.callback(invoke_without_command=True)
@@ -206,7 +150,7 @@ def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
     """Operators and tensors of a file, and what is unsupported."""
     from app import verbs
 
-    verbs.inspect(_job(file, dim=dim), json)
+    verbs.inspect(job(file, dim=dim), json)
 
 
 @app.command(epilog="Exit codes: 0 done, 2 bad input.")
@@ -217,7 +161,7 @@ def fuse(
     """The fusion plan: which operators become one kernel, and why."""
     from app import verbs
 
-    verbs.fuse(_job(file, target, dim, policy=policy), json)
+    verbs.fuse(job(file, target, dim, policy=policy), json)
 
 
 @app.command(epilog="Exit codes: 0 done, 2 bad input.")
@@ -233,7 +177,7 @@ def recipe(
     """Write the recipe with every adviser's entries, to edit and pass back with --recipe."""
     from app import verbs
 
-    verbs.recipe(_job(file, target, dim, group, None, tree), out)
+    verbs.recipe(job(file, target, dim, group, None, tree), out)
 
 
 @app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
@@ -245,7 +189,7 @@ def schedule(
     """Schedule trees, and what became of every entry of the recipe."""
     from app import verbs
 
-    if not verbs.schedule(_job(file, target, dim, group, recipe, tree), json):
+    if not verbs.schedule(job(file, target, dim, group, recipe, tree), json):
         raise typer.Exit(1)
 
 
@@ -263,7 +207,7 @@ def generate(
     """CUDA text of every kernel, with a manifest of buffers and launches."""
     from app import verbs
 
-    verbs.generate(_job(file, target, dim, group, recipe), out, programs, json)
+    verbs.generate(job(file, target, dim, group, recipe), out, programs, json)
 
 
 @app.command(epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")
@@ -276,7 +220,7 @@ def verify(
     """Run the CUDA text on the CPU and compare with an independent implementation."""
     from app import verbs
 
-    if not verbs.verify(_job(file, target, dim, group, recipe), whole, json):
+    if not verbs.verify(job(file, target, dim, group, recipe), whole, json):
         raise typer.Exit(1)
 
 
@@ -289,7 +233,7 @@ def predict(
     """Modelled time of every kernel."""
     from app import verbs
 
-    verbs.predict(_job(file, target, dim, group, recipe), json)
+    verbs.predict(job(file, target, dim, group, recipe), json)
 
 
 @app.command(epilog="Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no GPU.")
@@ -301,7 +245,7 @@ def measure(
     """Time of every kernel on this machine's GPU."""
     from app import verbs
 
-    if not verbs.measure(_job(file, target, dim, group, recipe), json):
+    if not verbs.measure(job(file, target, dim, group, recipe), json):
         raise typer.Exit(1)
 
 
@@ -332,7 +276,7 @@ def explain(
     """Why a group is fused, scheduled, placed and timed as it is."""
     from app import verbs
 
-    verbs.explain(_job(file, target, dim, group, recipe))
+    verbs.explain(job(file, target, dim, group, recipe))
 
 
 @app.command(epilog="Exit codes: 0 done, 1 slower than allowed or a required entry cannot hold, 2 bad input.")
@@ -346,7 +290,7 @@ def compare(
     group: Group = None,
     max_slowdown: Annotated[
         float | None,
-        typer.Option("--max-slowdown", metavar="P", parser=_percentage, help="Fail where a kernel of B is P % slower."),
+        typer.Option("--max-slowdown", metavar="P", parser=percentage, help="Fail where a kernel of B is P % slower."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -367,7 +311,7 @@ def baseline(
     """Count what the kernels cost (sectors, conflicts, registers, spills), for `check`; needs no GPU."""
     from app import gate
 
-    gate.baseline(_job(file, target, dim, recipe=recipe), out)
+    gate.baseline(job(file, target, dim, recipe=recipe), out)
 
 
 @app.command(epilog="Exit codes: 0 nothing grew, 1 a figure grew, 2 bad input, 3 no C++ compiler or no NVRTC.")
@@ -376,14 +320,14 @@ def check(
     file: File,
     before: Annotated[Path, typer.Argument(metavar="BASELINE", help="As `loomscope baseline` writes it.")],
     tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="P", parser=_percentage, help="Let figures grow by P %.")
+        float, typer.Option("--tolerance", metavar="P", parser=percentage, help="Let figures grow by P %.")
     ] = 0.0,
     recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
     """Whether any figure of a baseline grew: a gate for continuous integration, which needs no GPU."""
     from app import gate
 
-    if not gate.check(_job(file, target, dim, recipe=recipe), before, tolerance, json):
+    if not gate.check(job(file, target, dim, recipe=recipe), before, tolerance, json):
         raise typer.Exit(1)
 
 
@@ -397,7 +341,7 @@ def moves(
     """Next steps of a group, each tried: its predicted effect, or why it cannot be."""
     from app import verbs
 
-    verbs.moves(_job(file, target, dim, group, recipe), json)
+    verbs.moves(job(file, target, dim, group, recipe), json)
 
 
 @app.command(epilog="Exit code: 0, whatever is missing.")
@@ -409,10 +353,6 @@ def doctor(json: Json = False) -> None:
     verbs.doctor(json)
 
 
-def _job(
-    file: str, target: str | None = None, dim: list[str] = NO_DIMS, group: str | None = None,
-    recipe: Path | None = None, tree: Path | None = None, policy: str | None = None,
-) -> Job:  # fmt: skip
-    from app.job import Job, dimensions_of
-
-    return Job(file, target, dimensions_of(dim), group, recipe, tree, policy)
+app.command("mappings", epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")(
+    tuning_verbs.mappings
+)

@@ -28,6 +28,7 @@ from engine.fuse.plan import DEFAULT, POLICIES, plan
 from engine.graph.limits import MAX_TEXT_BYTES, read_limited
 from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
+from engine.mapping import MappingsDoc
 from engine.measurements.nodes import Launched
 from engine.predict.calibration import Calibration
 from engine.predict.calibration import predict as _predict
@@ -352,6 +353,16 @@ def moves(
     from engine.explore.moves import moves as tried
 
     return tried(group, recipe or _default_recipe(group), should_stop or (lambda: False), known)
+
+
+def mappings(group: FusionGroup, recipe: Recipe | None = None, emulate: bool = False) -> MappingsDoc:
+    """Every mapping of a group to every intrinsic known, as entries; compiled where kernels can take them.
+
+    emulate: also compare those kernels with the reference.  Raises MissingCapability then without a C++ compiler.
+    """
+    from engine.explore.mapped import group_mappings
+
+    return group_mappings(group, recipe or _default_recipe(group), check if emulate else None)
 
 
 def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:

@@ -2,7 +2,8 @@
 
 A match puts one iterator on each axis of the intrinsic, all others at 0, and holds where every operand is then indexed
 as the intrinsic's is.  A mapping is what a set of matches puts on each axis together.  Counted so, a matrix product has
-1 mapping to a matrix intrinsic, convolutions over 1, 2 and 3 axes have 6, 35 and 180.
+1 mapping to a matrix intrinsic, convolutions over 1, 2 and 3 axes have 6, 35 and 180.  The mapping of all iterators is
+always tried: it is among those where a batch gives the window a partner, and needs none to be gathered by loads.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ UNIT = "unit"
 
 Match = tuple[str, ...]
 """An iterator for each axis of the intrinsic."""
+Union = tuple[frozenset[str], ...]
+"""The iterators on each axis of the intrinsic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ def mappings(products: Sequence[Product], abstraction: Abstraction) -> tuple[Int
             ordered = replace(product, factors=factors)
             misfit = _misfit(ordered, abstraction)
             completed, units = _completed(ordered, abstraction) if not misfit else (ordered, 0)
-            if misfit or not matches(completed, abstraction):
+            if misfit or not _unions(completed, abstraction):
                 reason = reason or misfit or _why_none(completed, abstraction)
             elif best is None or units < best[0]:
                 best = units, completed, factors != product.factors
@@ -150,7 +153,7 @@ def mappings(products: Sequence[Product], abstraction: Abstraction) -> tuple[Int
     _, product, is_swapped = best
     found = (
         IntrinsicMapping(abstraction, product, tuple(_sorted(axis, product) for axis in axes), is_swapped)
-        for axes in _unions(matches(product, abstraction), product, abstraction)
+        for axes in _unions(product, abstraction)
     )
     valid = [mapping for mapping in found if not mapping.matrices().why_invalid()]
     return tuple(sorted(valid, key=lambda m: (m.cost, len(m.outer))))
@@ -158,21 +161,14 @@ def mappings(products: Sequence[Product], abstraction: Abstraction) -> tuple[Int
 
 def matches(product: Product, abstraction: Abstraction) -> list[Match]:
     """Every assignment of one iterator to each axis under which the operands are indexed as the intrinsic's."""
-    axes = abstraction.product.iterators
-    candidates = [
-        [
-            i.name
-            for i in product.iterators
-            if (i.name in product.reduced) == (axis.name in abstraction.product.reduced)
-            and all(
-                (i.name in mine.iterators) == (axis.name in theirs.iterators)
-                for mine, theirs in zip(product.operands, abstraction.product.operands, strict=True)
-            )
-        ]
-        for axis in axes
-    ]
-    chosen = itertools.product(*candidates)
+    chosen = itertools.product(*_candidates(product, abstraction.product))
     return [match for match in chosen if len(set(match)) == len(match) and _matches(product, match)]
+
+
+def _candidates(product: Product, own: Product) -> list[list[str]]:
+    """For each axis of an intrinsic the iterators of its kind."""
+    wanted = [_kind(axis.name, own) for axis in own.iterators]
+    return [[i.name for i in product.iterators if _kind(i.name, product) == kind] for kind in wanted]
 
 
 def _matches(product: Product, match: Match) -> bool:
@@ -193,24 +189,29 @@ def _moves(atom: object, match: Match) -> bool:
     return bool(set(Index(((atom, 1),)).iterators()) & set(match))  # type: ignore[arg-type]
 
 
-def _unions(found: Sequence[Match], product: Product, abstraction: Abstraction) -> list[tuple[frozenset[str], ...]]:
-    """What every non-empty set of matches puts on the axes, each outcome once."""
+def _unions(product: Product, abstraction: Abstraction) -> list[Union]:
+    """What every non-empty set of matches puts on the axes, each outcome once, and all iterators together."""
+    found = matches(product, abstraction)
     single = [tuple(frozenset((name,)) for name in match) for match in found]
+    seen: dict[Union, None] = {}
     if len(found) > MOST_MATCHES:
-        return list(dict.fromkeys((*_preferred(found, product, abstraction), _joined(single))))
-    seen: dict[tuple[frozenset[str], ...], None] = {}
-    for match in single:
-        seen |= dict.fromkeys([match, *(_joined((union, match)) for union in seen)])
+        seen = dict.fromkeys((*_preferred(found, product, abstraction), _joined(single)))
+    else:
+        for match in single:
+            seen |= dict.fromkeys([match, *(_joined((union, match)) for union in seen)])
+    whole = tuple(frozenset(names) for names in _candidates(product, abstraction.product))
+    if all(whole) and len(set(whole)) == len(whole):
+        seen[whole] = None
     return list(seen)
 
 
-def _preferred(found: Sequence[Match], product: Product, abstraction: Abstraction) -> list[tuple[frozenset[str], ...]]:
+def _preferred(found: Sequence[Match], product: Product, abstraction: Abstraction) -> list[Union]:
     """Single matches; only those of the intrinsic's extents where there are any."""
     equal = [m for m in found if tuple(product.iterator(name).extent for name in m) == abstraction.sizes]
     return [tuple(frozenset((name,)) for name in match) for match in equal or found]
 
 
-def _joined(unions: Iterable[tuple[frozenset[str], ...]]) -> tuple[frozenset[str], ...]:
+def _joined(unions: Iterable[Union]) -> Union:
     return tuple(frozenset().union(*axis) for axis in zip(*unions, strict=True))
 
 

@@ -279,6 +279,13 @@ def test_what_has_no_mapping_says_why(made: Statement, to: Abstraction, reason: 
     assert isinstance(said, str) and reason in said
 
 
+def test_all_iterators_together_need_no_partner_for_the_window() -> None:
+    alone = found(statement({"k": 32, "p": 8, "c": 16, "r": 3}, "cr", "k p", "c p+r", "k c r"))
+    assert [str(m) for m in alone] == ["i = p, j = k, l = c r", "i = p, j = k, l = c"]
+    (only,) = found(statement({"k": 32, "p": 8, "r": 3}, "r", "k p", "p+r", "k r"))
+    assert str(only) == "i = p, j = k, l = r"
+
+
 def test_past_the_limit_single_matches_and_all_of_them() -> None:
     sizes = {"a": 2, "b": 2, "d": 2, "e": 2, "n": 8, "f": 16, "g": 2, "h": 2, "k": 2}
     made = statement(sizes, "fghk", "a b d e n", "a b d e f g h k", "f g h k n")

@@ -61,7 +61,7 @@ def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -
         assert heart is not None
         binding = bind(heart, program.arrays, intrinsic)
         if isinstance(binding, Binding) and allowed(intrinsic, numerics) and min(binding.sizes) >= LEAST:
-            return Advice("tensorize", Scenario(tuple(_entries(heart, binding, intrinsic, sms))))
+            return Advice("tensorize", Scenario(tuple(entries_for(heart, binding, intrinsic, sms))))
     return Advice("tensorize", Scenario())
 
 
@@ -72,7 +72,8 @@ def asked_tile(advice: Advice) -> tuple[Intrinsic, int] | None:
     return (INTRINSICS[str(marks["intrinsic"])], depth) if isinstance(depth, int) else None
 
 
-def _entries(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int) -> list[Entry]:
+def entries_for(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int) -> list[Entry]:
+    """The instruction for a contraction bound to it, and tiles that leave each of the GPU's `sms` a block."""
     m, n, k = binding.sizes
     sides = (binding.rows, binding.columns)
 
