@@ -40,6 +40,11 @@ def main_word(built: Built, kinds: Mapping[str, str]) -> str:
 def group_title(built: Built, kinds: Mapping[str, str]) -> str:
     """The operators in order, repeated ones once; the erf form of GELU by its name; long lists cut with a count."""
     own = dict.fromkeys(built.instance.statements.values())
+    if built.kind == ATTENTION:
+        found = attention_of(built.program)
+        of = {built.instance.statements[s.name] for s in (found.scores, *found.softmax, found.values)}
+        beside = dict.fromkeys(word(kinds.get(op, op)) for op in own if op not in of)
+        return " + ".join((built.kind, *beside))
     names = [word(kinds.get(op, op)) for op in own]
     if "erf" in names and names.count("mul") >= 2:
         erf = names.index("erf")
