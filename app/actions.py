@@ -27,6 +27,7 @@ class ActionInfo:
 A_MODEL = "open a model first"
 A_GROUP = "select a group first"
 A_REPLAY = "replay a recorded run first"
+A_FIXED = "nothing is fixed"
 A_STEP = "select a group whose kernel is known"
 
 ACTIONS = (
@@ -56,6 +57,27 @@ ACTIONS = (
         "script-all", "Copy &Workspace as Script", "Copy the library calls that make every group's kernel again",
         needs=A_MODEL,
     ),
+    ActionInfo(
+        "operators", "&Operators in Groups", "Open every group in sight, or close them all", ("O",), needs=A_MODEL
+    ),
+    ActionInfo(
+        "why-boundary", "&Why Is This a Boundary", "The next edge of the selection, with the cost terms", ("W",),
+        needs=A_GROUP,
+    ),
+    ActionInfo(
+        "merge", "&Merge with…", "Make one kernel of the selected group and a neighbour", ("Ctrl+M",), needs=A_GROUP
+    ),
+    ActionInfo(
+        "move", "Mo&ve Operator to…", "Move an operator to a neighbouring group, or out of its own", ("Ctrl+Shift+M",),
+        needs=A_GROUP,
+    ),
+    ActionInfo(
+        "split", "&Split Here", "Split a group at the selected edge, or before the selected operator", ("X",),
+        needs=A_GROUP,
+    ),
+    ActionInfo("release", "&Release", "Leave the selected group or edge to the search again", ("R",), needs=A_FIXED),
+    ActionInfo("release-all", "Release &Everything", "Leave all groups to the search again", needs=A_FIXED),
+    ActionInfo("groups", "&History of Groups", "The steps of what is fixed about groups", needs=A_MODEL),
     ActionInfo("find", "&Go to…", "Go to a group, an operator or a statement", ("Ctrl+P",), "search"),
     ActionInfo("palette", "&Commands…", "Find and run any command", ("Ctrl+Shift+P",)),
     ActionInfo("explore", "&Explore", "Outline, graph, schedule, timing", ("Alt+1",), "", True),
@@ -107,6 +129,12 @@ MENUS = (
             "explore", "schedule", "pipeline", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
             "measured-times", "roofline", "",
             "next-panel", "last-panel", "panels", "reset",
+        ),
+    ),
+    (
+        "F&usion",
+        (
+            "operators", "why-boundary", "", "merge", "move", "split", "", "release", "release-all", "", "groups",
         ),
     ),
     (

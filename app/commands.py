@@ -51,6 +51,7 @@ class Commands(QObject):
         for signal in (workspace.model_changed, workspace.client.jobs_changed):
             signal.connect(self.show_enabled)
         window.wiring.timing.shown.connect(self.show_enabled)
+        window.wiring.fusing.state_changed.connect(self.show_enabled)
         workspace.open_refused.connect(self._ask_sizes)
         window.menu.device_requested.connect(window.action("machine").trigger)
         self.show_enabled()
@@ -65,6 +66,7 @@ class Commands(QObject):
         workspace, group = self._workspace, self._window.wiring.group
         known, selected = group in workspace.histories, workspace.group(group) is not None
         timing, stepping = self._window.wiring.timing, self._window.stepping
+        fusing = self._window.wiring.fusing
         enabled = {
             "undo": self._window.undoing.can_undo(group),
             "redo": self._window.undoing.can_redo(group),
@@ -73,6 +75,9 @@ class Commands(QObject):
             **dict.fromkeys(("pin", "note"), stepping.history is not None),
             "compare": known and selected and len(workspace.histories[group].steps) > 1,
             **dict.fromkeys(("check", "time"), selected),
+            **dict.fromkeys(("why-boundary", "merge", "move", "split"), selected and not fusing.is_busy),
+            **dict.fromkeys(("release", "release-all"), bool(fusing.fixed) and not fusing.is_busy),
+            **dict.fromkeys(("operators", "groups"), workspace.model is not None),
             **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster"), timing.player is not None),
             "pin-samples": timing.run is not None and bool(timing.run.samples),
             **dict.fromkeys(("save", "save-as", "script-all", "machine"), workspace.model is not None),
@@ -83,7 +88,7 @@ class Commands(QObject):
     def _connect(self) -> None:
         window, workspace = self._window, self._workspace
         panels, stepping, files = window.panels, window.stepping, window.files
-        timing = window.wiring.timing
+        timing, grouping = window.wiring.timing, window.wiring.grouping
         reactions = {
             "open": files.ask_open,
             "example": lambda: window.open_file(EXAMPLE),
@@ -97,6 +102,14 @@ class Commands(QObject):
             "note": self._edit_note,
             "script": self._copy_group,
             "script-all": self._copy_workspace,
+            "operators": window.panels.graph.canvas.toggle_operators,
+            "why-boundary": grouping.why,
+            "merge": grouping.merge,
+            "move": grouping.move,
+            "split": grouping.split,
+            "release": grouping.release,
+            "release-all": grouping.fusing.release_all,
+            "groups": self._show_groups,
             "find": window.focus_search,
             "palette": self.palette.ask,
             "explore": lambda: window.set_perspective("Explore"),
@@ -127,6 +140,11 @@ class Commands(QObject):
         for info in ACTIONS:
             react = reactions[info.name]
             window.action(info.name).triggered.connect(lambda _=False, react=react: react())
+
+    def _show_groups(self) -> None:
+        """The history of the groups is in sight where no group is selected."""
+        self._workspace.bus.select_group("")
+        self.focus.bring("history")
 
     def _edit_note(self) -> None:
         self._window.docks["history"].show()

@@ -105,8 +105,8 @@ class Document(QObject):
         opened = workspace.opened
         trails = {group: trail for group, trail in workspace.trails().items() if not _is_plain(trail)}
         return LoomFile(
-            ModelReference(opened.path), opened.target, dict(opened.dimensions), trails, tuple(workspace.asleep),
-            selection.group, selection.statements, dict(self.view),
+            ModelReference(opened.path), opened.target, dict(opened.dimensions), trails,
+            selection.group, selection.statements, dict(self.view), tuple(workspace.asleep),
         )  # fmt: skip
 
     def look_for_orphans(self) -> None:
@@ -221,8 +221,8 @@ def _opening(content: LoomFile, loom: str, folder: Path, model: str = "") -> Ope
         reason = f"is not the file that {Path(loom).name} was saved with"
         warnings = (Problem("workspace", Path(path).name, reason, "its histories are kept by group name", "warning"),)
     return Opening(
-        path, content.target, content.dimensions, content.groups, content.asleep,
-        Selection(content.selection, content.statements), content.view, loom, warnings,
+        path, content.target, content.dimensions, content.groups, Selection(content.selection, content.statements),
+        content.view, loom, warnings, asleep=content.asleep,
     )  # fmt: skip
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 
 from app.client import Pending
-from app.groups import FREE, FUSION, fixed_arguments, fixed_text
+from app.groups import FREE, FUSION, fixed_arguments, fixed_now, fixed_of, fixed_text
 from app.history import NO_STEP, History
 from app.workspace import Workspace
 from engine.documents import ModelDoc, Problem
 from engine.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, WhyDoc, Wish
+from engine.stitch.nodes import Fixed
 from views.format import plural
 from views.overview import Overview, overview
 
 FIRST_TITLE = "As the search chose"
-USER = "user"
 Pair = tuple[str, str]
 """Two launches, "GROUP#INSTANCE"."""
 Answer = AttemptDoc | WhyDoc | Problem
@@ -50,6 +50,11 @@ class Fusing(QObject):
             if workspace.model and workspace.model.total:
                 workspace.histories[FUSION].learn(FREE, predicted=workspace.model.total)
         return workspace.histories[FUSION]
+
+    @property
+    def fixed(self) -> Fixed:
+        """What is fixed now."""
+        return fixed_of(fixed_now(self.workspace.histories))
 
     @property
     def is_busy(self) -> bool:

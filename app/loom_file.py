@@ -54,12 +54,12 @@ class LoomFile:
     dimensions: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, Trail] = field(default_factory=dict)
     """The history of each group, and that of what is fixed about groups."""
-    asleep: tuple[Asleep, ...] = ()
-    """Histories of groups that other plans of the model had."""
     selection: str = ""
     statements: tuple[str, ...] = ()
     view: Mapping[str, str] = field(default_factory=dict)
     """What was in sight: "perspective", "colour"."""
+    asleep: tuple[Asleep, ...] = ()
+    """Histories of groups that other plans of the model had."""
 
 
 def write_loom(content: LoomFile, path: Path) -> None:

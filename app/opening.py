@@ -20,7 +20,6 @@ class Opening:
     target: str
     dimensions: Mapping[str, int] = field(default_factory=dict)
     trails: Mapping[str, Trail] = field(default_factory=dict)
-    asleep: tuple[Asleep, ...] = ()
     selection: Selection = field(default_factory=Selection)
     view: Mapping[str, str] = field(default_factory=dict)
     """What was in sight: "perspective", "colour"."""
@@ -29,6 +28,8 @@ class Opening:
     warnings: tuple[Problem, ...] = ()
     unsaved: bool = False
     """Whether the histories are newer than the workspace file."""
+    asleep: tuple[Asleep, ...] = ()
+    """Histories of groups that other plans of the model had."""
 
     def strangers(self, model: ModelDoc) -> Iterator[Problem]:
         """Histories of groups that the model does not have: they are kept, and saved again."""

@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.fusing import Fusing
 from app.groups import FUSION, fixed_of
-from app.history import PREDICTED, History, Step
+from app.history import FIRST, PREDICTED, History, Step
 from app.selection import Selection
 from app.workspace import Workspace
 from engine.documents import GroupDoc
@@ -138,6 +138,7 @@ def _fixed_headlines(history: History, number: int) -> tuple[Headline, ...]:
     return (
         _gain(history, number, PREDICTED),
         Headline("Groups fixed", f"{len(fixed.groups):,}", "the rest is explored"),
+        Headline("Author", "search" if number == FIRST else "user", "who decided last"),
         Headline("Kept apart", f"{len(fixed.apart):,}", "pairs of operators"),
         Headline("Gain, measured", UNKNOWN, "measured kernel by kernel"),
     )

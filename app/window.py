@@ -103,6 +103,7 @@ class Window(QMainWindow):
         for panel in self.panels.named().values():
             panel.set_theme(self.theme)
         self.comparing.set_theme(self.theme)
+        self.wiring.grouping.chooser.set_theme(self.theme)
         self.commands.set_theme(self.theme)
         self.search.set_theme(self.theme)
         self.notice.set_theme(self.theme)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from app.advice import with_moved, with_pasted, with_required, without_entry
 from app.explored import Explored
 from app.fusing import Fusing
+from app.grouping import Grouping
 from app.pipelines import Pipelines
 from app.selection import Selection
 from app.times import Times
@@ -78,6 +79,7 @@ class Wiring:
         self.timing = Timing(panels.timing, workspace)
         self.fusing = Fusing(workspace)
         self.times = Times(panels.timing, panels.graph, workspace, self.timing)
+        self.grouping = Grouping(panels.graph, self.fusing)
         self._connect_selection()
         self._connect_edits()
         workspace.model_changed.connect(self._show_model)
@@ -132,7 +134,7 @@ class Wiring:
             return
         panels = self.panels
         panels.outline.show_model(overview)
-        panels.graph.show_model(overview)
+        panels.graph.show_model(overview, keep=self.workspace.is_regrouping)
         panels.explain.show_model(overview.model)
         panels.schedule.show_empty("Select a group to see its schedule")
         panels.code.show_empty("Select a group to see its CUDA text")

@@ -39,6 +39,8 @@ class Box:
     groups: frozenset[str]
     """Groups of the launches inside."""
     count: int = 1
+    operator: str = ""
+    """The one operator of its launch that it stands for; "" for all of it."""
 
     @property
     def period(self) -> int:

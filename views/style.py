@@ -107,6 +107,7 @@ QLabel[role="key"] { border: 1px solid $line; border-radius: 3px; color: $text_3
 QLabel[role="wrong"] { color: $wrong; font-weight: 600; }
 QLabel[role="wrong-text"] { color: $wrong; }
 QFrame[role="witness"] { background: $wrong_bg; border-radius: 4px; }
+QWidget[role="card"] { background: $chrome; border-top: 1px solid $line; }
 QFrame[role="rule"] { background: $line; border: none; max-height: 1px; min-height: 1px; }
 QMainWindow > QTabBar { background: $chrome; qproperty-drawBase: 0; }
 QMainWindow > QTabBar::tab { background: transparent; border: none; border-top: 2px solid transparent; color: $text_2;

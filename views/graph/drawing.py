@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.documents import EdgeDoc, ModelDoc
+from engine.documents import EdgeDoc, LinkDoc, ModelDoc
+from views.graph.hull import Inside, placed_inside
 from views.graph.layout import Edge, Point, Size, layered
 from views.graph.layout import Level as Places
 from views.hierarchy import Box
@@ -44,6 +45,8 @@ class Line:
     points: tuple[Point, ...]
     arrow: bool
     tensors: tuple[EdgeDoc, ...]
+    links: tuple[LinkDoc, ...] = ()
+    """Inside a launch: what the operator at its source hands to the one at its target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,13 @@ class Plan:
     def __init__(self, model: ModelDoc, top: tuple[Box, ...]) -> None:
         links = [(edge.source, edge.target, edge) for edge in model.edges if edge.source and edge.target]
         self._top = _levelled(top, links)
+        self._inside_launches = Inside(model)
         self._inner: dict[str, Level] = {}
+
+    @property
+    def top(self) -> tuple[Box, ...]:
+        """The boxes of the outermost level."""
+        return self._top.boxes
 
     def draw(self, opened: Collection[str]) -> Drawing:
         """Draws the model with the boxes whose keys are in `opened` opened."""
@@ -106,10 +115,24 @@ class Plan:
     def _draw(self, level: Level, opened: Collection[str], depth: int) -> Drawing:
         inner = {
             box.key: self._draw(self._inside(box, level), opened, depth + 1)
+            if box.children
+            else self._hull(box, depth + 1)
             for box in level.boxes
-            if box.children and box.key in opened
+            if box.key in opened
         }
         return _drawn(level.boxes, level.tensors, inner, depth)
+
+    def _hull(self, box: Box, depth: int) -> Drawing:
+        """The operators of a launch."""
+        boxes, links = self._inside_launches.boxes(box), self._inside_launches.links(box)
+        plan, size = placed_inside(boxes, links)
+        placed = tuple(
+            Placed(each, x - size.width / 2, y, size.width, size.height, False, depth)
+            for each in boxes
+            for x, y in (plan.places[each.key],)
+        )
+        lines = tuple(Line(*edge, route, True, (), links[edge]) for edge, route in plan.routes.items())
+        return Drawing(placed, lines, (plan.left, 0.0, plan.right, plan.height))
 
     def _inside(self, box: Box, level: Level) -> Level:
         """The first copy of a box, with what enters the first copy and leaves the last one at its border."""
@@ -194,7 +217,7 @@ def _line(
     if target == EXIT:
         x, y = points[-1]
         points += [(0.0, y), (0.0, y + MARGIN)] if abs(x) > 0.5 else [(0.0, y + MARGIN)]
-    goes_on = target == EXIT or (target in inner and bool(inner[target].lines))
+    goes_on = target == EXIT or (target in inner and any(line.tensors for line in inner[target].lines))
     return Line(source, target, tuple(points), not goes_on, tensors)
 
 
@@ -205,6 +228,32 @@ def _shifted(content: Drawing, x: float, y: float) -> Drawing:
     placed = tuple(replace(each, left=each.left + x, top=each.top + y) for each in content.placed)
     lines = tuple(replace(line, points=tuple(map(move, line.points))) for line in content.lines)
     return Drawing(placed, lines, content.extent)
+
+
+def reopened(before: Iterable[Box], top: Iterable[Box]) -> frozenset[str]:
+    """Keys of the boxes of another plan's levels that hold what opened boxes held `before`: layers most of it, launches
+    any of it."""
+    old = [(frozenset(_operators(box)), bool(box.children)) for box in before]
+
+    def held(box: Box) -> bool:
+        inside = _operators(box)
+        if not box.children:
+            return any(not inside.isdisjoint(each) for each, is_layer in old if not is_layer)
+        return any(2 * len(inside & each) >= len(inside | each) for each, is_layer in old if is_layer)
+
+    found: set[str] = set()
+    waiting = list(top)
+    while waiting and old:
+        box = waiting.pop()
+        if held(box):
+            found.add(box.key)
+            waiting += box.children
+    return frozenset(found)
+
+
+def _operators(box: Box) -> frozenset[str]:
+    """Operators of the first copy."""
+    return frozenset(op for node in box.copy for op in node.operators)
 
 
 def visible_box(drawing: Drawing, belongs: Callable[[Box], bool]) -> list[Placed]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFont, QPainter, QPainterPath, QPen, QPolygonF
@@ -13,15 +14,27 @@ from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 from engine.documents import GroupDoc, Time
 from views.format import amount, compact_shape, duration, origin_of, plural
 from views.graph.drawing import HEADER, Line, Placed
+from views.graph.handles import Handle, handle_of
 from views.rows import draw_text, text_width
 from views.shapes import paint_bar, paint_pill_in, paint_track
 from views.theme import Theme, face, semibold
 
 RADIUS = 4.0
+HULL_RADIUS = 10.0
+TARGETS = {"honoured": "accent", "infeasible": "wrong", "not reached": "text-3"}
+"""Verdict on a drop -> the outline of where it would land."""
 UNKNOWN = "—"
 FAR, NEAR = 0.32, 0.55
 """Scales below which a box shows nothing but its shape, and only its title."""
 MEASURED = "measured"
+PACKING = "packing"
+SCHEMES = {
+    "register": ("stitch", Qt.PenStyle.SolidLine, 1.8),
+    "shuffle": ("vectorize", Qt.PenStyle.DashLine, 1.8),
+    "shared": ("tensorize", Qt.PenStyle.SolidLine, 3.2),
+    "packing": ("pipeline", Qt.PenStyle.DotLine, 1.8),
+}
+"""Scheme -> which category colour it has, and its line: shape carries the meaning, colour repeats it."""
 BOUND_COLOURS = {"memory": "stitch", "compute": "tensorize", "latency": "pipeline"}
 """Which category colour stands for what limits a group."""
 
@@ -48,6 +61,12 @@ class Look:
     """Name of the selected group."""
     found: frozenset[str] = frozenset()
     """Groups that the search matches."""
+    cursor: Handle | None = None
+    """The launch or operator that commands are about."""
+    edge: tuple[str, str] = ("", "")
+    """Keys of the boxes at the ends of the edge that is told about."""
+    target: tuple[str, str] = ("", "")
+    """While something is dragged: the key of the box under the pointer, and the verdict on dropping it there."""
 
     def group_of(self, placed: Placed) -> GroupDoc | None:
         """The group of a launch's box."""
@@ -90,7 +109,9 @@ class Look:
         return time.origin if time else self.origin
 
     def is_selected(self, placed: Placed) -> bool:
-        """Whether the box is the selected group's, or hides it."""
+        """Whether the box is the selected group's, or hides it; of an operator, whether commands are about it."""
+        if placed.box.operator:
+            return handle_of(placed.box) == self.cursor
         return self.selected in placed.box.groups and not placed.opened
 
     def is_dimmed(self, placed: Placed) -> bool:
@@ -144,6 +165,8 @@ class BoxItem(QGraphicsItem):
             return
         if self.placed.opened:
             self._frame_text(painter)
+        elif self.placed.box.operator:
+            self._operator_text(painter, scale >= NEAR)
         else:
             self._box_text(painter, scale >= NEAR)
 
@@ -159,9 +182,16 @@ class BoxItem(QGraphicsItem):
         if placed.box.count > 1:
             for shift in (8.0, 4.0):
                 painter.drawRoundedRect(box.translated(shift, -shift), RADIUS, RADIUS)
+        hull = placed.opened and not placed.box.children
+        if self._look.target[0] == placed.box.key:
+            pen = QPen(theme.colour(TARGETS[self._look.target[1]]), 2.4)
         painter.setPen(pen)
-        painter.setBrush(theme.colour("panel" if placed.opened else "accent-bg" if selected else "chrome"))
-        painter.drawRoundedRect(box, RADIUS, RADIUS)
+        surface = "raised" if hull else "panel" if placed.opened else "accent-bg" if selected else "chrome"
+        painter.setBrush(theme.colour(surface))
+        radius = HULL_RADIUS if hull else RADIUS
+        painter.drawRoundedRect(box, radius, radius)
+        if placed.box.nodes[0].fixed and not placed.box.children and not placed.box.operator:
+            paint_pin(painter, QPointF(placed.width - 1, 1), theme)
 
     def _frame_text(self, painter: QPainter) -> None:
         theme, placed = self._look.theme, self.placed
@@ -172,6 +202,20 @@ class BoxItem(QGraphicsItem):
         time = self._look.time_of(placed)
         text = f"{duration(time)}{' each' * (placed.box.count > 1)}" if time else UNKNOWN
         draw_text(painter, row.adjusted(row.width() / 2 + 8, 0, 0, 0), text, right=True)
+
+    def _operator_text(self, painter: QPainter, whole: bool) -> None:
+        """The operator's type and, in grey, its name."""
+        theme, placed = self._look.theme, self.placed
+        row = QRectF(10, 0, placed.width - 20, placed.height)
+        painter.setFont(face(11.5, QFont.Weight.Medium))
+        painter.setPen(theme.colour("text"))
+        draw_text(painter, row, placed.box.title)
+        used = text_width(painter, placed.box.title) + 10
+        if whole and row.width() - used > 24:
+            painter.setFont(face(10.5))
+            painter.setPen(theme.colour("text-3"))
+            name = placed.box.operator.rstrip("/").rpartition("/")[2]
+            draw_text(painter, row.adjusted(used, 0, 0, 0), name, right=True)
 
     def _box_text(self, painter: QPainter, whole: bool) -> None:
         theme, placed, look = self._look.theme, self.placed, self._look
@@ -234,26 +278,73 @@ class EdgeItem(QGraphicsItem):
         return QPainterPath()
 
     def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None) -> None:
-        """Paints the line, its head, and the label of a selected edge."""
-        theme, points = self._look.theme, self._line.points
-        selected = self._look.selected in self._touches
-        colour = theme.colour("accent" if selected else "edge")
-        painter.setPen(QPen(colour, 1.6 if selected else 1.2))
+        """Paints the line, its head, and what it carries."""
+        theme, points, line = self._look.theme, self._line.points, self._line
+        asked = self._look.edge == (line.source, line.target)
+        selected = asked or self._look.selected in self._touches
+        pen = QPen(theme.colour("accent" if selected else "edge"), 2.6 if asked else 1.6 if selected else 1.2)
+        if line.links:
+            author, style, width = SCHEMES.get(line.links[0].scheme, ("user", Qt.PenStyle.SolidLine, 1.2))
+            pen = QPen(theme.author(author), width + 1.2 * asked, style)
+        painter.setPen(pen)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawPath(self._path)
-        if self._line.arrow:
+        if line.arrow and not self._is_packing:
+            painter.setPen(QPen(pen.color(), min(pen.widthF(), 2.0)))
             tip, before = QPointF(*points[-1]), QPointF(*points[-2])
             angle = math.atan2(tip.y() - before.y(), tip.x() - before.x())
             wings = [tip - QPointF(math.cos(angle + turn) * 7, math.sin(angle + turn) * 7) for turn in (0.5, -0.5)]
             painter.drawPolyline(QPolygonF([wings[0], tip, wings[1]]))
-        if selected and len(points) == 2 and option.levelOfDetailFromTransform(painter.worldTransform()) >= NEAR:
-            self._label(painter, QPointF(points[0][0], (points[0][1] + points[1][1]) / 2))
+        if option.levelOfDetailFromTransform(painter.worldTransform()) >= NEAR:
+            self._carried(painter, selected)
+        if any(tensor.fixed for tensor in line.tensors):
+            paint_pin(painter, QPointF(points[-1][0], points[-1][1] - 4), theme)
 
-    def _label(self, painter: QPainter, at: QPointF) -> None:
-        text = amount(max((edge.bytes for edge in self._line.tensors), default=0))
+    @property
+    def _is_packing(self) -> bool:
+        return any(link.scheme == PACKING for link in self._line.links)
+
+    def _carried(self, painter: QPainter, selected: bool) -> None:
+        """The bytes that go through global memory, or inside a launch those that do not."""
+        points, theme = self._line.points, self._look.theme
+        if len(points) != 2:
+            return
+        at = QPointF(points[0][0], (points[0][1] + points[1][1]) / 2)
         painter.setFont(face(10.5))
-        box = QRectF(at.x() + 10, at.y() - 8.5, text_width(painter, text) + 12, 17)
-        paint_pill_in(painter, box, text, self._look.theme, outlined=True)
+        if self._line.links:
+            saved = sum(link.bytes for link in self._line.links)
+            text, token = (f"▼ {amount(saved)}", "better") if saved else ("one launch", "text-3")
+            painter.setPen(theme.colour(token))
+            draw_text(painter, QRectF(at.x() + 10, at.y() - 8.5, 92, 16), text)
+            return
+        text = amount(max((edge.bytes for edge in self._line.tensors), default=0))
+        if selected:
+            box = QRectF(at.x() + 10, at.y() - 8.5, text_width(painter, text) + 12, 17)
+            paint_pill_in(painter, box, text, theme, outlined=True)
+        else:
+            painter.setPen(theme.colour("text-3"))
+            draw_text(painter, QRectF(at.x() + 10, at.y() - 8.5, 92, 16), text)
+
+
+def paint_pin(painter: QPainter, at: QPointF, theme: Theme) -> None:
+    """The mark of what the user fixed: a pin whose head is the user's disc."""
+    painter.setPen(QPen(theme.author("user"), 1.4))
+    painter.drawLine(at + QPointF(0, 2), at + QPointF(0, 8))
+    painter.setPen(QPen(theme.colour("panel"), 1.0))
+    painter.setBrush(theme.author("user"))
+    painter.drawEllipse(at, 4.2, 4.2)
+
+
+def distance(points: Sequence[tuple[float, float]], at: QPointF) -> float:
+    """Between a point and a polyline."""
+    best = math.inf
+    for (x, y), (to_x, to_y) in pairwise(points):
+        along, across = to_x - x, to_y - y
+        length = along * along + across * across
+        part = ((at.x() - x) * along + (at.y() - y) * across) / length if length else 0.0
+        part = min(max(part, 0.0), 1.0)
+        best = min(best, math.hypot(x + part * along - at.x(), y + part * across - at.y()))
+    return best
 
 
 def _title(painter: QPainter, row: QRectF, title: str, count: int, theme: Theme, font: QFont, room: float) -> None:
@@ -288,6 +379,8 @@ def _toward(corner: tuple[float, float], other: tuple[float, float]) -> QPointF:
 
 
 def _tip(placed: Placed, look: Look) -> str:
+    if placed.box.operator:
+        return f"{placed.box.operator}\nDrag it to another group, or out of this one"
     group = look.group_of(placed)
     if group is None:
         inside = plural(placed.box.period, "kernel")

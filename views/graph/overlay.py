@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetricsF, QLinearGradient, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from views.graph.items import BOUND_COLOURS, Look
+from views.graph.items import BOUND_COLOURS, SCHEMES, Look
 from views.graph.scene import GraphScene
 from views.rows import draw_text
 from views.theme import face
@@ -135,3 +135,38 @@ class Legend(QWidget):
             painter.setPen(self._look.theme.colour("text-2"))
             painter.drawText(QRectF(x + 15, 18, 60, 16), Qt.AlignmentFlag.AlignVCenter, name)
             x += SWATCH
+
+
+class SchemeLegend(QWidget):
+    """What the lines inside launches mean; there while a launch is open."""
+
+    def __init__(self, parent: QWidget, scene: GraphScene) -> None:
+        super().__init__(parent)
+        self._scene = scene
+        self.setFixedSize(QSize(96, 20 + 16 * len(SCHEMES)))
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setAccessibleName("Legend of the schemes: register, shuffle, shared memory, packing")
+        self.hide()
+
+    def fit(self) -> None:
+        """Shows itself where there is something to explain."""
+        self.setVisible(any(line.links for line in self._scene.drawing.lines))
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """A piece of each line with its name."""
+        theme = self._scene.look.theme
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        background = theme.colour("panel")
+        background.setAlphaF(0.88)
+        painter.fillRect(self.rect(), background)
+        painter.setFont(face(10.5))
+        painter.setPen(theme.colour("text-2"))
+        draw_text(painter, QRectF(4, 1, self.width() - 8, 15), "handed over in")
+        for number, (name, (author, style, width)) in enumerate(SCHEMES.items()):
+            middle = 26.0 + 16 * number
+            painter.setPen(QPen(theme.author(author), width, style))
+            painter.drawLine(QPointF(5, middle), QPointF(27, middle))
+            painter.setPen(theme.colour("text-3"))
+            draw_text(painter, QRectF(34, middle - 8, 60, 16), name)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QRectF, QTimer, Signal
+from PySide6.QtCore import QPointF, QRectF, QTimer, Signal
 from PySide6.QtWidgets import QGraphicsItem, QGraphicsScene
 
-from views.graph.drawing import Drawing, Line, Plan, visible_box
-from views.graph.items import BoxItem, EdgeItem, Look
+from views.graph.drawing import Drawing, Line, Plan, reopened, visible_box
+from views.graph.handles import Handle, handle_of
+from views.graph.items import BoxItem, EdgeItem, Look, distance
 from views.hierarchy import groups_by_name
 from views.overview import Overview
 from views.theme import Theme
@@ -36,17 +37,18 @@ class GraphScene(QGraphicsScene):
         self._timer.setInterval(0)
         self._timer.timeout.connect(self._add_piece)
 
-    def show_model(self, overview: Overview) -> None:
-        """Replaces everything."""
+    def show_model(self, overview: Overview, keep: bool = False) -> None:
+        """Replaces everything; with `keep` what was open stays open, as far as it is still there."""
         model = overview.model
+        before = [placed.box for placed in self.drawing.placed if placed.opened] if keep else []
         self._plan = overview.plan
         self.look.groups = groups_by_name(model)
         self.look.predicted = {group.name: group.time for group in model.groups if group.time}
         self.look.measured = {}
         self.look.show(self.look.colour_by)
         self.look.heaviest = max((group.bytes for group in model.groups), default=1) or 1
-        self.opened = overview.opened
-        self._build(overview.drawing)
+        self.opened = reopened(before, overview.plan.top) if keep else overview.opened
+        self._build(overview.plan.draw(self.opened) if keep else overview.drawing)
 
     def toggle(self, key: str) -> None:
         """Opens or closes a layer."""
@@ -65,6 +67,47 @@ class GraphScene(QGraphicsScene):
         if not self.opened.issuperset(path[:-1]):
             self.show_open(self.opened | frozenset(path[:-1]))
         return path[-1] if path else ""
+
+    def toggle_operators(self) -> None:
+        """Opens every launch that is drawn, or closes them all where one is open."""
+        launches = {each.box.key for each in self.drawing.placed if not each.box.children and not each.box.operator}
+        opened = launches & self.opened
+        self.show_open(self.opened - opened if opened else self.opened | launches)
+
+    def point_at(self, handle: Handle | None) -> None:
+        """Marks a launch or an operator as the one that commands are about."""
+        self.look.cursor = handle
+        self.update()
+
+    def aim(self, key: str, outcome: str) -> None:
+        """Outlines the box that something is dragged over by what dropping it there would do."""
+        self.look.target = (key, outcome)
+        self.update()
+
+    def mark_edge(self, line: Line | None) -> None:
+        """Marks an edge as the one that is told about."""
+        self.look.edge = (line.source, line.target) if line else ("", "")
+        self.update()
+
+    def lines_at(self, handle: Handle) -> list[Line]:
+        """The drawn edges of a launch or an operator, those that enter first."""
+        keys = {placed.box.key for placed in self.drawing.placed if handle_of(placed.box) == handle}
+        entering = [line for line in self.drawing.lines if line.target in keys]
+        return entering + [line for line in self.drawing.lines if line.source in keys and line.target not in keys]
+
+    def launch_at(self, point: QPointF) -> tuple[str, Handle | None]:
+        """The launch whose box or hull a point is in, with the key of that box; None outside of all and in layers."""
+        for placed in reversed(self.drawing.placed):
+            box, rect = placed.box, QRectF(placed.left, placed.top, placed.width, placed.height)
+            if not box.operator and rect.contains(point):
+                return ("", None) if box.children else (box.key, Handle(box.nodes[0].id))
+        return "", None
+
+    def line_near(self, point: QPointF, reach: float) -> Line | None:
+        """The edge within `reach` of a point, the nearest where there are several."""
+        near = [(distance(line.points, point), number) for number, line in enumerate(self.drawing.lines)]
+        closest, number = min(near, default=(reach, 0))
+        return self.drawing.lines[number] if closest < reach else None
 
     def item_of(self, key: str) -> BoxItem | None:
         """The drawn box with a key."""
@@ -108,4 +151,4 @@ class GraphScene(QGraphicsScene):
     def _touched(self, line: Line) -> frozenset[str]:
         """Groups whose selection lights the edge up: those of its ends that are drawn as single launches."""
         ends = [self._boxes[key].placed.box for key in (line.source, line.target) if key in self._boxes]
-        return frozenset(box.nodes[0].group for box in ends if not box.children)
+        return frozenset(box.nodes[0].group for box in ends if not box.children and not box.operator)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QGraphicsView
 
 from engine.documents import Time
 from views.format import plural
+from views.fusion.card import FusionCard
+from views.graph.handles import Handle, handle_of
 from views.graph.items import BoxItem
-from views.graph.overlay import Legend, Minimap
+from views.graph.note import DropNote
+from views.graph.overlay import Legend, Minimap, SchemeLegend
 from views.graph.scene import GraphScene
 from views.overview import Overview
 from views.panel import Panel, bar, label
@@ -24,6 +27,8 @@ ORIGINS = {
     "synthetic": ("┅", "Dashed bars are made-up times"),
 }
 """Origin -> its mark, and what the pointer is told."""
+REACH = 7.0
+"""Pixels from an edge at which a click is meant for it."""
 READABLE = 0.62
 """A model that would have to be smaller than this to fit starts at its top instead."""
 
@@ -32,12 +37,24 @@ class GraphView(Panel):
     """The fusion plan; `group_selected` carries the name of the clicked group."""
 
     group_selected = Signal(str)
+    pointed = Signal(object)
+    """The Handle of the launch or operator that commands are about from now on."""
+    edge_selected = Signal(object)
+    """A Line that was clicked."""
+    tried = Signal(object, object)
+    """While it is dragged: the Handle of what, and the Handle of what it is over (None: of nothing)."""
+    dropped = Signal(object, object)
 
     def __init__(self, theme: Theme) -> None:
         super().__init__("Graph")
         self.scene = GraphScene(theme)
         self.canvas = Canvas(self.scene)
         self.canvas.group_selected.connect(self.group_selected)
+        self.canvas.pointed.connect(self.pointed)
+        self.canvas.edge_selected.connect(self.edge_selected)
+        self.canvas.tried.connect(self.tried)
+        self.canvas.dropped.connect(self.dropped)
+        self.card = FusionCard()
         self.fit_button = self.add_header_icon("fit", "Fit the whole graph (0)")
         self.fit_button.clicked.connect(self.canvas.fit_all)
         strip, layout = bar("subheader", 32)
@@ -50,17 +67,19 @@ class GraphView(Panel):
         layout.addWidget(self.origin)
         self.body_layout.addWidget(strip)
         self.body_layout.addWidget(self.canvas, 1)
+        self.body_layout.addWidget(self.card)
         self.show_empty("The graph of the opened model appears here")
 
-    def show_model(self, overview: Overview) -> None:
-        """Replaces the graph."""
+    def show_model(self, overview: Overview, keep: bool = False) -> None:
+        """Replaces the graph; with `keep`, of other groups of the same model, what is open and in sight stays."""
         model = overview.model
         self.name.setText(model.name)
         launches = plural(len(model.nodes), "kernel")
         self.counts.setText(f"{plural(len(model.operators), 'operator')} → {launches}")
         self.show_body()
-        self.canvas.fit_when_built()
-        self.scene.show_model(overview)
+        if not keep:
+            self.canvas.fit_when_built()
+        self.scene.show_model(overview, keep)
 
     def show_selection(self, group: str) -> None:
         """Marks a group's boxes; scrolls only if none of them is in sight."""
@@ -103,16 +122,26 @@ class GraphView(Panel):
         self.scene.look.theme = theme
         self.scene.update()
         self.canvas.set_theme(theme)
+        self.card.set_theme(theme)
 
 
 class Canvas(QGraphicsView):
     """The pannable, zoomable picture with its overlays."""
 
     group_selected = Signal(str)
+    pointed = Signal(object)
+    edge_selected = Signal(object)
+    tried = Signal(object, object)
+    dropped = Signal(object, object)
 
     def __init__(self, scene: GraphScene) -> None:
         super().__init__(scene)
         self._scene = scene
+        self._grip: Handle | None = None
+        """What was under the pointer when the button went down."""
+        self._over: Handle | None = None
+        self.is_dragging = False
+        self._last = QPoint()
         self._fit_pending = False
         self._pressed = QPointF()
         self.setAccessibleName("Graph; the outline holds the same groups as a tree")
@@ -125,6 +154,8 @@ class Canvas(QGraphicsView):
         self.minimap = Minimap(self, scene)
         self.minimap.moved.connect(self._go_to)
         self.legend = Legend(self, scene.look)
+        self.schemes = SchemeLegend(self, scene)
+        self.note = DropNote(self.viewport(), scene.look.theme)
         for axis in (self.horizontalScrollBar(), self.verticalScrollBar()):
             axis.valueChanged.connect(self._show_sight)
         scene.built.connect(self._on_built)
@@ -134,6 +165,8 @@ class Canvas(QGraphicsView):
         self.setBackgroundBrush(theme.colour("panel"))
         self.minimap.update()
         self.legend.update()
+        self.schemes.update()
+        self.note.set_theme(theme)
 
     def fit_when_built(self) -> None:
         """Fits the next model once all of it stands."""
@@ -181,27 +214,72 @@ class Canvas(QGraphicsView):
         """Zooms about the pointer."""
         self.zoom(1.0015 ** event.angleDelta().y())
 
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Selects the box under a click that did not drag."""
-        super().mouseReleaseEvent(event)
-        item = self._box_at(event.position())
-        if (
-            item
-            and event.button() == Qt.MouseButton.LeftButton
-            and not item.placed.box.children
-            and self._is_click(event)
-        ):
-            self.group_selected.emit(item.placed.box.nodes[0].group)
-
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Remembers where a click began."""
+        """Takes a launch or an operator in hand; elsewhere the picture itself."""
         self._pressed = event.position()
+        item = self._box_at(event.position()) if event.button() == Qt.MouseButton.LeftButton else None
+        self._grip = handle_of(item.placed.box) if item else None
+        self.setDragMode(self.DragMode.NoDrag if self._grip else self.DragMode.ScrollHandDrag)
         super().mousePressEvent(event)
 
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Drags what is in hand, and asks what dropping it here would do."""
+        super().mouseMoveEvent(event)
+        if self._grip is None or (not self.is_dragging and self._is_click(event)):
+            return
+        self._last = event.position().toPoint()
+        key, over = self._scene.launch_at(self.mapToScene(self._last))
+        if not self.is_dragging or over != self._over:
+            self.is_dragging, self._over = True, over
+            self._scene.aim(key, "not reached")
+            self.tried.emit(self._grip, over)
+        self.note.follow(self._last)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Drops what was dragged; else selects the box or the edge under the click."""
+        super().mouseReleaseEvent(event)
+        grip, over, dragged = self._grip, self._over, self.is_dragging
+        self.end_drag()
+        if dragged and grip is not None:
+            self.dropped.emit(grip, over)
+        elif event.button() == Qt.MouseButton.LeftButton and self._is_click(event):
+            self._click(event.position())
+
+    def end_drag(self) -> None:
+        """Lets go of what is dragged without dropping it."""
+        self._grip, self._over, self.is_dragging = None, None, False
+        self._scene.aim("", "")
+        self.note.hide()
+        self.setDragMode(self.DragMode.ScrollHandDrag)
+
+    def show_trial(self, title: str, sentence: str, outcome: str) -> None:
+        """What dropping it where it is would do; only while something is dragged."""
+        if self.is_dragging:
+            self._scene.aim(self._scene.look.target[0], outcome)
+            self.note.tell(title, sentence, outcome)
+            self.note.follow(self._last)
+
+    def _click(self, at: QPointF) -> None:
+        item = self._box_at(at)
+        handle = handle_of(item.placed.box) if item else None
+        if item is not None and handle is not None:
+            self.point_at(handle)
+            self.group_selected.emit(item.placed.box.nodes[0].group)
+            return
+        reach = REACH / self.transform().m11()
+        line = None if item else self._scene.line_near(self.mapToScene(at.toPoint()), reach)
+        if line is not None:
+            self.edge_selected.emit(line)
+
+    def point_at(self, handle: Handle) -> None:
+        """Commands are about this launch or operator from now on."""
+        self._scene.point_at(handle)
+        self.pointed.emit(handle)
+
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Opens or closes a layer."""
+        """Opens or closes a layer, or the operators of a launch."""
         item = self._box_at(event.position())
-        if item and item.placed.box.children:
+        if item and not item.placed.box.operator:
             self.toggle(item.placed.box.key, event.position())
 
     def toggle(self, key: str, at: QPointF | None = None) -> None:
@@ -217,7 +295,10 @@ class Canvas(QGraphicsView):
         self._show_sight()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """0 fits all, 1 is 100 %, F finds the selection, E opens or closes its layer, + and - zoom."""
+        """0 fits all, 1 is 100 %, F finds the selection, E opens or closes its layer, + and - zoom.
+
+        Up and Down go from box to box, Return opens or closes a launch, Escape drops nothing.
+        """
         actions = {
             Qt.Key.Key_0: self.fit_all,
             Qt.Key.Key_1: self.actual_size,
@@ -225,6 +306,10 @@ class Canvas(QGraphicsView):
             Qt.Key.Key_Plus: lambda: self.zoom(1.2),
             Qt.Key.Key_Minus: lambda: self.zoom(1 / 1.2),
             Qt.Key.Key_E: self._toggle_selected,
+            Qt.Key.Key_Escape: self.end_drag,
+            Qt.Key.Key_Down: lambda: self._step(1),
+            Qt.Key.Key_Up: lambda: self._step(-1),
+            Qt.Key.Key_Return: self._toggle_pointed,
         }
         action = actions.get(Qt.Key(event.key()))
         if action:
@@ -247,8 +332,45 @@ class Canvas(QGraphicsView):
         super().resizeEvent(event)
         size = self.viewport().size()
         self.legend.move(8, size.height() - self.legend.height() - 6)
+        self.schemes.move(8, size.height() - self.legend.height() - self.schemes.height() - 8)
         self.minimap.move(size.width() - self.minimap.width() - 10, size.height() - self.minimap.height() - 10)
-        self.fit_all()
+        if event.oldSize().width() != event.size().width():
+            self.fit_all()  # what grows or shrinks below it must not move what one looks at
+
+    def toggle_operators(self) -> None:
+        """Opens every launch that is drawn, or closes them all; what is in the middle stays about there."""
+        middle = self._scene.look.cursor
+        self._scene.toggle_operators()
+        if middle is not None:
+            self.centre_on(self._scene.look.selected)
+
+    def _step(self, by: int) -> None:
+        """Points at the next launch or operator in the order of the picture."""
+        closed = [placed for placed in self._scene.drawing.placed if not placed.opened and handle_of(placed.box)]
+        closed.sort(key=lambda placed: (placed.top, placed.left))
+        handles = [handle_of(placed.box) for placed in closed]
+        if not handles:
+            return
+        present = self._scene.look.cursor
+        place = handles.index(present) + by if present in handles else 0
+        chosen = closed[max(min(place, len(closed) - 1), 0)]
+        handle = handle_of(chosen.box)
+        assert handle is not None
+        self.point_at(handle)
+        self.group_selected.emit(chosen.box.nodes[0].group)
+        item = self._scene.item_of(chosen.box.key)
+        if item is not None:
+            self.ensureVisible(item, 30, 30)
+
+    def _toggle_pointed(self) -> None:
+        """Opens the launch that is pointed at, or closes the one around the operator."""
+        cursor = self._scene.look.cursor
+        for placed in self._scene.drawing.placed:
+            box = placed.box
+            if cursor and not box.children and not box.operator and box.nodes[0].id == cursor.node:
+                self.toggle(box.key)
+                self.point_at(Handle(cursor.node))
+                return
 
     def _toggle_selected(self) -> None:
         for placed in self._scene.drawing.placed:
@@ -260,6 +382,7 @@ class Canvas(QGraphicsView):
         if self._fit_pending:
             self._fit_pending = False
             self.fit_all()
+        self.schemes.fit()
         self._show_sight()
 
     def _box_at(self, position: QPointF) -> BoxItem | None:

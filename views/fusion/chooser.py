@@ -1,0 +1,103 @@
+"""A list to choose from by keyboard: what to merge with, where an operator can go, each with its effect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from views.panel import label
+from views.rows import Row, RowState, RowView, draw_text
+from views.shapes import paint_verdict
+from views.theme import Theme, face
+
+WIDTH, ROW, MOST = 460, 44, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One thing to choose, and what is known of it."""
+
+    key: str
+    title: str
+    sentence: str
+    outcome: str
+    """"honoured", "infeasible" or "not reached"."""
+
+
+class Chooser(QWidget):
+    """A popup of options; Return takes the one under the arrow keys."""
+
+    chosen = Signal(str)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self.setProperty("role", "palette")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName("Choose a group")
+        self.title = label("", "title")
+        self.list = RowView("Groups", _paint)
+        self.list.chevrons = False
+        self.list.row_activated.connect(self._take)
+        self.list.row_selected.connect(lambda row: self.list.mark([row.key]))
+        self.list.clicked.connect(lambda index: self._take(self.list.rows.row_at(index)))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(8, 8, 8, 8)
+        layout.setSpacing(8)
+        layout.addWidget(self.title)
+        layout.addWidget(self.list, 1)
+
+    def open(self, title: str) -> None:
+        """Opens over the graph, empty."""
+        self.title.setText(title)
+        self.list.show_rows(())
+        parent = self.parentWidget()
+        corner = parent.mapToGlobal(parent.rect().topLeft())
+        self.setFixedSize(WIDTH, 80)
+        self.move(corner.x() + max((parent.width() - WIDTH) // 2, 0), corner.y() + 72)
+        self.show()
+        self.list.setFocus()
+
+    def show_options(self, options: Sequence[Option]) -> None:
+        """Replaces the options; the one under the keys stays."""
+        current = self.list.currentIndex()
+        present = self.list.rows.row_at(current).key if current.isValid() else ""
+        rows = [Row(o.key, o.title, o, (), ROW, f"{o.title}\\n{o.sentence}") for o in options]
+        rows = rows or [Row("", "Nothing to choose here", None, (), ROW, "")]
+        self.list.show_rows(rows)
+        self.setFixedHeight(48 + ROW * min(max(len(rows), 1), MOST) + 8)
+        index = self.list.rows.index_of(present) if present in self.list.rows else self.list.rows.index_of(rows[0].key)
+        self.list.setCurrentIndex(index)
+        self.list.mark([rows[index.row()].key])
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.list.set_theme(theme)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Escape closes it without a choice."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.close()
+        else:
+            super().keyPressEvent(event)
+
+    def _take(self, row: Row) -> None:
+        if isinstance(row.value, Option):
+            self.close()
+            self.chosen.emit(row.key)
+
+
+def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+    box, option = state.box, row.value
+    painter.setFont(face())
+    painter.setPen(theme.colour("text"))
+    draw_text(painter, QRectF(box.x() + 32, box.y() + 4, box.width() - 44, 19), row.title)
+    if not isinstance(option, Option):
+        return
+    paint_verdict(painter, QPointF(box.x() + 17, box.y() + 14), option.outcome, theme, 4.5)
+    painter.setFont(face(11))
+    painter.setPen(theme.colour("wrong" if option.outcome == "infeasible" else "text-3"))
+    draw_text(painter, QRectF(box.x() + 32, box.y() + 22, box.width() - 44, 17), option.sentence)

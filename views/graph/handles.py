@@ -1,0 +1,20 @@
+"""What one can point at in the graph: a launch, or an operator inside one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from views.hierarchy import Box
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A launch, "GROUP#INSTANCE", and where it is narrower one of its operators."""
+
+    node: str
+    operator: str = ""
+
+
+def handle_of(box: Box) -> Handle | None:
+    """The launch or operator that a box stands for; None for a layer."""
+    return None if box.children else Handle(box.nodes[0].id, box.operator)
