@@ -68,7 +68,8 @@ class FusionGroup:
     title: str
     """For people: "add + softmax"."""
     kind: str
-    """"element-wise", "row reduction", "column reduction", "stitched", "contraction", "attention" or "layout"."""
+    """"element-wise", "row reduction", "column reduction", "stitched", "packed", "contraction", "attention" or
+    "layout"."""
     program: TensorProgram
     instances: tuple[Instance, ...]
     edges: tuple[Edge, ...]

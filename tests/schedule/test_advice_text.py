@@ -101,7 +101,7 @@ def test_entry_text_is_one_line_without_the_reason() -> None:
         ("advice user\n  either\n    S0 @ i: split 4\n  S0 @ i: split 8", 4, "after alternatives"),
         ("advice user\n  S0 @ i: split 4\n    S0 @ i: split 8", 3, "indentation"),
         ("advice user\n  S0 @ i: pin ?", 2, "cannot read"),
-        ("advice user\n  rewrite online S0", 2, "no rewrite is called 'online'"),
+        ("advice user\n  rewrite sideways S0", 2, "no rewrite is called 'sideways'"),
         ("advice user\n  rewrite associative", 2, "the line ends where a statement is expected"),
         ("advice user\n  rewrite associative S0 S1", 2, "left over"),
         ("advice user\n  rewrite recompute S0", 2, "'in' is expected"),
