@@ -30,13 +30,13 @@ class Shape:
     """The common loop space of a group."""
 
     kind: str
-    """"element-wise", "reduction", "contraction", "attention" or "layout"."""
+    """"element-wise", "reduction", "contraction", "attention", "layout", "stitched" or "packed"."""
     axes: Mapping[Key, int]
     """Axis of each iterator; statements that are computed again inside their readers have none."""
     rows: tuple[int, ...]
     """Parallel axes all statements share, in the order of the widest statement."""
     columns: tuple[int, ...]
-    """Axes that some statement reduces."""
+    """Axes that some statement reduces; of stitched and packed groups all that not every statement shares."""
     extents: Mapping[int, int]
     inlined: tuple[str, ...]
     """Statements put into their readers: computed again for each element instead of stored."""

@@ -133,6 +133,35 @@ def group_norm(images: int = 2, groups: int = 4, each: int = 3, size: int = 5) -
     )  # fmt: skip
 
 
+def layernorm_backward(rows: int = 48, columns: int = 80) -> TensorProgram:
+    """Gradients of a layer norm: of its input by rows, of scale and shift down the columns.
+
+    h = dy * g;  dx = (h - mean h - u * mean (h u)) * r;  dg = sum over rows of dy * u;  db = sum over rows of dy
+    """
+    box, ij = [("i", rows), ("j", columns)], ("i", "j")
+    down = [("c", columns), ("k", rows)]
+    scale = number(1 / columns)
+    matrix, vector = (rows, columns), (columns,)
+    moved = apply("sub", apply("sub", at("h", *ij), apply("mul", at("a", "i"), scale)),
+                  apply("mul", at("u", *ij), apply("mul", at("b", "i"), scale)))  # fmt: skip
+    return program(
+        "layernorm_backward",
+        {
+            **dict.fromkeys(("d", "u", "h", "y"), matrix), **dict.fromkeys(("g", "p", "q"), vector),
+            **dict.fromkeys(("r", "a", "b"), (rows,)),
+        },
+        [
+            statement("S0", box, at("h", *ij), apply("mul", at("d", *ij), at("g", "j"))),
+            statement("S1", box, at("a", "i"), at("h", *ij), ("sum", "j")),
+            statement("S2", box, at("b", "i"), apply("mul", at("h", *ij), at("u", *ij)), ("sum", "j")),
+            statement("S3", box, at("y", *ij), apply("mul", moved, at("r", "i"))),
+            statement("S4", down, at("p", "c"), apply("mul", at("d", "k", "c"), at("u", "k", "c")), ("sum", "k")),
+            statement("S5", down, at("q", "c"), at("d", "k", "c"), ("sum", "k")),
+        ],
+        "y p q",
+    )  # fmt: skip
+
+
 def independent(rows: int = 40, columns: int = 96) -> TensorProgram:
     """A row softmax's statistics, a column sum, and two element-wise results over boxes of one size."""
     box, ij = [("i", rows), ("j", columns)], ("i", "j")

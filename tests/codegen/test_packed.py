@@ -19,6 +19,7 @@ from tests.codegen.stitched_programs import (
     checked,
     independent,
     kernel_of,
+    layernorm_backward,
     pooled_attention,
     side_by_side,
 )
@@ -37,6 +38,15 @@ def test_each_part_has_its_own_blocks() -> None:
     kernel = kernel_of(independent())
     assert ranges(kernel) == [40, 1, 3]
     assert kernel.source.grid[0] == 44
+    assert checked(kernel).status == "pass"
+
+
+@needs_compiler
+@pytest.mark.parametrize("sizes", [(48, 80), (37, 64), (5, 200)])
+def test_the_gradients_of_a_layer_norm_are_one_launch(sizes: tuple[int, int]) -> None:
+    """Row reductions with what needs them, and two column sums: three ranges of blocks."""
+    kernel = kernel_of(layernorm_backward(*sizes))
+    assert len(ranges(kernel)) == 3
     assert checked(kernel).status == "pass"
 
 
