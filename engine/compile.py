@@ -113,7 +113,7 @@ def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> 
     proposals = (
         vectorize_group(group, ranked),
         tensor if asked else map_group(group, sms, ranked),
-        pipeline_group(group, asked[1], most=4, step=asked[0].k) if asked else pipeline_group(group),
+        pipeline_group(group, asked[1], most=4, step=asked[0]) if asked else pipeline_group(group),
     )
     return tuple(a for a in proposals if a.scenario.entries or a.scenario.alternatives)
 

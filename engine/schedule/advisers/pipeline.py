@@ -18,7 +18,7 @@ DEPTH = 16
 def pipeline_group(group: FusionGroup, depth: int = DEPTH, most: int = 3, step: int | None = None) -> Advice:
     """Stages for the reduced dimension of a contraction; other groups have nothing to pipeline.
 
-    depth: reduced elements of one tile.  most: stages that fill the time of a load.  step: depths of one instruction
+    depth: reduced elements of one tile.  most: stages that fill the time of a load.  step: depths of one step
     on tensor cores; None on CUDA cores, where the compiler moves loads of registers ahead by itself.
     """
     heart = next((s for s in group.program.statements if is_contraction(s)), None)

@@ -65,11 +65,13 @@ def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -
     return Advice("tensorize", Scenario())
 
 
-def asked_tile(advice: Advice) -> tuple[Intrinsic, int] | None:
-    """Instruction and depths of one tile that this author asks for; None where it leaves a group alone."""
+def asked_tile(advice: Advice) -> tuple[int, int] | None:
+    """(depths of one step of all slices, depths of one tile) that this author asks for; None for a group left alone."""
     marks = {e.value[0]: e.value[1] for e in advice.scenario.entries if isinstance(e.value, tuple)}
-    depth = marks.get("tile")
-    return (INTRINSICS[str(marks["intrinsic"])], depth) if isinstance(depth, int) else None
+    depth, slices = marks.get("tile"), marks.get("slices", 1)
+    if not isinstance(depth, int) or not isinstance(slices, int):
+        return None
+    return INTRINSICS[str(marks["intrinsic"])].k * slices, depth
 
 
 def entries_for(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int) -> list[Entry]:
