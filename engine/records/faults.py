@@ -1,0 +1,47 @@
+"""What SQLite says of a damaged, foreign, locked or full file, in the user's words."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.errors import BadInput, EngineError, OverBudget
+
+_PRIMARY = 0xFF
+"""The part of SQLite's error codes that has a name; the rest are details."""
+
+FOREIGN_HINT = "name another file: records are kept in files of their own"
+_SAID: dict[int, tuple[type[EngineError], str, str]] = {
+    sqlite3.SQLITE_NOTADB: (BadInput, "is no file of records", FOREIGN_HINT),
+    sqlite3.SQLITE_CORRUPT: (
+        BadInput, "is damaged: a part of the file is missing or was overwritten",
+        "take a copy from before, or name another file; `sqlite3 FILE .recover` saves what is left",
+    ),
+    sqlite3.SQLITE_BUSY: (
+        BadInput, "is locked by another program that writes to it", "wait until it is done, or name another file",
+    ),
+    sqlite3.SQLITE_LOCKED: (BadInput, "is locked", "wait until the other program is done, or name another file"),
+    sqlite3.SQLITE_FULL: (
+        OverBudget, "cannot grow: the disk is full", "free some space and resume: every finished trial is kept",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        OverBudget, "cannot be read or written: the disk fails or is full",
+        "free some space and resume: every finished trial is kept",
+    ),
+    sqlite3.SQLITE_READONLY: (BadInput, "may not be written", "give yourself the right to write, or name another file"),
+    sqlite3.SQLITE_PERM: (BadInput, "may not be opened", "give yourself the right to, or name another file"),
+    sqlite3.SQLITE_CANTOPEN: (BadInput, "cannot be opened or made", "look at the folder: is it there, may you write?"),
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises about a file into an EngineError that names it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
+        kind, reason, hint = _SAID.get(code, (BadInput, f"cannot be used as records: {error}", FOREIGN_HINT))
+        raise kind("records", str(path), reason, hint) from error
