@@ -36,7 +36,7 @@ def examine() -> list[Row]:
         Row("C++ compiler", has.compiler, "verify", "apt install g++"),
         Row("NVRTC", has.nvrtc, "generate", "pip install 'nvidia-cuda-nvrtc>=13.0,<13.1'"),
         Row("GPU", has.gpu, "measure", GPU_HINT),
-        Row("PyCUDA", _version("pycuda"), "measure", 'pip install "loomscope[gpu]"; needs the CUDA toolkit to build'),
+        Row("PyCUDA", _version("pycuda"), "measure", "pip install pycuda; needs the CUDA toolkit to build"),
     ]
     return rows + [Row(name, _version(name), "everything", f"pip install {name}") for name in PACKAGES]
 

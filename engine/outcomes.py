@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import BadInput
+from engine.gate import FORMAT as BASELINE_FORMAT
 from engine.measurements import read_measurements
 from engine.run.nodes import MEASURED, Timing
 from engine.run.statistics import FASTER, SAME, SLOWER, Difference, in_rounds
@@ -62,6 +63,8 @@ def kind_of(path: str | Path) -> str:
         return MANIFEST
     if "kernels" in data or ("rows" in data and "environment" in data):
         return TIMES
+    if data.get("format") == BASELINE_FORMAT:
+        raise BadInput("compare", str(path), "is a baseline", "`loomscope check MODEL FILE` compares a model with it")
     if "groups" in data and "version" in data:
         return RECIPE
     hint = "give two recipes, two manifests, or two files that `predict --json` or `measure --json` wrote"

@@ -119,6 +119,8 @@ def test_two_kinds_are_not_compared(tmp_path: Path) -> None:
     assert "holds a recipe" in refused("compare", a, recipe)
     assert "goes with recipes" in refused("compare", a, a, "--model", SOFTMAX)
     assert "is no JSON" in refused("compare", a, str(MODELS / "bert_tiny.onnx"))
+    (tmp_path / "b.json").write_text(json.dumps({"format": "loomscope-baseline", "version": 1, "groups": {}}))
+    assert "is a baseline" in refused("compare", a, str(tmp_path / "b.json"))
 
 
 def test_a_limit_that_is_no_percentage_is_refused(tmp_path: Path) -> None:

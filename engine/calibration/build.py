@@ -37,9 +37,9 @@ def calibrate(files: Sequence[str | Path], name: str | None = None) -> Calibrati
         seen |= {found.name: found for found in map(_observed, one.rows) if found is not None}
     observations = _fitting(list(seen.values()), machine)
     if len(observations) < FEWEST:
-        reason = f"hold {len(observations)} quiet measured times of kernels with their facts, {FEWEST} are needed"
+        held = f"{len(observations)} quiet measured times of kernels with their facts, {FEWEST} are needed"
         hint = "measure more: `loomscope measure MODEL --json`, or a suite with `python -m tests.benchmarks.gpu`"
-        raise BadInput("calibrate", _named(read), reason, hint)
+        raise _refused(read, held, hint)
     names = _told(observations, machine)
     after = fitted(observations, machine, names)
     rows = speaking(observations, after, names)
@@ -59,21 +59,23 @@ def _machine(read: Sequence[Measurements], name: str | None) -> Target:
     devices = dict.fromkeys(one.device for one in read)
     if len(devices) != 1:
         told = ", ".join(device or "none" for device in devices) or "none"
-        raise BadInput("calibrate", _named(read), f"hold times of several devices: {told}", "give files of one device")
+        raise _refused(read, f"times of several devices: {told}", "give files of one device")
     (device,) = devices
     if not device:
-        raise BadInput("calibrate", _named(read), "hold no measured times", "measure on a GPU first")
+        raise _refused(read, "no measured times", "measure on a GPU first")
     words = re.split(r"[^A-Za-z0-9]+", device.lower())
     own = next((machine for machine in DEVICES.values() if machine.name in words), None)
     wanted = own if name is None else target(name)
     if wanted is None or wanted is not own:
         asked = f"which is not {wanted.title}" if wanted else f"which no target describes: {', '.join(DEVICES)}"
-        raise BadInput("calibrate", _named(read), f"hold times of {device}, {asked}", "give files of that GPU")
+        raise _refused(read, f"times of {device}, {asked}", "give files of that GPU")
     return wanted
 
 
-def _named(read: Sequence[Measurements]) -> str:
-    return ", ".join(one.source for one in read) or "no files"
+def _refused(read: Sequence[Measurements], held: str, hint: str) -> BadInput:
+    """The files make no calibration, for what they hold."""
+    verb = "holds" if len(read) == 1 else "hold"
+    return BadInput("calibrate", ", ".join(one.source for one in read) or "no files", f"{verb} {held}", hint)
 
 
 def _observed(row: Measured) -> Observation | None:

@@ -36,7 +36,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 ROUNDS, SAMPLES = 10, 5
 """Rounds of a measurement, and the samples of one kernel in each."""
-GPU_HINT = 'install an NVIDIA driver and PyCUDA: pip install "loomscope[gpu]"'
+GPU_HINT = "install an NVIDIA driver, the CUDA toolkit and PyCUDA: pip install pycuda"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +90,8 @@ def gpu_name() -> str | None:
 def require_pycuda() -> None:
     """MissingCapability at once where no measuring process could work; whether there is a GPU, that process finds."""
     if importlib.util.find_spec("pycuda") is None:
-        raise MissingCapability("measure", "this machine", "PyCUDA is not installed", GPU_HINT)
+        reason = "PyCUDA is not installed" if gpu_name() else "there is no NVIDIA GPU, and PyCUDA is not installed"
+        raise MissingCapability("measure", "this machine", reason, GPU_HINT)
 
 
 def measure_kernel(

@@ -27,12 +27,14 @@ ARCHITECTURES = {(9, 0): "sm_90a", (8, 0): "sm_80", (8, 6): "sm_80", (8, 7): "sm
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0, or 3 where there is no GPU."""
+    """Run the command; 0, 2 for inputs that are not there, 3 where there is no GPU."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--inputs", type=Path, help="values of tensors, by name")
     parser.add_argument("-o", "--outputs", type=Path, help="where to write the graph's outputs")
     parser.add_argument("--samples", type=int, default=20, help="timed launches of each kernel")
     options = parser.parse_args(arguments)
+    if options.inputs is not None and not options.inputs.is_file():
+        parser.error(f"{options.inputs} is no file")
     try:
         import pycuda.driver as driver
     except ImportError as error:

@@ -159,8 +159,21 @@ def compare(operator: Operator) -> tuple[float, float] | None:
         return worst, float(values[TOLERANCE])
 
 
+def missing() -> str:
+    """What keeps the operators from running here; "" where nothing does."""
+    try:
+        import torch
+    except ImportError as error:
+        return f"PyTorch cannot be imported: {error}"
+    return "PyTorch finds no GPU" if DEVICE == "cuda" and not torch.cuda.is_available() else ""
+
+
 def main() -> int:
-    """Compare every operator with its values; 1 where one is wrong."""
+    """Compare every operator with its values; 1 where one is wrong, 3 without PyTorch or a GPU."""
+    lacking = missing()
+    if lacking:
+        print(lacking, file=sys.stderr)
+        return 3
     wrong = 0
     for operator in operators().values():
         found = compare(operator)

@@ -4,10 +4,11 @@
 
 Rows are taken in the suites' order as long as the next one is expected to fit into the minutes.  A suite's file
 (`results/gpu-alcop.json`) is written after each row; a second run goes on where the first one stopped, and takes a row
-again that lacks one of the systems now asked for.  A system that is missing, fails or prepares for longer than it may
-is an entry with its reason, and the rest of the row goes on without it.  Results are checked on values drawn anew
-before and after they are timed.  `--dry-run` lists the rows and the systems, and needs no GPU; `--kernels` takes what
-`python -m tests.benchmarks.prepared` compiled elsewhere.  Exit codes: 0 done, 2 bad input, 3 no GPU.
+again, with all systems that it has, where it lacks one that is now asked for.  A system that is missing, fails or
+prepares for longer than it may is an entry with its reason, and the rest of the row goes on without it.  Results are
+checked on values drawn anew before and after they are timed.  `--dry-run` lists the rows and the systems, and needs no
+GPU; `--kernels` takes what `python -m tests.benchmarks.prepared` compiled elsewhere.  Exit codes: 0 done, 2 bad input,
+3 no GPU.
 """
 
 from __future__ import annotations
@@ -129,18 +130,20 @@ def _run_suite(
     plan: Plan, device: str, process: GpuProcess, end: float, spent: list[float], clock: Clock
 ) -> dict[str, Any]:
     """One suite.  spent: the seconds of every row so far, of this suite and those before it."""
-    known = versions(plan.systems)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    environment = {"device": device, "date": now, **report.environment("numpy", "onnx"), "systems": known}
+    environment = {"device": device, "date": now, **report.environment("numpy", "onnx")}
     done, environment = _kept(plan, environment)
+    known = environment["systems"]
     for row in plan.rows:
         reference = plan.suite.reference(row)
-        if reference in done and set(plan.systems) <= done[reference]["systems"].keys():
+        had = done[reference]["systems"] if reference in done else {}
+        if set(plan.systems) <= had.keys():
             continue
+        systems = tuple(dict.fromkeys((*had, *plan.systems)))  # all in one run: only such times are compared
         before = clock()
         if before + (median(spent) if spent else FIRST_GUESS) > end:
             break
-        entries = process.measure_row(reference, plan.systems)
+        entries = process.measure_row(reference, systems)
         told = {name: {**entry, "version": known[name]} for name, entry in entries.items()}
         done[reference] = _entry(plan, row, told)
         spent.append(clock() - before)
@@ -150,19 +153,19 @@ def _run_suite(
 
 
 def _kept(plan: Plan, environment: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The rows that an earlier run left, with its date and the versions of all systems.
+    """The rows that an earlier run left, with its date and the versions of its systems and those now asked for.
 
     BadInput for a file of another suite, device or version of a system.
     """
     if not plan.output.exists():
-        return {}, environment
+        return {}, {**environment, "systems": versions(plan.systems)}
     try:
         old = json.loads(plan.output.read_text(encoding="utf-8"))
-        then, now = old["environment"]["systems"], environment["systems"]
-        pairs = {name: (then[name], now[name]) for name in now if name in then}
+        then = old["environment"]["systems"]
+        now = versions(tuple(dict.fromkeys((*then, *plan.systems))))
         same = {"device": (old["environment"]["device"], environment["device"])}
         same |= {"suite": (old["summary"]["suite"], plan.suite.name)}
-        same |= {f"version of {name}": pair for name, pair in pairs.items()}
+        same |= {f"version of {name}": (then[name] or "none", now[name] or "none") for name in then}
         rows = {row["row"]: row for row in old["rows"]}
         begun = old["environment"]["date"]
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -171,7 +174,7 @@ def _kept(plan: Plan, environment: dict[str, Any]) -> tuple[dict[str, Any], dict
         if before != after:
             reason = f"is of another {what}: {before}, not {after}"
             raise BadInput("benchmark", str(plan.output), reason, "name another folder with -o")
-    return rows, {**environment, "date": begun, "systems": {**then, **now}}
+    return rows, {**environment, "date": begun, "systems": now}
 
 
 def _entry(plan: Plan, row: Row, systems: Entries) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from engine.errors import BadInput
 from engine.measurements import Measured, Measurements, measurements_of, read_measurements
 from engine.measurements.nodes import OURS
-from engine.run.nodes import Failure, Timing
+from engine.run.nodes import MEASURED, Failure, Timing
 from engine.run.statistics import SAME, compare, in_rounds
 
 BEHIND = 0.9
@@ -88,15 +88,19 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def table(files: Sequence[Measurements]) -> Iterator[str]:
-    """The lines of a table in Markdown, and what follows from it.  Raises BadInput for files of several devices."""
+    """The lines of a table in Markdown, and what follows from it.  Raises BadInput for several devices or origins."""
     devices = dict.fromkeys(one.device for one in files)
     if len(devices) != 1 or not next(iter(devices)):
         told = ", ".join(device or "none" for device in devices) or "none"
         raise BadInput("benchmark", "these files", f"hold measured times of several devices or of none: {told}")
     rows = [row for one in files for row in one.rows]
+    origins = {entry.time.origin for row in rows for entry in row.systems.values() if isinstance(entry.time, Timing)}
+    if len(origins) > 1:
+        raise BadInput("benchmark", "these files", f"mix times that are {' and '.join(sorted(origins))}")
     names = list(dict.fromkeys(name for row in rows for name in row.systems if name != OURS))
     dates = sorted({one.date[:10] for one in files if one.date})
-    yield f"Measured on {next(iter(devices))}, {' to '.join(dict.fromkeys(dates[:1] + dates[-1:])) or 'without a date'}"
+    said = "Measured" if origins <= {MEASURED} else f"{''.join(origins).capitalize()} times, NOT measured,"
+    yield f"{said} on {next(iter(devices))}, {' to '.join(dict.fromkeys(dates[:1] + dates[-1:])) or 'without a date'}"
     yield "Times in microseconds, median of a run; * noisy; ~ no significant difference."
     yield ""
     yield f"| row | floor | {OURS} | {' | '.join(names)} | best peer / ours | floor / ours |"

@@ -25,6 +25,8 @@ def environment(*packages: str) -> dict[str, Any]:
 def write(
     path: Path, name: str, environment: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]
 ) -> None:
-    """The document {name, environment, rows, summary}."""
+    """The document {name, environment, rows, summary}; a run that is ended meanwhile leaves the one before."""
     document = {"name": name, "environment": environment, "rows": rows, "summary": summary}
-    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    beside = path.with_name(f".new-{path.name}")
+    beside.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    beside.replace(path)

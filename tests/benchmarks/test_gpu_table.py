@@ -85,6 +85,19 @@ def test_a_difference_within_the_noise_is_marked(
     assert ("~" in line) == tie, line
 
 
+@pytest.mark.parametrize(
+    ("also", "status", "says"), [((), 0, "Synthetic times, NOT measured, on"), ((ROWS[0],), 2, "mix")]
+)
+def test_only_measured_times_are_called_so(
+    also: tuple[dict[str, Any], ...], status: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_up = row("made-up", 1.0, loomscope=2.0)
+    made_up["systems"]["loomscope"]["origin"] = "synthetic"
+    assert gpu_table.main([str(write(tmp_path / "a.json", rows=[made_up, *also]))]) == status
+    said = "".join(capsys.readouterr())
+    assert says in said and "Measured" not in said
+
+
 def test_files_of_two_devices_make_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = [row("r", 1.0, loomscope=2.0)]
     other[0]["systems"]["loomscope"]["environment"]["device"] = "another GPU"

@@ -85,10 +85,10 @@ def test_the_verb_prints_figures_and_errors(tmp_path: Path, monkeypatch: pytest.
     [
         ({"device": "NVIDIA A100-SXM4-80GB"}, "which is not NVIDIA H200"),
         ({"device": "AMD Instinct MI300X"}, "which no target describes"),
-        ({"rows": 11}, "hold 11 quiet measured times"),
-        ({"noise": "times drift by +9%"}, "hold 0 quiet measured times"),
-        ({"launches": []}, "hold 0 quiet measured times"),
-        ({"origin": "synthetic"}, "hold 0 quiet measured times"),
+        ({"rows": 11}, "holds 11 quiet measured times"),
+        ({"noise": "times drift by +9%"}, "holds 0 quiet measured times"),
+        ({"launches": []}, "holds 0 quiet measured times"),
+        ({"origin": "synthetic"}, "holds 0 quiet measured times"),
     ],
 )
 def test_files_that_make_no_calibration_are_refused(tmp_path: Path, changes: dict[str, Any], says: str) -> None:

@@ -18,7 +18,7 @@ that compile for long are best asked for last.  Back home::
     python3 -m tests.gpu.measure_all keep measured/results.tar.gz       # resources/measurements/DATE-SUITE.json
     loomscope calibrate resources/measurements/*.json
 
-Exit codes: 0 done, 1 a step failed, 3 the machine cannot be prepared.
+Exit codes: 0 done, 1 a step failed, 2 an archive that is none, 3 the machine cannot be prepared.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,10 @@ class Call:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the status is the exit code."""
     options = _parser().parse_args(arguments)
+    archive = options.archive if options.what == "keep" else options.resume
+    if archive is not None and not is_archive(archive):
+        print(f"{archive}: is no results.tar.gz of an earlier call", file=sys.stderr)
+        return 2
     if options.what == "keep":
         for path in keep(options.archive, options.folder):
             print(path)
@@ -196,6 +201,15 @@ def _pack(results: Path, out: Path) -> None:
     table = results / "table.md"
     if table.is_file():
         (out / "table.md").write_bytes(table.read_bytes())
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is an archive of files alone, whole, as `run` leaves it."""
+    try:
+        with tarfile.open(path) as files:
+            return all(member.isfile() for member in files)
+    except (OSError, EOFError, tarfile.TarError, zlib.error):
+        return False
 
 
 def _unpack(archive: Path, folder: Path) -> None:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,19 @@ def test_results_are_kept_by_date(tmp_path: Path) -> None:
         "2026-11-30-h200.json", "2026-11-30-memory.json", "2026-11-30-table.md",
     ]  # fmt: skip
     assert (tmp_path / "measurements" / "2026-11-30-table.md").read_text(encoding="utf-8") == "a table"
+
+
+@pytest.mark.parametrize("spoil", [lambda data: data[: len(data) // 2], lambda data: b"no archive", None])
+def test_a_file_that_is_no_archive_of_results_ends_with_2(
+    spoil: Callable[[bytes], bytes] | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = archive(tmp_path / "r.tar.gz")
+    if spoil is None:
+        path.unlink()
+    else:
+        path.write_bytes(spoil(path.read_bytes()))
+    folder, out = tmp_path / "measurements", tmp_path / "out"
+    assert measure_all.main(["keep", str(path), "--folder", str(folder)]) == 2
+    assert measure_all.main(["run", "--out", str(out), "--resume", str(path)]) == 2
+    assert capsys.readouterr().err.count("r.tar.gz: is no results.tar.gz") == 2
+    assert not folder.exists() and not out.exists(), "nothing was begun"

@@ -135,6 +135,27 @@ def test_the_harness_is_a_program_that_says_what_it_lacks(
     assert "PyCUDA cannot be imported" in capsys.readouterr().err
 
 
+def test_inputs_that_are_not_there_are_not_made_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        harness.main(["--inputs", str(tmp_path / "x.npz")])
+    assert caught.value.code == 2 and "x.npz is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("torch", "says"),
+    [
+        (None, "PyTorch cannot be imported"),
+        (SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False)), "PyTorch finds no GPU"),
+    ],
+)
+def test_the_module_says_what_it_lacks(
+    torch: object, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert torch_module.main() == 3
+    assert says in capsys.readouterr().err
+
+
 def test_values_of_the_wrong_size_are_refused(folder: Path, manifest: dict[str, Any]) -> None:
     with pytest.raises(SystemExit, match="input_ids: 32 elements are wanted, 3 given"):
         harness.Run(EmulatedDriver(folder, manifest), folder, {"input_ids": np.zeros(3, np.int64)})
