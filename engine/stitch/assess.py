@@ -27,6 +27,9 @@ class Assessor:
         self._apart = fixed.apart if fixed else ()
         self._known: dict[Hashable, Cost | None] = {}
         self._fits: dict[Kernel, Fit | str] = {}
+        self._first: dict[Hashable, Kernel] = {}
+        self.times: dict[Kernel, float] = {}
+        """Microseconds by the accurate model, of first kernels."""
 
     def cost(self, kernel: Kernel) -> Cost | None:
         """What a kernel costs, in the names of the first kernel alike; None where it cannot be one."""
@@ -35,12 +38,17 @@ class Assessor:
         kept = self._kept(kernel)
         key = self._key(kernel.members, kept)
         if key not in self._known:
+            self._first[key] = kernel
             fit = self.fit(kernel)
             statements = self.flow.statements(kernel.members)
             self._known[key] = (
                 None if isinstance(fit, str) else cost(statements, fit, kept, self.flow.program, self.target)
             )
         return self._known[key]
+
+    def first(self, kernel: Kernel) -> Kernel:
+        """The first kernel alike: the one in whose names the cost speaks."""
+        return self._first.get(self._key(kernel.members, self._kept(kernel)), kernel)
 
     def fit(self, kernel: Kernel) -> Fit | str:
         """How the statements of a kernel fit, or why they do not, in the kernel's own names."""
