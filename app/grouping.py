@@ -81,7 +81,7 @@ class Grouping(QObject):
         handle = self.handle
         if handle is not None:
             own = self._node(handle.node)
-            self._offer(MERGE, [(other.title, _joined(own, other)) for other in self._neighbours(own.id)])
+            self._offer(MERGE, [(_told(other), _joined(own, other)) for other in self._neighbours(own.id)])
 
     def move(self) -> None:
         """Offers the launches around an operator as those to move it to, or a kernel of its own."""
@@ -91,7 +91,7 @@ class Grouping(QObject):
         own = self._node(handle.node)
         operator = handle.operator or own.operators[-1]
         out = [("a kernel of its own", Wish(TAKE_OUT, (operator,)))] if len(own.operators) > 1 else []
-        others = [(n.title, Wish(JOIN, (*n.operators, operator))) for n in self._neighbours(own.id)]
+        others = [(_told(n), Wish(JOIN, (*n.operators, operator))) for n in self._neighbours(own.id)]
         self._offer(f"{MOVE} {short(operator)}", [*others, *out])
 
     def release(self) -> None:
@@ -234,6 +234,11 @@ class Grouping(QObject):
             if producer in first.operators and consumer in second.operators:
                 return producer, consumer
         return ()
+
+
+def _told(node: NodeDoc) -> str:
+    """A launch by its title and its last operator: several may have one title."""
+    return f"{node.title}  ·  {short(node.operators[-1])}"
 
 
 def _joined(first: NodeDoc, second: NodeDoc) -> Wish:

@@ -10,6 +10,8 @@ from views.format import amount, duration, figure, plural
 from views.fusion.card import Told
 from views.graph.handles import Handle
 
+PREFIX = "cannot be one kernel: "
+"""How the engine begins a refusal; left out where a title says so already."""
 TERMS = {"memory": "Memory", "calls": "Launches", "penalty": "Penalty"}
 
 
@@ -48,7 +50,8 @@ def refused_told(wish: Wish | None, problem: Problem) -> Told:
     """A wish that could not be carried out: with the operators and figures in the way, and what to do instead."""
     names = wish.operators if wish else ()
     title = "These cannot be one kernel" if wish and wish.kind == JOIN else "This cannot be done"
-    reason = f"{problem.reason[:1].upper()}{problem.reason[1:]}."
+    reason = problem.reason.removeprefix(PREFIX)
+    reason = f"{reason[:1].upper()}{reason[1:]}."
     hint = f" Instead: {problem.hint}." if problem.hint else ""
     return Told(title, ("refused", "nothing changed"), reason + hint, (), True, names=names)
 
@@ -65,7 +68,7 @@ def trial_note(source: Handle, target: str, wish: Wish | None, known: object) ->
     if not isinstance(known, AttemptDoc):
         return title, "Looking whether that is legal …", "not reached"
     if not known.legal:
-        return title, f"Not legal: {known.because}", "infeasible"
+        return title, f"Not legal: {known.because.removeprefix(PREFIX)}", "infeasible"
     return title, f"Legal. {change_text(known)}", "honoured"
 
 

@@ -14,7 +14,7 @@ from views.rows import Row, RowState, RowView, draw_text
 from views.shapes import paint_verdict
 from views.theme import Theme, face
 
-WIDTH, ROW, MOST = 460, 44, 8
+WIDTH, ROW, MOST = 460, 58, 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +100,5 @@ def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
     paint_verdict(painter, QPointF(box.x() + 17, box.y() + 14), option.outcome, theme, 4.5)
     painter.setFont(face(11))
     painter.setPen(theme.colour("wrong" if option.outcome == "infeasible" else "text-3"))
-    draw_text(painter, QRectF(box.x() + 32, box.y() + 22, box.width() - 44, 17), option.sentence)
+    sentence = QRectF(box.x() + 32, box.y() + 22, box.width() - 44, 33)
+    painter.drawText(sentence, Qt.TextFlag.TextWordWrap, option.sentence)

@@ -112,7 +112,7 @@ class Look:
         """Whether the box is the selected group's, or hides it; of an operator, whether commands are about it."""
         if placed.box.operator:
             return handle_of(placed.box) == self.cursor
-        return self.selected in placed.box.groups and not placed.opened
+        return self.selected in placed.box.groups and not (placed.opened and placed.box.children)
 
     def is_dimmed(self, placed: Placed) -> bool:
         """Whether a search is on that does not match the box."""
@@ -175,7 +175,7 @@ class BoxItem(QGraphicsItem):
         box = QRectF(0, 0, placed.width, placed.height)
         selected = self._look.is_selected(placed)
         pen = QPen(theme.colour("accent" if selected else "edge"), 1.6 if selected else 1.0)
-        if placed.opened or self._hovered:
+        if (placed.opened and not selected) or self._hovered:
             pen.setColor(theme.colour("text-3") if self._hovered else theme.colour("edge"))
         painter.setPen(QPen(theme.colour("line"), 1))
         painter.setBrush(theme.colour("panel"))

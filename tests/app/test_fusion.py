@@ -1,0 +1,269 @@
+"""Groups by hand in the real window with the real worker: dragged, merged, split, moved, refused, fixed, undone, saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+
+import engine
+from app.client import COMMAND
+from app.groups import FUSION
+from app.watchdog import Watchdog
+from app.window import Window
+from engine.exploration import Wish
+from tests.app.driving import PATIENCE, settle
+from tests.fuse.test_plan import model
+from tests.semantics.single import Node
+from views.graph.drawing import Placed
+
+FLOAT = "float32"
+NODES: list[Node] = [
+    ("Exp", ["x"], ["e"], {}),
+    ("Softmax", ["e"], ["p"], {"axis": 1}),
+    ("Mul", ["p", "g"], ["m"], {}),
+    ("Tanh", ["m"], ["t"], {}),
+    ("MatMul", ["t", "w"], ["b"], {}),
+    ("Relu", ["b"], ["r"], {}),
+    ("MatMul", ["r", "v"], ["y"], {}),
+]
+"""n0 to n3 are one kernel, n4 with n5, and n6."""
+SHAPES = {"x": (FLOAT, (64, 96)), "g": (FLOAT, (96,)), "w": (FLOAT, (96, 32)), "v": (FLOAT, (32, 48))}
+TOGETHER = [{"n0", "n1", "n2", "n3"}, {"n4", "n5"}, {"n6"}]
+STALL_MS = 100
+K, LEFT = Qt.Key, Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def window(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> Iterator[Window]:
+    made = make(command=COMMAND)
+    made.workspace.start()
+    made.open_file(str(model(tmp_path, NODES, SHAPES, "y")))
+    settled(made, qtbot)
+    assert groups(made) == TOGETHER
+    made.activateWindow()
+    yield made
+
+
+def settled(window: Window, qtbot: object) -> None:
+    settle(window, qtbot)
+    fusing, client = window.wiring.fusing, window.workspace.client
+    qtbot.waitUntil(lambda: fusing.is_settled and client.is_idle, timeout=PATIENCE)  # type: ignore[attr-defined]
+    settle(window, qtbot)
+
+
+def groups(window: Window) -> list[set[str]]:
+    """The operators of every launch, in order."""
+    opened = window.workspace.model
+    assert opened is not None
+    return sorted((set(node.operators) for node in opened.nodes), key=min)
+
+
+def placed(window: Window, operator: str) -> Placed:
+    """The box of an operator where its launch is open, else that of its launch."""
+    drawn = window.panels.graph.scene.drawing.placed
+    inside = next((each for each in drawn if each.box.operator == operator), None)
+    return inside or next(each for each in drawn if operator in each.box.nodes[0].operators)
+
+
+def open_all(window: Window, qtbot: object) -> None:
+    """Every launch as a hull, all of it in sight."""
+    if not any(each.box.operator for each in window.panels.graph.scene.drawing.placed):
+        window.action("operators").trigger()
+    settled(window, qtbot)
+    window.panels.graph.canvas.fit_all()
+
+
+def drag(window: Window, qtbot: object, operator: str, to: QPointF, drop: bool = True) -> None:
+    """Takes a box in hand at its left end, moves it over a point of the scene, waits for the verdict, lets go."""
+    canvas, source = window.panels.graph.canvas, placed(window, operator)
+    start, end = canvas.mapFromScene(QPointF(source.left + 12, source.top + 12)), canvas.mapFromScene(to)
+    QTest.mousePress(canvas.viewport(), LEFT, pos=start)
+    for part in (0.2, 0.6, 1.0):
+        QTest.mouseMove(canvas.viewport(), start + QPoint(*(round(part * d) for d in (end - start).toTuple())))
+    settled(window, qtbot)
+    if drop:
+        QTest.mouseRelease(canvas.viewport(), LEFT, pos=end)
+        settled(window, qtbot)
+
+
+def over(window: Window, operator: str) -> QPointF:
+    """A point on the frame of the launch that an operator is in, or on its box."""
+    drawn = window.panels.graph.scene.drawing.placed
+    launch = next(e for e in drawn if not e.box.operator and operator in e.box.nodes[0].operators)
+    return QPointF(launch.left + launch.width / 2, launch.top + 8)
+
+
+def outside(window: Window) -> QPointF:
+    """A point beside everything."""
+    left, top, _, _ = window.panels.graph.scene.drawing.extent
+    return QPointF(left - 10, top + 6)
+
+
+def undo_all(window: Window, qtbot: object) -> None:
+    for _ in window.wiring.fusing.history.path(window.wiring.fusing.history.current)[1:]:
+        window.action("undo").trigger()
+        settled(window, qtbot)
+
+
+def test_by_mouse_and_its_longest_stall(window: Window, qtbot: object) -> None:
+    """Takes out, merges, moves; an illegal merge is refused with its reason; everything is undone."""
+    open_all(window, qtbot)
+    window.workspace.bus.select_group(window.workspace.model.groups[0].name)  # type: ignore[union-attr]
+    settled(window, qtbot)
+    dog = Watchdog()
+    dog.start()
+    take_out_by_mouse(window, qtbot)
+    move_by_mouse(window, qtbot)
+    merge_by_mouse(window, qtbot)
+    be_refused_by_mouse(window, qtbot)
+    undo_all(window, qtbot)
+    dog.stop()
+    assert groups(window) == TOGETHER and window.wiring.fusing.history.current == 0
+    assert dog.longest_ms < STALL_MS
+
+
+def take_out_by_mouse(window: Window, qtbot: object) -> None:
+    canvas = window.panels.graph.canvas
+    drag(window, qtbot, "n3", outside(window), drop=False)
+    assert canvas.note.outcome == "honoured" and "1 kernel more" in canvas.note.sentence
+    assert "predicted" in canvas.note.sentence and "▲" in canvas.note.sentence
+    QTest.mouseRelease(canvas.viewport(), LEFT, pos=canvas.mapFromScene(outside(window)))
+    settled(window, qtbot)
+    assert groups(window) == [{"n0", "n1", "n2"}, {"n3"}, {"n4", "n5"}, {"n6"}]
+    assert [edge.fixed for edge in window.workspace.model.edges if edge.tensor == "m"] == [True]  # type: ignore[union-attr]
+
+
+def move_by_mouse(window: Window, qtbot: object) -> None:
+    open_all(window, qtbot)
+    drag(window, qtbot, "n2", over(window, "n3"))
+    assert groups(window) == [{"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
+    assert any(each.box.operator for each in window.panels.graph.scene.drawing.placed), "what is open stays open"
+
+
+def merge_by_mouse(window: Window, qtbot: object) -> None:
+    open_all(window, qtbot)
+    canvas, rest = window.panels.graph.canvas, over(window, "n0")
+    head = canvas.mapFromScene(over(window, "n3"))
+    QTest.mousePress(canvas.viewport(), LEFT, pos=head)
+    QTest.mouseMove(canvas.viewport(), head + QPoint(9, 9))
+    QTest.mouseMove(canvas.viewport(), canvas.mapFromScene(rest))
+    settled(window, qtbot)
+    assert canvas.note.outcome == "honoured" and "▼" in canvas.note.sentence
+    QTest.mouseRelease(canvas.viewport(), LEFT, pos=canvas.mapFromScene(rest))
+    settled(window, qtbot)
+    assert groups(window) == TOGETHER
+    fixed = [node for node in window.workspace.model.nodes if node.fixed]  # type: ignore[union-attr]
+    assert [set(node.operators) for node in fixed] == [TOGETHER[0]], "what was merged by hand is marked as fixed"
+
+
+def be_refused_by_mouse(window: Window, qtbot: object) -> None:
+    open_all(window, qtbot)
+    before, card = window.workspace.model, window.panels.graph.card
+    drag(window, qtbot, "n4", over(window, "n6"), drop=False)
+    canvas = window.panels.graph.canvas
+    assert canvas.note.outcome == "infeasible"
+    assert canvas.note.sentence == "Not legal: would wait for itself: n5 lies between them and is another kernel"
+    QTest.mouseRelease(canvas.viewport(), LEFT, pos=canvas.mapFromScene(over(window, "n6")))
+    settled(window, qtbot)
+    assert window.workspace.model is before, "nothing is lost"
+    assert card.isVisible() and card.told is not None and card.told.is_refusal
+    assert "n5 lies between them" in card.told.sentence and set(card.told.names) == {"n4", "n6"}
+    assert window.workspace.problems[-1][1].stage == "fuse"
+
+
+def press(window: Window, key: Qt.Key, modifiers: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+    QTest.keyClick(window.panels.graph.canvas, key, modifiers)
+
+
+def test_by_keyboard(window: Window, qtbot: object) -> None:
+    """Split, merged, moved and released with keys alone; advice of a group that stays is kept throughout."""
+    fusing, graph = window.wiring.fusing, window.panels.graph
+    last = next(node.group for node in window.workspace.model.nodes if "n6" in node.operators)  # type: ignore[union-attr]
+    window.workspace.bus.select_group(last)
+    settled(window, qtbot)
+    window.workspace.edit(last, (window.workspace.recipe(last) or "") + "# mine\n")
+    settled(window, qtbot)
+    graph.canvas.setFocus()
+    window.action("operators").trigger()
+    settled(window, qtbot)
+    for _ in range(12):
+        if graph.scene.look.cursor and graph.scene.look.cursor.operator == "n2":
+            break
+        press(window, K.Key_Down)
+    assert graph.scene.look.cursor is not None and graph.scene.look.cursor.operator == "n2"
+    settled(window, qtbot)
+    window.action("why-boundary").trigger()
+    assert graph.card.told is not None and "register" in graph.card.told.chips[0] and "saved" in graph.card.told.chips[1]
+    window.action("split").trigger()
+    settled(window, qtbot)
+    assert groups(window) == [{"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
+    window.action("merge").trigger()
+    settled(window, qtbot)
+    chooser = window.wiring.grouping.chooser
+    qtbot.waitUntil(lambda: window.wiring.fusing.is_settled, timeout=PATIENCE)  # type: ignore[attr-defined]
+    QTest.keyClick(chooser.list, K.Key_Return)
+    settled(window, qtbot)
+    assert groups(window)[0] == TOGETHER[0] and [step.title for step in fusing.history.steps][-1].startswith("Merge")
+    window.action("release").trigger()
+    settled(window, qtbot)
+    assert fusing.fixed.groups == ()
+    name = next(node.group for node in window.workspace.model.nodes if "n6" in node.operators)  # type: ignore[union-attr]
+    assert window.workspace.histories[name].text.endswith("# mine\n"), "advice stays with its group"
+    undo_all(window, qtbot)
+    assert groups(window) == TOGETHER
+    window.action("redo").trigger()
+    settled(window, qtbot)
+    assert groups(window) == [{"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
+
+
+def test_why_an_edge_is_a_boundary(window: Window, qtbot: object) -> None:
+    """By click: with the reason where it cannot be otherwise, with the cost terms where it could."""
+    graph = window.panels.graph
+    line = next(line for line in graph.scene.drawing.lines if line.tensors and line.tensors[0].tensor == "t")
+    x, y = line.points[0][0], (line.points[0][1] + line.points[1][1]) / 2
+    at = graph.canvas.mapFromScene(QPointF(x, y))
+    QTest.mouseClick(graph.canvas.viewport(), LEFT, pos=at)
+    settled(window, qtbot)
+    assert graph.card.told is not None and "cannot be one kernel" in graph.card.told.sentence
+    assert graph.card.told.chips[0] == "24.6 kB through global memory"
+    window.wiring.fusing.carry_out(Wish("split", ("n2", "n3")))
+    settled(window, qtbot)
+    line = next(line for line in graph.scene.drawing.lines if line.tensors and line.tensors[0].tensor == "m")
+    graph.edge_selected.emit(line)
+    settled(window, qtbot)
+    told = graph.card.told
+    assert told is not None and "you keep n2 and n3 apart" in told.sentence and "fixed by you" in told.chips
+    graph.card.buttons["release"].click()
+    settled(window, qtbot)
+    assert groups(window) == TOGETHER
+
+
+def test_what_is_fixed_is_saved_opened_and_copied(window: Window, qtbot: object, tmp_path: Path) -> None:
+    window.wiring.fusing.carry_out(Wish("split", ("n1", "n2")))
+    settled(window, qtbot)
+    expected = groups(window)
+    assert expected == [{"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
+    window.action("script-all").trigger()
+    names: dict[str, object] = {}
+    exec(QGuiApplication.clipboard().text().partition("\nADVICE")[0], names)  # our own text, up to the advice
+    plan = names["plan"]
+    assert isinstance(plan, engine.FusionPlan)
+    assert sorted((set(i.operators) for g in plan.groups for i in g.instances), key=min) == expected
+    file = tmp_path / "kept.loom"
+    window.document.save(str(file))
+    qtbot.waitUntil(lambda: file.exists() and window.document.is_idle, timeout=PATIENCE)  # type: ignore[attr-defined]
+    window.action("undo").trigger()
+    settled(window, qtbot)
+    assert groups(window) == TOGETHER
+    window.open_file(str(file))
+    qtbot.waitUntil(lambda: window.document.is_idle, timeout=PATIENCE)  # type: ignore[attr-defined]
+    settled(window, qtbot)
+    assert groups(window) == expected and window.wiring.fusing.history.step.title.startswith("Split")
+    window.action("undo").trigger()
+    settled(window, qtbot)
+    assert groups(window) == TOGETHER and FUSION in window.workspace.histories
