@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QImage
 
+from app.watchdog import Watchdog
 from views.roofline.axes import axes_of
 from views.roofline.nodes import Point, Roofline, Side
 from views.roofline.view import RooflinePage
 from views.theme import load_theme
 
 Keys = Qt.Key
+STALL_MS = 100
 BANDWIDTH = 4e12
 CEILINGS = (("CUDA cores", 6e13), ("tensor cores", 6e14))
 
@@ -108,6 +111,28 @@ def test_higher_is_faster_and_a_ghost_stands_straight_below_or_above() -> None:
     assert softmax.ghost is not None
     now, then = (axes.spot(area, softmax.intensity, height) for height in (softmax.height, softmax.ghost))
     assert now.x() == then.x() and then.y() > now.y()
+
+
+def test_two_thousand_kernels_are_painted_and_pointed_at_without_a_stall(qtbot: object) -> None:
+    stream = random.Random(7)
+
+    def drawn(number: int) -> Point:
+        return point(f"g{number}", 10 ** stream.uniform(-0.9, 2.8), stream.uniform(0.1, 1), stream.uniform(0.1, 1))
+
+    many = tuple(drawn(number) for number in range(2000))
+    made = page(qtbot)
+    qtbot.wait(50)  # type: ignore[attr-defined]  # the first letters that are painted load their fonts
+    watchdog = Watchdog()
+    watchdog.start()
+    made.show_roofline(line(Side("predicted", "", many, 0), Side("measured", "", many, 0)))
+    for number in range(8):
+        made.show_selection(f"g{number}")
+        qtbot.mouseMove(made.canvas, QPoint(100 + 9 * number, 150))  # type: ignore[attr-defined]
+        qtbot.wait(30)  # type: ignore[attr-defined]
+    made.resize(900, 400)
+    qtbot.wait(60)  # type: ignore[attr-defined]
+    watchdog.stop()
+    assert made.canvas.hovered and watchdog.longest_ms < STALL_MS
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
-from views.roofline.axes import Axes, axes_of, in_order
-from views.roofline.nodes import Point, Roofline, Side
+from views.roofline.axes import Axes, Plot, axes_of, in_order, plotted
+from views.roofline.nodes import Point, Roofline
 from views.roofline.painting import Picture
 from views.theme import Theme
 
@@ -34,10 +35,13 @@ class RooflineCanvas(QWidget):
         self.hovered = ""
         self.roofline: Roofline | None = None
         self._axes: Axes | None = None
+        self._plots: list[Plot] = []
+        """Of the present size; empty until somebody looks."""
 
     def show_roofline(self, roofline: Roofline) -> None:
         """Replaces all points."""
         self.roofline, self._axes = roofline, axes_of(roofline)
+        self._plots = []
         self.update()
 
     def show_selection(self, group: str) -> None:
@@ -59,7 +63,17 @@ class RooflineCanvas(QWidget):
 
     def spots(self, group: str) -> list[QPointF]:
         """Where a group's points stand, in each plot that has one."""
-        return [spot for _, point, spot in self._placed() if point.group == group]
+        return [
+            QPointF(*plot.spots[number])
+            for plot in self._plotted()
+            for number, point in enumerate(plot.side.points)
+            if point.group == group
+        ]
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Everything stands elsewhere."""
+        self._plots = []
+        super().resizeEvent(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """One plot after the other."""
@@ -68,8 +82,8 @@ class RooflineCanvas(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         picture = Picture(painter, self.theme, self.roofline, self._axes, self.selected, self.hovered, self.hasFocus())
-        for number, (side, area) in enumerate(zip(self.roofline.sides, self.areas(), strict=True)):
-            picture.plot(side, area, first=number == 0)
+        for number, plot in enumerate(self._plotted()):
+            picture.plot(plot, first=number == 0)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Points at the nearest kernel."""
@@ -118,22 +132,18 @@ class RooflineCanvas(QWidget):
         sides = self.roofline.sides if self.roofline else ()
         return next((side.points for side in sides if side.points), ())
 
-    def _placed(self) -> list[tuple[Side, Point, QPointF]]:
-        if self.roofline is None or self._axes is None:
-            return []
-        return [
-            (side, point, self._axes.spot(area, point.intensity, point.height))
-            for side, area in zip(self.roofline.sides, self.areas(), strict=True)
-            for point in side.points
-        ]
+    def _plotted(self) -> list[Plot]:
+        if not self._plots and self.roofline is not None and self._axes is not None:
+            sides = zip(self.roofline.sides, self.areas(), strict=True)
+            self._plots = [plotted(self._axes, side, area) for side, area in sides]
+        return self._plots
 
     def _nearest(self, at: QPointF) -> str:
         """The group whose point is nearest to a place; of points on one spot the selected one's successor."""
-        near = [
-            ((spot - at).manhattanLength(), point.group)
-            for _, point, spot in self._placed()
-            if (spot - at).manhattanLength() <= REACH
-        ]
+        near = []
+        for plot in self._plotted():
+            distances = np.abs(plot.spots - (at.x(), at.y())).sum(axis=1)
+            near += [(distances[n], plot.side.points[n].group) for n in np.flatnonzero(distances <= REACH)]
         if not near:
             return ""
         least = min(distance for distance, _ in near)

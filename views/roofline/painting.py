@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import atan2, degrees, log10
+from heapq import nlargest
+from math import atan2, ceil, degrees, log10
 
+import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QColor, QPainter, QPen, QPixmap
 
 from views.format import amount
-from views.roofline.axes import GUTTER, TERA, Axes
-from views.roofline.nodes import Point, Roofline, Side
+from views.roofline.axes import GUTTER, TERA, Axes, Plot, Values
+from views.roofline.nodes import Roofline, Side
 from views.rows import draw_text, text_width
 from views.theme import Theme, face, semibold
 
 DOT, GHOST = 4.2, 3.0
-REACH = 130.0
-"""Pixels around a dot in which its name may stand."""
 NAMED = 4
 """Names are written to so many of the dearest kernels, where they find room."""
 NOTHING_PREDICTED = "No kernel has a predicted time"
@@ -38,17 +37,18 @@ class Picture:
         self.painter, self.theme, self.roofline, self.axes = painter, theme, roofline, axes
         self.selected, self.hovered, self.focused = selected, hovered, focused
 
-    def plot(self, side: Side, area: QRectF, first: bool) -> None:
+    def plot(self, plot: Plot, first: bool) -> None:
         """Head, grid, roofs and points of one origin; figures at the left of the first plot only."""
+        side, area = plot.side, plot.area
         self._head(side, area)
         self._grid(area, first)
         self._roofs(area, named=first)
         if not side.points:
             self._nothing(side, area)
             return
-        self._names(side, area)
-        self._ghosts(side, area)
-        self._points(side, area)
+        self._names(plot)
+        self._ghosts(plot)
+        self._points(plot)
 
     def _head(self, side: Side, area: QRectF) -> None:
         painter, row = self.painter, QRectF(area.left(), 6, area.width(), 20)
@@ -142,60 +142,68 @@ class Picture:
         self.painter.fillRect(box, self.theme.colour("panel"))
         self.painter.drawText(box, flags, NOTHING_PREDICTED if side.origin == "predicted" else NOTHING_MEASURED)
 
-    def _ghosts(self, side: Side, area: QRectF) -> None:
+    def _ghosts(self, plot: Plot) -> None:
         """The same kernels at the baseline: small and pale, straight above or below; none under its own point."""
-        moved = [
-            (self.axes.spot(area, point.intensity, point.ghost), self._spot(point, area))
-            for point in side.points
-            if point.ghost is not None and point.ghost != point.height
-        ]
+        moved = ~np.isnan(plot.ghosts[:, 1])
+        ghosts = plot.ghosts[moved]
         self.painter.setPen(QPen(self.theme.colour("edge"), 1.0))
-        for at, now in moved:
-            self.painter.drawLine(at, now)
-        self._marks([at for at, _ in moved], side.origin, self.theme.colour("edge"), GHOST)
+        for (x, then), now in zip(ghosts, plot.spots[moved, 1], strict=True):
+            self.painter.drawLine(QPointF(x, then), QPointF(x, now))
+        self._marks(ghosts, plot.side.origin, self.theme.colour("edge"), GHOST)
 
-    def _points(self, side: Side, area: QRectF) -> None:
+    def _points(self, plot: Plot) -> None:
         """Every kernel; what is selected or pointed at over the others."""
-        plain = [point for point in side.points if point.group not in (self.selected, self.hovered)]
-        self._marks([self._spot(point, area) for point in plain], side.origin, self.theme.colour("text"), DOT)
-        for point in side.points:
-            if point.group in (self.selected, self.hovered):
-                at, chosen = self._spot(point, area), point.group == self.selected
-                self._marks([at], side.origin, self.theme.colour("accent" if chosen else "text"), DOT)
-                if point.group == self.hovered or self.focused:
-                    self.painter.setPen(QPen(self.theme.colour("accent"), 1.2))
-                    self.painter.setBrush(Qt.BrushStyle.NoBrush)
-                    self.painter.drawEllipse(at, DOT + 4, DOT + 4)
+        origin, points = plot.side.origin, plot.side.points
+        above = [n for n, point in enumerate(points) if point.group in (self.selected, self.hovered)]
+        self._marks(np.delete(plot.spots, above, axis=0), origin, self.theme.colour("text"), DOT)
+        for number in above:
+            chosen, hovered = (points[number].group == one for one in (self.selected, self.hovered))
+            self._marks(plot.spots[[number]], origin, self.theme.colour("accent" if chosen else "text"), DOT)
+            if hovered or self.focused:
+                self.painter.setPen(QPen(self.theme.colour("accent"), 1.2))
+                self.painter.setBrush(Qt.BrushStyle.NoBrush)
+                self.painter.drawEllipse(QPointF(*plot.spots[number]), DOT + 4, DOT + 4)
 
-    def _marks(self, spots: Sequence[QPointF], origin: str, colour: QColor, radius: float) -> None:
-        """Hollow when predicted, filled when measured, dotted when synthetic; marks on one spot are painted once."""
+    def _marks(self, spots: Values, origin: str, colour: QColor, radius: float) -> None:
+        """One mark, copied to the pixel at each spot: thousands painted one by one would stall the window."""
+        scale = self.painter.deviceTransform().m11()
+        mark = self._mark(origin, colour, radius, scale)
+        corners = np.unique(np.round(spots * scale - mark.width() / 2), axis=0) / scale
+        for x, y in zip(*corners.T.tolist(), strict=True):
+            self.painter.drawPixmap(QPointF(x, y), mark)
+
+    def _mark(self, origin: str, colour: QColor, radius: float, scale: float) -> QPixmap:
+        """Hollow when predicted, filled when measured, dotted when synthetic; its middle is that of a pixel."""
+        side = 2 * ceil((radius + 1) * scale) + 1
+        mark = QPixmap(side, side)
+        mark.setDevicePixelRatio(scale)
+        mark.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(mark)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         style = Qt.PenStyle.DotLine if origin == "synthetic" else Qt.PenStyle.SolidLine
-        self.painter.setPen(QPen(colour, 1.5, style))
-        self.painter.setBrush(colour if origin == "measured" else self.theme.colour("panel"))
-        for at in {(round(2 * at.x()), round(2 * at.y())): at for at in spots}.values():
-            self.painter.drawEllipse(at, radius, radius)
+        painter.setPen(QPen(colour, 1.5, style))
+        painter.setBrush(colour if origin == "measured" else self.theme.colour("panel"))
+        middle = side / scale / 2
+        painter.drawEllipse(QPointF(middle, middle), radius, radius)
+        painter.end()
+        return mark
 
-    def _spot(self, point: Point, area: QRectF) -> QPointF:
-        return self.axes.spot(area, point.intensity, point.height)
-
-    def _names(self, side: Side, area: QRectF) -> None:
+    def _names(self, plot: Plot) -> None:
         """Names of what is selected and pointed at, and of what is dear where no other name stands."""
-        painter, taken = self.painter, self._roof_boxes(area)
-        first = [point for point in side.points if point.group in (self.selected, self.hovered)]
-        dear = sorted(side.points, key=lambda point: -point.share)[:NAMED]
-        dots = {point.group: _around(self._spot(point, area)) for point in side.points}
-        for point in dict.fromkeys([*first, *dear]):
+        painter, taken, points = self.painter, self._roof_boxes(plot.area), plot.side.points
+        room = plot.area.adjusted(0, 2, 8, 0)
+        first = [number for number, point in enumerate(points) if point.group in (self.selected, self.hovered)]
+        dear = nlargest(NAMED, range(len(points)), key=lambda number: points[number].share)
+        for number in dict.fromkeys([*first, *dear]):
+            point = points[number]
             chosen = point.group == self.selected
             painter.setFont(semibold(10.5) if chosen else face(10.5))
             width = min(text_width(painter, point.title) + 2, NAME_WIDTH)
-            places = _places(dots[point.group].center(), width)
-            inside = [box for box in places if area.adjusted(0, 2, 8, 0).contains(box)]
-            around = dots[point.group].adjusted(-REACH, -REACH, REACH, REACH)
-            near = (dot for group, dot in dots.items() if group != point.group and dot.intersects(around))
-            others = [*taken, *near]
-            covered = [sum(box.intersects(other) for other in others) for box in inside]
+            inside = [box for box in _places(QPointF(*plot.spots[number]), width) if room.contains(box)]
+            others = np.delete(plot.spots, number, axis=0)
+            covered = [_dots_in(box, others) + sum(box.intersects(other) for other in taken) for box in inside]
             least = min(covered, default=0)
-            if inside and (least == 0 or point in first):
+            if inside and (least == 0 or number in first):
                 box = inside[covered.index(least)]
                 if least:
                     painter.fillRect(box, self.theme.colour("panel"))
@@ -207,9 +215,10 @@ class Picture:
         return round(value) + 0.5
 
 
-def _around(at: QPointF) -> QRectF:
-    """The room that a dot takes."""
-    return QRectF(at.x() - DOT, at.y() - DOT, 2 * DOT, 2 * DOT)
+def _dots_in(box: QRectF, dots: Values) -> int:
+    """How many dots with these middles reach into a box."""
+    low, high = (box.left() - DOT, box.top() - DOT), (box.right() + DOT, box.bottom() + DOT)
+    return int(((dots > low) & (dots < high)).all(axis=1).sum())
 
 
 def _places(at: QPointF, width: float) -> list[QRectF]:
