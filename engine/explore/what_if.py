@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.charts import ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
-from engine.codegen.printer import SHARED_BYTES
 from engine.documents import Time
-from engine.errors import Unsupported
+from engine.explore.limits import CORE_STAGES, MOST_STAGES, first_broken, kib, most_shared
 from engine.predict.alcop import allowed_registers, predict_pipeline
 from engine.predict.alcop_nodes import Contraction, PipelinePrediction, Work
 from engine.predict.alcop_work import estimated_registers, work_of_knobs
@@ -17,10 +16,7 @@ from engine.target import target as find_target
 from engine.tensorize.space import Knobs
 
 NOTE = "pipeline model, uncalibrated"
-KIB = 1024
-MOST_STAGES, MOST_SETS, SLICES = 6, (1, 2, 4), (1, 2, 4)
-CORE_STAGES = 3
-"""On CUDA cores."""
+MOST_SETS, SLICES = (1, 2, 4), (1, 2, 4)
 LEAST = 8
 """Rows, columns and depths of a tile that is still offered."""
 TITLES = {
@@ -119,43 +115,12 @@ def _work(contraction: Contraction, knobs: Knobs, off: int) -> Work:
 
 def refused(contraction: Contraction, knobs: Knobs, machine: Target) -> RefusalDoc | None:
     """Why a kernel cannot have these knobs, with figures, and the nearest that it can; None where it can."""
-    text = _misfit(contraction, knobs, machine)
-    if not text:
+    broken = first_broken(contraction, knobs, machine)
+    if broken is None:
         return None
+    _, text = broken
     nearest = _nearest(contraction, knobs, machine)
     return RefusalDoc(text, nearest, _difference(knobs, nearest) if nearest else "")
-
-
-def _misfit(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-    rows, columns, depth = knobs.block
-    m, n, k = contraction.instruction
-    for what, size, unit in (("rows", rows, m), ("columns", columns, n), ("depths", depth, k)):
-        if size % unit:
-            return f"no instruction divides {size} {what}: it computes {m} x {n} x {k}"
-    if rows % knobs.part[0] or columns % knobs.part[1]:
-        return f"parts of {knobs.part[0]} x {knobs.part[1]} do not divide a tile of {rows} x {columns}"
-    steps, most = -(-contraction.k // depth), MOST_STAGES if contraction.unit else CORE_STAGES
-    if knobs.stages > most:
-        return f"{knobs.stages} stages, kernels on {'tensor' if contraction.unit else 'CUDA'} cores have up to {most}"
-    if knobs.stages > steps:
-        return f"{knobs.stages} stages of {depth} depths, and the loop has {steps} of {contraction.k:,}"
-    if depth % (k * knobs.slices):
-        return f"{knobs.slices} slices of {depth} depths are no whole steps of {k}"
-    if knobs.register_stages > depth // k // knobs.slices:
-        inner = depth // k // knobs.slices
-        return f"{knobs.register_stages} register stages, and a tile has {inner} steps of {k} depths"
-    needed = knobs.stages * (rows + columns) * depth * contraction.element_bytes
-    limit = _limit(machine)
-    if needed > limit:
-        return f"{_kib(needed)} of shared memory, a block may have {_kib(limit)}"
-    threads = knobs.parts * contraction.lanes
-    if threads > machine.threads_per_block.value:
-        return f"{threads:,} threads, a block may have {machine.threads_per_block.value:,.0f}"
-    try:
-        predict_pipeline(work_of_knobs(contraction, knobs), machine)
-    except Unsupported as error:
-        return error.reason
-    return ""
 
 
 def _nearest(contraction: Contraction, knobs: Knobs, machine: Target) -> Knobs | None:
@@ -165,16 +130,16 @@ def _nearest(contraction: Contraction, knobs: Knobs, machine: Target) -> Knobs |
         for sets in (s for s in reversed(MOST_SETS) if s <= knobs.register_stages):
             for slices in (s for s in reversed(SLICES) if s <= knobs.slices):
                 tried = replace(knobs, stages=stages, register_stages=sets, slices=slices)
-                if not _misfit(contraction, tried, machine):
+                if first_broken(contraction, tried, machine) is None:
                     return tried
     whole = _with_parts(contraction, knobs, _cut(knobs))
-    if whole != knobs and not _misfit(contraction, whole, machine):
+    if whole != knobs and first_broken(contraction, whole, machine) is None:
         return whole
     rows, columns, depth = knobs.block
     for block in ((rows, columns, depth // 2), (rows // 2, columns, depth), (rows, columns // 2, depth)):
         if min(block) >= LEAST:
             tried = _with_parts(contraction, replace(knobs, block=block), _cut(knobs))
-            if not _misfit(contraction, tried, machine):
+            if first_broken(contraction, tried, machine) is None:
                 return tried
     return None
 
@@ -198,7 +163,7 @@ def _sweep(contraction: Contraction, knobs: Knobs, machine: Target, off: int) ->
     found = []
     for stages in range(1, most + 1):
         tried = replace(knobs, stages=stages)
-        if not _misfit(contraction, tried, machine):
+        if first_broken(contraction, tried, machine) is None:
             found.append((stages, predict_pipeline(_work(contraction, tried, off), machine).microseconds))
     return found
 
@@ -211,7 +176,7 @@ def _quantities(
     limiter = found[1].occupancy.limiter if found[1] else ""
     placed = [_placed(prediction, machine) for prediction in found]
     rows = (
-        ("Shared per block", _kib(now.shared_bytes), _kib(then.shared_bytes), _kib(_limit(machine)), "shared memory"),
+        ("Shared per block", kib(now.shared_bytes), kib(then.shared_bytes), kib(most_shared(machine)), "shared memory"),
         (
             "Registers per thread", _registers(now, machine, known), _registers(then, machine, False),
             f"{allowed_registers(then.threads, machine)}", "registers",
@@ -236,15 +201,6 @@ def _placed(prediction: PipelinePrediction | None, machine: Target) -> tuple[str
         return ("–",) * 3
     room = prediction.occupancy
     return f"{room.blocks}", f"{room.warps} of {machine.warps_per_sm.value:.0f}", f"{prediction.waves:.3g}"
-
-
-def _limit(machine: Target) -> int:
-    """Shared memory that a kernel of ours may have: on every target alike."""
-    return min(SHARED_BYTES, int(machine.shared_per_block.value))
-
-
-def _kib(size: float) -> str:
-    return f"{size / KIB:.3g} KiB"
 
 
 def _time(prediction: PipelinePrediction) -> Time:

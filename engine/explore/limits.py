@@ -1,0 +1,118 @@
+"""What the knobs of a contraction must keep to be a kernel at all: one row for each limit, with its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.codegen.printer import SHARED_BYTES
+from engine.errors import Unsupported
+from engine.predict.alcop import predict_pipeline
+from engine.predict.alcop_nodes import Contraction
+from engine.predict.alcop_work import work_of_knobs
+from engine.target import Target
+from engine.tensorize.space import Knobs
+
+KIB = 1024
+MOST_STAGES, CORE_STAGES = 6, 3
+"""Buffers in shared memory on tensor cores, and on CUDA cores."""
+
+Test = Callable[[Contraction, Knobs, Target], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One rule that drops knobs before they cost anything."""
+
+    name: str
+    broken: Test
+    """How knobs break it, with figures; "" where they keep it."""
+    because: str
+    """Why nothing else would do."""
+
+
+def first_broken(
+    contraction: Contraction, knobs: Knobs, machine: Target, limits: Sequence[Limit] | None = None
+) -> tuple[Limit, str] | None:
+    """The first limit that knobs break, and how; None where they keep all.  limits: LIMITS where none are given."""
+    for limit in LIMITS if limits is None else limits:
+        how = limit.broken(contraction, knobs, machine)
+        if how:
+            return limit, how
+    return None
+
+
+def most_shared(machine: Target) -> int:
+    """Bytes of shared memory that a kernel of ours may have: on every target alike."""
+    return min(SHARED_BYTES, int(machine.shared_per_block.value))
+
+
+def kib(size: float) -> str:
+    """Bytes for people."""
+    return f"{size / KIB:.3g} KiB"
+
+
+def _alignment(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    m, n, k = contraction.instruction
+    for what, size, unit in zip(("rows", "columns", "depths"), knobs.block, (m, n, k), strict=True):
+        if size % unit:
+            return f"no instruction divides {size} {what}: it computes {m} x {n} x {k}"
+    return ""
+
+
+def _parts(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    rows, columns, _ = knobs.block
+    if rows % knobs.part[0] or columns % knobs.part[1]:
+        return f"parts of {knobs.part[0]} x {knobs.part[1]} do not divide a tile of {rows} x {columns}"
+    return ""
+
+
+def _stages(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    depth = knobs.block[2]
+    steps, most = -(-contraction.k // depth), MOST_STAGES if contraction.unit else CORE_STAGES
+    if knobs.stages > most:
+        return f"{knobs.stages} stages, kernels on {'tensor' if contraction.unit else 'CUDA'} cores have up to {most}"
+    if knobs.stages > steps:
+        return f"{knobs.stages} stages of {depth} depths, and the loop has {steps} of {contraction.k:,}"
+    return ""
+
+
+def _inner(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    depth, k = knobs.block[2], contraction.instruction[2]
+    if depth % (k * knobs.slices):
+        return f"{knobs.slices} slices of {depth} depths are no whole steps of {k}"
+    inner = depth // k // knobs.slices
+    if knobs.register_stages > inner:
+        return f"{knobs.register_stages} register stages, and a tile has {inner} steps of {k} depths"
+    return ""
+
+
+def _shared(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    rows, columns, depth = knobs.block
+    needed, limit = knobs.stages * (rows + columns) * depth * contraction.element_bytes, most_shared(machine)
+    return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
+
+
+def _threads(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    threads, most = knobs.parts * contraction.lanes, machine.threads_per_block.value
+    return f"{threads:,} threads, a block may have {most:,.0f}" if threads > most else ""
+
+
+def _room(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    try:
+        predict_pipeline(work_of_knobs(contraction, knobs), machine)
+    except Unsupported as error:
+        return error.reason
+    return ""
+
+
+LIMITS = (
+    Limit("instruction alignment", _alignment, "tiles are whole instructions"),
+    Limit("whole parts", _parts, "every warp or thread owns as much of the tile"),
+    Limit("stages", _stages, "a pipeline is no longer than its loop"),
+    Limit("register stages", _inner, "a pipeline in registers is no longer than a tile"),
+    Limit("shared memory", _shared, "a launch that asks for more fails"),
+    Limit("threads", _threads, "a launch that asks for more fails"),
+    Limit("room on an SM", _room, "not one block would ever start"),
+)
+"""Cheapest first; what breaks one is not asked the next."""
