@@ -1,0 +1,120 @@
+"""Programs that no GPU or kernel could take, dropped before they cost anything; a funnel counts what each rule drops.
+
+GTA drops by shared memory alone and leaves threads to Ansor's own check.  Here whatever a kernel's figures tell before
+code is generated counts: the limits of the knobs, the powers of two that kernels take, registers, the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.codegen.tensor_cores import MAX_WARPS
+from engine.explore.limits import LIMITS, Limit, first_broken
+from engine.predict.alcop import allowed_registers
+from engine.predict.alcop_nodes import Contraction
+from engine.predict.alcop_work import work_of_knobs
+from engine.target import Target
+from engine.tensorize.space import Knobs
+
+GRID = 2**31 - 1
+"""Blocks along the first axis of a grid, on every NVIDIA GPU since compute capability 3.0."""
+LEAST_COPY = 4
+"""Bytes that one asynchronous copy moves at least."""
+BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
+"""Smallest and largest rows or columns of a block's and of a warp's tile, and depths, that tensor-core kernels take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What one rule removed."""
+
+    rule: str
+    because: str
+    count: int
+    example: str
+    """Its figures for the first one; "" where it dropped none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """From every combination to what is worth generating code for."""
+
+    total: int
+    dropped: tuple[Dropped, ...]
+    """In the order in which the rules were asked; each sees what those before it left."""
+    left: tuple[Knobs, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.total:,} programs"]
+        lines += [f"  {d.rule}: -{d.count:,} ({d.example})" for d in self.dropped if d.count]
+        return "\n".join([*lines, f"{len(self.left):,} left"])
+
+
+def prune(points: Iterable[Knobs], contraction: Contraction, machine: Target) -> Funnel:
+    """Drop every point that breaks a rule; each counts for the first that it breaks."""
+    counts = {rule.name: 0 for rule in RULES}
+    examples: dict[str, str] = {}
+    left: list[Knobs] = []
+    for knobs in points:
+        broken = first_broken(contraction, knobs, machine, RULES)
+        if broken is None:
+            left.append(knobs)
+            continue
+        rule, how = broken
+        counts[rule.name] += 1
+        examples.setdefault(rule.name, f"{knobs}: {how}")
+    dropped = tuple(Dropped(r.name, r.because, counts[r.name], examples.get(r.name, "")) for r in RULES)
+    return Funnel(len(left) + sum(counts.values()), dropped, tuple(left))
+
+
+def _shape(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    if not contraction.unit:
+        return ""
+    sizes = [(size, BLOCKS, "a block") for size in knobs.block[:2]]
+    sizes += [(size, WARPS, "a warp") for size in knobs.part] + [(knobs.block[2], DEPTHS, "a tile's depth")]
+    for size, (least, most), what in sizes:
+        if not least <= size <= most or size & (size - 1):
+            return f"{size} of {what}, kernels take powers of two from {least} to {most}"
+    if knobs.parts > MAX_WARPS:
+        return f"{knobs.parts} warps, a block has up to {MAX_WARPS}"
+    return ""
+
+
+def _copies(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    narrowest = min(contraction.widths) * contraction.element_bytes
+    if knobs.stages == 1 or narrowest >= LEAST_COPY:
+        return ""
+    return f"{knobs.stages} stages, and an operand is copied {narrowest} bytes at a time"
+
+
+def _registers(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    work = work_of_knobs(contraction, knobs)
+    needed, most = work.registers or 0, allowed_registers(work.threads, machine)
+    return f"about {needed} registers, a thread may have {most}" if needed > most else ""
+
+
+def _grid(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    blocks = work_of_knobs(contraction, knobs).blocks
+    return f"{blocks:,} blocks, a grid may have {GRID:,}" if blocks > GRID else ""
+
+
+def _empty(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    for what, size, tile, unit in zip(
+        ("rows", "columns", "depths"), (contraction.m, contraction.n, contraction.k), knobs.block, (16, 16, 16),
+        strict=True,
+    ):  # fmt: skip
+        if tile >= 2 * max(size, unit):
+            return f"a tile of {tile} {what} for {size}: half of it would only be filled"
+    return ""
+
+
+RULES = (
+    Limit("shape of tiles", _shape, "kernels are generated for these alone"),
+    *LIMITS,
+    Limit("asynchronous copies", _copies, f"cp.async moves {LEAST_COPY} bytes or more, what is gathered waits"),
+    Limit("registers", _registers, "what does not fit is spilled; an estimate, the compiler has the last word"),
+    Limit("grid", _grid, "a launch of more blocks fails"),
+    Limit("filled tiles", _empty, "half the tile does the same work"),
+)
+"""Every rule in the order in which it is asked."""

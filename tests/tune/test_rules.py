@@ -1,0 +1,127 @@
+"""Programs that the rules open, and those that pruning drops: counted, explained, and never one that would run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+import engine
+from engine.explore.knobs import entries_of, with_knobs
+from engine.predict.alcop_nodes import Contraction
+from engine.predict.alcop_problem import contraction_of, knobs_of, sides_of
+from engine.target import target
+from engine.tensorize.space import ALCOP_SPACES, Knobs
+from engine.tune.prune import RULES as PRUNING
+from engine.tune.prune import prune
+from engine.tune.rules import RULES, Situation, sketch
+
+H200 = target("h200")
+SQUARE = Contraction(2048, 2048, 2048)
+GOOD = Knobs((128, 128, 32), (64, 64), 3, 2)
+
+
+@cache
+def kernel_of(row: str) -> engine.Kernel:
+    group = next(g for g in engine.fuse(engine.load(f"suite:{row}")).groups if g.kind == "contraction")
+    return engine.compile(group)
+
+
+def situation(row: str) -> Situation:
+    kernel = kernel_of(row)
+    sides, contraction = sides_of(kernel.program), contraction_of(kernel.program, kernel.tile, kernel.facts)
+    assert sides is not None and contraction is not None
+    return Situation(kernel.group, sides, contraction, H200)
+
+
+def test_the_table_is_the_published_one() -> None:
+    assert [rule.name for rule in RULES] == [
+        "add cache read", "special compute location", "always inline", "simplify with constant tensor",
+        "cross-thread reduction", "add cache write", "multi-level tiling with fusion", "multi-level tiling",
+        "partial multi-level tiling", "place main", "place output", "skip stage",
+    ]  # fmt: skip
+
+
+def test_rules_open_choices_and_say_why() -> None:
+    made, told = sketch(situation("gta/gemm-1024x1024x1024"))
+    assert len(made) == len(set(made.points())) == told[-1].opened
+    opened = {t.rule: t.opened for t in told}
+    assert opened["add cache read"] == 4 * 6
+    assert opened["partial multi-level tiling"] == opened["multi-level tiling"] * 81
+    assert opened["place main"] == 3 * opened["partial multi-level tiling"]
+    assert all(t.because for t in told)
+
+
+def test_only_a_narrow_and_deep_product_shares_its_depth() -> None:
+    wide = replace(situation("gta/gemm-1024x1024x1024"), contraction=Contraction(8192, 8192, 1024))
+    narrow = replace(wide, contraction=Contraction(256, 256, 1024))
+    shallow = replace(wide, contraction=Contraction(256, 256, 64))
+    said = [next(t for t in sketch(one)[1] if t.rule == "cross-thread reduction") for one in (wide, narrow, shallow)]
+    assert [t.is_applied for t in said] == [False, True, False]
+    assert "fill 132 SMs" in said[0].because and "too few" in said[2].because
+
+
+def test_operands_without_an_instruction_have_no_program() -> None:
+    made, told = sketch(replace(situation("gta/gemm-1024x1024x1024"), contraction=replace(SQUARE, unit="")))
+    assert "no instruction" in next(t for t in told if t.rule == "place main").because
+    assert len(made.space) == 1
+
+
+BROKEN = [
+    (replace(GOOD, block=(96, 128, 32), part=(48, 64)), "shape of tiles", "96 of a block"),
+    (replace(GOOD, block=(128, 128, 256)), "shape of tiles", "256 of a tile's depth"),
+    (replace(GOOD, block=(128, 128, 32), part=(64, 64), slices=4), "register stages", "no whole steps"),
+    (replace(GOOD, stages=7), "stages", "up to 6"),
+    (replace(GOOD, register_stages=4), "register stages", "2 steps"),
+    (replace(GOOD, block=(256, 256, 64), stages=6), "shared memory", "KiB"),
+    (replace(GOOD, block=(256, 256, 32), part=(16, 16)), "shape of tiles", "256 warps"),
+    (replace(GOOD, block=(256, 256, 32), part=(64, 32), register_stages=2), "registers", "a thread may have 64"),
+    (GOOD, "", ""),
+]
+
+
+@pytest.mark.parametrize(("knobs", "rule", "figures"), BROKEN, ids=[str(knobs) for knobs, *_ in BROKEN])
+def test_each_rule_drops_what_breaks_it(knobs: Knobs, rule: str, figures: str) -> None:
+    funnel = prune((knobs,), SQUARE, H200)
+    assert [d.rule for d in funnel.dropped if d.count] == ([rule] if rule else [])
+    assert len(funnel.left) == (not rule)
+    if rule:
+        (dropped,) = (d for d in funnel.dropped if d.count)
+        assert figures in dropped.example and str(knobs) in dropped.example and dropped.because
+
+
+def test_grids_half_empty_tiles_and_narrow_copies() -> None:
+    def rule(contraction: Contraction, knobs: Knobs) -> list[str]:
+        return [d.rule for d in prune((knobs,), contraction, H200).dropped if d.count]
+
+    assert rule(replace(SQUARE, batch=2**24), GOOD) == ["grid"]
+    assert rule(replace(SQUARE, m=64), GOOD) == ["filled tiles"]
+    assert rule(replace(SQUARE, m=65), GOOD) == []
+    assert rule(replace(SQUARE, widths=(1, 8)), GOOD) == ["asynchronous copies"]
+    assert "asynchronous copies" not in rule(replace(SQUARE, widths=(2, 8)), GOOD)
+
+
+@pytest.mark.parametrize(("space", "total"), [("dense", 1620), ("conv2d", 2430)])
+def test_the_funnel_adds_up(space: str, total: int) -> None:
+    funnel = prune(ALCOP_SPACES[space].points(), SQUARE, H200)
+    assert funnel.total == total == len(funnel.left) + sum(d.count for d in funnel.dropped)
+    assert [d.rule for d in funnel.dropped] == [rule.name for rule in PRUNING]
+    assert 0 < len(funnel.left) < total
+    assert str(funnel).endswith(f"{len(funnel.left):,} left")
+
+
+def test_everything_dropped_says_by_which_rule() -> None:
+    funnel = prune([replace(GOOD, stages=9)] * 3, SQUARE, H200)
+    assert funnel.left == ()
+    assert [(d.rule, d.count) for d in funnel.dropped if d.count] == [("stages", 3)]
+
+
+@pytest.mark.parametrize("row", ["gta/gemm-1024x1024x1024", "gta/conv2d-C1-b1"])
+def test_what_is_left_is_compiled_as_asked(row: str) -> None:
+    here, kernel = situation(row), kernel_of(row)
+    left = prune(sketch(here)[0].points(), here.contraction, H200).left
+    for knobs in left[:: max(1, len(left) // 12)]:
+        entries = entries_of(here.sides, knobs, knobs_of(kernel.tile))
+        made = engine.compile(kernel.group, with_knobs(kernel.recipe, kernel.group.name, entries))
+        assert knobs_of(made.tile) == knobs
