@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.documents import ModelDoc, Time
 from engine.errors import BadInput
-from engine.measurements import Measured, Measurements, read_measurements
+from engine.measurements import Entry, Measured, Measurements, read_measurements
 from engine.measurements.nodes import OURS
 from engine.report import time_doc
 from engine.run.nodes import PREDICTED, Timing
@@ -28,6 +28,8 @@ class Take:
     """The group of the open model whose time this is; "" for none."""
     time: Time
     looks: tuple[Look, ...]
+    advice: str = ""
+    """Of the kernel behind the time; "" where the file does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,9 @@ class Recording:
     takes: tuple[Take, ...]
 
     @property
-    def times(self) -> dict[str, Time]:
-        """Times of the open model's groups."""
-        return {take.group: take.time for take in self.takes if take.group}
+    def groups(self) -> dict[str, Take]:
+        """The open model's groups and what was taken of each."""
+        return {take.group: take for take in self.takes if take.group}
 
 
 def read_recording(path: str, model: ModelDoc | None, source: str = "") -> Recording:
@@ -59,7 +61,7 @@ def read_recording(path: str, model: ModelDoc | None, source: str = "") -> Recor
         named = {group.name: f"{group.title}  {group.name}" for group in model.groups if group.title in ambiguous}
         titles = {group.name: group.title for group in model.groups} | named
     takes = tuple(
-        Take(_title(row, system, titles), row.name, group, time_doc(entry.time), _looks(entry.time))
+        Take(_title(row, system, titles), row.name, group, time_doc(entry.time), _looks(entry.time), _advice(entry))
         for row in found.rows
         for system, entry in row.systems.items()
         for group in (_group(row, system, model, source),)
@@ -113,6 +115,10 @@ def _group(row: Measured, system: str, model: ModelDoc | None, source: str) -> s
         return row.name
     only = len(model.groups) == 1 and model.groups[0].instances == 1
     return model.groups[0].name if row.name == source and only else ""
+
+
+def _advice(entry: Entry) -> str:
+    return entry.launches[0].advice if len(entry.launches) == 1 else ""
 
 
 def _looks(timing: Timing) -> tuple[Look, ...]:

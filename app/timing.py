@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.background import Background
 from app.client import Pending
 from app.player import Player
-from app.recording import Recording, read_recording
+from app.recording import Recording, Take, read_recording
 from app.sampling import Run
 from app.selection import Selection
 from app.workspace import Workspace
@@ -47,7 +47,7 @@ class Timing(QObject):
         self._repaint.setInterval(REPAINT_MS)
         self._repaint.timeout.connect(self.show)
         workspace.bus.changed.connect(self._on_selected)
-        workspace.history_changed.connect(lambda _: self._show_soon())
+        workspace.history_changed.connect(self._on_history)
         workspace.model_changed.connect(self._forget)
         workspace.machine_changed.connect(self._show_machine)
         page, deck = view.live, view.live.deck
@@ -69,15 +69,14 @@ class Timing(QObject):
 
     @property
     def times(self) -> dict[str, Time]:
-        """Measured times of the groups: of this machine for their present advice, else of the recording."""
-        recorded = self.player.recording.times if self.player else {}
+        """Measured times of the groups: of their present advice, or of a recording that does not say of which it is."""
+        recorded = {name: take.time for name, take in self._taken.items() if self._is_present(take)}
         return {**recorded, **self.workspace.measured}
 
     @property
     def baselines(self) -> dict[str, Time]:
         """Times of the pinned samples, of those groups whose samples they are."""
-        takes = self.player.recording.takes if self.player else ()
-        groups = {take.row: take.group for take in takes if take.group}
+        groups = {take.row: group for group, take in self._taken.items()}
         found = {}
         for row, run in self.pinned.items():
             group, series = groups.get(row, row), run.series()
@@ -91,6 +90,10 @@ class Timing(QObject):
             return self.player.run
         group = self.workspace.bus.selection.group
         return self.runs.get(group) or self._known(group)
+
+    @property
+    def _taken(self) -> dict[str, Take]:
+        return self.player.recording.groups if self.player else {}
 
     def close(self) -> None:
         """Ends the replay and waits for the file that is being read."""
@@ -211,6 +214,19 @@ class Timing(QObject):
         time, known = self.workspace.measured.get(group), self.workspace.group(group)
         return Run.of(known.title, group, time) if time and time.samples and known else None
 
+    def _is_present(self, take: Take) -> bool:
+        """Whether a take is of its group's present kernel, as far as anybody can tell."""
+        history = self.workspace.histories.get(take.group)
+        return not take.advice or history is None or history.step.text == take.advice
+
+    def _on_history(self, group: str) -> None:
+        """A recorded time belongs to the steps with the advice that it is of; a time of their own they keep."""
+        take, history = self._taken.get(group), self.workspace.histories.get(group)
+        untimed = [step.text for step in history.steps if step.measured is None] if history else []
+        if take and take.advice and take.advice in untimed:
+            self.workspace.learn(group, take.advice, measured=take.time)
+        self._show_soon()
+
     def _show_soon(self) -> None:
         if not self._repaint.isActive():
             self._repaint.start()
@@ -238,6 +254,8 @@ class Timing(QObject):
         self.stop()
         self.player = Player(recording)
         self.player.advanced.connect(self._show_soon)
+        for group in recording.groups:
+            self._on_history(group)
         self.times_changed.emit()
         self.play(0)
         self.view.select_tab(LIVE)

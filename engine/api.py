@@ -39,7 +39,7 @@ from engine.schedule.compose import validate
 from engine.schedule.published.export import export as _published_text
 from engine.schedule.published.parse import parse as _parse_published
 from engine.schedule.published.translate import translate as _translate
-from engine.schedule.text import from_text
+from engine.schedule.text import from_text, to_text
 from engine.stitch.nodes import Fixed
 from engine.suite import is_reference, model_file
 from engine.target import target as _target
@@ -316,9 +316,9 @@ def _drawn() -> int:
 
 
 def launched(kernel: Kernel, count: int = 1) -> Launched:
-    """What a file of times says of a kernel that ran `count` times: its facts, with the registers that it takes."""
-    registers = nvrtc(kernel, kernel.target.architecture).registers
-    return Launched(kernel.group.name, kernel.group.kind, count, replace(kernel.facts, registers=registers))
+    """What a file of times says of a kernel that ran `count` times: facts, with the registers that it takes; advice."""
+    facts = replace(kernel.facts, registers=nvrtc(kernel, kernel.target.architecture).registers)
+    return Launched(kernel.group.name, kernel.group.kind, count, facts, to_text(kernel.advice))
 
 
 def calibrate(files: Sequence[str | Path], target: str | None = None) -> Calibration:

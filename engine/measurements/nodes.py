@@ -29,7 +29,8 @@ An ENTRY holds a time or the reason why there is none (a kernel without one may 
 
 A STATE is {"seconds": 1.25, "sm_clock": 1980, "memory_clock": 3201, "temperature": 41, "power": 312.4}: seconds since
 the first sample, MHz, MHz, degrees Celsius, watts.  A LAUNCH is {"group": "softmax_0", "kind": "row reduction",
-"count": 1, "facts": {the fields of `engine.predict.nodes.KernelFacts`}}.  Every text of an environment is for people.
+"count": 1, "facts": {the fields of `engine.predict.nodes.KernelFacts`}, "advice": "the group's advice, as text"}.
+Every text of an environment is for people.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Launched:
     """Launches of it in what was timed."""
     facts: KernelFacts
     """With the registers that the compiler gave."""
+    advice: str = ""
+    """What the kernel was made by: `engine.schedule.text.to_text`; "" where the file does not say."""
 
 
 @dataclass(frozen=True, slots=True)

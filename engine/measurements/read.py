@@ -80,11 +80,13 @@ def _kernel(data: Mapping[str, Any]) -> Measured:
 
 
 def _entry(data: Mapping[str, Any]) -> Entry:
-    launches = tuple(
-        Launched(str(one["group"]), str(one["kind"]), int(one["count"]), from_json(KernelFacts, one["facts"]))
-        for one in data.get("launches") or ()
-    )
+    launches = tuple(map(_launched, data.get("launches") or ()))
     return Entry(_time(data), str(data.get("ran") or ""), str(data.get("version") or ""), launches)
+
+
+def _launched(data: Mapping[str, Any]) -> Launched:
+    facts, advice = from_json(KernelFacts, data["facts"]), str(data.get("advice") or "")
+    return Launched(str(data["group"]), str(data["kind"]), int(data["count"]), facts, advice)
 
 
 def _time(data: Mapping[str, Any]) -> Timing | Failure:

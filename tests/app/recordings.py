@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from engine.documents import ModelDoc
+from engine.predict.nodes import KernelFacts
 from engine.run.statistics import summarise
 
 DATE = "2026-11-18T09:12:00+00:00"
@@ -50,6 +52,12 @@ def of_model(model: ModelDoc, count: int = 200, origin: str = "synthetic", facto
         if group.time
     ]  # fmt: skip
     return {"schema": 1, "environment": {"model": model.name}, "kernels": kernels}
+
+
+def launch(group: str, advice: str) -> dict[str, Any]:
+    """What a file says of the kernel behind a time."""
+    counts = {one.name: 1 for one in fields(KernelFacts) if one.default is MISSING}
+    return {"group": group, "kind": "row", "count": 1, "facts": counts, "advice": advice}
 
 
 def of_suite(rows: Sequence[str] = ("suite:made/up",), **systems: float) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def test_a_recording_of_the_open_model_gives_its_groups_their_times(tmp_path: Pa
     recording = read_recording(written(document, tmp_path), MODEL)
     assert [take.group for take in recording.takes] == [group.name for group in MODEL.groups]
     assert recording.takes[3].title == "softmax" and recording.file == "times.json"
-    times = recording.times
+    times = {group: take.time for group, take in recording.groups.items()}
     for kernel in document["kernels"]:
         time = times[kernel["group"]]
         assert (time.origin, time.device, time.date) == ("synthetic", DEVICE, DATE)
@@ -41,7 +41,7 @@ def test_rows_of_a_suite_play_with_their_peers_beside_any_model(tmp_path: Path) 
     document["rows"][1]["systems"]["torch"] = {"failure": "missing", "message": "no torch"}
     recording = read_recording(written(document, tmp_path), MODEL)
     assert [take.title for take in recording.takes] == ["a, loomscope", "a, torch", "b, loomscope"]
-    assert recording.times == {}, "no group of the open model is one of these"
+    assert recording.groups == {}, "no group of the open model is one of these"
 
 
 def test_the_row_that_is_open_gets_its_time(tmp_path: Path) -> None:
@@ -50,16 +50,16 @@ def test_the_row_that_is_open_gets_its_time(tmp_path: Path) -> None:
     alone = replace(alone, groups=tuple(one))
     path = written(of_suite(("suite:alcop/a", "suite:alcop/b"), loomscope=20.0, torch=22.0), tmp_path)
     found = read_recording(path, alone, "suite:alcop/b")
-    assert found.times == {"pooler_0": found.takes[2].time}, "that of our kernel, not a peer's"
-    assert read_recording(path, alone, "suite:alcop/c").times == {}
-    assert read_recording(path, None).times == {}, "a recording plays without a model"
+    assert found.groups == {"pooler_0": found.takes[2]}, "that of our kernel, not a peer's"
+    assert read_recording(path, alone, "suite:alcop/c").groups == {}
+    assert read_recording(path, None).groups == {}, "a recording plays without a model"
 
 
 def test_a_kernel_that_failed_does_not_spoil_the_others(tmp_path: Path) -> None:
     document = of_model(MODEL)
     document["kernels"][3] = {"group": "softmax_0", "failure": "hang", "message": "no answer within 60 s"}
     document["kernels"][4] = {"group": "matmul_2", "unsupported": "no kernel"}
-    assert set(read_recording(written(document, tmp_path), MODEL).times) == {
+    assert set(read_recording(written(document, tmp_path), MODEL).groups) == {
         group.name for group in MODEL.groups if group.name not in ("softmax_0", "matmul_2")
     }
 

@@ -22,7 +22,7 @@ ENTRY: dict[str, Any] = {
     "origin": "measured", "microseconds": 3.0, "low": 2.5, "high": 4.0, "samples": [2.5, 3.0, 4.0], "rounds": 3,
     "noise": "", "states": [STATE], "ran": "1 kernel",
     "environment": {"device": "NVIDIA H200", "date": "2026-11-30T10:00:00+00:00"},
-    "launches": [{"group": "softmax_0", "kind": "row", "count": 2, "facts": to_json(FACTS)}],
+    "launches": [{"group": "softmax_0", "kind": "row", "count": 2, "facts": to_json(FACTS), "advice": "advice map"}],
 }  # fmt: skip
 WRONG = {"failure": "wrong result", "message": "y is off"}
 
@@ -46,6 +46,7 @@ def test_a_file_of_the_benchmark() -> None:
     )
     (launched,) = row.systems["loomscope"].launches
     assert (launched.group, launched.count, launched.facts) == ("softmax_0", 2, FACTS)
+    assert launched.advice == "advice map"
 
 
 def test_a_file_of_measure_says_the_same(tmp_path: Path) -> None:
