@@ -35,6 +35,11 @@ class SelectionBus(QObject):
             self._selection = selection
             self.changed.emit(selection)
 
+    def select_again(self, selection: Selection) -> None:
+        """Selects and tells everyone, also what was selected before: it may have become something else."""
+        self._selection = selection
+        self.changed.emit(selection)
+
     def select_group(self, group: str) -> None:
         """Selects a group; its statements are no longer narrowed down."""
         self.select(Selection(group))

@@ -366,8 +366,8 @@ class Workspace(QObject):
         self.is_regrouping = True
         self.model_changed.emit()
         self.is_regrouping = False
-        same_group = selected == self.bus.selection.group
-        self.bus.select(self.bus.selection if same_group and selected in same else Selection(selected))
+        kept = selected == self.bus.selection.group and selected in same
+        self.bus.select_again(self.bus.selection if kept else Selection(selected))
         self.ask_again()
 
     def ask_again(self) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from networkx.utils import UnionFind
 
 from engine.documents import LinkDoc
-from engine.fuse.nodes import FusionGroup, FusionPlan, Instance
+from engine.fuse.nodes import Edge, FusionGroup, FusionPlan, Instance
 
 PACKING = "packing"
 """The scheme of parts that share a launch and nothing else."""
@@ -21,6 +21,21 @@ def links(plan: FusionPlan) -> Iterator[LinkDoc]:
         group = groups[launch.group]
         if len(group.program.statements) > 1:
             yield from _inside(group, group.instances[launch.instance], f"{launch.group}#{launch.instance}")
+
+
+def _how(group: FusionGroup, operators: Mapping[str, str], edge: Edge) -> Edge:
+    """The edge that says how an operator's result is handed over: what an operator makes of its reduction, a mean of a
+    sum, every thread makes anew of what the reduction hands it."""
+    program = group.program
+    reduced = {s.write.array for s in program.statements if s.reduction is not None}
+    inner = [
+        before
+        for before in group.edges
+        if before.consumer == edge.producer and operators[before.producer] == operators[edge.producer]
+    ]
+    if len(inner) != 1 or inner[0].array not in reduced:
+        return edge
+    return inner[0] if program.arrays[inner[0].array].elements == program.arrays[edge.array].elements else edge
 
 
 def kept_apart(plan: FusionPlan) -> frozenset[tuple[str, str]]:
@@ -54,8 +69,8 @@ def _inside(group: FusionGroup, instance: Instance, node: str) -> Iterator[LinkD
         size = program.arrays[edge.array].bytes
         saved = size if edge.array in written else 2 * size
         written.add(edge.array)  # a write is saved once, a read for every reader
-        tensor = instance.arrays.get(edge.array, edge.array)
-        yield LinkDoc(node, producer, consumer, tensor, edge.scheme, saved, edge.because)
+        tensor, how = instance.arrays.get(edge.array, edge.array), _how(group, operators, edge)
+        yield LinkDoc(node, producer, consumer, tensor, how.scheme, saved, how.because)
     heads = list(dict.fromkeys(parts[operators[s.name]] for s in program.statements))
     for before, after in pairwise(heads):
         yield LinkDoc(node, before, after, "", PACKING, 0, "no value leads from one to the other: they share a launch")

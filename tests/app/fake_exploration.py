@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.documents import RepairDoc, Time
+from engine.documents import RepairDoc, Term, Time
 from engine.exploration import (
     ArrowDoc,
+    AttemptDoc,
     AxisDoc,
     CellDoc,
     DecisionRow,
@@ -18,6 +19,7 @@ from engine.exploration import (
     PointDoc,
     SpaceDoc,
     WarpDoc,
+    WhyDoc,
 )
 
 NOW = 18.3
@@ -163,3 +165,22 @@ def _repairs(recipe: str) -> tuple[RepairDoc, ...]:
         RepairDoc("replace", (9, 0), "cut S2 | S3 at j", recipe.replace(ILLEGAL, "all @ j: cut S2 | S3"), True),
         RepairDoc("relax", (9, 0), "make “S2 @ j: parallel true” soft", soft, True),
     )
+
+
+def attempt(arguments: dict[str, object]) -> AttemptDoc:
+    """Every wish is legal; "release" leaves nothing fixed."""
+    operators = tuple(arguments["operators"])  # type: ignore[arg-type]
+    terms = (
+        Term("kernels", -12, "kernels", "around these operators"),
+        Term("memory", -12_000_000, "bytes", "that cross global memory"),
+        Term("time", -14.4, "µs", "predicted by the search's model, uncalibrated"),
+    )
+    groups = () if arguments["kind"] == "release" else (operators,)
+    return AttemptDoc(True, "as one kernel", "", operators, 12, terms, groups, ())
+
+
+def why(arguments: dict[str, object]) -> WhyDoc:
+    """Two launches that could be one kernel and are not."""
+    terms = (Term("memory", 0.4, "µs", "1.2 MB no longer cross"), Term("penalty", -2.0, "µs", "of instructions"))
+    ends = str(arguments["producer"]), str(arguments["consumer"])
+    return WhyDoc(*ends, True, "one kernel would be slower", terms, -1.6)

@@ -67,6 +67,10 @@ def answer(number: int, verb: str, arguments: dict[str, object]) -> None:
     elif verb == "order":
         found = exploration.order(group, str(recipe), arguments["order"], arguments["tiles"])
         send(number, "result", to_json(found))
+    elif verb == "fuse":
+        send(number, "result", to_json(documents.model()))
+    elif verb in ("attempt", "why"):
+        send(number, "result", to_json(getattr(exploration, verb)(arguments)))
     else:
         fail(number, "service", verb, "no such verb")
 

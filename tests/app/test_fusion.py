@@ -1,4 +1,4 @@
-"""Groups by hand in the real window with the real worker: dragged, merged, split, moved, refused, fixed, undone, saved."""
+"""Groups by hand in the real window with the real worker: dragged, merged, split, refused, fixed, undone, saved."""
 
 from __future__ import annotations
 
@@ -198,10 +198,13 @@ def test_by_keyboard(window: Window, qtbot: object) -> None:
     assert graph.scene.look.cursor is not None and graph.scene.look.cursor.operator == "n2"
     settled(window, qtbot)
     window.action("why-boundary").trigger()
-    assert graph.card.told is not None and "register" in graph.card.told.chips[0] and "saved" in graph.card.told.chips[1]
+    told = graph.card.told
+    assert told is not None and told.chips == ("register", "49.2 kB saved")
     window.action("split").trigger()
     settled(window, qtbot)
     assert groups(window) == [{"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
+    group = window.workspace.group(window.wiring.group)
+    assert group is not None and window.panels.explain.subtitle.text() == group.title, "the selection survives"
     window.action("merge").trigger()
     settled(window, qtbot)
     chooser = window.wiring.grouping.chooser

@@ -15,6 +15,7 @@ from app.actions import ACTIONS
 from app.palette import matches
 from app.render import wait
 from app.window import Window
+from engine.exploration import JOIN, Wish
 from tests.app.driving import PATIENCE, select, settle
 from tests.app.recordings import of_model, written
 
@@ -81,6 +82,7 @@ def effects(window: Window, qtbot: object) -> object:
         window.theme.name, window.perspective, canvas.transform(), window.isVisible(),
         sorted(name for name, dock in window.docks.items() if dock.isVisible()),
         QGuiApplication.clipboard().text(), window.focusWidget(), window.settings.value("recent"),
+        window.panels.graph.scene.opened, window.panels.graph.scene.look.edge, workspace.bus.selection,
         window.panels.graph.scene.look.colour_by, window.panels.timing.pages.currentIndex(), played(window),
     )  # fmt: skip
 
@@ -101,6 +103,16 @@ def replay(window: Window) -> None:
         assert wait(lambda: bool(window.wiring.timing.run and window.wiring.timing.run.samples), PATIENCE)
 
 
+def fix(window: Window) -> None:
+    """Makes one kernel of two groups by hand."""
+    opened = window.workspace.model
+    assert opened is not None
+    first, second = (node for node in opened.nodes if node.id in ("matmul_1#0", f"{GROUP}#0"))
+    fusing = window.wiring.fusing
+    fusing.carry_out(Wish(JOIN, (*first.operators, *second.operators)))
+    assert wait(lambda: fusing.is_settled and bool(fusing.fixed), PATIENCE)
+
+
 PREPARED: dict[str, Callable[[Window], object]] = {
     "apply": lambda window: window.panels.constraints.text.edit.appendPlainText("# a remark"),
     "cancel": lambda window: window.workspace.run_check(GROUP),
@@ -108,6 +120,7 @@ PREPARED: dict[str, Callable[[Window], object]] = {
     "explore": lambda window: window.set_perspective("Schedule"),
     "pin": lambda window: window.panels.history.canvas.select(1),
     "redo": lambda window: window.workspace.undo(GROUP),
+    **dict.fromkeys(("release", "release-all"), fix),
     "reset": lambda window: window.docks["outline"].hide(),
     **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster", "pin-samples"), replay),
     "fit": lambda window: window.panels.graph.canvas.zoom(3),

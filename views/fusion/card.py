@@ -46,7 +46,7 @@ class FusionCard(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("About the selected edge")
         self.told: Told | None = None
-        self.title = label("", "title")
+        self.title = label("", "title", wrap=True)
         self.sentence = label("", "paragraph", wrap=True)
         self.names = label("", "small-hint", wrap=True)
         for text in (self.sentence, self.names):
@@ -79,6 +79,7 @@ class FusionCard(QWidget):
         _clear(self._chips)
         for text in told.chips:
             self._chips.addWidget(label(text, "chip"))
+        self._chips.addStretch(1)
         self._fill_rows(told.rows)
         self._fill_choices(told.choices)
         self.show()
@@ -96,14 +97,13 @@ class FusionCard(QWidget):
     def _lay_out(self) -> None:
         head = QHBoxLayout()
         head.setSpacing(8)
-        head.addWidget(self.title)
-        head.addLayout(self._chips)
-        head.addStretch(1)
+        head.addWidget(self.title, 1)
         head.addWidget(self.close_button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(PADDING, 8, 8, 10)
         layout.setSpacing(6)
         layout.addLayout(head)
+        layout.addLayout(self._chips)
         layout.addWidget(self.sentence)
         layout.addWidget(self.names)
         layout.addLayout(self._grid)

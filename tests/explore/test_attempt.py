@@ -1,0 +1,154 @@
+"""Wishes about groups: legal or not with the operators in the way, the change, equal places, what is fixed after."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, Wish
+from engine.explore.attempt import Attempts, joined, parted, released
+from engine.stitch.nodes import Fixed
+from engine.target import target
+from tests.fuse.test_plan import groups_of, model
+from tests.semantics.single import Node
+
+FLOAT = "float32"
+NORM: list[Node] = [
+    ("Exp", ["x"], ["e"], {}),
+    ("Softmax", ["e"], ["p"], {"axis": 1}),
+    ("Mul", ["p", "g"], ["m"], {}),
+    ("Tanh", ["m"], ["t"], {}),
+    ("MatMul", ["t", "w"], ["y"], {}),
+]
+"""n0 to n3 are one kernel, n4 is another."""
+SHAPES = {"x": (FLOAT, (64, 96)), "g": (FLOAT, (96,)), "w": (FLOAT, (96, 32))}
+SHARED = Path(__file__).parents[3] / "shared" / "models"
+BERT = SHARED / "bert_base_b1_s128.onnx"
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> engine.OperatorGraph:
+    return engine.load(model(tmp_path, NORM, SHAPES, "y"))
+
+
+def tried(graph: engine.OperatorGraph, wish: Wish, fixed: Fixed | None = None) -> AttemptDoc:
+    return Attempts(engine.fuse(graph, fixed=fixed), target("h200")).attempt(wish)
+
+
+def carried_out(graph: engine.OperatorGraph, wish: Wish, fixed: Fixed | None = None) -> list[set[str]]:
+    """The groups once a wish is carried out."""
+    found = tried(graph, wish, fixed)
+    assert found.legal, found.because
+    return groups_of(engine.fuse(graph, fixed=Fixed(found.groups, found.apart)))
+
+
+@pytest.mark.parametrize(
+    ("wish", "groups"),
+    [
+        (Wish(SPLIT, ("n1", "n2")), [{"n0", "n1"}, {"n2", "n3"}, {"n4"}]),
+        (Wish(SPLIT, ("n3",)), [{"n0", "n1", "n2"}, {"n3"}, {"n4"}]),
+        (Wish(TAKE_OUT, ("n3",)), [{"n0", "n1", "n2"}, {"n3"}, {"n4"}]),
+        (Wish(JOIN, ("n0", "n1")), [{"n0", "n1"}, {"n2", "n3"}, {"n4"}]),
+    ],
+    ids=["split at an edge", "split before an operator", "take out", "join a part"],
+)
+def test_a_wish_becomes_what_it_says(graph: engine.OperatorGraph, wish: Wish, groups: list[set[str]]) -> None:
+    assert carried_out(graph, wish) == groups
+
+
+def test_a_fixed_group_is_split_in_two_fixed_ones(graph: engine.OperatorGraph) -> None:
+    fixed = Fixed(groups=(("n0", "n1", "n2"),))
+    found = tried(graph, Wish(SPLIT, ("n0", "n1")), fixed)
+    assert found.groups == (("n0",), ("n1", "n2")) and found.apart == (("n0", "n1"),)
+    assert carried_out(graph, Wish(SPLIT, ("n0", "n1")), fixed)[:2] == [{"n0"}, {"n1", "n2"}]
+
+
+def test_what_is_joined_is_apart_no_more_and_leaves_its_old_group() -> None:
+    fixed = Fixed((("a", "b", "c"),), (("c", "d"), ("a", "e")))
+    assert joined(fixed, ("c", "d")) == Fixed((("a", "b"), ("c", "d")), (("a", "e"),))
+    assert parted(Fixed((("a", "b"),)), ("a",), ("b",), [("a", "b")]) == Fixed((("a",), ("b",)), (("a", "b"),))
+    assert released(fixed, ("c", "d")) == Fixed(fixed.groups, (("a", "e"),)), "a pair kept apart, and nothing else"
+    assert released(fixed, ("b",)) == Fixed((), fixed.apart)
+
+
+def test_releasing_leaves_the_rest_fixed(graph: engine.OperatorGraph) -> None:
+    fixed = Fixed((("n3",),), (("n0", "n1"),))
+    assert carried_out(graph, Wish(RELEASE, ("n3",)), fixed) == [{"n0"}, {"n1", "n2", "n3"}, {"n4"}]
+    refused = tried(graph, Wish(RELEASE, ("n4",)), fixed)
+    assert not refused.legal and refused.because == "nothing is fixed about it"
+
+
+def test_the_change_is_that_of_the_whole_plan(graph: engine.OperatorGraph) -> None:
+    """Where the rest has nothing to gain, what is told around the operators is what exploring everything tells."""
+    wish = Wish(SPLIT, ("n1", "n2"))
+    near = {term.name: term.value for term in tried(graph, wish).terms}
+    plan = engine.fuse(graph)
+    whole = engine.regroup(plan, Fixed(apart=(("n1", "n2"),)))
+    far = {term.name: term.value for term in whole.terms}
+    assert near["kernels"] == far["kernels"] == 1
+    assert near["memory"] == far["memory"] == 2 * 64 * 96 * 4
+    assert near["time"] == pytest.approx(far["time"], rel=1e-6) and near["time"] > 0
+
+
+@pytest.mark.parametrize(
+    ("wish", "reason"),
+    [
+        (Wish(JOIN, ("n0", "n2")), "n1 lies between them"),
+        (Wish(JOIN, ("n1", "n2", "n3", "n4")), "a tile of the matrix product holds only part of each reduced row"),
+        (Wish(SPLIT, ("n4",)), "there is nothing to part"),
+    ],
+    ids=["cyclic", "across blocks", "nothing to part"],
+)
+def test_what_cannot_be_is_refused_with_what_is_in_the_way(
+    graph: engine.OperatorGraph, wish: Wish, reason: str
+) -> None:
+    found = tried(graph, wish)
+    assert not found.legal and reason in found.because and found.terms == ()
+
+
+def test_shared_memory_is_refused_with_its_bytes(tmp_path: Path) -> None:
+    nodes: list[Node] = [
+        ("Softmax", ["x"], ["a"], {"axis": 2}),
+        ("Softmax", ["a"], ["b"], {"axis": 1}),
+        ("Softmax", ["b"], ["y"], {"axis": 2}),
+    ]
+    graph = engine.load(model(tmp_path, nodes, {"x": (FLOAT, (4, 100, 300))}, "y"))
+    found = tried(graph, Wish(JOIN, ("n0", "n1", "n2")))
+    assert not found.legal and "bytes of shared memory; a block of h200 may have 232,448" in found.because
+
+
+@pytest.mark.parametrize("wish", [Wish("fuse", ("n0",)), Wish(JOIN, ()), Wish(JOIN, ("nobody",))])
+def test_malformed_wishes_are_bad_input(graph: engine.OperatorGraph, wish: Wish) -> None:
+    with pytest.raises(engine.BadInput):
+        tried(graph, wish)
+
+
+def test_equal_layers_are_changed_alike() -> None:
+    if not BERT.exists():
+        pytest.skip(f"{BERT} is not there")
+    graph = engine.load(BERT)
+    plan = engine.fuse(graph)
+    attempts = Attempts(plan, target("h200"))
+    attempts.attempt(Wish(SPLIT, ("node_linear_3", "node_add_5")))  # works out once what does not depend on it
+    started = time.perf_counter()
+    found = attempts.attempt(Wish(SPLIT, ("node_linear_3", "node_add_5")))
+    assert time.perf_counter() - started < 0.1
+    assert found.places == 12 and len(found.apart) == 12
+    changed = engine.fuse(graph, fixed=Fixed(found.groups, found.apart))
+    group = next(g for g in changed.groups if any("node_add_5" in i.operators for i in g.instances))
+    assert len(group.instances) % 12 == 0, "twelve layers stay equal"
+
+
+def test_links_tell_scheme_and_bytes(graph: engine.OperatorGraph) -> None:
+    plan = engine.fuse(graph, fixed=Fixed(apart=(("n2", "n3"),)))
+    document = engine.model_doc(graph, plan)
+    links = [(link.producer, link.consumer, link.scheme, link.bytes) for link in document.links]
+    size = 64 * 96 * 4
+    assert links == [("n0", "n1", "register", 2 * size), ("n1", "n2", "register", 2 * size)]
+    assert [edge.fixed for edge in document.edges if edge.tensor in ("m", "t")] == [True, False]
+    assert not any(node.fixed for node in document.nodes)
+    held = engine.model_doc(graph, engine.fuse(graph, fixed=Fixed(groups=(("n3",),))))
+    assert [node.operators for node in held.nodes if node.fixed] == [("n3",)]
