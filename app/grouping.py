@@ -122,7 +122,8 @@ class Grouping(QObject):
             return
         edge, names = line.tensors[0], tuple(self._title(end) for end in _pair(line))
         known = self.fusing.answer(_pair(line)) if self._is_boundary(line) else None
-        self.view.card.show_told(boundary_told(edge, line.tensors, names, known))
+        merged = self.fusing.ask(_joined(*map(self._node, _pair(line)))) if edge.fixed and known else None
+        self.view.card.show_told(boundary_told(edge, line.tensors, names, known, merged))
 
     def _is_boundary(self, line: Line) -> bool:
         return all(_pair(line))
@@ -167,10 +168,12 @@ class Grouping(QObject):
                 name = self._title(self._target.node) if self._target else ""
                 self.view.canvas.show_trial(*trial_note(self._source, name, question, known))
             self._fill()
+            self._show_boundary()
         elif isinstance(known, WhyDoc | Problem):
             self._show_boundary()
 
     def _on_refused(self, wish: Wish | None, problem: Problem) -> None:
+        self.show_edge(None)
         self.view.card.show_told(refused_told(wish, problem))
 
     def _offer(self, title: str, options: Iterable[tuple[str, Wish]]) -> None:

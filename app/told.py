@@ -27,9 +27,12 @@ def link_told(links: Sequence[LinkDoc]) -> Told:
 
 
 def boundary_told(
-    edge: EdgeDoc, tensors: Sequence[EdgeDoc], names: Sequence[str], why: WhyDoc | AttemptDoc | Problem | None
+    edge: EdgeDoc, tensors: Sequence[EdgeDoc], names: Sequence[str], why: object, merged: object = None
 ) -> Told:
-    """An edge between two launches: why they are two, with the cost terms of making them one."""
+    """An edge between two launches: why they are two, with the cost terms of making them one.
+
+    merged: of an edge that the user keeps apart, what making one kernel of its two ends would come to.
+    """
     title = f"{names[0]} → {names[1]}"
     crossing = f"{amount(max(each.bytes for each in tensors))} through global memory"
     chips = (crossing, *(("fixed by you",) if edge.fixed else ()))
@@ -38,6 +41,9 @@ def boundary_told(
         sentence = why.reason if isinstance(why, Problem) else edge.because or "Looking why these are two kernels …"
         return Told(title, chips, f"{sentence[:1].upper()}{sentence[1:]}", choices=release)
     reason = f"{why.because[:1].upper()}{why.because[1:]}"
+    if edge.fixed and isinstance(merged, AttemptDoc) and merged.legal:
+        choices = (("Merge these two", "merge"), *release)
+        return Told(title, chips, f"{reason}.", (("One kernel", *_change_parts(merged)),), choices=choices)
     if not why.legal:
         return Told(title, chips, f"They cannot be one kernel: {why.because}.", choices=release)
     rows = tuple((TERMS.get(term.name, term.name), _signed(term), term.because) for term in why.terms)
@@ -78,14 +84,24 @@ def change_text(found: AttemptDoc) -> str:
     places = f", in {plural(found.places, 'equal place')}" if found.places > 1 else ""
     if not terms:
         return f"What it changes is known once the rest is explored{places}"
+    time, rest = _change_parts(found)
+    return f"{time} {rest}"
+
+
+def _change_parts(found: AttemptDoc) -> tuple[str, str]:
+    """("▼ 237 µs", "predicted, 96 kernels fewer, ...") of a wish whose change is known."""
+    terms = {term.name: term.value for term in found.terms}
+    if not terms:
+        return "", "known once the rest is explored"
     time, moved, kernels = terms["time"], round(terms["memory"]), round(terms["kernels"])
-    sign = "▼" if time < 0 else "▲"
-    parts = [f"{sign} {duration(abs(time))} predicted"]
+    parts = ["predicted"]
     if kernels:
         parts.append(f"{plural(abs(kernels), 'kernel')} {'fewer' if kernels < 0 else 'more'}")
     if moved:
         parts.append(f"{amount(abs(moved))} {'less' if moved < 0 else 'more'} through global memory")
-    return ", ".join(parts) + places
+    if found.places > 1:
+        parts.append(f"in {plural(found.places, 'equal place')}")
+    return f"{'▼' if time < 0 else '▲'} {duration(abs(time))}", ", ".join(parts)
 
 
 def short(operator: str) -> str:
