@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -40,16 +40,16 @@ def calibrate(files: Sequence[str | Path], name: str | None = None) -> Calibrati
         held = f"{len(observations)} quiet measured times of kernels with their facts, {FEWEST} are needed"
         hint = "measure more: `loomscope measure MODEL --json`, or a suite with `python -m tests.benchmarks.gpu`"
         raise _refused(read, held, hint)
-    names = _told(observations, machine)
-    after = fitted(observations, machine, names)
-    rows = speaking(observations, after, names)
+    after, rows = _settled(observations, machine)
+    if not rows:
+        raise _refused(read, "times that depend on no figure of the model enough", "measure kernels of other sizes")
     own = machine.figures()
     figures = {
-        figure: FittedFigure(getattr(after, figure).value, own[figure].unit, own[figure].value, rows[figure])
-        for figure in names
+        figure: FittedFigure(getattr(after, figure).value, own[figure].unit, own[figure].value, count)
+        for figure, count in rows.items()
     }
     dates = sorted(one.date for one in read if one.date)
-    errors = _errors(observations, machine, names)
+    errors = _errors(observations, machine, tuple(rows))
     sources = tuple(one.source for one in read)
     return Calibration(machine.name, read[0].device, dates[0] if dates else "", sources, figures, errors)
 
@@ -101,10 +101,20 @@ def _fitting(observations: Sequence[Observation], machine: Target) -> list[Obser
     return found
 
 
-def _told(observations: Sequence[Observation], machine: Target) -> tuple[str, ...]:
-    """The figures that enough rows depend on, once all are fitted."""
-    rows = speaking(observations, fitted(observations, machine, FITTED), FITTED)
-    return tuple(name for name in FITTED if rows[name] >= FEWEST_SPEAKING)
+def _settled(observations: Sequence[Observation], machine: Target) -> tuple[Target, Mapping[str, int]]:
+    """The fitted target, and the rows that depend on each of its fitted figures: at least FEWEST_SPEAKING.
+
+    A figure that few rows depend on once all are fitted is given back its own value, and the rest is fitted again.
+    """
+    names: tuple[str, ...] = FITTED
+    while names:
+        after = fitted(observations, machine, names)
+        rows = speaking(observations, after, names)
+        told = tuple(name for name in names if rows[name] >= FEWEST_SPEAKING)
+        if told == names:
+            return after, rows
+        names = told
+    return machine, {}
 
 
 def _errors(observations: Sequence[Observation], machine: Target, names: Sequence[str]) -> tuple[KindError, ...]:
