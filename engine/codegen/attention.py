@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from engine.codegen.attention_block import Block, Tiles, finished
+from engine.codegen.attention_block import Block, Tiles
 from engine.codegen.attention_cuda_cores import SHARERS, CudaCores
 from engine.codegen.attention_nest import AttentionNest
 from engine.codegen.attention_softmax import OnlineSoftmax
 from engine.codegen.attention_tensor_cores import TensorCores
+from engine.codegen.block import finished
 from engine.codegen.marks import Marks
 from engine.codegen.tile import TileProgram
 from engine.errors import Unsupported

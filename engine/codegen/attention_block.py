@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.codegen.attention_nest import AttentionNest
-from engine.codegen.block import evaluate_block
+from engine.codegen.block import evaluate_block, finished
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
 from engine.codegen.nodes import Line
@@ -26,7 +26,7 @@ from engine.graph.nodes import DTYPES
 from engine.schedule.nodes import Member
 from engine.tensor.access import vector_limit
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
 
 SMALLEST_ROW = 32
@@ -192,8 +192,3 @@ class Block:
         return self.emitter.finish(
             self.group, constants={**sizes, **constants}, assertions=assertions, placements=placements, wishes=wishes
         )
-
-
-def finished(statement: Statement, value: Scalar) -> Statement:
-    """A reduction as an element-wise statement over its result."""
-    return Statement(statement.name, statement.operator, statement.parallel, statement.write, value)

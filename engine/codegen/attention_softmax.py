@@ -7,8 +7,8 @@ keys with the largest score m' makes them (m', l c + ..., o c + ...), c = exp(m 
 
 from __future__ import annotations
 
-from engine.codegen.attention_block import Block, finished
-from engine.codegen.block import Keep, evaluate_block
+from engine.codegen.attention_block import Block
+from engine.codegen.block import Keep, evaluate_block, finished
 from engine.codegen.emit import LANE_OF_VECTOR
 from engine.codegen.nodes import Line
 from engine.codegen.product import Owned

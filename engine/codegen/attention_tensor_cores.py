@@ -9,26 +9,18 @@ weights exists in shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from engine.codegen.attention_block import Block
+from engine.codegen.lanes import FRAGMENT, SHARERS, Lanes
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand
-from engine.codegen.product import Owned
-from engine.codegen.tile import Comment, MapFragment, MatrixLoad, MatrixMultiply, Slot
+from engine.codegen.tile import Comment, Slot
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Scalar
-from engine.tensor.rewrite import rewrite_scalar
+from engine.tensor.nodes import Access, Apply, Literal
 from engine.tensorize.bind import prologue
-from engine.tensorize.intrinsics import LOADS
-from engine.tensorize.nodes import MATRIX_ROWS, WARP, Intrinsic
+from engine.tensorize.nodes import WARP, Intrinsic
 
-FRAGMENT = 16
-"""Rows or columns that one matrix load brings."""
 MOST_RESIDENT = 32
 """Registers of a thread that queries may take throughout."""
-SHARERS = 4
-"""Lanes that hold one row of an instruction's sums."""
 
 
 class TensorCores:
@@ -40,7 +32,8 @@ class TensorCores:
         tiles, emitter, thread = block.tiles, block.emitter, Index.of("thread")
         link = Line((block.nest.scores.name, block.nest.values.name), block.names)
         emitter.add(Comment("where a warp's queries begin, and what each lane reads of the tiles first", link))
-        self.lane = emitter.bind("lane", thread.mod(WARP, emitter.extents), link)
+        lane = emitter.bind("lane", thread.mod(WARP, emitter.extents), link)
+        self.lanes = Lanes(emitter, intrinsic, lane)
         self.origin = emitter.bind("warp_query", thread.floordiv(WARP, emitter.extents) * rows, link)
         self.fragments, self.key_tiles, self.head_tiles = rows // FRAGMENT, tiles.keys // 8, tiles.heads // 8
         steps = tiles.depth // intrinsic.k
@@ -55,30 +48,19 @@ class TensorCores:
         self.result_sums = emitter.register("results", "float32", (self.fragments, self.head_tiles, 2, 2))
         emitter.declare(self.result_sums, Literal(0.0, "float32"))
         nest = block.nest
-        self.query_lane = self._lane_row(block.query, "query_lane", first=True, origin=self.origin)
-        self.key_lane = self._lane_row(block.key, "key_lane", first=False)
-        self.value_lane = self._lane_row(block.value, "value_lane", first=False)
-        self.prologues = tuple(prologue(f.expression) for f in (nest.query_factor, nest.key_factor, nest.value_factor))
-        self.scores = self._owned(self.score_sums, self.key_tiles)
-        self.results = self._owned(self.result_sums, self.head_tiles)
-        self.sharers = SHARERS
-
-    def _owned(self, sums: str, tiles: int) -> Owned:
-        """What a lane holds: of every instruction rows lane / 4 and 8 below, there two neighbouring columns of each."""
-        extents = self.block.emitter.extents
-        first = self.block.start + self.origin + self.lane.floordiv(4, extents)
-        pair = self.lane.mod(4, extents) * 2
-
-        def place(r: Index, s: Index) -> Access:
-            return Access(sums, (r.floordiv(2, extents), s.floordiv(2, extents), r.mod(2, extents), s.mod(2, extents)))
-
-        return Owned(
-            shape=(self.fragments * 2, tiles * 2),
-            vector=2,
-            row=lambda r: first + r * 8,
-            column=lambda s: pair + s.floordiv(2, extents) * 8 + s.mod(2, extents),
-            sums=place,
+        self.query_lane, self.key_lane, self.value_lane = (
+            emitter.bind(name, self.lanes.row(operand, is_first, origin, Index()), block.scores_link)
+            for name, operand, is_first, origin in (
+                ("query_lane", block.query, True, self.origin),
+                ("key_lane", block.key, False, Index()),
+                ("value_lane", block.value, False, Index()),
+            )
         )
+        self.prologues = tuple(prologue(f.expression) for f in (nest.query_factor, nest.key_factor, nest.value_factor))
+        start = (block.start + self.origin, Index())
+        self.scores = self.lanes.owned(self.score_sums, (self.fragments, self.key_tiles), start)
+        self.results = self.lanes.owned(self.result_sums, (self.fragments, self.head_tiles), start)
+        self.sharers = SHARERS
 
     # Registers
 
@@ -113,10 +95,11 @@ class TensorCores:
                 self._load(self.block.key, Slot(self.key_part, (p,)), self.key_lane, p * FRAGMENT, step * k)
             self._map_all(1, self.key_part, self.key_tiles // 2, "key_element")
 
-            def query(r: Index) -> tuple[Index, ...]:
-                return (r, step) if self.is_resident else (r,)
+            def query(r: Index) -> Slot:
+                return Slot(self.query_part, (r, step) if self.is_resident else (r,))
 
-            self._multiply(self.score_sums, self.key_tiles, query, self.query_part, self.key_part)
+            count = (self.fragments, self.key_tiles)
+            self.lanes.multiply(self.score_sums, count, query, self.key_part, link)
 
     def multiply_values(self) -> None:
         """The weights of one tile of keys times its values; zeros that fill the tile meet weights of 0."""
@@ -134,42 +117,16 @@ class TensorCores:
                 pair = tuple(Access(self.score_sums, (r, step * 2 + c, h, Index.of(v))) for v in (0, 1))
                 slot = Slot(self.weight_part, (r, c * 2 + h))
                 emitter.assign(slot, Apply("pack_f16", pair, "uint32"), link)
-            self._multiply(self.result_sums, self.head_tiles, lambda r: (r,), self.weight_part, self.value_part)
-
-    def _multiply(
-        self, sums: str, tiles: int, first: Callable[[Index], tuple[Index, ...]], a: str, b: str
-    ) -> None:
-        """Every product of a fragment of `a` and one of `b`, added to `sums`."""
-        emitter, link = self.block.emitter, self.block.scores_link
-        with emitter.loop("r", self.fragments, link) as r, emitter.loop("p", tiles // 2, link) as p, emitter.loop(
-            "h", 2, link
-        ) as h:
-            into = Slot(sums, (r, p * 2 + h))
-            emitter.add(MatrixMultiply(self.intrinsic.name, into, Slot(a, first(r)), Slot(b, (p, h)), link))
+            count = (self.fragments, self.head_tiles)
+            self.lanes.multiply(
+                self.result_sums, count, lambda r: Slot(self.weight_part, (r,)), self.value_part, link
+            )
 
     # Fragments
 
-    def _lane_row(self, operand: Operand, name: str, first: bool, origin: Index | None = None) -> Index:
-        """Position in a tile of the row that this lane names to matrix loads, for the first fragment of its warp.
-
-        Matrices of a first factor go down its rows first, those of a second along the depth first: the order of the
-        registers of both fragments.
-        """
-        emitter = self.block.emitter
-        matrix = self.lane.floordiv(MATRIX_ROWS, emitter.extents)
-        row = self.lane.mod(MATRIX_ROWS, emitter.extents)
-        low, high = matrix.mod(2, emitter.extents), matrix.floordiv(2, emitter.extents)
-        free_half, depth_half = (low, high) if first else (high, low)
-        free = (origin or Index()) + free_half * MATRIX_ROWS
-        depth = depth_half * (self.intrinsic.k // 2)
-        place = operand.local(free + row, depth) if operand.depth_inner else operand.local(free, depth + row)
-        return emitter.bind(name, place, self.block.scores_link)
-
     def _load(self, operand: Operand, slot: Slot, lane: Index, free: Index, depth: Index) -> None:
-        """16 elements of a side at 16 depths: one fragment of a first factor, two of a second."""
-        load = LOADS[not operand.depth_inner]
-        place = operand.local(free, depth) + lane
-        self.block.emitter.add(MatrixLoad(load.function, slot, operand.tile, place, self.block.scores_link))
+        """The fragment of a tile that begins at `free` and `depth` of the warp's."""
+        self.lanes.load(slot, operand, operand.local(free, depth) + lane, self.block.scores_link)
 
     def _map_all(self, number: int, part: str, fragments: int, element: str) -> None:
         if self.prologues[number] is not None:
@@ -177,9 +134,4 @@ class TensorCores:
                 self._map(number, Slot(part, (p,)), element)
 
     def _map(self, number: int, slot: Slot, element: str) -> None:
-        """What is computed from a factor's elements before they are multiplied, on the fragment."""
-        expression = self.prologues[number]
-        if expression is None:
-            return
-        value: Scalar = rewrite_scalar(expression, {}, lambda _: Access(element, ()), {})
-        self.block.emitter.add(MapFragment(slot, self.intrinsic.dtype, element, value, self.block.scores_link))
+        self.lanes.map(slot, self.prologues[number], element, self.block.scores_link)

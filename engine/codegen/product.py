@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from engine.codegen.block import evaluate_block
+from engine.codegen.block import evaluate_block, finished
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
 from engine.codegen.marks import Marks, divisor_of
@@ -200,14 +200,14 @@ class Product:
         along = self.free[1][-1].rows
         runs = {s.name: (name,) for s in (self.statement, *self.after) if (name := plain_iterator(along[s.name]))}
         outside = {a: self.program.arrays[a] for a in (*self.program.inputs, *self.program.outputs)}
-        heart = _result_of(self.statement, Literal(0.0, "float32"))
+        heart = finished(self.statement, Literal(0.0, "float32"))
         return vector_limit([heart, *self.after], outside, runs)
 
     def _evaluate(self, variables: dict[str, Index], total: Access, inside: str | None) -> None:
         emitter = self.emitter
         dtype = self.program.arrays[self.statement.write.array].dtype
         is_rounded = emitter.buffers[total.array].dtype == dtype
-        heart = _result_of(self.statement, total if is_rounded else Apply("cast", (total,), dtype))
+        heart = finished(self.statement, total if is_rounded else Apply("cast", (total,), dtype))
         emitter.masked = frozenset(i.name for st in (self.statement, *self.after) for i in st.parallel)
         evaluate_block(
             emitter,
@@ -259,10 +259,3 @@ def _wide_access(factor: Scalar, statement: Statement) -> Access:
     if found[0].guards or any(i.is_indirect for i in found[0].indices):
         raise Unsupported("codegen", str(factor), "a factor of a contraction is read under a guard or looked up")
     return found[0]
-
-
-def _result_of(statement: Statement, value: Scalar) -> Statement:
-    """The contraction as an element-wise statement over its finished sum."""
-    return Statement(
-        statement.name, statement.operator, statement.parallel, statement.write, value, None, statement.guards
-    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from engine.codegen.lanes import FRAGMENT, Lanes
 from engine.codegen.marks import Marks, power_up_to
 from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
@@ -19,18 +20,14 @@ from engine.codegen.printer import SHARED_BYTES
 from engine.codegen.product import Owned, Product
 from engine.codegen.results import WarpTile, store_results
 from engine.codegen.slices import Sliced, added
-from engine.codegen.tile import Comment, Load, MapFragment, MatrixLoad, MatrixMultiply, Slot, TileProgram
+from engine.codegen.tile import Comment, Load, Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import product_operands
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Literal
-from engine.tensor.rewrite import rewrite_scalar
+from engine.tensor.nodes import Literal
 from engine.tensorize.bind import prologue
-from engine.tensorize.intrinsics import LOADS
 from engine.tensorize.nodes import MATRIX_ROWS, WARP, Intrinsic
 
-FRAGMENT = 16
-"""Rows or columns that one matrix load brings."""
 WORD = 4
 """Bytes of a register."""
 MAX_WARPS = 32
@@ -131,6 +128,7 @@ class _Warps:
         """Of a tile that one slice multiplies."""
         emitter.add(Comment("where a warp's part of the tile begins, and what each lane reads of it first", link))
         self.lane = emitter.bind("lane", thread.mod(WARP, emitter.extents), link)
+        self.lanes = Lanes(emitter, intrinsic, self.lane)
         self.origin = (
             emitter.bind("warp_row", warp.floordiv(across, emitter.extents) * tiles.warp[0], link),
             emitter.bind("warp_column", warp.mod(across, emitter.extents) * tiles.warp[1], link),
@@ -138,9 +136,11 @@ class _Warps:
         factors = product_operands(product.statement.expression)
         assert factors is not None
         self.prologues = tuple(map(prologue, factors))
-        self.lanes = tuple(
-            self._lane_element(side) if self._is_by_element(side) else self._lane_row(side) for side in (0, 1)
+        self.places = tuple(
+            emitter.bind(f"{operand.access.array}_lane", self._place(side), link)
+            for side, operand in enumerate(operands)
         )
+        """Position in either tile of what this lane reads first."""
         self.count = (tiles.warp[0] // intrinsic.m, tiles.warp[1] // intrinsic.n)
         """Instructions along the rows and the columns of a warp's tile."""
         first, second = (operand.access.array for operand in operands)
@@ -166,70 +166,36 @@ class _Warps:
             for side, counter, name, fragments in sides:
                 if self.prologues[side] is not None:
                     with emitter.loop(counter, fragments, link) as number:
-                        self._prologue(side, Slot(name, (number,)))
-            with emitter.loop("r", rows, link) as r, emitter.loop("p", columns // 2, link) as p, emitter.loop(
-                "h", 2, link
-            ) as h:
-                emitter.add(
-                    MatrixMultiply(
-                        intrinsic.name, Slot(self.sums, (r, p * 2 + h)), Slot(self.first, (r,)),
-                        Slot(self.second, (p, h)), link,
-                    )
-                )  # fmt: skip
-
-    def _prologue(self, side: int, slot: Slot) -> None:
-        """What the statement computes from a factor's elements, on the fragment."""
-        expression = self.prologues[side]
-        assert expression is not None
-        element = f"{self.operands[side].access.array}_element"
-        value = rewrite_scalar(expression, {}, lambda _: Access(element, ()), self.product.statement.extents)
-        self.product.emitter.add(MapFragment(slot, self.intrinsic.dtype, element, value, self.product.link))
+                        element = f"{self.operands[side].access.array}_element"
+                        self.lanes.map(Slot(name, (number,)), self.prologues[side], element, link)
+            self.lanes.multiply(self.sums, self.count, lambda r: Slot(self.first, (r,)), self.second, link)
 
     def _is_by_element(self, side: int) -> bool:
         """Whether lanes read single elements: matrix loads turn only elements of 2 bytes."""
         return not self.operands[side].depth_inner and self.intrinsic.element_bytes == WORD
 
-    def _lane_element(self, side: int) -> Index:
-        """Position in the tile of the first element that this lane reads."""
-        emitter, operand = self.product.emitter, self.operands[side]
-        free = self.origin[side] + self.lane.floordiv(4, emitter.extents)
-        place = operand.local(free, self.slice * self.depth + self.lane.mod(4, emitter.extents))
-        link = Line((self.product.statement.name,), self.product.names)
-        return emitter.bind(f"{operand.access.array}_lane", place, link)
+    def _place(self, side: int) -> Index:
+        """Where the element stands that a lane reads first, or the row that it names to the first matrix load."""
+        extents, operand, depth = self.product.emitter.extents, self.operands[side], self.slice * self.depth
+        if not self._is_by_element(side):
+            return self.lanes.row(operand, side == 0, self.origin[side], depth)
+        return operand.local(self.origin[side] + self.lane.floordiv(4, extents), depth + self.lane.mod(4, extents))
 
     def _load_elements(self, side: int, slot: Slot, number: Index, step: Index) -> None:
         """What `_load_matrices` brings, element by element: 8 below along the side, 4 further along the depth."""
         emitter, operand, link = self.product.emitter, self.operands[side], self.product.link
         with emitter.loop("h", 2, link) as h, emitter.loop("w", 2, link) as w:
             local = operand.local(number * FRAGMENT + h * MATRIX_ROWS, step * self.intrinsic.k + w * 4)
-            position = local + self.lanes[side]
+            position = local + self.places[side]
             word = (w * 2 + h,) if side == 0 else (h, w)
             into = Slot(slot.buffer, (*slot.indices, *word))
             emitter.add(Load(into, operand.tile, position, 1, None, None, link))
 
-    def _lane_row(self, side: int) -> Index:
-        """Position in the tile of the row that this lane names to matrix loads, for the first fragment of its warp.
-
-        Matrices of the first factor go down its rows first, those of the second along the depth first: the order of
-        the registers of both fragments.
-        """
-        emitter, operand = self.product.emitter, self.operands[side]
-        matrix = self.lane.floordiv(MATRIX_ROWS, emitter.extents)
-        row = self.lane.mod(MATRIX_ROWS, emitter.extents)
-        low, high = matrix.mod(2, emitter.extents), matrix.floordiv(2, emitter.extents)
-        free_half, depth_half = (low, high) if side == 0 else (high, low)
-        free = self.origin[side] + free_half * MATRIX_ROWS
-        depth = self.slice * self.depth + depth_half * (self.intrinsic.k // 2)
-        place = operand.local(free + row, depth) if operand.depth_inner else operand.local(free, depth + row)
-        link = Line((self.product.statement.name,), self.product.names)
-        return emitter.bind(f"{operand.access.array}_lane", place, link)
-
     def _load_matrices(self, side: int, slot: Slot, number: Index, step: Index) -> None:
         """16 elements of a side (one fragment of the first factor, two of the second) at one step."""
         operand = self.operands[side]
-        place = operand.local(number * FRAGMENT, step * self.intrinsic.k) + self.lanes[side]
-        load = LOADS[not operand.depth_inner]
-        self.product.emitter.add(MatrixLoad(load.function, slot, operand.tile, place, self.product.link))
+        place = operand.local(number * FRAGMENT, step * self.intrinsic.k) + self.places[side]
+        self.lanes.load(slot, operand, place, self.product.link)
 
     def tile(self) -> WarpTile:
         """Where the sums of this thread's warp belong."""
@@ -246,24 +212,5 @@ class _Warps:
         )
 
     def owned(self) -> Owned:
-        """A lane's sums: of every instruction rows lane / 4 and 8 below, and two neighbouring columns of each."""
-        emitter = self.product.emitter
-        lane_row = self.lane.floordiv(4, emitter.extents)
-        lane_column = self.lane.mod(4, emitter.extents) * 2
-        starts = self.tile().start
-
-        def column(s: Index) -> Index:
-            return starts[1] + s.floordiv(2, emitter.extents) * 8 + lane_column + s.mod(2, emitter.extents)
-
-        def sums(r: Index, s: Index) -> Access:
-            tile, column = s.floordiv(2, emitter.extents), s.mod(2, emitter.extents)
-            return Access(self.sums, (r.floordiv(2, emitter.extents), tile, r.mod(2, emitter.extents), column))
-
-        return Owned(
-            shape=(self.slices.rows * 2, self.count[1] * 2),
-            vector=2,
-            row=lambda r: starts[0] + r * 8 + lane_row,
-            column=column,
-            sums=sums,
-        )
-
+        """What this lane holds of the sums that its warp finishes."""
+        return self.lanes.owned(self.sums, (self.slices.rows, self.count[1]), self.tile().start)

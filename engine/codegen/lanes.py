@@ -1,0 +1,91 @@
+"""What the lanes of a warp do with fragments of matrix instructions: contractions and attention do the same.
+
+    first factor    16 rows x k       a lane holds rows g, g + 8 and depths 2t, 2t + 1, then k / 2 further
+    second factor   k x 16 columns    two instructions' worth: one matrix load brings four matrices
+    sums            16 rows x 8       a lane holds rows g, g + 8 and columns 2t, 2t + 1
+
+with g = lane / 4 and t = lane % 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.codegen.emit import Emitter
+from engine.codegen.nodes import Line
+from engine.codegen.operand import Operand
+from engine.codegen.product import Owned
+from engine.codegen.tile import MapFragment, MatrixLoad, MatrixMultiply, Slot
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Scalar
+from engine.tensor.rewrite import rewrite_scalar
+from engine.tensorize.intrinsics import LOADS
+from engine.tensorize.nodes import MATRIX_ROWS, Intrinsic
+
+FRAGMENT = 16
+"""Rows or columns that one matrix load brings."""
+SHARERS = 4
+"""Lanes that hold one row of an instruction's sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The lanes of every warp of a kernel, and the instruction that they carry out together."""
+
+    emitter: Emitter
+    intrinsic: Intrinsic
+    lane: Index
+
+    def row(self, operand: Operand, is_first: bool, free: Index, depth: Index) -> Index:
+        """Position in a tile of the row that a lane names to matrix loads, for the fragment at `free` and `depth`.
+
+        Matrices of a first factor go down its rows first, those of a second along the depth first: the order of the
+        registers of both fragments.
+        """
+        extents = self.emitter.extents
+        matrix, row = self.lane.floordiv(MATRIX_ROWS, extents), self.lane.mod(MATRIX_ROWS, extents)
+        low, high = matrix.mod(2, extents), matrix.floordiv(2, extents)
+        free_half, depth_half = (low, high) if is_first else (high, low)
+        free += free_half * MATRIX_ROWS
+        depth += depth_half * (self.intrinsic.k // 2)
+        return operand.local(free + row, depth) if operand.depth_inner else operand.local(free, depth + row)
+
+    def load(self, slot: Slot, operand: Operand, place: Index, link: Line) -> None:
+        """16 elements of a side at one step's depths: one fragment of a first factor, two of a second."""
+        function = LOADS[not operand.depth_inner].function
+        self.emitter.add(MatrixLoad(function, slot, operand.tile, place, link))
+
+    def map(self, slot: Slot, expression: Scalar | None, element: str, link: Line) -> None:
+        """What is computed from a factor's elements before they are multiplied, on the fragment; None for nothing."""
+        if expression is not None:
+            value = rewrite_scalar(expression, {}, lambda _: Access(element, ()), {})
+            self.emitter.add(MapFragment(slot, self.intrinsic.dtype, element, value, link))
+
+    def multiply(
+        self, sums: str, count: tuple[int, int], first: Callable[[Index], Slot], second: str, link: Line
+    ) -> None:
+        """Every product of a fragment of either factor, added to `sums`.  count: instructions down and across."""
+        emitter, (rows, columns) = self.emitter, count
+        with emitter.loop("r", rows, link) as r, emitter.loop("p", columns // 2, link) as p, emitter.loop(
+            "h", 2, link
+        ) as h:
+            into = Slot(sums, (r, p * 2 + h))
+            emitter.add(MatrixMultiply(self.intrinsic.name, into, first(r), Slot(second, (p, h)), link))
+
+    def owned(self, sums: str, count: tuple[int, int], start: tuple[Index, Index]) -> Owned:
+        """The sums of a lane.  count: instructions down and across.  start: first row and column of the warp."""
+        extents = self.emitter.extents
+        row = start[0] + self.lane.floordiv(SHARERS, extents)
+        column = start[1] + self.lane.mod(SHARERS, extents) * 2
+
+        def held(r: Index, s: Index) -> Access:
+            return Access(sums, (r.floordiv(2, extents), s.floordiv(2, extents), r.mod(2, extents), s.mod(2, extents)))
+
+        return Owned(
+            shape=(count[0] * 2, count[1] * 2),
+            vector=2,
+            row=lambda r: row + r * MATRIX_ROWS,
+            column=lambda s: column + s.floordiv(2, extents) * 8 + s.mod(2, extents),
+            sums=held,
+        )
