@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import engine
 from app import output
 from app.job import Job
+from engine import BadInput, MissingCapability
 from engine.mapping import WRONG, MappingDoc, MappingsDoc
+from engine.records.export import export
+from engine.records.store import RecordStore
+from engine.run.nodes import PREDICTED
 from engine.text import to_json
-from views.format import plural
+from engine.tune.nodes import Limits
+from engine.tune.search import Search
+from views.format import duration, plural
 
 SHOWN = 5
 """Mappings of one intrinsic that a table shows."""
@@ -59,3 +67,124 @@ def _show(found: MappingsDoc, every: bool) -> None:
     for because, names in reasons.items():
         output.say(f"none to {', '.join(names)}: {because}")
     output.say("")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """The options of `tune`."""
+
+    records: Path
+    trials: int
+    minutes: float | None
+    strategy: str
+    runner: str
+    resume: bool
+    check: bool
+    out: Path | None
+    table: Path | None
+    seed: int
+
+
+def tune(job: Job, wishes: Wishes, json: bool) -> None:
+    """Search, show what was found, write the best recipe; an interrupt ends the search and nothing is lost."""
+    _refuse(wishes)
+    recipe = job.recipe
+    with RecordStore(wishes.records) as store:
+        plan = job.plan if job.only is None else replace(job.plan, groups=job.groups)
+        search = engine.tune(plan, recipe, store, wishes.strategy, wishes.seed)
+        was_interrupted = _run(search, wishes)
+        unchecked = _checked(search) if wishes.check and not was_interrupted else {}
+        found = search.recipe()
+        if wishes.out is not None:
+            engine.write_recipe(found, wishes.out)
+        if wishes.table is not None:
+            export(store, PREDICTED, wishes.table)
+    _report_search(search, wishes, unchecked, json)
+    if was_interrupted:
+        raise KeyboardInterrupt
+
+
+def _refuse(wishes: Wishes) -> None:
+    """Options that cannot be meant."""
+    if wishes.runner != PREDICTED:
+        hint = "`loomscope measure` times one kernel on a GPU"
+        raise BadInput("command line", f"--runner {wishes.runner}", "is not there: only predicted is", hint)
+    if wishes.minutes is not None and not 0 < wishes.minutes < float("inf"):
+        raise BadInput("command line", f"--minutes {wishes.minutes:g}", "is no time", "say a number above 0")
+    if wishes.resume and not wishes.records.is_file():
+        raise BadInput("command line", str(wishes.records), "is not there to go on with", "leave out --resume")
+
+
+def _run(search: Search, wishes: Wishes) -> bool:
+    """Spend the trials; whether a person ended it."""
+    limits = Limits(wishes.trials, float("inf") if wishes.minutes is None else wishes.minutes)
+    total = wishes.trials * len(search.progress)
+    done = 0
+    with output.steps("searching") as step:
+        try:
+            for each in search.rounds(limits):
+                done += len(each.results)
+                step(f"{each.group} {duration(each.best)}", done, total)
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+def _checked(search: Search) -> dict[str, str]:
+    """Groups whose best kernel could not be compared or is wrong, and why; wrong ones are not taken."""
+    found: dict[str, str] = {}
+    for name, one in search.progress.items():
+        if one.winner is None or one.gain <= 0:
+            continue
+        kernel = engine.compile(one.problem.group, one.problem.tuned(one.winner.knobs))
+        try:
+            result = engine.check(kernel)
+        except MissingCapability as error:
+            found[name] = f"not checked: {error.reason}"
+            continue
+        if result.status != "pass":
+            found[name] = f"{result.status}: {result.message}"
+            one.winner = None
+    return found
+
+
+def _report_search(search: Search, wishes: Wishes, unchecked: dict[str, str], json: bool) -> None:
+    best = {
+        name: {
+            "microseconds": one.winner.microseconds, "before": one.problem.before, "origin": PREDICTED,
+            "knobs": to_json(one.winner.knobs), "note": unchecked.get(name, ""),
+        }
+        for name, one in search.progress.items() if one.winner is not None
+    }  # fmt: skip
+    failures: Counter[str] = Counter()
+    for one in search.progress.values():
+        failures += one.failures
+    trials = sum(one.trials for one in search.progress.values())
+    reused = sum(one.reused for one in search.progress.values())
+    if json:
+        funnels = {
+            name: {
+                "total": one.problem.funnel.total,
+                "dropped": {d.rule: d.count for d in one.problem.funnel.dropped},
+                "left": len(one.problem.funnel.left),
+            }
+            for name, one in search.progress.items()
+        }
+        output.document(
+            best=best, trials=trials, failures=dict(failures), reused=reused, repeated=0, funnels=funnels,
+            skipped=search.skipped, unchecked=unchecked,
+        )  # fmt: skip
+        return
+    cells = (
+        (
+            name, f"{one.problem.funnel.total:,}", f"{len(one.problem.funnel.left):,}", str(one.trials),
+            str(sum(one.failures.values())), duration(one.problem.before),
+            duration(one.best[-1]) if one.winner else "none", str(one.winner.knobs) if one.winner else "",
+        )
+        for name, one in search.progress.items()
+    )  # fmt: skip
+    columns = ("group", "programs>", "after pruning>", "trials>", "failed>", "before>", "best>", "program")
+    output.table("Predicted times: a model's, not measured", columns, cells)
+    for name, why in (*unchecked.items(), *search.skipped.items()):
+        output.say(f"{name}: {why}")
+    output.say(f"{plural(trials, 'trial')}, {reused} of them known before; kept in {wishes.records}")

@@ -43,6 +43,7 @@ from engine.api import (
     read_recipe,
     regroup,
     space,
+    tune,
     variant,
     what_if,
     why_apart,
@@ -70,7 +71,7 @@ __all__ = [
     "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "addresses", "advised", "calibrate", "chart",
     "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed", "decisions",
     "default_recipe", "edited", "entry", "explain", "fuse", "fusion_choices", "keep_calibration", "kernel_doc",
-    "launched", "listing", "load", "mappings", "measure", "model_doc", "moves", "nvrtc", "order", "plan_bytes", "predict",
-    "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "space", "time_doc", "variant",
-    "what_if", "why_apart", "write_published", "write_recipe", "write_sources",
+    "launched", "listing", "load", "mappings", "measure", "model_doc", "moves", "nvrtc", "order", "plan_bytes",
+    "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "space", "time_doc",
+    "tune", "variant", "what_if", "why_apart", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip

@@ -47,8 +47,11 @@ from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, lower_supported
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.space import Knobs
+from engine.tune.nodes import DEFAULT_STRATEGY
 
 if TYPE_CHECKING:
+    from engine.records.store import RecordStore
+    from engine.tune.search import Search
     from engine.verify.model import ModelCheck
 
 
@@ -363,6 +366,19 @@ def mappings(group: FusionGroup, recipe: Recipe | None = None, emulate: bool = F
     from engine.explore.mapped import group_mappings
 
     return group_mappings(group, recipe or _default_recipe(group), check if emulate else None)
+
+
+def tune(
+    plan: FusionPlan, recipe: Recipe, records: RecordStore, strategy: str = DEFAULT_STRATEGY, seed: int = 0
+) -> Search:
+    """A search for faster recipes of a plan's products by the predicted runner; iterate over its `rounds`.
+
+    records: where trials are kept, and taken from where they were run before.  strategy: "model", "random" or
+    "exhaustive".  Raises BadInput for another one, Unsupported where nothing of any group can be searched.
+    """
+    from engine.tune.search import Search
+
+    return Search(plan, recipe, records, strategy, seed)
 
 
 def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:

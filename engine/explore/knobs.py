@@ -32,17 +32,17 @@ def entries_of(sides: Sides, knobs: Knobs, before: Knobs | None = None, on_tenso
 
 def with_knobs(recipe: Recipe, group: str, entries: Sequence[Entry]) -> Recipe:
     """The recipe of a group with the user's entries, where they say the same thing of the same dimension replaced."""
-    said = {_about(entry) for entry in entries}
+    said = {about(entry) for entry in entries}
     kept: list[Advice] = []
     for one in recipe.groups.get(group, ()):
         if one.author == "user":
-            left = tuple(entry for entry in one.scenario.entries if _about(entry) not in said)
+            left = tuple(entry for entry in one.scenario.entries if about(entry) not in said)
             one = replace(one, scenario=replace(one.scenario, entries=left))
         kept.append(one)
     return recipe.with_group(group, with_entries(kept, "user", entries))
 
 
-def _about(entry: Entry) -> tuple[tuple[str, ...], str, str, str]:
+def about(entry: Entry) -> tuple[tuple[str, ...], str, str, str]:
     """What an entry decides: statements, dimension, field, and the name of a mark."""
     name = str(entry.value[0]) if entry.field == "mark" and isinstance(entry.value, tuple) else ""
     return entry.statements, entry.dimension, entry.field, name

@@ -6,7 +6,7 @@ code is generated counts: the limits of the knobs, the powers of two that kernel
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.codegen.tensor_cores import MAX_WARPS
@@ -51,20 +51,23 @@ class Funnel:
         return "\n".join([*lines, f"{len(self.left):,} left"])
 
 
-def prune(points: Iterable[Knobs], contraction: Contraction, machine: Target) -> Funnel:
-    """Drop every point that breaks a rule; each counts for the first that it breaks."""
-    counts = {rule.name: 0 for rule in RULES}
+def prune(
+    points: Iterable[Knobs], contraction: Contraction, machine: Target, rules: Sequence[Limit] | None = None
+) -> Funnel:
+    """Drop every point that breaks a rule; each counts for the first that it breaks.  rules: RULES by default."""
+    rules = RULES if rules is None else rules
+    counts = {rule.name: 0 for rule in rules}
     examples: dict[str, str] = {}
     left: list[Knobs] = []
     for knobs in points:
-        broken = first_broken(contraction, knobs, machine, RULES)
+        broken = first_broken(contraction, knobs, machine, rules)
         if broken is None:
             left.append(knobs)
             continue
         rule, how = broken
         counts[rule.name] += 1
         examples.setdefault(rule.name, f"{knobs}: {how}")
-    dropped = tuple(Dropped(r.name, r.because, counts[r.name], examples.get(r.name, "")) for r in RULES)
+    dropped = tuple(Dropped(r.name, r.because, counts[r.name], examples.get(r.name, "")) for r in rules)
     return Funnel(len(left) + sum(counts.values()), dropped, tuple(left))
 
 
