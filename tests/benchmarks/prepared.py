@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
-from engine.errors import EngineError
+from engine.errors import BadInput, EngineError
 from engine.fuse.nodes import FusionPlan
 from engine.graph.nodes import DTYPES, OperatorGraph
 from engine.measurements import Launched
@@ -160,10 +160,12 @@ def read(reference: str, target: str, folder: Path) -> tuple[Prepared, Code] | N
     path = base.with_name(f"{base.name}.{target}.json")
     if not path.is_file():
         return None
-    found = from_json(Prepared, json.loads(path.read_text(encoding="utf-8")))
-    return found, {
-        group: base.with_name(f"{base.name}.{group}.{target}.cubin").read_bytes() for group in found.kernels
-    }
+    try:
+        found = from_json(Prepared, json.loads(path.read_text(encoding="utf-8")))
+        code = {g: base.with_name(f"{base.name}.{g}.{target}.cubin").read_bytes() for g in found.kernels}
+    except (OSError, ValueError) as error:
+        raise BadInput("benchmark", str(path), f"is broken: {error}", "prepare the row again") from error
+    return found, code
 
 
 def _base(reference: str, folder: Path) -> Path:

@@ -22,7 +22,7 @@ from engine.measurements.nodes import OURS
 from engine.run.measure import gpu_name
 from engine.suite import read_suite
 from engine.suite.operators import model_of
-from tests.benchmarks import gpu
+from tests.benchmarks import gpu, prepared
 from tests.benchmarks.gpu_process import GpuProcess
 from tests.benchmarks.gpu_worker import lacking_memory
 from tests.benchmarks.peers import PEERS, walk
@@ -169,6 +169,18 @@ def test_a_file_of_another_device_suite_or_version_is_refused(
     one.output.write_text("{}", encoding="utf-8")
     with pytest.raises(BadInput, match="no file of this benchmark"):
         run(one)
+
+
+@pytest.mark.parametrize("lost", ["*.json", "*.cubin"])
+def test_what_was_prepared_and_is_broken_is_told(lost: str, tmp_path: Path) -> None:
+    row = "suite:gta/gemv-512x16"
+    made, code = prepared.prepare(row, "h200")
+    prepared.write(made, code, tmp_path)
+    assert prepared.read(row, "h200", tmp_path) == (made, code) and prepared.read(row, "a100", tmp_path) is None
+    for path in tmp_path.rglob(lost):
+        path.write_text("{", encoding="utf-8") if path.suffix == ".json" else path.unlink()
+    with pytest.raises(BadInput, match="is broken"):
+        prepared.read(row, "h200", tmp_path)
 
 
 NUMPY = {
