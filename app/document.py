@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.background import Background
 from app.example import EXAMPLE, path_of
-from app.history import Trail
+from app.history import Trail, is_plain
 from app.loom_file import SUFFIX, LoomFile, ModelReference, digest, find_model, read_loom, reference_to, write_loom
 from app.opening import Opening
 from app.recovery import Journal, Left, Orphan, find_orphans
@@ -103,7 +103,7 @@ class Document(QObject):
         """The workspace as it is now; the model is named by its path alone."""
         workspace, selection = self.workspace, self.workspace.bus.selection
         opened = workspace.opened
-        trails = {group: trail for group, trail in workspace.trails().items() if not _is_plain(trail)}
+        trails = {group: trail for group, trail in workspace.trails().items() if not is_plain(trail)}
         return LoomFile(
             ModelReference(opened.path), opened.target, dict(opened.dimensions), trails,
             selection.group, selection.statements, dict(self.view), tuple(workspace.asleep),
@@ -155,7 +155,7 @@ class Document(QObject):
         opened, trails = self.workspace.opened, self.workspace.trails()
         self._journal = Journal(self._folder)
         self._saved = {} if opened.unsaved else trails
-        self._dirty = {group for group in trails if opened.unsaved and not _is_plain(trails[group])}
+        self._dirty = {group for group in trails if opened.unsaved and not is_plain(trails[group])}
         self._write(lambda: self._journal.begin(self.content(), opened.loom, self.edits))
         self._end_recovery(opened.unsaved)
         if left:
@@ -173,7 +173,7 @@ class Document(QObject):
         """Every change of a history is in the journal before anything else happens."""
         trail = self.workspace.histories[group].trail()
         known = self._saved.get(group)
-        same = trail == known if known else _is_plain(trail)
+        same = trail == known if known else is_plain(trail)
         was = self.is_modified
         (self._dirty.discard if same else self._dirty.add)(group)
         if self.is_modified or was:
@@ -184,7 +184,7 @@ class Document(QObject):
         """Everything up to `saved` is in a file now."""
         self._saved = dict(saved)
         trails = self.workspace.trails()
-        self._dirty = {name for name, trail in trails.items() if trail != saved.get(name) and not _is_plain(trail)}
+        self._dirty = {name for name, trail in trails.items() if trail != saved.get(name) and not is_plain(trail)}
         self._write(lambda: self._journal.begin(self.content(), self.path, self.edits))
         self.state_changed.emit()
 
@@ -224,12 +224,6 @@ def _opening(content: LoomFile, loom: str, folder: Path, model: str = "") -> Ope
         path, content.target, content.dimensions, content.groups, Selection(content.selection, content.statements),
         content.view, loom, warnings, asleep=content.asleep,
     )  # fmt: skip
-
-
-def _is_plain(trail: Trail) -> bool:
-    """Whether a history holds nothing that opening the model again would not give."""
-    first = trail.steps[0]
-    return len(trail.steps) == 1 and not (trail.draft or first.note or first.measured or first.checked)
 
 
 def left_title(left: Left) -> str:

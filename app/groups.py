@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.history import History, Trail
+from app.history import History, Trail, is_plain
 from engine.documents import ModelDoc
 from engine.fuse.choices import choices_of, fusion_of
 from engine.fuse.plan import DEFAULT
@@ -77,9 +77,9 @@ def renamed(
     names, before, after = carried(old, new), _groups(old), _groups(new)
     kept = {names.get(name, name): each for name, each in histories.items() if name in names or name not in before}
     left = [
-        Asleep(before[name].launches[0], before[name].statements, history.trail())
-        for name, history in histories.items()
-        if name in before and name not in names
+        Asleep(before[name].launches[0], before[name].statements, trail)
+        for name, trail in ((name, history.trail()) for name, history in histories.items())
+        if name in before and name not in names and not is_plain(trail)
     ]
     for each in asleep:
         alike = (name for name, group in after.items() if group.statements == each.statements)

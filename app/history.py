@@ -230,6 +230,12 @@ class History:
         return gained(now, before) if now and before and number != reference else None
 
 
+def is_plain(trail: Trail) -> bool:
+    """Whether a history holds nothing that opening the model again would not give."""
+    first = trail.steps[0]
+    return len(trail.steps) == 1 and not (trail.draft or first.note or first.measured or first.checked)
+
+
 def without_figures(trails: Mapping[str, Trail]) -> dict[str, Trail]:
     """The same steps with nothing known about them: what is left of them on another machine."""
     return {

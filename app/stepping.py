@@ -139,7 +139,7 @@ def _fixed_headlines(history: History, number: int) -> tuple[Headline, ...]:
         _gain(history, number, PREDICTED),
         Headline("Groups fixed", f"{len(fixed.groups):,}", "the rest is explored"),
         Headline("Author", "search" if number == FIRST else "user", "who decided last"),
-        Headline("Kept apart", f"{len(fixed.apart):,}", "pairs of operators"),
+        Headline("Kept apart", f"{len(fixed.apart):,}", f"pair{'s' * (len(fixed.apart) != 1)} of operators"),
         Headline("Gain, measured", UNKNOWN, "measured kernel by kernel"),
     )
 

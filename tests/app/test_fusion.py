@@ -13,9 +13,11 @@ from PySide6.QtTest import QTest
 import engine
 from app.client import COMMAND
 from app.groups import FUSION
+from app.opening import Opening
+from app.recovery import journal_folder, read_journal
 from app.watchdog import Watchdog
 from app.window import Window
-from engine.exploration import Wish
+from engine.exploration import SPLIT, TAKE_OUT, Wish
 from tests.app.driving import PATIENCE, settle
 from tests.fuse.test_plan import model
 from tests.semantics.single import Node
@@ -234,20 +236,20 @@ def test_why_an_edge_is_a_boundary(window: Window, qtbot: object) -> None:
     settled(window, qtbot)
     assert graph.card.told is not None and "cannot be one kernel" in graph.card.told.sentence
     assert graph.card.told.chips[0] == "24.6 kB through global memory"
-    window.wiring.fusing.carry_out(Wish("split", ("n2", "n3")))
+    window.wiring.fusing.carry_out(Wish(SPLIT, ("n2", "n3")))
     settled(window, qtbot)
     line = next(line for line in graph.scene.drawing.lines if line.tensors and line.tensors[0].tensor == "m")
     graph.edge_selected.emit(line)
     settled(window, qtbot)
     told = graph.card.told
-    assert told is not None and "you keep n2 and n3 apart" in told.sentence and "fixed by you" in told.chips
+    assert told is not None and told.sentence == "You keep n2 and n3 apart." and "fixed by you" in told.chips
     graph.card.buttons["release"].click()
     settled(window, qtbot)
     assert groups(window) == TOGETHER
 
 
 def test_what_is_fixed_is_saved_opened_and_copied(window: Window, qtbot: object, tmp_path: Path) -> None:
-    window.wiring.fusing.carry_out(Wish("split", ("n1", "n2")))
+    window.wiring.fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
     settled(window, qtbot)
     expected = groups(window)
     assert expected == [{"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
@@ -270,3 +272,69 @@ def test_what_is_fixed_is_saved_opened_and_copied(window: Window, qtbot: object,
     window.action("undo").trigger()
     settled(window, qtbot)
     assert groups(window) == TOGETHER and FUSION in window.workspace.histories
+
+
+def test_undo_goes_back_in_the_order_of_the_edits(window: Window, qtbot: object) -> None:
+    """Advice, then a split that ends its group: the history sleeps, wakes with the undo, and is undone after it."""
+    workspace, fusing = window.workspace, window.wiring.fusing
+    group = next(node.group for node in workspace.model.nodes if "n0" in node.operators)  # type: ignore[union-attr]
+    workspace.bus.select_group(group)
+    settled(window, qtbot)
+    first = workspace.recipe(group) or ""
+    workspace.edit(group, first + "# mine\n")
+    settled(window, qtbot)
+    fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
+    settled(window, qtbot)
+    assert [each.trail.steps[-1].text for each in workspace.asleep] == [first + "# mine\n"]
+    assert all("# mine" not in history.text for history in workspace.histories.values())
+    window.action("undo").trigger()
+    settled(window, qtbot)
+    assert groups(window) == TOGETHER and workspace.recipe(group) == first + "# mine\n" and workspace.asleep == []
+    window.action("undo").trigger()
+    settled(window, qtbot)
+    assert workspace.recipe(group) == first and not window.undoing.can_undo(group)
+    for _ in range(2):
+        window.action("redo").trigger()
+        settled(window, qtbot)
+    assert groups(window)[0] == {"n0", "n1"} and workspace.asleep[0].trail.steps[-1].text == first + "# mine\n"
+
+
+def test_what_is_fixed_is_in_the_journal_at_once(window: Window, qtbot: object) -> None:
+    window.wiring.fusing.carry_out(Wish(TAKE_OUT, ("n3",)))
+    settled(window, qtbot)
+    assert window.document.is_modified
+    (journal,) = journal_folder().glob("*.journal")
+    left = read_journal(journal)
+    assert left is not None and left.edits == 1
+    assert Opening("", "h200", trails=left.content.groups).arguments()["apart"] == [["n2", "n3"]]
+
+
+def test_cancelling_leaves_the_groups_as_they_are(window: Window, qtbot: object) -> None:
+    fusing = window.wiring.fusing
+    fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
+    qtbot.waitUntil(lambda: window.workspace.is_fusing, timeout=PATIENCE)  # type: ignore[attr-defined]
+    window.action("cancel").trigger()
+    settled(window, qtbot)
+    assert groups(window) == TOGETHER and not fusing.is_busy and len(fusing.history.steps) == 1
+    fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
+    settled(window, qtbot)
+    assert groups(window)[0] == {"n0", "n1"}
+
+
+def test_the_history_of_the_groups_is_a_tree_that_one_can_walk(window: Window, qtbot: object) -> None:
+    fusing = window.wiring.fusing
+    for wish in (Wish(SPLIT, ("n1", "n2")), Wish(TAKE_OUT, ("n0",))):
+        fusing.carry_out(wish)
+        settled(window, qtbot)
+    assert groups(window) == [{"n0"}, {"n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
+    window.action("groups").trigger()
+    history = window.panels.history
+    assert window.stepping.group == FUSION and window.stepping.history is fusing.history
+    history.step_requested.emit(1)
+    settled(window, qtbot)
+    assert groups(window) == [{"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
+    texts = history.summary.texts()
+    assert "Author user who decided last" in texts and "Kept apart 1 pair of operators" in texts
+    window.action("release-all").trigger()
+    settled(window, qtbot)
+    assert groups(window) == TOGETHER and fusing.history.step.title == "Release everything"

@@ -87,10 +87,9 @@ def _headline(title: str, chips: tuple[str, ...]) -> QHBoxLayout:
     layout = QHBoxLayout()
     layout.setSpacing(6)
     layout.setContentsMargins(0, 0, 0, 6)
-    layout.addWidget(label(title, "title"))
+    layout.addWidget(label(title, "title", wrap=True), 1)
     for chip in chips:
-        layout.addWidget(label(chip, "chip"))
-    layout.addStretch(1)
+        layout.addWidget(label(chip, "chip"), 0, Qt.AlignmentFlag.AlignTop)
     return layout
 
 

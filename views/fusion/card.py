@@ -74,7 +74,7 @@ class FusionCard(QWidget):
         self.sentence.style().unpolish(self.sentence)
         self.sentence.style().polish(self.sentence)
         self.names.setText(_listed(told.names))
-        self.names.setToolTip("\\n".join(told.names))
+        self.names.setToolTip("\n".join(told.names))
         self.names.setVisible(bool(told.names))
         _clear(self._chips)
         for text in told.chips:

@@ -65,7 +65,7 @@ class Chooser(QWidget):
         """Replaces the options; the one under the keys stays."""
         current = self.list.currentIndex()
         present = self.list.rows.row_at(current).key if current.isValid() else ""
-        rows = [Row(o.key, o.title, o, (), ROW, f"{o.title}\\n{o.sentence}") for o in options]
+        rows = [Row(o.key, o.title, o, (), ROW, f"{o.title}\n{o.sentence}") for o in options]
         rows = rows or [Row("", "Nothing to choose here", None, (), ROW, "")]
         self.list.show_rows(rows)
         self.setFixedHeight(48 + ROW * min(max(len(rows), 1), MOST) + 8)
