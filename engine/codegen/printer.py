@@ -51,8 +51,6 @@ REDUCERS = {"sum": "Sum", "max": "Max", "min": "Min", "prod": "Prod", "any": "An
 
 ARENA = "shared_memory"
 ALIGNMENT = 16
-SHARED_BYTES = 163 * 1024
-"""Shared memory of one block: what every target has (CUDA C++ programming guide, compute capability 8.0)."""
 
 
 def print_cuda(program: TileProgram) -> CudaSource:

@@ -15,6 +15,7 @@ from engine.codegen.stitched_parts import Names, Part, Span
 from engine.errors import Unsupported
 from engine.fuse.nodes import REGISTER, SHARED, SHUFFLE
 from engine.graph.nodes import DTYPES
+from engine.target.shared import most_handed_over
 from engine.tensor.nodes import Access, Statement, TensorProgram
 
 AGAIN = "recompute"
@@ -27,8 +28,6 @@ WRITTEN_OUT = 32
 """Iterations of loops that are written out, as registers that later parts use need."""
 ROOMY = 96 * 1024
 """Bytes of shared memory from which on computing again is preferred: two such blocks fill an SM."""
-SHARED_BYTES = 163 * 1024 - 8 * 1024
-"""Bytes for intermediates: what every target gives one block, without the scratch of reductions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class _Planner:
             wanted = [a for a in wanted if a in self._staged()]
         while self._peak() > ROOMY and self._recompute_one(self._staged()):
             pass
-        if self._peak() > SHARED_BYTES:
+        if self._peak() > most_handed_over():
             raise self._too_large()
         self._hold_inputs()
         order = {s.name: n for n, s in enumerate(self.program.statements)}
@@ -246,7 +245,7 @@ class _Planner:
         return Unsupported(
             "codegen",
             self.program.name,
-            f"a block would keep {self._peak():,} bytes in shared memory ({named}), it has {SHARED_BYTES:,}",
+            f"a block would keep {self._peak():,} bytes in shared memory ({named}), it has {most_handed_over():,}",
             "split the group, or share fewer dimensions between its statements",
         )
 

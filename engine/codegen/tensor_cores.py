@@ -16,13 +16,13 @@ from engine.codegen.marks import Marks, power_up_to
 from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Tiling
-from engine.codegen.printer import SHARED_BYTES
 from engine.codegen.product import Owned, Product
 from engine.codegen.results import WarpTile, store_results
 from engine.codegen.slices import Sliced, added
 from engine.codegen.tile import Comment, Load, Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import product_operands
+from engine.target.shared import SHARED_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensorize.bind import prologue

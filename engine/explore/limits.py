@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.codegen.printer import SHARED_BYTES
 from engine.errors import Unsupported
 from engine.predict.alcop import predict_pipeline
 from engine.predict.alcop_nodes import Contraction
 from engine.predict.alcop_work import work_of_knobs
 from engine.target import Target
+from engine.target.shared import most_shared
 from engine.tensorize.space import Knobs
 
 KIB = 1024
@@ -40,11 +40,6 @@ def first_broken(
         if how:
             return limit, how
     return None
-
-
-def most_shared(machine: Target) -> int:
-    """Bytes of shared memory that a kernel of ours may have: on every target alike."""
-    return min(SHARED_BYTES, int(machine.shared_per_block.value))
 
 
 def kib(size: float) -> str:

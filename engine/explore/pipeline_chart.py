@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.charts import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
-from engine.codegen.printer import SHARED_BYTES
 from engine.compile import Kernel
 from engine.documents import Time
 from engine.explore.pipeline_clock import ISSUE_CYCLES, STALL, Arrival, Clock, Rhythm, Span
@@ -20,6 +19,7 @@ from engine.predict.alcop_nodes import PipelinePrediction
 from engine.predict.alcop_problem import contraction_of, knobs_of
 from engine.predict.alcop_work import estimated_registers, main_loop, work_of_kernel
 from engine.schedule.text import to_text
+from engine.target.shared import most_shared
 
 HEAD, TAIL = 6, 2
 """Steps that are drawn at the beginning and at the end of a long loop."""
@@ -89,7 +89,7 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
         terms=predicted.terms,
         shared=shared_docs(kernel.tile),
         shared_bytes=kernel.source.shared_bytes,
-        shared_limit=min(SHARED_BYTES, int(kernel.target.shared_per_block.value)),
+        shared_limit=most_shared(kernel.target),
         contraction=contraction,
         knobs=knobs,
         choices=choices(contraction, knobs, kernel.target) if contraction and knobs else (),

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from engine.charts import ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
 from engine.documents import Time
-from engine.explore.limits import CORE_STAGES, MOST_STAGES, first_broken, kib, most_shared
+from engine.explore.limits import CORE_STAGES, MOST_STAGES, first_broken, kib
 from engine.predict.alcop import allowed_registers, predict_pipeline
 from engine.predict.alcop_nodes import Contraction, PipelinePrediction, Work
 from engine.predict.alcop_work import estimated_registers, work_of_knobs
 from engine.target import Target
 from engine.target import target as find_target
+from engine.target.shared import most_shared
 from engine.tensorize.space import Knobs
 
 NOTE = "pipeline model, uncalibrated"

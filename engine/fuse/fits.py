@@ -14,8 +14,10 @@ from engine.fuse.stitched import KIND, own_axes, stitched_shape
 from engine.stitch.nodes import Fit
 from engine.stitch.shared import degradation_order, shared_layout
 from engine.target import Target
-from engine.tensor.nodes import Array, Statement
-from engine.tensor.rewrite import is_plain
+from engine.target.shared import most_handed_over
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Array, Statement
+from engine.tensor.rewrite import is_plain, rewrite_index
 
 MOST_INLINED = 96
 """Instructions of an element of which every producer is computed in place."""
@@ -54,13 +56,12 @@ class Fits:
             columns = math.prod(shape.extents[axis] for axis in shape.columns)
             return Fit(shape, rows, columns, inlined=frozenset(shape.inlined))
         columns = max(math.prod(s.extents.values()) for s in own) // max(1, rows)
-        shared = handed_over(shape, own)
-        sizes = {array: -(-self._arrays[array].bytes // max(1, rows)) for array in shared}
-        return Fit(shape, rows, columns, shared_layout(own, sizes).bytes, shared, frozenset(shape.inlined))
+        sizes = row_bytes(shape, own, self._arrays)
+        return Fit(shape, rows, columns, shared_layout(own, sizes).bytes, frozenset(sizes), frozenset(shape.inlined))
 
     def _too_large(self, fit: Fit, statements: Sequence[Statement]) -> str:
         """Why a block does not have the shared memory, or ""."""
-        limit = int(self._target.shared_per_block.value)
+        limit = most_handed_over(self._target)
         if fit.shared_bytes <= limit:
             return ""
         operators = {s.write.array: s.operator for s in statements}
@@ -110,9 +111,29 @@ def handed_over(shape: Shape, statements: Sequence[Statement]) -> frozenset[str]
             maker = makers[array]
             kept = {shape.axes[maker.name, i.name] for i in maker.parallel} - set(shape.rows)
             alike = maker.reduction is None and own_axes(maker, shape) == own_axes(reader, shape)
-            if kept and not alike:
+            if kept and not (alike and _where_made(maker, reader, shape)):
                 found.add(array)
     return frozenset(found)
+
+
+def _where_made(maker: Statement, reader: Statement, shape: Shape) -> bool:
+    """Whether a statement reads another's array at the points that it is at, and no neighbours of them."""
+
+    def place(statement: Statement, access: Access) -> tuple[Index, ...]:
+        axes = {i.name: f"axis {shape.axes[statement.name, i.name]}" for i in statement.iterators}
+        values = {name: Index.of(axis) for name, axis in axes.items()}
+        extents = {axes[i.name]: i.extent for i in statement.iterators}
+        return tuple(rewrite_index(index, values, lambda inner: inner, extents) for index in access.indices)
+
+    made = place(maker, maker.write)
+    reads = [a for a in reader.reads() if a.array == maker.write.array]
+    return all(not a.guards and place(reader, a) == made for a in reads)
+
+
+def row_bytes(shape: Shape, statements: Sequence[Statement], arrays: Mapping[str, Array]) -> dict[str, int]:
+    """What a block that owns one row of a stitched kernel hands over in shared memory: array -> bytes."""
+    rows = max(1, math.prod(shape.extents[axis] for axis in shape.rows))
+    return {array: -(-arrays[array].bytes // rows) for array in handed_over(shape, statements)}
 
 
 def _not_in_place(shape: Shape, statements: Sequence[Statement]) -> str:

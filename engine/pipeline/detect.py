@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from engine.codegen.printer import SHARED_BYTES, shared_bytes_of, shared_map
+from engine.codegen.printer import shared_bytes_of, shared_map
 from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, Store, TileOp, TileProgram, Wish, operations
 from engine.graph.nodes import DTYPES
 from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
 from engine.pipeline.overlay import used_after
 from engine.pipeline.uses import Uses, at_path, buffers_written, uses
+from engine.target.shared import SHARED_BYTES
 
 MAX_STAGES = 6
 """Of shared memory: more than any latency needs."""

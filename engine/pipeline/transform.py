@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.codegen.names import names_read
-from engine.codegen.printer import SHARED_BYTES, shared_map
+from engine.codegen.printer import shared_map
 from engine.codegen.tile import (
     Barrier,
     Bind,
@@ -44,6 +44,7 @@ from engine.pipeline.shift import Change, Known, counter, shifted
 from engine.pipeline.turns import in_turns
 from engine.pipeline.unwrap import without_single_loops
 from engine.pipeline.uses import buffers_read, buffers_written, uses
+from engine.target.shared import SHARED_BYTES
 from engine.tensor.index import Index
 
 

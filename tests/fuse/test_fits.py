@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import engine
+from engine.target import DEVICES, Figure, Target
+from engine.target.shared import SCRATCH_BYTES, SHARED_BYTES, most_handed_over, most_shared
 from tests.fuse.test_plan import groups_of
 from tests.semantics.single import Node, write_model
 
@@ -69,3 +72,46 @@ def test_an_index_that_is_looked_up_is_in_memory(tmp_path: Path) -> None:
     assert groups_of(plan) == [{"n0", "n1"}, {"n1", "n2"}], "negative indices count from the end: a step of the gather"
     assert "looked up in memory" in plan.boundaries[0].because
     assert engine.check_model(plan.source, plan).status == "pass"
+
+
+def shifted_softmax(folder: Path, columns: int) -> engine.FusionPlan:
+    """A softmax whose elements are read one place off: other threads made them, whatever the walk."""
+    ends = {"one": np.array([1]), "none": np.array([0]), "all": np.array([columns]), "less": np.array([-1])}
+    nodes: list[Node] = [
+        ("Softmax", ["x"], ["s"], {"axis": 1}),
+        ("Slice", ["s", "one", "all", "one"], ["a"], {}),
+        ("Slice", ["s", "none", "less", "one"], ["b"], {}),
+        ("Sub", ["a", "b"], ["y"], {}),
+    ]
+    inputs = {"x": ("float32", (2, columns))}
+    return engine.fuse(engine.load(write_model(folder / "m.onnx", nodes, inputs, ["y"], ends)))
+
+
+@pytest.mark.parametrize(("columns", "kinds"), [
+    (most_handed_over() // 4, ["stitched"]),
+    (most_handed_over() // 4 + 4, ["row reduction", "element-wise"]),
+], ids=["the last row that fits", "the first that does not"])  # fmt: skip
+def test_the_plan_and_the_kernel_have_one_limit_of_shared_memory(
+    columns: int, kinds: list[str], tmp_path: Path
+) -> None:
+    plan = shifted_softmax(tmp_path, columns)
+    kernels = [engine.compile(group) for group in plan.groups]
+    assert [kernel.group.kind for kernel in kernels] == kinds
+    assert all(kernel.source.shared_bytes <= SHARED_BYTES for kernel in kernels)
+    assert (kernels[0].source.shared_bytes >= most_handed_over()) == (len(kinds) == 1)
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=lambda device: device.name)
+def test_every_target_has_the_shared_memory_that_kernels_are_made_for(device: Target) -> None:
+    assert most_shared(device) == SHARED_BYTES
+    smaller = replace(device, shared_per_block=Figure(100 * 1024, "bytes", "a smaller device"))
+    assert most_handed_over(smaller) == 100 * 1024 - SCRATCH_BYTES
+
+
+def test_blocks_take_no_more_points_than_their_rows_have_room_for(tmp_path: Path) -> None:
+    """One row of 8 kB a point; neighbouring points would fill sectors, but 20 of them more than shared memory."""
+    nodes: list[Node] = [("Softmax", ["x"], ["s"], {"axis": 0}), ("Softmax", ["s"], ["y"], {"axis": 1})]
+    plan = engine.fuse(engine.load(write_model(tmp_path / "m.onnx", nodes, {"x": ("float32", (1024, 2, 40))}, ["y"])))
+    (kernel,) = [engine.compile(group) for group in plan.groups]
+    assert kernel.group.kind == "stitched" and kernel.tile.constants["BLOCK_POINTS"] > 1
+    assert kernel.source.shared_bytes <= SHARED_BYTES

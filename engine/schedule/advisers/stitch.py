@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterable, Mapping
 
 from engine.errors import BadInput, Unsupported
+from engine.fuse.fits import row_bytes
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import Shape
 from engine.fuse.stitched import stitched_shape
 from engine.recipe import ONLINE, Advice, Entry, Scenario
 from engine.rewrite.online import online
 from engine.schedule.advisers.mapping import mark
+from engine.target.shared import most_handed_over
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
@@ -87,6 +89,8 @@ def _blocks(program: TensorProgram, shape: Shape, sms: int) -> Iterable[Entry]:
     most = max(1, min(ENOUGH // widest, total // (BLOCKS_PER_SM * sms)))
     if shape.rows and _across(program, shape):
         most = max(most, NEIGHBOURS)
+    shared = sum(row_bytes(shape, program.statements, program.arrays).values())
+    most = max(1, min(most, most_handed_over() // max(1, shared)))
     points = next(n for n in range(most, 0, -1) if total % n == 0)
     threads = max(FEWEST_THREADS, min(MOST_THREADS, _floor(widest * points // EACH)))
     if shape.rows:
