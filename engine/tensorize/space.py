@@ -61,6 +61,8 @@ class Space:
     column_warps: tuple[int, ...] = (1, 2, 4)
     stages: tuple[int, ...] = (2, 3, 4, 5, 6)
     register_stages: tuple[int, ...] = (1, 2, 4)
+    fragment: int = FRAGMENT
+    """Rows, columns and depths that the tiles are counted in; 1 on CUDA cores, whose warps here are threads."""
 
     @property
     def choices(self) -> tuple[tuple[int, ...], ...]:
@@ -74,8 +76,8 @@ class Space:
     def points(self) -> Iterator[Knobs]:
         """Every configuration once."""
         for row_warps, column_warps, rows, columns, chunk, stages, sets in itertools.product(*self.choices):
-            part = (FRAGMENT * rows, FRAGMENT * columns)
-            block = (part[0] * row_warps, part[1] * column_warps, FRAGMENT * chunk)
+            part = (self.fragment * rows, self.fragment * columns)
+            block = (part[0] * row_warps, part[1] * column_warps, self.fragment * chunk)
             yield Knobs(block, part, stages, sets)
 
     def unpipelined(self) -> Space:

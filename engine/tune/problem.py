@@ -40,7 +40,8 @@ class Problem:
 
     def tuned(self, knobs: Knobs) -> Recipe:
         """The recipe of one program: entries of author `tune` in place of the advisers', the user's untouched."""
-        entries = entries_of(self.situation.sides, knobs)
+        contraction = self.situation.contraction
+        entries = entries_of(self.situation.sides, knobs, on_tensor_cores=bool(contraction.unit))
         said = {about(entry) for entry in entries}
         kept = [one if one.author == "user" else _without(one, said) for one in self.recipe.groups[self.group.name]]
         return self.recipe.with_group(self.group.name, with_entries(kept, "tune", entries))
@@ -53,7 +54,7 @@ class Problem:
 def problem(group: FusionGroup, recipe: Recipe) -> Problem | str:
     """What can be searched of a group, or why nothing can.
 
-    Only contractions on tensor cores have programs here; what the user's entries say of them stays fixed.
+    Only contractions have programs here; what the user's entries say of them stays fixed.
     """
     try:
         kernel = compile_group(group, recipe)
@@ -61,14 +62,14 @@ def problem(group: FusionGroup, recipe: Recipe) -> Problem | str:
         return error.reason
     sides = sides_of(kernel.program)
     contraction = contraction_of(kernel.program, kernel.tile, kernel.facts)
-    if sides is None or contraction is None or not contraction.unit:
-        return "is no product on tensor cores: its recipe is the advisers'"
+    if sides is None or contraction is None:
+        return "is no product with tiles: its recipe is the advisers'"
     situation = Situation(group, sides, contraction, kernel.target)
     made, applied = sketch(situation)
     wishes = {about(e): e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled}
 
     def contradicts(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-        for entry in entries_of(sides, knobs):
+        for entry in entries_of(sides, knobs, on_tensor_cores=bool(contraction.unit)):
             wish = wishes.get(about(entry))
             if wish is not None and wish.value != entry.value:
                 return f"the user asks for {wish}"

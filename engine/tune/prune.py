@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from engine.codegen.contraction import MAX_THREADS
 from engine.codegen.tensor_cores import MAX_WARPS
 from engine.explore.limits import LIMITS, Limit, first_broken
 from engine.predict.alcop import allowed_registers
-from engine.predict.alcop_nodes import Contraction
+from engine.predict.alcop_nodes import WARP, Contraction
 from engine.predict.alcop_work import work_of_knobs
 from engine.target import Target
 from engine.tensorize.space import Knobs
 
 GRID = 2**31 - 1
 """Blocks along the first axis of a grid, on every NVIDIA GPU since compute capability 3.0."""
+CORE_BLOCK = 128
+"""Rows and columns of a block's tile on CUDA cores."""
 LEAST_COPY = 4
 """Bytes that one asynchronous copy moves at least."""
 BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
@@ -73,7 +76,7 @@ def prune(
 
 def _shape(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     if not contraction.unit:
-        return ""
+        return _core_shape(knobs)
     sizes = [(size, BLOCKS, "a block") for size in knobs.block[:2]]
     sizes += [(size, WARPS, "a warp") for size in knobs.part] + [(knobs.block[2], DEPTHS, "a tile's depth")]
     for size, (least, most), what in sizes:
@@ -82,6 +85,21 @@ def _shape(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     if knobs.parts > MAX_WARPS:
         return f"{knobs.parts} warps, a block has up to {MAX_WARPS}"
     return ""
+
+
+def _core_shape(knobs: Knobs) -> str:
+    """The same for a kernel on CUDA cores."""
+    rows, columns, depth = knobs.block
+    for size, most, what in ((rows, CORE_BLOCK, "a block"), (columns, CORE_BLOCK, "a block"), (depth, 64, "its depth")):
+        if size > most:
+            return f"{size} of {what}, kernels on CUDA cores have up to {most}"
+    most = min(MAX_THREADS, depth * min(rows, columns))
+    return f"{knobs.parts} threads, with so small a tile a block has up to {most}" if knobs.parts > most else ""
+
+
+def _warps(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    threads = knobs.parts * contraction.lanes
+    return f"{threads} threads are no whole warps of {WARP}" if threads % WARP else ""
 
 
 def _copies(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
@@ -114,6 +132,7 @@ def _empty(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
 
 RULES = (
     Limit("shape of tiles", _shape, "kernels are generated for these alone"),
+    Limit("whole warps", _warps, "lanes without a thread cost as much as those with one"),
     *LIMITS,
     Limit("asynchronous copies", _copies, f"cp.async moves {LEAST_COPY} bytes or more, what is gathered waits"),
     Limit("registers", _registers, "what does not fit is spilled; an estimate, the compiler has the last word"),

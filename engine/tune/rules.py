@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from engine.explore.limits import CORE_STAGES
 from engine.fuse.nodes import FusionGroup
 from engine.predict.alcop_nodes import Contraction
 from engine.predict.alcop_problem import Sides
@@ -18,6 +19,8 @@ from engine.tensorize.space import FRAGMENT, Knobs, Space
 TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
 """Fragments of a warp's tile along a side, warps of a block along a side, fragments along the depth."""
 STAGES, SETS, SLICES = (1, 2, 3, 4, 5, 6), (1, 2, 4), (1, 2, 4)
+CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 4, 8), (4, 8, 16, 32), (8, 16, 32, 64)
+"""On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
 FEWEST_STEPS = 4
 """Tiles of depth that each slice must have left."""
 
@@ -100,6 +103,10 @@ def _never(because: str) -> Callable[[Situation], str]:
     return lambda situation: because
 
 
+def _without_intrinsic(situation: Situation) -> str:
+    return "the intrinsic reserves the innermost tiles" if situation.contraction.unit else ""
+
+
 def _with_intrinsic(situation: Situation) -> str:
     return "" if situation.contraction.unit else "no instruction multiplies these operands"
 
@@ -109,6 +116,8 @@ def _has_neighbours(situation: Situation) -> str:
 
 
 def _is_narrow(situation: Situation) -> str:
+    if not situation.contraction.unit:
+        return "threads of a block share no sums on CUDA cores"
     blocks, sms = situation.smallest_grid, int(situation.machine.sms.value)
     if blocks >= sms:
         return f"{blocks} blocks of the largest tiles fill {sms} SMs"
@@ -121,11 +130,20 @@ def _nothing(made: Sketch, situation: Situation) -> Sketch:
 
 
 def _cached(made: Sketch, situation: Situation) -> Sketch:
-    return replace(made, space=replace(made.space, chunks=CHUNKS, stages=STAGES))
+    if situation.contraction.unit:
+        return replace(made, space=replace(made.space, chunks=CHUNKS, stages=STAGES))
+    space = replace(made.space, chunks=CORE_DEPTHS, stages=STAGES[:CORE_STAGES], fragment=1)
+    return replace(made, space=space)
 
 
 def _sliced(made: Sketch, situation: Situation) -> Sketch:
     return replace(made, slices=SLICES)
+
+
+def _tiled_by_thread(made: Sketch, situation: Situation) -> Sketch:
+    tiles, threads = CORE_TILES, CORE_THREADS
+    space = replace(made.space, row_tiles=tiles, column_tiles=tiles, row_warps=threads, column_warps=threads)
+    return replace(made, space=space)
 
 
 def _tiled(made: Sketch, situation: Situation) -> Sketch:
@@ -142,7 +160,7 @@ def _placed(made: Sketch, situation: Situation) -> Sketch:
 
 RULES = (
     Rule(
-        "add cache read", _with_intrinsic, _cached,
+        "add cache read", _always, _cached,
         "operands wait in shared memory at the outermost tile of the depth: its size and its buffers are open",
     ),
     Rule("special compute location", _never("no statement asks for a place of its own"), _nothing, ""),
@@ -156,8 +174,14 @@ RULES = (
         "blocks leave SMs empty: sets of warps may share the depth of a tile",
     ),
     Rule("add cache write", _never("sums stay in registers until they are stored"), _nothing, ""),
-    Rule("multi-level tiling with fusion", _never("the intrinsic reserves the innermost tiles"), _nothing, ""),
-    Rule("multi-level tiling", _never("the intrinsic reserves the innermost tiles"), _nothing, ""),
+    Rule(
+        "multi-level tiling with fusion", _never("what follows is computed where the sums are: fusion has decided so"),
+        _nothing, "",
+    ),
+    Rule(
+        "multi-level tiling", _without_intrinsic, _tiled_by_thread,
+        "block tiles and what a thread owns of them are open",
+    ),
     Rule(
         "partial multi-level tiling", _with_intrinsic, _tiled,
         "block and warp tiles are open, in whole fragments that the intrinsic reserves",

@@ -19,6 +19,7 @@ from engine.tune.rules import RULES, Situation, sketch
 
 H200 = target("h200")
 SQUARE = Contraction(2048, 2048, 2048)
+CORES = Contraction(2048, 2048, 2048, unit="", instruction=(1, 1, 4), element_bytes=4, widths=(4, 4))
 GOOD = Knobs((128, 128, 32), (64, 64), 3, 2)
 
 
@@ -62,10 +63,15 @@ def test_only_a_narrow_and_deep_product_shares_its_depth() -> None:
     assert "fill 132 SMs" in said[0].because and "too few" in said[2].because
 
 
-def test_operands_without_an_instruction_have_no_program() -> None:
-    made, told = sketch(replace(situation("gta/gemm-1024x1024x1024"), contraction=replace(SQUARE, unit="")))
-    assert "no instruction" in next(t for t in told if t.rule == "place main").because
-    assert len(made.space) == 1
+def test_operands_without_an_instruction_are_tiled_by_thread() -> None:
+    made, told = sketch(replace(situation("gta/gemm-1024x1024x1024"), contraction=CORES))
+    said = {t.rule: t for t in told}
+    assert "no instruction" in said["place main"].because and said["multi-level tiling"].is_applied
+    assert len(made) == len(set(made.points())) == (4 * 3) * 4**4
+    assert {knobs.register_stages for knobs in made.points()} == {1}
+    left = prune(made.points(), CORES, H200).left
+    assert left and all(max(knobs.block[:2]) <= 128 and knobs.parts <= 1024 for knobs in left)
+    assert all(knobs.parts % 32 == 0 for knobs in left)
 
 
 BROKEN = [
