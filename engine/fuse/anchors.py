@@ -94,14 +94,19 @@ def _take_in(
     }
     for heart in sorted(handed, key=lambda heart: (-handed[heart], flow.order[heart])):
         grown = (*found[heart].steps, n)
-        operators = {s.operator for s in flow.statements(grown)}
-        if goes_round(flow, grown) or any(operators.issuperset(pair) for pair in apart):
+        if goes_round(flow, grown) or (apart and _parted(flow, grown, apart)):
             continue
         shape = shapes.of(grown)
         if shape is not None:
             found[heart] = Anchor(grown, shape)
             home[n] = heart
             return
+
+
+def _parted(flow: Flow, steps: Sequence[int], apart: Sequence[Collection[str]]) -> bool:
+    """Whether a person keeps some operators of these steps out of one kernel."""
+    operators = {s.operator for s in flow.statements(steps)}
+    return any(operators.issuperset(pair) for pair in apart)
 
 
 def _with_factors(flow: Flow, heart: int, shapes: _Shapes, home: dict[int, int]) -> Anchor:

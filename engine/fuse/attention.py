@@ -7,9 +7,11 @@ Only what statements read and write decides; no operator's name does.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from engine.errors import Unsupported
+from engine.fuse.pattern import likeness
 from engine.fuse.shape import product_operands
 from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, TensorProgram, accesses
 from engine.tensor.rewrite import plain_iterator
@@ -73,6 +75,8 @@ class Finder:
         self.program = program
         self._maker = {s.write.array: s for s in program.statements if s.covers and not s.guards}
         self._place = {s.name: n for n, s in enumerate(program.statements)}
+        self._softmaxes: set[Hashable] = set()
+        """Likenesses of the statements before a product that were found to be a softmax."""
 
     def quotient(self, values: Statement) -> Statement | None:
         """The statement that makes a factor of a product by dividing by a sum; None where no such product is given."""
@@ -87,7 +91,11 @@ class Finder:
 
     def found(self, values: Statement, quotient: Statement) -> Attention:
         """The attention around a product with the results of `quotient`; Unsupported, saying why there is none."""
-        relative_term(replace(self.program, statements=self._behind(values)), values, values.operator)
+        behind = self._behind(values)
+        alike = likeness(behind, ())
+        if alike not in self._softmaxes:
+            relative_term(replace(self.program, statements=behind), values, values.operator)
+            self._softmaxes.add(alike)
         ratio = _uncast(quotient.expression)
         assert isinstance(ratio, Apply)
         weight, total = (self._made(operand) for operand in ratio.operands)

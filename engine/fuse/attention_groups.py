@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from networkx.utils import UnionFind
@@ -13,6 +13,7 @@ from engine.fuse.attention import ATTENTION, Attention, Finder, refusal
 from engine.fuse.attention_cost import gain
 from engine.fuse.build import inline
 from engine.fuse.partition import Partition
+from engine.fuse.pattern import likeness
 from engine.fuse.shape import Key, Shape, product_operands
 from engine.tensor.nodes import Apply, Literal, Statement, TensorProgram, accesses
 from engine.tensor.padding import adds_nothing
@@ -49,6 +50,8 @@ class _Joiner:
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
         self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
+        self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
+        """Likeness -> names of the first statements, and their loops or why they stay several kernels."""
         self._readers: dict[str, list[Statement]] = {}
         for statement in program.statements:
             for access in statement.reads():
@@ -63,24 +66,40 @@ class _Joiner:
         numbers = sorted({self.home[s.name] for s in found.members})
         members = {s.name for s in found.members}
         # A statement that several of the groups compute again stands in each of them.
-        statements = tuple(dict.fromkeys(s for n in numbers for s in self.groups[n][0]))
+        statements = tuple({s.name: s for n in numbers for s in self.groups[n][0]}.values())
         inlined = tuple(name for n in numbers for name in self.groups[n][1].inlined if name not in members)
         self._check_closed(found, statements)
-        shape = _shape(found, [s for s in statements if s.name not in inlined], inlined)
-        head = max(math.prod(i.extent for i in side) for side in (found.scores.reduced, found.heads))
-        if head > MOST_HEAD:
-            reason = f"heads of {head} elements do not fit the registers of a kernel, {MOST_HEAD} do"
-            raise refusal(found.values, reason)
-        _check_padding(found, statements, inlined)
-        saved = gain(self.program, found)
-        if not saved.pays:
-            raise refusal(found.values, f"one kernel would not be faster: {saved}")
+        shape = self._loops(found, statements, inlined)
         for number in numbers:
             del self.groups[number]
         self.groups[numbers[-1]] = statements, shape
         for statement in statements:
             self.refusals |= {(a.array, statement.operator): OPERANDS for a in statement.reads()}
         self.home |= {s.name: numbers[-1] for s in statements}
+
+    def _loops(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> Shape:
+        """The loops of one kernel, found once for attentions that differ in names alone.  Unsupported, saying why,
+        where it cannot be one or does not pay."""
+        place = {s.name: n for n, s in enumerate(statements)}
+        roles = tuple(place[s.name] for s in found.members), tuple(place[name] for name in inlined)
+        alike = likeness(statements, ()), roles
+        if alike not in self._known:
+            shape = _shape(found, [s for s in statements if s.name not in inlined], inlined)
+            self._known[alike] = tuple(place), self._drawback(found, statements, inlined) or shape
+        first, known = self._known[alike]
+        if isinstance(known, str):
+            raise refusal(found.values, known)
+        return known.renamed(dict(zip(first, place, strict=True)))
+
+    def _drawback(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> str:
+        """Why one kernel would be wrong or slow, in no names; or ""."""
+        head = max(math.prod(i.extent for i in side) for side in (found.scores.reduced, found.heads))
+        if head > MOST_HEAD:
+            return f"heads of {head} elements do not fit the registers of a kernel, {MOST_HEAD} do"
+        if _padding_counts(found, statements, inlined):
+            return "what is computed from the zeros that fill a tile would count"
+        saved = gain(self.program, found)
+        return "" if saved.pays else f"one kernel would not be faster: {saved}"
 
     def _check_closed(self, found: Attention, statements: Sequence[Statement]) -> None:
         """Nothing but what follows the second product may be needed elsewhere."""
@@ -101,8 +120,8 @@ class _Joiner:
                 raise refusal(found.values, f"{what} is read elsewhere too, by {others[0].operator}")
 
 
-def _check_padding(found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> None:
-    """Zeros that fill ragged tiles may not count: depths in the scores, keys (whose weights are 0) in the results."""
+def _padding_counts(found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> bool:
+    """Whether zeros that fill ragged tiles count: depths in the scores, keys (whose weights are 0) in the results."""
     whole = {s.name: s for s in inline([s for s in statements if s.name in inlined], statements)}
     scores, values = whole[found.scores.name], whole[found.values.name]
     factors = product_operands(values.expression)
@@ -110,8 +129,7 @@ def _check_padding(found: Attention, statements: Sequence[Statement], inlined: t
     weighs = [any(a.array == found.weights for a in accesses(factor)) for factor in factors]
     weightless = Apply("mul", (Literal(0.0, "float32"), factors[weighs.index(False)]), "float32")
     is_ragged = math.prod(i.extent for i in scores.reduced) % WHOLE > 0
-    if (is_ragged and not adds_nothing(scores)) or not adds_nothing(replace(values, expression=weightless)):
-        raise refusal(found.values, "what is computed from the zeros that fill a tile would count")
+    return (is_ragged and not adds_nothing(scores)) or not adds_nothing(replace(values, expression=weightless))
 
 
 def _shape(found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> Shape:

@@ -34,16 +34,22 @@ def joined_parts(folded: Folded) -> Folded:
     writers: dict[str, list[Statement]] = {}
     for statement in program.statements:
         writers.setdefault(statement.write.array, []).append(statement)
+    joinable = {
+        array: parts
+        for array, parts in writers.items()
+        if 2 <= len(parts) <= MOST_PARTS and array not in program.inputs
+    }
+    if not joinable:
+        return folded  # as in most graphs: what follows looks at every access
     read = {a.array for s in program.statements if s.reduction is None for a in s.reads()}
     looked_up = lookups(program.statements)
     joined: dict[str, Statement] = {}
-    for array, parts in writers.items():
-        if 2 <= len(parts) <= MOST_PARTS and array in read and array not in program.inputs:
-            if any(a.array in looked_up for part in parts for a in part.reads()):
-                continue  # an index cannot be looked up under a condition
-            whole = _whole(parts, program.arrays[array], program.arrays)
-            if whole is not None:
-                joined[parts[-1].name] = whole
+    for array, parts in joinable.items():
+        if array not in read or any(a.array in looked_up for part in parts for a in part.reads()):
+            continue  # an index cannot be looked up under a condition
+        whole = _whole(parts, program.arrays[array], program.arrays)
+        if whole is not None:
+            joined[parts[-1].name] = whole
     if not joined:
         return folded
     gone = {p.name for s in joined.values() for p in writers[s.write.array]}

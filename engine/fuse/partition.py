@@ -16,8 +16,8 @@ from engine.stitch.choose import Chosen, choose
 from engine.stitch.nodes import Figures, Fixed, Why
 from engine.stitch.search import accurate, moving
 from engine.target import Target
-from engine.tensor.nodes import Access, Array, Statement, TensorProgram
-from engine.tensor.rewrite import rewrite_reads
+from engine.tensor.nodes import Array, Statement, TensorProgram
+from engine.tensor.rewrite import renamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +118,15 @@ def _copies(
     statements: Sequence[Statement], shape: Shape, copied: set[str], number: int, arrays: dict[str, Array]
 ) -> tuple[tuple[Statement, ...], Shape]:
     """The statements of a group with new names for those that another group has as well."""
-    renamed = {array: f"{array}~{number}" for array in copied}
+    used = {access.array for s in statements for access in (*s.reads(), s.write)}
+    arrays_of = {array: f"{array}~{number}" if array in copied else array for array in used}
     names: dict[str, str] = {}
-    made: list[Statement] = []
     for statement in statements:
-        write = statement.write
-        name = statement.name
-        if write.array in copied:
-            name = f"{statement.name}~{number}"
-            write = _renamed(write, renamed)
-            old = arrays[statement.write.array]
-            arrays[write.array] = Array(write.array, old.shape, old.dtype)
-        names[statement.name] = name
-        made.append(replace(rewrite_reads(statement, lambda a: _renamed(a, renamed)), name=name, write=write))
-    return tuple(made), shape.renamed(names)
+        names[statement.name] = f"{statement.name}~{number}" if statement.write.array in copied else statement.name
+    for array in copied:
+        arrays[arrays_of[array]] = replace(arrays[array], name=arrays_of[array])
+    made = tuple(renamed(s, names[s.name], s.operator, arrays_of) for s in statements)
+    return made, shape.renamed(names)
 
 
 def _parts(
@@ -151,6 +146,3 @@ def _parts(
         made.append(statement)
     return tuple(made)
 
-
-def _renamed(access: Access, names: Mapping[str, str]) -> Access:
-    return replace(access, array=names.get(access.array, access.array))

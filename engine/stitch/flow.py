@@ -46,7 +46,7 @@ class Flow:
                     before, after = (n, source) if array in updated else (source, n)
                     if before != after:
                         producers[after][before] = None
-        for writers in self.makers.values():
+        for writers in [found for found in self.makers.values() if len(found) > 1]:
             for whole in [n for n in writers if any(s.covers for s in self.steps[n].statements)]:
                 for part in writers:
                     if part > whole:
