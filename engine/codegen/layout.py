@@ -13,6 +13,9 @@ from engine.tensor.nodes import TensorProgram
 
 WARP = 32
 MAX_THREADS = 1024
+WRITTEN_OUT = 32
+"""Elements of a thread whose chunks are written out where nothing asks for it: more loads at once crowd the registers,
+and thousands take the compiler a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,8 @@ def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) 
         lanes = marks.power("warp", 8, most, inner)
     chunk = lanes * (vector if by_row else 1)
     strip = _strip(nest, marks, columns, chunk)
-    return Layout(by_row, rows, columns, per_block, lanes, vector, strip, marks.unrolled(strip, True, inner))
+    is_unrolled = marks.unrolled(strip, strip * vector <= WRITTEN_OUT, inner)
+    return Layout(by_row, rows, columns, per_block, lanes, vector, strip, is_unrolled)
 
 
 def _reduced(nest: Nest) -> tuple[Member, ...]:

@@ -29,7 +29,9 @@ from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
 HELD_ELEMENTS = 64
-"""Elements of a row that one thread keeps in registers; longer rows are read again."""
+"""Elements of all arrays that one thread keeps in registers; longer rows are read again."""
+REGISTERS, OWN = 64 * 1024, 32
+"""Registers that the threads of a block share, and those that each needs for itself."""
 REFUSED = {
     "tile": "a reduction keeps what it uses again in registers, not in a tile",
     "thread": "threads of a reduction are asked for as lanes of a row or warps of a column",
@@ -130,7 +132,8 @@ class _Reduction:
                         used.setdefault(access.array, set()).add(number)
         again = {a for a, phases in used.items() if len(phases) > 1 or (a in made and phases - {made[a]})}
         again = {a for a in again if a in made or a in self.program.inputs} - _looked_up(self.program)
-        if self.layout.chunks * self.layout.vector * len(again) > HELD_ELEMENTS and not self.in_place:
+        of_one, most = self.layout.chunks * self.layout.vector, REGISTERS // self.layout.threads - OWN
+        if (of_one > most or of_one * len(again) > HELD_ELEMENTS) and not self.in_place:
             return frozenset()
         return frozenset(again)
 
