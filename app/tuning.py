@@ -161,6 +161,7 @@ def _report_search(search: Search, wishes: Wishes, unchecked: dict[str, str], js
         failures += one.failures
     trials = sum(one.trials for one in search.progress.values())
     reused = sum(one.reused for one in search.progress.values())
+    repeated = sum(one.repeated for one in search.progress.values())
     if json:
         funnels = {
             name: {
@@ -171,7 +172,7 @@ def _report_search(search: Search, wishes: Wishes, unchecked: dict[str, str], js
             for name, one in search.progress.items()
         }
         output.document(
-            best=best, trials=trials, failures=dict(failures), reused=reused, repeated=0, funnels=funnels,
+            best=best, trials=trials, failures=dict(failures), reused=reused, repeated=repeated, funnels=funnels,
             skipped=search.skipped, unchecked=unchecked,
         )  # fmt: skip
         return
@@ -179,7 +180,8 @@ def _report_search(search: Search, wishes: Wishes, unchecked: dict[str, str], js
         (
             name, f"{one.problem.funnel.total:,}", f"{len(one.problem.funnel.left):,}", str(one.trials),
             str(sum(one.failures.values())), duration(one.problem.before),
-            duration(one.best[-1]) if one.winner else "none", str(one.winner.knobs) if one.winner else "",
+            duration(min(one.problem.before, *one.best)),
+            str(one.winner.knobs) if one.winner and one.gain > 0 else "as it was",
         )
         for name, one in search.progress.items()
     )  # fmt: skip

@@ -7,15 +7,16 @@ code is generated counts: the limits of the knobs, the powers of two that kernel
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.codegen.contraction import MAX_THREADS
 from engine.codegen.tensor_cores import MAX_WARPS
 from engine.explore.limits import LIMITS, Limit, first_broken
 from engine.predict.alcop import allowed_registers
 from engine.predict.alcop_nodes import WARP, Contraction
-from engine.predict.alcop_work import work_of_knobs
+from engine.predict.alcop_work import estimated_registers, work_of_knobs
 from engine.target import Target
+from engine.tensor.access import VECTOR_BYTES
 from engine.tensorize.space import Knobs
 
 GRID = 2**31 - 1
@@ -110,8 +111,10 @@ def _copies(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
 
 
 def _registers(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-    work = work_of_knobs(contraction, knobs)
-    needed, most = work.registers or 0, allowed_registers(work.threads, machine)
+    """By what sums and fragments take: addresses of narrow copies are left out, the compiler may walk them in turn."""
+    wide = VECTOR_BYTES // contraction.element_bytes
+    needed = estimated_registers(replace(contraction, widths=(wide, wide)), knobs)
+    most = allowed_registers(knobs.parts * contraction.lanes, machine)
     return f"about {needed} registers, a thread may have {most}" if needed > most else ""
 
 

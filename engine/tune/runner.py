@@ -29,6 +29,8 @@ class Ran:
     failure: Failure | None
     is_reused: bool = False
     """Whether the trial was kept already, and was not run."""
+    is_repeated: bool = False
+    """Whether another process kept the same trial while this one ran it."""
 
     @property
     def microseconds(self) -> float | None:
@@ -59,8 +61,8 @@ def run_predicted(problem: Problem, knobs: Knobs, store: RecordStore) -> Ran:
     name = problem.group.name
     text = json.dumps(replace(recipe, groups={name: kernel.advice}).to_json())
     trial = Trial(subject, PREDICTED, outcome, name, text, str(knobs))
-    store.add(trial)
-    return Ran(knobs, trial, _failure(trial))
+    is_new = store.add(trial)
+    return Ran(knobs, trial, _failure(trial), is_repeated=not is_new)
 
 
 def subject_of(kernel: Kernel, compiler: str, flags: tuple[str, ...] = ()) -> Subject:

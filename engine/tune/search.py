@@ -33,6 +33,7 @@ class Progress:
     is_exhausted: bool = False
     trials: int = 0
     reused: int = 0
+    repeated: int = 0
     failures: Counter[str] = field(default_factory=Counter)
 
     def subgraph(self) -> Subgraph:
@@ -55,6 +56,7 @@ class Progress:
         for ran in results:
             self.trials += 1
             self.reused += ran.is_reused
+            self.repeated += ran.is_repeated
             if ran.failure is not None:
                 self.failures[ran.failure.kind] += 1
             now = self.winner.microseconds if self.winner else None

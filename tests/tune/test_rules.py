@@ -117,6 +117,16 @@ def test_the_funnel_adds_up(space: str, total: int) -> None:
     assert str(funnel).endswith(f"{len(funnel.left):,} left")
 
 
+@pytest.mark.parametrize(
+    "row", ["conv2d-C1-b16", "transposed-1x256x7x7-512-k3-s1", "conv1d-1x512x892-512-k3-s1", "gemm-16x512x128"]
+)
+def test_what_the_advisers_chose_is_never_dropped(row: str) -> None:
+    kernel = kernel_of(f"gta/{row}")
+    knobs = knobs_of(kernel.tile)
+    assert knobs is not None
+    assert prune((knobs,), situation(f"gta/{row}").contraction, H200).left == (knobs,)
+
+
 def test_everything_dropped_says_by_which_rule() -> None:
     funnel = prune([replace(GOOD, stages=9)] * 3, SQUARE, H200)
     assert funnel.left == ()
