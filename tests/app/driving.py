@@ -6,6 +6,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
+from app.timing import Timing
 from app.window import Window
 from engine.documents import KernelDoc
 
@@ -45,3 +46,13 @@ def advice(window: Window, group: str = "softmax_0") -> str:
     text = window.workspace.recipe(group)
     assert text is not None
     return text
+
+
+def play(window: Window, qtbot: object, path: str, speed: int = 1000) -> Timing:
+    """Replays a file and waits until its first samples are there."""
+    timing = window.wiring.timing
+    timing.replay(path)
+    qtbot.waitUntil(lambda: timing.player is not None, timeout=PATIENCE)  # type: ignore[attr-defined]
+    assert timing.player is not None
+    timing.player.set_speed(speed)
+    return timing

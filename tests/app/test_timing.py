@@ -11,12 +11,11 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QFileDialog
 
 from app.sampling import Run
-from app.timing import Timing
 from app.watchdog import Watchdog
 from app.window import Window
 from engine.documents import Time
-from tests.app.driving import MODEL, PATIENCE, afresh, select, settle
-from tests.app.recordings import entry, launch, of_model, of_suite, written
+from tests.app.driving import MODEL, PATIENCE, afresh, play, select, settle
+from tests.app.recordings import entry, of_model, of_suite, written
 from views.roofline.nodes import Point
 from views.timing.live import Live
 from views.timing.view import LIVE
@@ -41,16 +40,6 @@ def refused(window: Window) -> str:
     page = window.panels.timing.live
     text = f"{page.refused.title.text()}\n{page.refused.text.text()}"
     return text if page.pages.currentWidget() is page.refused else ""
-
-
-def play(window: Window, qtbot: object, path: str, speed: int = 1000) -> Timing:
-    """Replays a file and waits until its first samples are there."""
-    timing = window.wiring.timing
-    timing.replay(path)
-    qtbot.waitUntil(lambda: timing.player is not None, timeout=PATIENCE)  # type: ignore[attr-defined]
-    assert timing.player is not None
-    timing.player.set_speed(speed)
-    return timing
 
 
 def to_end(window: Window, qtbot: object) -> None:
@@ -178,32 +167,6 @@ def test_the_pace_is_the_chosen_one(window: Window, qtbot: object, tmp_path: Pat
     qtbot.wait(1000)  # type: ignore[attr-defined]
     timing.pause()
     assert 300 <= len(player.run.samples) <= 600, "500 in a second, give or take what the machine is late"
-
-
-def test_a_recorded_time_lands_on_the_step_with_its_advice(window: Window, qtbot: object, tmp_path: Path) -> None:
-    assert window.workspace.model is not None
-    first = select(window, qtbot).recipe
-    faster = first.replace("block 8", "block 4")
-    document = of_model(window.workspace.model)
-    document["kernels"][3] |= {"launches": [launch("softmax_0", faster)]}
-    timing = play(window, qtbot, written(document, tmp_path))
-    history = window.workspace.histories["softmax_0"]
-    assert history.step.measured is None and "softmax_0" not in timing.times, "it is of another kernel"
-    window.workspace.edit("softmax_0", faster)
-    settle(window, qtbot)
-    assert [step.measured for step in history.steps] == [None, timing.times["softmax_0"]]
-    assert timing.times["softmax_0"].microseconds == document["kernels"][3]["microseconds"]
-    window.action("replay-stop").trigger()
-    assert set(timing.times) == {"softmax_0"}, "the step keeps what it was told"
-
-
-def test_a_step_keeps_its_own_time_beside_a_recorded_one(window: Window, qtbot: object, tmp_path: Path) -> None:
-    assert window.workspace.model is not None
-    text, own = select(window, qtbot).recipe, Time(9.0, "measured", device="NVIDIA H200")
-    window.workspace.learn("softmax_0", text, measured=own)
-    document = of_model(window.workspace.model)
-    document["kernels"][3] |= {"launches": [launch("softmax_0", text)]}
-    assert play(window, qtbot, written(document, tmp_path)).times["softmax_0"] == own
 
 
 def test_the_same_again_is_no_significant_change_and_a_slower_peer_is_one(
