@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 import engine
+from tests.commands import document
 
 SHARED = Path(__file__).parents[2] / "shared"
 BERTS = ("bert_base_b1_s128", "bert_base_fp16_b8_s128")
+HALVES = ("bert_base_fp16_b8_s128", "llama_2l_fp16_b2_s128_op20")
+PRODUCTS = ("MatMul", "Gemm", "Conv")
 GROUPS = 8
 """Kernels of a BERT after fusion, whatever its number of layers."""
 
@@ -60,6 +63,24 @@ def test_no_kernel_of_bert_spills(name: str) -> None:
         for architecture in engine.ARCHITECTURES:
             compiled = engine.nvrtc(kernel, architecture)
             assert compiled.spill_bytes == 0 and compiled.registers > 0, f"{group.name} on {architecture}"
+
+
+@needs_shared
+@pytest.mark.parametrize("name", HALVES)
+def test_every_product_of_a_model_in_halves_is_on_tensor_cores(name: str, tmp_path: Path) -> None:
+    """Named by the file's own operators, told by the manifest; neither model has a depthwise convolution."""
+    path = SHARED / "models" / f"{name}.onnx"
+    plan = engine.fuse(engine.load(path))
+    products = {o.name for o in engine.load(path).operators if o.kind in PRODUCTS}
+    expected = {
+        group.name: any(s.reduction and s.operator in products for s in group.program.statements)
+        for group in plan.groups
+    }
+    kernels = document("generate", str(path), "-o", str(tmp_path))["kernels"]
+    assert {kernel["group"]: kernel["tensor_cores"] for kernel in kernels} == expected
+    assert sum(expected.values()) >= 6
+    for kernel in kernels:
+        assert (kernel["stages"]["shared"] > 1) == expected[kernel["group"]], kernel["group"]
 
 
 @needs_shared

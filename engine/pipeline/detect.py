@@ -95,8 +95,10 @@ def _stored(program: TileProgram, store: Store) -> Refusal:
     size = DTYPES[source.dtype] * loads[0].width
     if size < SMALLEST_COPY:
         because = f"{source.name} is copied {size} bytes at a time and cp.async moves {SMALLEST_COPY}, 8 or 16"
-        lift = f"runs of {SMALLEST_COPY // size} neighbours that begin at multiples of {SMALLEST_COPY} bytes lift it"
-        return Refusal(1, because, lift)
+        run = SMALLEST_COPY // size
+        aligned = f"runs of {run} neighbours that begin at multiples of {SMALLEST_COPY} bytes lift it"
+        ways = f"rows of a multiple of {run} elements, or channels innermost where a window moves along rows"
+        return Refusal(1, because, f"{aligned}: {ways}")
     return Refusal(1, f"{source.name} is copied through registers into {store.target}", "use cp.async")
 
 

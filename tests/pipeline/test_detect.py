@@ -14,9 +14,20 @@ from engine.codegen.tile import Assign, AsyncCopy, Buffer, For, Load, Slot, Stor
 from engine.pipeline.detect import detect
 from engine.pipeline.nodes import Decision
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal
+from engine.tensor.nodes import (
+    Access,
+    Apply,
+    Array,
+    Iterator,
+    Literal,
+    Reduction,
+    Statement,
+    TensorProgram,
+)
 from tests.codegen.test_tensor_cores import advised, product_group
+from tests.explore.groups import made_of
 from tests.pipeline.figure import CHUNK, KO, PART, figure_7
+from tests.programs import at
 
 
 def edited(change: Callable[[TileOp], tuple[TileOp, ...]], **more: object) -> TileProgram:
@@ -191,3 +202,29 @@ def test_a_target_without_the_instruction(tmp_path: Path) -> None:
         told = [str(note) for note in tile.notes.values() if "mma.sync" in str(note)]
         reason = f"runs on CUDA cores: {architecture} has no mma.sync.aligned.m16n8k16, the first with it is sm_80"
         assert told == ([] if has_it else [reason])
+
+
+@pytest.mark.parametrize("innermost", ["channels", "columns"])
+def test_rule_1_channels_innermost_lift_what_a_window_along_rows_refuses(innermost: str) -> None:
+    """A 3 x 3 convolution of halves: the hint of its refusal is true."""
+    row, column = Index.of("h") + Index.of("r"), Index.of("w") + Index.of("s")
+    extents = {"b": 2, "o": 32, "h": 12, "w": 12, "c": 32, "r": 3, "s": 3}
+    if innermost == "channels":
+        order, read, weight, shape = "bhworsc", at("x", "b", row, column, "c"), "orsc", (2, 14, 14, 32)
+    else:
+        order, read, weight, shape = "bohwcrs", at("x", "b", "c", row, column), "ocrs", (2, 32, 14, 14)
+    factors = tuple(Apply("cast", (factor,), "float32") for factor in (read, at("k", *weight)))
+    heart = Statement(
+        "S0", "conv", tuple(Iterator(name, extents[name]) for name in order), at("y", *order[:4]),
+        Apply("mul", factors, "float32"), Reduction("sum", tuple(order[4:]), 0.0, "float32"),
+    )  # fmt: skip
+    shapes = {"x": shape, "k": tuple(extents[n] for n in weight), "y": tuple(extents[n] for n in order[:4])}
+    arrays = {name: Array(name, shape, "float16") for name, shape in shapes.items()}
+    kernel = engine.compile(made_of(TensorProgram("conv", arrays, (heart,), ("x", "k"), ("y",)), "contraction"))
+    (wish,) = (v for v in kernel.verdicts if v.placed.author == "pipeline" and "stages" in v.placed.entry.value)
+    assert kernel.tile.intrinsic
+    if innermost == "channels":
+        assert wish.outcome == "honoured" and kernel.tile.stages > 1
+    else:
+        assert wish.outcome == "relaxed" and kernel.tile.stages == 1
+        assert "or channels innermost where a window moves along rows" in wish.because
