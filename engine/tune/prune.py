@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 
 from engine.codegen.contraction import MAX_THREADS
 from engine.codegen.tensor_cores import MAX_WARPS
-from engine.explore.limits import LIMITS, Limit, first_broken
+from engine.explore.limits import LIMITS, Limit, first_broken, kib
 from engine.predict.alcop import allowed_registers
 from engine.predict.alcop_nodes import WARP, Contraction
-from engine.predict.alcop_work import estimated_registers, work_of_knobs
+from engine.predict.alcop_work import SUM_BYTES, estimated_registers, work_of_knobs
 from engine.target import Target
+from engine.target.shared import most_shared
 from engine.tensor.access import VECTOR_BYTES
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import FRAGMENT, Knobs
 
 GRID = 2**31 - 1
 """Blocks along the first axis of a grid, on every NVIDIA GPU since compute capability 3.0."""
@@ -88,6 +89,14 @@ def _shape(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     return ""
 
 
+def _exchange(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    warps = knobs.parts // knobs.slices
+    exchanged = SUM_BYTES * (knobs.block[0] * knobs.block[1] + warps * FRAGMENT * knobs.part[1])
+    if knobs.slices == 1 or knobs.slices * exchanged <= most_shared(machine):
+        return ""
+    return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(most_shared(machine))}"
+
+
 def _core_shape(knobs: Knobs) -> str:
     """The same for a kernel on CUDA cores."""
     rows, columns, depth = knobs.block
@@ -137,6 +146,7 @@ RULES = (
     Limit("shape of tiles", _shape, "kernels are generated for these alone"),
     Limit("whole warps", _warps, "lanes without a thread cost as much as those with one"),
     *LIMITS,
+    Limit("exchange of sums", _exchange, "slices add their sums by way of shared memory"),
     Limit("asynchronous copies", _copies, f"cp.async moves {LEAST_COPY} bytes or more, what is gathered waits"),
     Limit("registers", _registers, "what does not fit is spilled; an estimate, the compiler has the last word"),
     Limit("grid", _grid, "a launch of more blocks fails"),
