@@ -65,7 +65,7 @@ def anchors(
     """
     home: dict[int, int] = {}
     """Step -> the product whose kernel it is in."""
-    found: dict[int, Anchor] = {}
+    found: dict[int, _Grown] = {}
     shapes = _Shapes(flow, readers)
     for n in sorted(range(len(flow.steps)), key=flow.order.__getitem__):
         step = flow.steps[n]
@@ -75,13 +75,13 @@ def anchors(
             found[n] = _with_factors(flow, n, shapes, home)
         elif all(s.reduction is None for s in step.statements):
             _take_in(flow, n, found, home, shapes, apart)
-    return list(found.values())
+    return [Anchor(grown.steps, grown.own_shape(flow)) for grown in found.values()]
 
 
 def _take_in(
     flow: Flow,
     n: int,
-    found: dict[int, Anchor],
+    found: dict[int, _Grown],
     home: dict[int, int],
     shapes: _Shapes,
     apart: Sequence[Collection[str]],
@@ -93,12 +93,12 @@ def _take_in(
         for heart in (home[p] for p in flow.producers[n] if p in home)
     }
     for heart in sorted(handed, key=lambda heart: (-handed[heart], flow.order[heart])):
-        grown = (*found[heart].steps, n)
-        if goes_round(flow, grown) or (apart and _parted(flow, grown, apart)):
+        steps = (*found[heart].steps, n)
+        if goes_round(flow, steps) or (apart and _parted(flow, steps, apart)):
             continue
-        shape = shapes.of(grown)
-        if shape is not None:
-            found[heart] = Anchor(grown, shape)
+        grown = shapes.of(steps)
+        if grown is not None:
+            found[heart] = grown
             home[n] = heart
             return
 
@@ -109,23 +109,36 @@ def _parted(flow: Flow, steps: Sequence[int], apart: Sequence[Collection[str]]) 
     return any(operators.issuperset(pair) for pair in apart)
 
 
-def _with_factors(flow: Flow, heart: int, shapes: _Shapes, home: dict[int, int]) -> Anchor:
+def _with_factors(flow: Flow, heart: int, shapes: _Shapes, home: dict[int, int]) -> _Grown:
     """A product with what is done to its factors alone, such as a cast, where no memory-bound kernel is near."""
     home[heart] = heart
-    alone = shapes.of((heart,))
-    assert alone is not None, heart
-    anchor = Anchor((heart,), alone)
+    product = shapes.of((heart,))
+    assert product is not None, heart
     for n in flow.producers[heart]:
         step = flow.steps[n]
         settled = all(p in home or flow.steps[p].closed for p in flow.producers[n])
         if n in home or step.closed or not settled or flow.consumers[n] != (heart,):
             continue
-        grown = (n, *anchor.steps)
-        shape = shapes.of(grown)
-        if shape is not None and shape.kind == anchor.shape.kind:
-            anchor = Anchor(grown, shape)
+        grown = shapes.of((n, *product.steps))
+        if grown is not None and grown.shape.kind == product.shape.kind:
+            product = grown
             home[n] = heart
-    return anchor
+    return product
+
+
+@dataclass(frozen=True, slots=True)
+class _Grown:
+    """A product's kernel while it grows."""
+
+    steps: tuple[int, ...]
+    names: tuple[str, ...]
+    """Of the first statements that are alike: those that the loop space is about."""
+    shape: Shape
+
+    def own_shape(self, flow: Flow) -> Shape:
+        """The loop space in the names of the kernel's own statements."""
+        own = (s.name for s in flow.statements(self.steps))
+        return self.shape.renamed(dict(zip(self.names, own, strict=True)))
 
 
 class _Shapes:
@@ -136,16 +149,15 @@ class _Shapes:
         self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
         """Likeness -> names of the first statements, and their loop space or why they have none."""
 
-    def of(self, steps: Sequence[int]) -> Shape | None:
-        """The common loop space of some steps; None where they have none."""
+    def of(self, steps: tuple[int, ...]) -> _Grown | None:
+        """Steps with their common loop space; None where they have none."""
         statements = self._flow.statements(steps)
-        names = tuple(s.name for s in statements)
         kept = self._kept(statements)
         alike = likeness(statements, kept)
         if alike not in self._known:
-            self._known[alike] = names, common_shape(statements, kept)
-        first, shape = self._known[alike]
-        return shape.renamed(dict(zip(first, names, strict=True))) if isinstance(shape, Shape) else None
+            self._known[alike] = tuple(s.name for s in statements), common_shape(statements, kept)
+        names, shape = self._known[alike]
+        return None if isinstance(shape, str) else _Grown(steps, names, shape)
 
     def _kept(self, statements: Sequence[Statement]) -> frozenset[str]:
         """Arrays that others read, or that are given out."""

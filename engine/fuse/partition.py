@@ -13,7 +13,7 @@ from engine.fuse.steps import Steps, steps_of
 from engine.graph.nodes import Operator
 from engine.stitch.assess import Assessor
 from engine.stitch.choose import Chosen, choose
-from engine.stitch.nodes import Figures, Fixed, Why
+from engine.stitch.nodes import Figures, Fixed, Kernel, Why
 from engine.stitch.search import accurate, moving
 from engine.target import Target
 from engine.tensor.nodes import Array, Statement, TensorProgram
@@ -100,18 +100,22 @@ def _with_copies(program: TensorProgram, steps: Steps, chosen: Chosen) -> Partit
         kernel = graph.kernels[n]
         copied = {a for m in kernel.members if owner[m] != n for a in flow.steps[m].made}
         statements = flow.statements(kernel.members)
-        if kernel.closed:
-            (member,) = kernel.members
-            fit = steps.fits.get(member) or chosen.assessor.fit(kernel)
-        else:
-            fit = chosen.assessor.fit(kernel)
-        assert not isinstance(fit, str) and isinstance(fit.shape, Shape), fit
-        shape = fit.shape
+        known = steps.shapes.get(min(kernel.members)) if kernel.closed else None  # a closed kernel is one step
+        shape = known or _shape(chosen.assessor, kernel)
         if copied:
             statements, shape = _copies(statements, shape, copied, n, arrays)
         groups.append((_parts(statements, arrays, views), shape))
     ordered = tuple(s for group, _ in groups for s in group)
     return Partition(replace(program, arrays=arrays, statements=ordered), tuple(groups), chosen, tuple(order), views)
+
+
+def _shape(assessor: Assessor, kernel: Kernel) -> Shape:
+    """The loop space of a kernel: that of the first one alike, in the kernel's own names."""
+    first = assessor.first(kernel)
+    fit = assessor.fit(first)
+    assert not isinstance(fit, str) and isinstance(fit.shape, Shape), fit
+    theirs, own = (assessor.flow.statements(one.members) for one in (first, kernel))
+    return fit.shape.renamed({s.name: mine.name for s, mine in zip(theirs, own, strict=True)})
 
 
 def _copies(

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from engine.fuse.anchors import anchors, serves_product
 from engine.fuse.fits import Fits
 from engine.fuse.forced import Forced, opaque, step
+from engine.fuse.shape import Shape
 from engine.graph.nodes import Operator
 from engine.stitch.flow import Flow, Step
-from engine.stitch.nodes import Fit, Fixed
+from engine.stitch.nodes import Fixed
 from engine.tensor.nodes import Statement, TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A program's flow, and how the statements of its closed steps fit."""
+    """A program's flow, and the loop spaces of those closed steps that were looked at."""
 
     flow: Flow
-    fits: Mapping[int, Fit]
+    shapes: Mapping[int, Shape]
 
 
 def steps_of(program: TensorProgram, without_kernel: Sequence[Operator], fits: Fits, fixed: Fixed) -> Steps:
@@ -42,6 +43,7 @@ class _Maker:
         for statement in program.statements:
             for array in dict.fromkeys(a.array for a in statement.reads()):
                 self.readers.setdefault(array, []).append(statement)
+        self.alone = {s.name: self._step((s,), False) for s in program.statements}
         self.number = {s.name: n for n, s in enumerate(program.statements)}
         self.left = dict.fromkeys(s.name for s in program.statements)
         """Statements that are in no step yet."""
@@ -50,13 +52,13 @@ class _Maker:
         forced = self._forced()
         closed = [*forced, *self._anchored([step for step, _ in forced])]
         frames = [self._step((s,), True) for s in self._take(self._is_frame)]
-        rest = [self._step(part, False) for part in self._by_array()]
+        rest = self._by_array()
         steps = sorted([*(step for step, _ in closed), *frames, *rest, *self.opaque], key=self._place)
         flow = Flow(self.program, steps)
-        found = {id(step): fit for step, fit in closed}
+        found = {id(step): shape for step, shape in closed}
         return Steps(flow, {n: found[id(step)] for n, step in enumerate(steps) if id(step) in found})
 
-    def _forced(self) -> list[tuple[Step, Fit]]:
+    def _forced(self) -> list[tuple[Step, Shape]]:
         """A person's groups, each checked."""
         if not self.fixed.groups:
             return []
@@ -66,36 +68,37 @@ class _Maker:
             statements, fit = forced.fit(group, self.left)
             for statement in statements:
                 del self.left[statement.name]
-            found.append((self._step(statements, True), fit))
+            assert isinstance(fit.shape, Shape), fit
+            found.append((self._step(statements, True), fit.shape))
         return found
 
-    def _anchored(self, forced: Sequence[Step]) -> list[tuple[Step, Fit]]:
+    def _anchored(self, forced: Sequence[Step]) -> list[tuple[Step, Shape]]:
         """Products with their epilogues, none of which takes from a person's groups."""
-        free = [s for s in self.program.statements if s.name in self.left]
+        free = [self.alone[name] for name in self.left]
         apart = [set(pair) for pair in self.fixed.apart]
-        flow = Flow(self.program, [*(self._step((s,), False) for s in free), *forced, *self.opaque])
+        flow = Flow(self.program, [*free, *forced, *self.opaque])
         found = []
         for anchor in anchors(flow, self.readers, apart):
             statements = flow.statements(anchor.steps)
             for statement in statements:
                 del self.left[statement.name]
-            found.append((self._step(statements, True), self.fits.of(anchor.shape, statements)))
+            found.append((self._step(statements, True), anchor.shape))
         return found
 
     def _is_frame(self, statement: Statement) -> bool:
         return serves_product(statement, self.readers.get(statement.write.array, ()))
 
-    def _by_array(self) -> list[tuple[Statement, ...]]:
+    def _by_array(self) -> list[Step]:
         """What is left, the parts of one array together where one kernel can write them."""
         writers: dict[str, list[Statement]] = {}
         for statement in self.program.statements:
             if statement.name in self.left:
                 writers.setdefault(statement.write.array, []).append(statement)
-        parts: list[tuple[Statement, ...]] = []
+        steps: list[Step] = []
         for array, statements in writers.items():
-            whole = len(statements) == 1 or not isinstance(self.fits(statements, frozenset((array,))), str)
-            parts += [tuple(statements)] if whole else [(s,) for s in statements]
-        return parts
+            whole = len(statements) > 1 and not isinstance(self.fits(statements, frozenset((array,))), str)
+            steps += [self._step(statements, False)] if whole else [self.alone[s.name] for s in statements]
+        return steps
 
     def _take(self, wanted: Callable[[Statement], bool]) -> tuple[Statement, ...]:
         """The statements left that are wanted, which are left no more."""

@@ -35,12 +35,10 @@ class Assessor:
         """What a kernel costs, in the names of the first kernel alike; None where it cannot be one."""
         if self._parted(kernel.members):
             return None
-        kept = self._kept(kernel)
-        key = self._key(kernel.members, kept)
+        key = self._key(kernel)
         if key not in self._known:
-            self._first[key] = kernel
-            fit = self.fit(kernel)
-            statements = self.flow.statements(kernel.members)
+            first = self._first.setdefault(key, kernel)
+            fit, statements, kept = self.fit(first), self.flow.statements(first.members), self._kept(first)
             self._known[key] = (
                 None if isinstance(fit, str) else cost(statements, fit, kept, self.flow.program, self.target)
             )
@@ -48,7 +46,7 @@ class Assessor:
 
     def first(self, kernel: Kernel) -> Kernel:
         """The first kernel alike: the one in whose names the cost speaks."""
-        return self._first.get(self._key(kernel.members, self._kept(kernel)), kernel)
+        return self._first.setdefault(self._key(kernel), kernel)
 
     def fit(self, kernel: Kernel) -> Fit | str:
         """How the statements of a kernel fit, or why they do not, in the kernel's own names."""
@@ -81,14 +79,13 @@ class Assessor:
                 return f"you keep {producer} and {consumer} apart"
         return ""
 
-    def _key(self, members: Collection[int], kept: frozenset[str]) -> Hashable:
+    def _key(self, kernel: Kernel) -> Hashable:
         """Equal for kernels that differ in the names of arrays alone."""
-        program = self.flow.program
-        inputs = self.flow.inputs
+        program, inputs, kept = self.flow.program, self.flow.inputs, self._kept(kernel)
         place: dict[str, int] = {}
         outline = tuple(
             (number, tuple(place.setdefault(name, len(place)) for name in names))
-            for member in sorted(members, key=self.flow.order.__getitem__)
+            for member in sorted(kernel.members, key=self.flow.order.__getitem__)
             for number, names in self._outlines[member]
         )
         arrays = tuple((program.arrays[a].shape, program.arrays[a].dtype, a in kept, a in inputs) for a in place)
