@@ -78,13 +78,16 @@ class Marks:
         unit = " elements" if elements else ""
         for mark, value in counted:
             if value != given:
-                reason = f"another entry asks for {asked}" if value != asked else f"this kernel takes {needs}"
+                is_other = isinstance(value, int) and value != asked
+                reason = f"another entry asks for {asked}" if is_other else f"this kernel takes {needs}"
                 self.notes[mark.path] = Note(reason, name, f"{given}{unit}")
         return given
 
     def wish(self, name: str, default: int, buffers: tuple[str, ...], members: Collection[Member]) -> Wish:
         """The stages that a mark on one of `members` asks for, or the default: whether they can be is seen later."""
-        asked = {mark.path: mark.value for _, mark in self._named(name, members) if isinstance(mark.value, int)}
+        marks = [mark for _, mark in self._named(name, members)]
+        asked = {mark.path: mark.value for mark in marks if isinstance(mark.value, int)}
+        self.notes |= {mark.path: Note(f"{name} is a number") for mark in marks if mark.path not in asked}
         return Wish(buffers, next(iter(asked.values()), default), name, asked)
 
     def power(

@@ -379,6 +379,8 @@ MARKS = [
     ("all @ i: mark warp 8", "a power of two from 16 to 32"),
     ("all @ k: mark stages 9", "the loop over tile has 2 iterations"),
     ("all @ k: mark tile 8", "a power of two from 16 to 128"),
+    ("all @ k: mark tile wide", "a power of two from 16 to 128"),
+    ("all @ k: mark stages two", "stages is a number"),
 ]
 
 
