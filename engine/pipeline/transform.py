@@ -8,7 +8,7 @@ becomes, with 3 stages,
     for tile:  wait until one copy is unfinished; barrier; copy tile + 2 (if there is one); commit; use tile
     wait for all
 
-The barrier after the wait is also what proves that everybody has left the stage to be filled next, so one a tile is
+The barrier after the wait also sees to it that everybody has left the stage to be filled next, so one a tile is
 enough.  Registers that an inner loop fills from those tiles are filled across the boundary of two tiles: the wait moves
 into the inner loop, to the step in which the next tile is first read, and the first steps are loaded before the loop.
 """

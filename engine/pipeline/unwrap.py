@@ -1,4 +1,7 @@
-"""Loops of one iteration become what stands in them: detection wants a loop where a pass leaves none to be read."""
+"""Loops of one iteration become what stands in them: detection wants a loop where a pass leaves none to be read.
+
+    for tile in 0 .. 0:  copy A[32 * tile]; use A    ->    copy A[0]; use A
+"""
 
 from __future__ import annotations
 
