@@ -217,8 +217,9 @@ class _Planner:
         )
 
     def _is_there(self, array: str) -> bool:
-        """Whether an array is small, as what a reduction makes, or lies in shared memory in any case."""
-        return self.writers[array][1].reduction is not None or array in self._staged()
+        """Whether an array is small, as one value a point and what a reduction makes, or in shared memory anyway."""
+        is_small = self.writers[array][1].reduction is not None or not self._spans(array)
+        return is_small or array in self._staged()
 
     def _can_recompute_there(self, array: str, reader: Statement, number: int) -> bool:
         _, writer = self.writers[array]

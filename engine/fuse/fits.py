@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from engine.fuse.again import cost
 from engine.fuse.concat import lookups
 from engine.fuse.packed import KIND as PACKED
-from engine.fuse.packed import packed_shape, parts_of
+from engine.fuse.packed import packed_shape, part_shape, parts_of
 from engine.fuse.shape import Shape, common_shape, is_contraction
 from engine.fuse.stitched import KIND, own_axes, stitched_shape
 from engine.stitch.nodes import Fit
-from engine.stitch.shared import degradation_order, shared_layout
+from engine.stitch.shared import degradation_order
 from engine.target import Target
 from engine.target.shared import most_handed_over
 from engine.tensor.index import Index
@@ -40,9 +40,10 @@ class Fits:
                 reason = shape if not reason or (stitchable and form is stitched_shape) else reason
             elif lost := _not_in_place(shape, statements):
                 reason = lost
+            elif crowded := self._too_large(shape, statements, kept):
+                reason = crowded
             else:
-                fit = self.of(shape, statements)
-                return self._too_large(fit, statements) or fit
+                return self.of(shape, statements)
         return reason
 
     def of(self, shape: Shape, statements: Sequence[Statement]) -> Fit:
@@ -57,11 +58,20 @@ class Fits:
             return Fit(shape, rows, columns, inlined=frozenset(shape.inlined))
         columns = max(math.prod(s.extents.values()) for s in own) // max(1, rows)
         sizes = row_bytes(shape, own, self._arrays)
-        return Fit(shape, rows, columns, shared_layout(own, sizes).bytes, frozenset(sizes), frozenset(shape.inlined))
+        return Fit(shape, rows, columns, sum(sizes.values()), frozenset(sizes), frozenset(shape.inlined))
 
-    def _too_large(self, fit: Fit, statements: Sequence[Statement]) -> str:
-        """Why a block does not have the shared memory, or ""."""
-        limit = most_handed_over(self._target)
+    def _too_large(self, shape: Shape, statements: Sequence[Statement], kept: frozenset[str]) -> str:
+        """Why a block does not have the shared memory, or "".
+
+        No bytes are counted on for two values, one after the other: which meet, the schedule decides.
+        """
+        if shape.kind == PACKED:
+            parts = ((part, part_shape(part, kept)) for part in parts_of(statements))
+            reasons = (self._too_large(its, part, kept) for part, its in parts if isinstance(its, Shape))
+            return next(filter(None, reasons), "")
+        if shape.kind != KIND:
+            return ""
+        fit, limit = self.of(shape, statements), most_handed_over(self._target)
         if fit.shared_bytes <= limit:
             return ""
         operators = {s.write.array: s.operator for s in statements}

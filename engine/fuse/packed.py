@@ -35,7 +35,7 @@ def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     inlined: list[str] = []
     splits: dict[tuple[str, str], int] = {}
     for part in parts:
-        shape = _part_shape(part, kept)
+        shape = part_shape(part, kept)
         if isinstance(shape, str):
             return shape
         inlined += shape.inlined
@@ -49,7 +49,7 @@ def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     return Shape(KIND, axes, (), tuple(sorted(extents)), extents, tuple(inlined), splits)
 
 
-def _part_shape(part: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
+def part_shape(part: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
     """The loop space of one part: a simple one where there is one, never that of a matrix product."""
     product = next((s for s in part if is_contraction(s)), None)
     if product is not None:

@@ -24,7 +24,7 @@ class Fit:
     columns: int
     """Points of the other axes: what the threads of a block walk for each row."""
     shared_bytes: int = 0
-    """Shared memory of one block."""
+    """Shared memory of one block, should no two values share bytes."""
     shared_arrays: frozenset[str] = frozenset()
     """Intermediates handed over in shared memory."""
     inlined: frozenset[str] = frozenset()

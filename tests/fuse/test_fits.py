@@ -115,3 +115,41 @@ def test_blocks_take_no_more_points_than_their_rows_have_room_for(tmp_path: Path
     (kernel,) = [engine.compile(group) for group in plan.groups]
     assert kernel.group.kind == "stitched" and kernel.tile.constants["BLOCK_POINTS"] > 1
     assert kernel.source.shared_bytes <= SHARED_BYTES
+
+
+def test_long_rows_are_computed_again_from_their_mean_where_nothing_has_room_for_them(tmp_path: Path) -> None:
+    """39,000 elements a row: neither registers nor shared memory keep two such rows, and the mean is one value."""
+    ends = {"one": np.array([1]), "none": np.array([0]), "all": np.array([39_000]), "less": np.array([-1])}
+    nodes: list[Node] = [
+        ("LayerNormalization", ["x", "scale"], ["n"], {"axis": 1}),
+        ("Softmax", ["n"], ["s"], {"axis": 1}),
+        ("Sqrt", ["n"], ["r"], {}),
+        ("Slice", ["r", "one", "all", "one"], ["a"], {}),
+        ("Slice", ["r", "none", "less", "one"], ["b"], {}),
+        ("Sub", ["a", "b"], ["d"], {}),
+    ]
+    constants = {**ends, "scale": np.ones(39_000, np.float32)}
+    path = write_model(tmp_path / "m.onnx", nodes, {"x": ("float32", (2, 39_000))}, ["s", "d"], constants)
+    kernels = [engine.compile(group) for group in engine.fuse(engine.load(path)).groups]
+    assert [kernel.group.kind for kernel in kernels] == ["stitched"]
+    again = {name for name, (scheme, _) in kernels[0].tile.schemes.items() if scheme == "recompute"}
+    assert again and kernels[0].source.shared_bytes <= SHARED_BYTES
+
+
+def test_parts_of_a_pack_have_the_same_limit(tmp_path: Path) -> None:
+    """Rows that fit no block alone fit none in company."""
+    columns = most_handed_over() // 4 + 4
+    ends = {"one": np.array([1]), "none": np.array([0]), "all": np.array([columns]), "less": np.array([-1])}
+    nodes: list[Node] = []
+    for n in range(2):
+        nodes += [
+            ("Softmax", [f"x{n}"], [f"s{n}"], {"axis": 1}),
+            ("Slice", [f"s{n}", "one", "all", "one"], [f"a{n}"], {}),
+            ("Slice", [f"s{n}", "none", "less", "one"], [f"b{n}"], {}),
+            ("Sub", [f"a{n}", f"b{n}"], [f"y{n}"], {}),
+        ]
+    inputs = {f"x{n}": ("float32", (2 + n, columns)) for n in range(2)}
+    plan = engine.fuse(engine.load(write_model(tmp_path / "m.onnx", nodes, inputs, ["y0", "y1"], ends)))
+    kernels = [engine.compile(group) for group in plan.groups]
+    assert len(plan.launches) > 1 and all(k.source.shared_bytes <= SHARED_BYTES for k in kernels)
+    assert "packed" in {k.group.kind for k in kernels}, "maxima and sums of both share a launch"

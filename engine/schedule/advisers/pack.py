@@ -32,7 +32,7 @@ def pack_group(group: FusionGroup, sms: int, places: int) -> Advice:
 def _of_part(part: FusionGroup, sms: int, places: int) -> Iterator[Entry]:
     statements = tuple(s.name for s in part.program.statements)
     if part.kind == STITCHED:
-        yield from (e for e in stitch_group(part, sms).scenario.entries if not _is_threads(e))
+        yield from (e for e in stitch_group(part, sms).scenario.entries if _suits_a_pack(e))
     else:
         scenario = vectorize_group(part, plans(part.program, places)).scenario
         first = scenario.alternatives[0].entries if scenario.alternatives else ()
@@ -41,5 +41,7 @@ def _of_part(part: FusionGroup, sms: int, places: int) -> Iterator[Entry]:
     yield mark(statements, "outermost", "thread", THREADS, because)
 
 
-def _is_threads(advice: Entry) -> bool:
-    return isinstance(advice.value, tuple) and advice.value[0] == "thread"
+def _suits_a_pack(advice: Entry) -> bool:
+    """Not the threads, which are those of all parts, nor a rewrite, after which no value may connect a part."""
+    is_threads = isinstance(advice.value, tuple) and advice.value[0] == "thread"
+    return not is_threads and advice.field != "rewrite"
