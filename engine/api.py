@@ -5,8 +5,6 @@ What only checking, measuring and explaining need is imported when first used.
 
 from __future__ import annotations
 
-import difflib
-import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,10 +20,8 @@ from engine.compile import default_recipe as _default_recipe
 from engine.cycles import cycles_left_alone
 from engine.errors import BadInput, EngineError, MissingCapability
 from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, RegroupDoc, SpaceDoc, WarpDoc, WhyDoc
-from engine.fuse.choices import choices_of
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.fuse.plan import DEFAULT, POLICIES, plan
-from engine.graph.limits import MAX_TEXT_BYTES, read_limited
 from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
 from engine.mapping import MappingsDoc
@@ -33,19 +29,14 @@ from engine.measurements.nodes import Launched
 from engine.predict.calibration import Calibration
 from engine.predict.calibration import predict as _predict
 from engine.predict.nodes import Prediction
-from engine.recipe import Advice, Recipe
+from engine.recipe import Recipe
 from engine.run.nodes import Check, Compiled, Failure, GpuState, Timing
-from engine.schedule.compose import validate
-from engine.schedule.published.export import export as _published_text
-from engine.schedule.published.parse import parse as _parse_published
-from engine.schedule.published.translate import translate as _translate
-from engine.schedule.text import from_text, to_text
+from engine.schedule.text import to_text
 from engine.stitch.nodes import Fixed
 from engine.suite import is_reference, model_file
 from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, lower_supported
-from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.space import Knobs
 from engine.tune.nodes import DEFAULT_STRATEGY
 
@@ -77,11 +68,6 @@ def fuse(
         return plan(graph, *lower_supported(graph), policy, machine, fixed)
 
 
-def fusion_choices(recipe: Recipe, source: str = "recipe") -> tuple[str, Fixed]:
-    """(policy, what is fixed) that a recipe asks for, by default those of `fuse`.  Raises BadInput."""
-    return choices_of(recipe.fusion, source)
-
-
 def why_apart(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
     """Why two launches, "GROUP#INSTANCE", are not one kernel, with the cost terms.  Raises BadInput."""
     from engine.explore.regroup import why
@@ -94,133 +80,6 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: str = "h200") -> RegroupDoc:
     from engine.explore.regroup import regroup as tried
 
     return tried(plan, fixed, _target(target))
-
-
-def read_recipe(path: str | Path) -> Recipe:
-    """A recipe from its JSON file.  Raises BadInput for another version or unknown words."""
-    content = _read_text(path, "write one with `loomscope recipe`")
-    try:
-        return Recipe.loads(content, str(path))
-    except BadInput as error:
-        if error.subject.startswith(str(path)):
-            raise
-        raise BadInput("recipe", f"{path}, {error.subject}", error.reason, error.hint) from None
-
-
-def read_advice(path: str | Path) -> str:
-    """The text of an advice file, in our form or in the published JSON format.  Raises BadInput."""
-    return _read_text(path, "write it in the form that `loomscope schedule` shows")
-
-
-def _read_text(path: str | Path, hint: str) -> str:
-    try:
-        return read_limited(Path(path), MAX_TEXT_BYTES).decode()
-    except UnicodeDecodeError:
-        raise BadInput("recipe", str(path), "is no text in UTF-8", hint) from None
-    except BadInput as error:
-        raise BadInput("recipe", error.subject, error.reason, hint) from None
-
-
-def published_advice(path: str | Path, group: FusionGroup) -> tuple[Advice, ...]:
-    """The user's advice that a file in AKG's published JSON format means for a group.
-
-    Raises BadInput for a broken file, one that contradicts itself and advice for another operator; Unsupported for
-    advice that no kernel here can follow.
-    """
-    return _translate(_parse_published(read_advice(path), Path(path).name), group)
-
-
-def write_published(advice: Sequence[Advice], group: FusionGroup, path: str | Path) -> None:
-    """Write advice for a group in the published JSON format.
-
-    Raises Unsupported, naming the entry, for what the format cannot say, BadInput where the file cannot be written.
-    """
-    content = _published_text(advice, group)
-    try:
-        Path(path).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise BadInput("schedule", str(path), f"cannot be written: {error}") from error
-
-
-def write_recipe(recipe: Recipe, path: str | Path) -> None:
-    """Write a recipe as JSON.  Raises BadInput where the file cannot be written."""
-    try:
-        Path(path).write_text(json.dumps(recipe.to_json(), indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise BadInput("recipe", str(path), f"cannot be written: {error}") from error
-
-
-def default_recipe(
-    what: FusionGroup | FusionPlan, target: str = "h200", numerics: Mapping[str, str] | None = None
-) -> Recipe:
-    """What every adviser proposes for a group or for all groups of a plan.
-
-    numerics: {"tensor_cores": "tf32"} lets float32 contractions round their operands; by default none is rounded.
-    """
-    return _default_recipe(what, target, numerics)
-
-
-def edited(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
-    """The recipe with a group's advice replaced by what `text` says (`engine/schedule/text.py` has the grammar).
-
-    Raises BadInput with the line number, also for statements that the group does not have.
-    """
-    advice = from_text(text, f"advice of {group.name}")
-    validate(advice, group.program)
-    return recipe.with_group(group.name, advice)
-
-
-def advised(recipe: Recipe, group: FusionGroup, text: str, source: str = "advice") -> Recipe:
-    """The recipe with `text` in place of the user's advice for a group, and of that of every author it has.
-
-    Text in the published JSON format replaces all advice of the group: it says the whole launch.
-    Raises BadInput with the line number of `source`, also for statements that the group does not have.
-    """
-    if text.lstrip()[:1] in ("{", "["):
-        return recipe.with_group(group.name, _translate(_parse_published(text, source), group))
-    advice = from_text(text, source)
-    _validate(advice, group, source)
-    replaced = {"user", *(one.author for one in advice)}
-    kept = (one for one in recipe.groups.get(group.name, ()) if one.author not in replaced)
-    return recipe.with_group(group.name, (*kept, *advice))
-
-
-def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recipe:
-    """A recipe for every group of a plan: those that it does not speak of get their advisers' entries.
-
-    Raises BadInput for groups and statements that the plan does not have, and for choices that nothing here follows;
-    `source` names the recipe.
-    """
-    _check_choices(recipe, plan, source)
-    names = [group.name for group in plan.groups]
-    for name, advice in recipe.groups.items():
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=3) or names[:8]
-            hint = f"{plan.graph} has {', '.join(near)}; is it a recipe for another file?"
-            raise BadInput("recipe", f"{source}, group {name}", "the plan has no such group", hint)
-        _validate(advice, plan.group(name), f"{source}, group {name}")
-    proposed = _default_recipe(plan, recipe.target, recipe.numerics)
-    return replace(recipe, groups={**proposed.groups, **recipe.groups})
-
-
-def _check_choices(recipe: Recipe, plan: FusionPlan, source: str) -> None:
-    """BadInput for numerics that no stage reads, and fusion choices that the plan was not made with."""
-    rounded = {("tensor_cores", i.numerics) for i in INTRINSICS.values() if i.numerics}
-    known = " or ".join(f'{{"{key}": "{word}"}}' for key, word in sorted(rounded))
-    if asked := set(recipe.numerics.items()) - rounded:
-        words = ", ".join(f"{key} {value}" for key, value in sorted(asked))
-        hint = f"leave it empty, or say {known}"
-        raise BadInput("recipe", f"{source}, numerics", f"asks for {words}, which nothing here follows", hint)
-    if recipe.fusion and choices_of(recipe.fusion, source) != (plan.policy, plan.fixed):
-        hint = "fuse the graph with the recipe's choices, or leave them out of it"
-        raise BadInput("recipe", f"{source}, fusion", "asks for other groups than those of the plan", hint)
-
-
-def _validate(advice: Sequence[Advice], group: FusionGroup, source: str) -> None:
-    try:
-        validate(advice, group.program)
-    except BadInput as error:
-        raise BadInput("recipe", f"{source}, {error.subject}", error.reason, error.hint) from None
 
 
 def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:

@@ -27,7 +27,7 @@ from random import Random
 
 import engine
 from app.loom_file import read_loom
-from engine.api import completed, published_advice
+from engine.choices import completed, published_advice
 from engine.errors import BadInput, EngineError, Fault, Illegal, OverBudget, Unsupported
 from tests.graph.seeds import MODELS, ROOT, SHAPE, Seed, seeds
 from tests.schedule.published_files import adding
