@@ -75,8 +75,12 @@ def test_shapes_and_masks(number: int, dtype: str, tmp_path: Path) -> None:
 
 
 STAGED = Attention(queries=24, keys=180, mask="add", heads=1)
-STAGES = [(s, r) for s in range(1, 7) for r in (1, 2)]
-QUICK = {(1, 1, "float16"), (3, 2, "float16"), (4, 1, "float16"), (1, 2, "float32"), (2, 1, "float32")}
+DEEP = replace(STAGED, depth=64, keys=372)
+"""Four steps of 16 halves in either product of a tile of 64 keys."""
+STAGES = [(s, r) for s in range(1, 7) for r in (1, 2, 4)]
+QUICK = {
+    (1, 1, "float16"), (3, 2, "float16"), (4, 1, "float16"), (5, 4, "float16"), (1, 2, "float32"), (2, 1, "float32"),
+}  # fmt: skip
 
 
 def staged(stages: int, register_stages: int, dtype: str) -> object:
@@ -90,8 +94,10 @@ def staged(stages: int, register_stages: int, dtype: str) -> object:
 )
 def test_stages(stages: int, register_stages: int, dtype: str, tmp_path: Path) -> None:
     """Keys and values are copied ahead together, and what their tiles hold is loaded ahead within each product."""
-    case = replace(STAGED, dtype=dtype)
-    wishes = [f"S0 @ j: mark {name}" for name in ("tile 32", f"stages {stages}", f"register_stages {register_stages}")]
+    is_deep = register_stages > 2 and dtype == "float16"
+    case = replace(DEEP if is_deep else STAGED, dtype=dtype)
+    tile = f"tile {64 if is_deep else 32}"
+    wishes = [f"S0 @ j: mark {name}" for name in (tile, f"stages {stages}", f"register_stages {register_stages}")]
     kernel = compiled(case, tmp_path, *wishes)
     assert (kernel.tile.stages, kernel.tile.register_stages) == (stages, register_stages)
     assert len([v for v in kernel.verdicts if v.placed.author == "user" and v.outcome == "honoured"]) == len(wishes)
