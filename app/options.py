@@ -36,7 +36,13 @@ TreeFile = Annotated[
     Path | None,
     typer.Option("--tree", metavar="FILE", help="Advice for the group: our text, or a published JSON file."),
 ]
-Policy = Annotated[str | None, typer.Option("--policy", help="Fusion policy: none, xla or stitch.")]
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        help="stitch: the search (default); xla: the rules of XLA's fusion passes; none: a kernel for each operator.",
+    ),
+]
 NO_DIMS: list[str] = []
 NO_PROGRAMS: list[str] = []
 
