@@ -69,6 +69,13 @@ def _alive(statements: list[Statement], outputs: tuple[str, ...]) -> list[Statem
 
 def is_layout(statement: Statement) -> bool:
     """Whether the statement only moves elements: one bare access, written whole."""
+    form = statement.form
+    if form.is_layout is None:
+        form.is_layout = _moves_elements(statement)
+    return form.is_layout
+
+
+def _moves_elements(statement: Statement) -> bool:
     expression = statement.expression
     return (
         isinstance(expression, Access)

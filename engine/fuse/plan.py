@@ -74,6 +74,8 @@ def _leaving(parts: Partition) -> frozenset[str]:
 
 def _stored(built: Built, views: Mapping[str, str]) -> Built:
     """A group with the tensors of the graph that its arrays are stored in."""
+    if not views:
+        return built
     arrays = {name: views.get(tensor, tensor) for name, tensor in built.instance.arrays.items()}
     return replace(built, instance=replace(built.instance, arrays=arrays))
 
@@ -113,6 +115,8 @@ def _collect(built: Sequence[Built], graph: OperatorGraph) -> tuple[list[FusionG
 
 def _aligned(one: Built, first: Built) -> Instance:
     """The instance of `one` in the array names of `first`: equal groups list their arrays in the same order."""
+    if one.program is first.program:
+        return one.instance
     names = dict(zip(one.program.arrays, first.program.arrays, strict=True))
     arrays = {names[array]: tensor for array, tensor in one.instance.arrays.items()}
     return replace(one.instance, arrays=arrays, parts={names[a]: part for a, part in one.instance.parts.items()})

@@ -152,6 +152,7 @@ class Form:
     is_direct: bool | None = None
     """Whether no index is looked up in an array."""
     is_contraction: bool | None = None
+    is_layout: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

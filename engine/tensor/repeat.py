@@ -62,17 +62,18 @@ class Repeats:
         if any(isinstance(value, np.ndarray) for value in op.attributes.values()):
             return op.name
         place = {name: at for at, name in enumerate(tensors)}
-        attributes = tuple((name, repr(value)) for name, value in op.attributes.items())
-        types = tuple(self._type(name) for name in tensors)
-        uses = tuple(place[name] for name in (*op.inputs, *op.outputs))
+        attributes = tuple([(name, repr(value)) for name, value in op.attributes.items()])
+        types = tuple([self._type(name) for name in tensors])
+        uses = tuple([place[name] for name in (*op.inputs, *op.outputs)])
         return op.dialect, op.kind, op.opset, attributes, len(op.inputs), uses, types
 
     def _type(self, tensor: str) -> int:
         """A number for the shape, element type and known values of a tensor; -1 for an operand left out."""
         if not tensor:
             return -1
-        if tensor not in self._type_of:
+        known = self._type_of.get(tensor)
+        if known is None:
             array = self._build.arrays.get(tensor)  # what has no rule may have results of no known shape
             facts = (array.shape, array.dtype, self._build.told(tensor)) if array else None
-            self._type_of[tensor] = self._types.setdefault(facts, len(self._types))
-        return self._type_of[tensor]
+            known = self._type_of[tensor] = self._types.setdefault(facts, len(self._types))
+        return known
