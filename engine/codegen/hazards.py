@@ -139,4 +139,4 @@ class _Walk:
         last = self._buffers[buffer].elements - 1  # masks keep accesses inside
         bounds = scope.bounds(position) if not self._buffers[buffer].row_bytes else None  # chunks of rows change places
         low, high = bounds or (0, last)
-        return _Touched(buffer, offset + low * size, offset + (min(high + width - 1, last) + 1) * size - 1)
+        return _Touched(buffer, offset + max(low, 0) * size, offset + (min(high + width - 1, last) + 1) * size - 1)

@@ -7,7 +7,7 @@ takes them from, so that they stay in registers; one over the kept dimensions al
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from engine.codegen.marks import Marks, divisor_of
@@ -16,7 +16,7 @@ from engine.codegen.stitched_parts import Box, Names, Part, boxes
 from engine.codegen.stitched_walk import WARP, Axis, Walk, along_rows, shared_out
 from engine.graph.nodes import DTYPES
 from engine.schedule.nodes import Member
-from engine.tensor.access import VECTOR_BYTES, vector_limit
+from engine.tensor.access import VECTOR_BYTES, uniform_along, vector_limit
 from engine.tensor.nodes import Statement, TensorProgram
 
 THREADS = 256
@@ -111,6 +111,8 @@ def _vector(program: TensorProgram, along: Axis, mine: Sequence[Box], names: Nam
     outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
     widest = max([_size(program, s) for s in statements], default=1)
     limit = min(vector_limit(statements, outside, runs), VECTOR_BYTES // widest)
+    while limit > 1 and not _guards_hold(statements, runs, limit):
+        limit //= 2
     members: list[Member] = [m for box in mine for m in box.members if m.name == along[0]]
 
     def fit(asked: int) -> int:
@@ -118,6 +120,16 @@ def _vector(program: TensorProgram, along: Axis, mine: Sequence[Box], names: Nam
 
     needs = f"at most {limit} here: extent, alignment, guards and element type allow no more"
     return marks.number("vector", limit, fit, needs, members)
+
+
+def _guards_hold(statements: Sequence[Statement], runs: Mapping[str, tuple[str, ...]], width: int) -> bool:
+    """Whether no guard changes inside a vector, of reads that other parts hand over too."""
+    return all(
+        uniform_along(guard.index, runs[statement.name], width, statement.extents)
+        for statement in statements
+        for guards in (statement.guards, *(access.guards for access in statement.reads()))
+        for guard in guards
+    )
 
 
 def _size(program: TensorProgram, statement: Statement) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from tests.codegen.stitched_programs import (
     turned,
     values_of,
 )
+from tests.graph.models import model, node, save
 from tests.needs import needs_compiler, needs_nvrtc
 from tests.programs import apply, at, layernorm, program, statement
 
@@ -119,6 +121,20 @@ def test_elements_of_other_threads_go_through_shared_memory(size: int) -> None:
     kernel = kernel_of(turned(size=size))
     assert schemes(kernel) == {"S0": "shared"}
     assert checked(kernel).status == "pass"
+
+
+@needs_compiler
+@pytest.mark.parametrize("size", [6, 14, 32])
+def test_guards_of_staged_values_may_change_inside_a_vector(size: int, tmp_path: Path) -> None:
+    """What a border reflects is read behind guards that hold for one lane and not for its neighbour."""
+    pool = node("MaxPool", "x", "p", kernel_shape=[2, 2], strides=[2, 2])
+    border = node("Pad", "p pads", "y", mode="reflect")
+    pads = {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])}
+    graph = engine.load(save(tmp_path / "border.onnx", model([pool, border], {"x": [1, 4, size, size]}, ["y"], pads)))
+    (group,) = engine.fuse(graph).groups
+    kernel = engine.compile(group)
+    assert {"y_padded2_block"} <= {b.name for b in kernel.tile.buffers.values() if b.scope == "shared"}
+    assert engine.check(kernel).status == "pass"
 
 
 @needs_compiler
