@@ -25,9 +25,11 @@ class Assessor:
         self._legal = legal
         self._outlines = [tuple(outline(s) for s in step.statements) for step in flow.steps]
         self._apart = fixed.apart if fixed else ()
-        self._known: dict[Hashable, Cost | None] = {}
+        self._known: dict[Kernel, Cost | None] = {}
+        """Costs of first kernels."""
         self._fits: dict[Kernel, Fit | str] = {}
         self._first: dict[Hashable, Kernel] = {}
+        self._first_of: dict[Kernel, Kernel] = {}
         self.times: dict[Kernel, float] = {}
         """Microseconds by the accurate model, of first kernels."""
 
@@ -35,18 +37,19 @@ class Assessor:
         """What a kernel costs, in the names of the first kernel alike; None where it cannot be one."""
         if self._parted(kernel.members):
             return None
-        key = self._key(kernel)
-        if key not in self._known:
-            first = self._first.setdefault(key, kernel)
+        first = self.first(kernel)
+        if first not in self._known:
             fit, statements, kept = self.fit(first), self.flow.statements(first.members), self._kept(first)
-            self._known[key] = (
+            self._known[first] = (
                 None if isinstance(fit, str) else cost(statements, fit, kept, self.flow.program, self.target)
             )
-        return self._known[key]
+        return self._known[first]
 
     def first(self, kernel: Kernel) -> Kernel:
         """The first kernel alike: the one in whose names the cost speaks."""
-        return self._first.setdefault(self._key(kernel), kernel)
+        if kernel not in self._first_of:
+            self._first_of[kernel] = self._first.setdefault(self._key(kernel), kernel)
+        return self._first_of[kernel]
 
     def fit(self, kernel: Kernel) -> Fit | str:
         """How the statements of a kernel fit, or why they do not, in the kernel's own names."""
