@@ -28,13 +28,15 @@ def check_statement(arrays: Mapping[str, Array], statement: Statement) -> Iterat
     if len(extents) < len(statement.iterators):
         yield "two iterators have the same name"
     yield from (f"iterator {i.name} has extent {i.extent}" for i in statement.iterators if i.extent < 2)
+    target = arrays.get(statement.write.array)
+    is_empty = target is not None and target.elements == 0  # no point is computed, whatever the indices say
     for access in (statement.write, *statement.reads()):
         array = arrays.get(access.array)
         if array is None:
             yield f"{access.array} is no array of the program"
         elif len(array.shape) != len(access.indices):
             yield f"{access} has {len(access.indices)} indices for {array}"
-        else:
+        elif not is_empty:
             yield from _bounds(access, array, extents)
     if statement.reduction:
         for name in statement.reduction.iterators:
@@ -70,6 +72,8 @@ def check_writes(arrays: Mapping[str, Array], statements: Iterable[Statement]) -
             writers.setdefault(statement.write.array, []).append(statement)
     for name, group in writers.items():
         points, elements = sum(map(_points, group)), arrays[name].elements
+        if not elements:
+            continue
         if len(group) > 1 and any(s.covers for s in group):
             yield f"{name} is written by {', '.join(s.name for s in group)}"
         elif points != elements:

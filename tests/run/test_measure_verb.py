@@ -43,7 +43,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_right_kernel_gets_a_time_and_a_wrong_one_its_reason(model: str, tmp_path: Path) -> None:
-    done = loomscope("measure", model, "--json")
+    apart = tmp_path / "apart.json"  # by default both are packed into one launch
+    engine.write_recipe(engine.Recipe("h200", fusion={"policy": "none"}), apart)
+    done = loomscope("measure", model, "--recipe", str(apart), "--json")
     assert done.returncode == 1, done.stderr
     path = tmp_path / "times.json"
     path.write_text(done.stdout, encoding="utf-8")

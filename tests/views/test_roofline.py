@@ -125,14 +125,16 @@ def test_two_thousand_kernels_are_painted_and_pointed_at_without_a_stall(qtbot: 
     watchdog = Watchdog()
     watchdog.start()
     made.show_roofline(line(Side("predicted", "", many, 0), Side("measured", "", many, 0)))
+    pointed_at = set()
     for number in range(8):
         made.show_selection(f"g{number}")
         qtbot.mouseMove(made.canvas, QPoint(100 + 9 * number, 150))  # type: ignore[attr-defined]
         qtbot.wait(30)  # type: ignore[attr-defined]
+        pointed_at.add(made.canvas.hovered)
     made.resize(900, 400)
     qtbot.wait(60)  # type: ignore[attr-defined]
     watchdog.stop()
-    assert made.canvas.hovered and watchdog.longest_ms < STALL_MS
+    assert pointed_at - {""} and watchdog.longest_ms < STALL_MS
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

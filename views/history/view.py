@@ -130,6 +130,8 @@ class Summary(QWidget):
         self._grid.setHorizontalSpacing(0)
         self._grid.setVerticalSpacing(2)
         self._cells: list[tuple[QLabel, QLabel, QLabel]] = []
+        self._shown = (0, 0)
+        """Columns asked for, and cells there were, when they were last arranged."""
         self._tones: list[str] = []
         self._columns = 0
         self._theme: Theme | None = None
@@ -159,7 +161,10 @@ class Summary(QWidget):
         self._colour()
 
     def show_columns(self, count: int) -> None:
-        """Shows the first `count` figures."""
+        """Shows the first `count` figures.  What is shown already is left alone: a new width would ask for it again."""
+        if (count, len(self._cells)) == self._shown:
+            return
+        self._shown = count, len(self._cells)
         for number, cell in enumerate(self._cells):
             for part in cell:
                 part.setVisible(number < count)
