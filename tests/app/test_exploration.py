@@ -12,6 +12,7 @@ from app.exploring import Question
 from app.window import Window
 from tests.app.driving import MODEL, advice, afresh, select, settle
 from tests.app.fake_exploration import ILLEGAL, moves, with_lines
+from tests.pointer import drag_over
 from views.constraints.rows import scenario_key
 from views.constraints.view import TEXT
 from views.constraints.view import TREE as ENTRIES
@@ -129,7 +130,7 @@ def test_a_dropped_interchange_is_applied_when_it_is_legal(editing: Window, qtbo
     assert canvas.plan is not None
     start, end = (canvas.plan.label_box(axis).center().toPoint() for axis in (ACROSS, DOWN))
     qtbot.mousePress(canvas, Qt.MouseButton.LeftButton, pos=start)  # type: ignore[attr-defined]
-    qtbot.mouseMove(canvas, end)  # type: ignore[attr-defined]
+    drag_over(canvas, end)
     explored(editing, qtbot)
     assert "Legal: every dependence keeps its direction" in canvas.accessibleDescription(), "told before it is let go"
     assert advice(editing) == before
@@ -260,8 +261,8 @@ def test_alternatives_are_reordered_by_dragging(editing: Window, qtbot: object) 
     port, left = tree.viewport(), Qt.MouseButton.LeftButton
     start, end = first.topLeft() + QPoint(80, 8), last.bottomLeft() + QPoint(80, 2)
     qtbot.mousePress(port, left, pos=start)  # type: ignore[attr-defined]
-    qtbot.mouseMove(port, start + QPoint(0, 12))  # type: ignore[attr-defined]
-    qtbot.mouseMove(port, end)  # type: ignore[attr-defined]
+    drag_over(port, start + QPoint(0, 12))
+    drag_over(port, end)
     qtbot.mouseRelease(port, left, pos=end)  # type: ignore[attr-defined]
     explored(editing, qtbot)
     assert order_of(editing) == ["Scenario 1, second", "Scenario 2, third", "Scenario 3, first"]

@@ -20,6 +20,7 @@ from app.window import Window
 from engine.exploration import SPLIT, TAKE_OUT, Wish
 from tests.app.driving import PATIENCE, settle
 from tests.fuse.test_plan import model
+from tests.pointer import drag_over
 from tests.semantics.single import Node
 from views.graph.drawing import Placed
 
@@ -86,7 +87,7 @@ def drag(window: Window, qtbot: object, operator: str, to: QPointF, drop: bool =
     start, end = canvas.mapFromScene(QPointF(source.left + 12, source.top + 12)), canvas.mapFromScene(to)
     QTest.mousePress(canvas.viewport(), LEFT, pos=start)
     for part in (0.2, 0.6, 1.0):
-        QTest.mouseMove(canvas.viewport(), start + QPoint(*(round(part * d) for d in (end - start).toTuple())))
+        drag_over(canvas.viewport(), start + QPoint(*(round(part * d) for d in (end - start).toTuple())))
     settled(window, qtbot)
     if drop:
         QTest.mouseRelease(canvas.viewport(), LEFT, pos=end)
@@ -152,8 +153,8 @@ def merge_by_mouse(window: Window, qtbot: object) -> None:
     canvas, rest = window.panels.graph.canvas, over(window, "n0")
     head = canvas.mapFromScene(over(window, "n3"))
     QTest.mousePress(canvas.viewport(), LEFT, pos=head)
-    QTest.mouseMove(canvas.viewport(), head + QPoint(9, 9))
-    QTest.mouseMove(canvas.viewport(), canvas.mapFromScene(rest))
+    drag_over(canvas.viewport(), head + QPoint(9, 9))
+    drag_over(canvas.viewport(), canvas.mapFromScene(rest))
     settled(window, qtbot)
     assert canvas.note.outcome == "honoured" and "▼" in canvas.note.sentence
     QTest.mouseRelease(canvas.viewport(), LEFT, pos=canvas.mapFromScene(rest))

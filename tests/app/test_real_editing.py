@@ -13,6 +13,7 @@ from app.client import COMMAND
 from app.watchdog import Watchdog
 from app.window import Window
 from tests.app.driving import PATIENCE, advice, select, settle
+from tests.pointer import drag_over
 from views.constraints.painting import link_boxes
 from views.constraints.rows import Links
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE
@@ -179,7 +180,7 @@ def dragged(window: Window, qtbot: object, start: QPointF, end: QPointF) -> None
     canvas, left = window.panels.schedule.space.canvas, Qt.MouseButton.LeftButton
     qtbot.mousePress(canvas, left, pos=start.toPoint())  # type: ignore[attr-defined]
     for part in (0.3, 0.7, 1.0):
-        qtbot.mouseMove(canvas, (start + (end - start) * part).toPoint())  # type: ignore[attr-defined]
+        drag_over(canvas, (start + (end - start) * part).toPoint())
     explored(window, qtbot)
     qtbot.mouseRelease(canvas, left, pos=end.toPoint())  # type: ignore[attr-defined]
 

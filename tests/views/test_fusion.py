@@ -10,6 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
 from engine.documents import EdgeDoc, GroupDoc, LinkDoc, ModelDoc, NodeDoc, OperatorDoc
+from tests.pointer import drag_over
 from views.fusion.card import FusionCard, Told
 from views.fusion.chooser import Chooser, Option
 from views.graph.drawing import reopened
@@ -117,7 +118,7 @@ def test_escape_drops_nothing(view: GraphView) -> None:
     end = view.canvas.mapFromScene(QPointF(*_middle(view, "one_0#0")))
     for escape in (True, False):
         QTest.mousePress(view.canvas.viewport(), Qt.MouseButton.LeftButton, pos=start)
-        QTest.mouseMove(view.canvas.viewport(), end)
+        drag_over(view.canvas.viewport(), end)
         assert view.canvas.is_dragging and view.scene.look.target[0] == "one_0#0"
         if escape:
             QTest.keyClick(view.canvas, Qt.Key.Key_Escape)

@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QImage
 
 from app.watchdog import Watchdog
+from tests.pointer import hover
 from views.roofline.axes import axes_of
 from views.roofline.nodes import Point, Roofline, Side
 from views.roofline.view import RooflinePage
@@ -68,9 +69,9 @@ def test_a_click_selects_and_the_pointer_tells(qtbot: object) -> None:
     spots = made.canvas.spots("softmax")
     assert len(spots) == 2, "one in each plot"
     for spot in spots:
-        qtbot.mouseMove(made.canvas, QPoint(1, 1))  # type: ignore[attr-defined]
-        qtbot.mouseMove(made.canvas, spot.toPoint())  # type: ignore[attr-defined]
-        qtbot.waitUntil(lambda: made.canvas.hovered == "softmax", timeout=2000)  # type: ignore[attr-defined]
+        hover(made.canvas, QPoint(1, 1))
+        hover(made.canvas, spot.toPoint())
+        assert made.canvas.hovered == "softmax"
         told = made.readout.text()
         assert "predicted 10.0 µs, at the baseline 20.0 µs" in told, "half as fast at the baseline"
         assert "measured 10.0 µs" in told and "80.0 % of the roof" in told
@@ -128,7 +129,7 @@ def test_two_thousand_kernels_are_painted_and_pointed_at_without_a_stall(qtbot: 
     pointed_at = set()
     for number in range(8):
         made.show_selection(f"g{number}")
-        qtbot.mouseMove(made.canvas, QPoint(100 + 9 * number, 150))  # type: ignore[attr-defined]
+        hover(made.canvas, made.canvas.spots(f"g{2 * number}")[0].toPoint())
         qtbot.wait(30)  # type: ignore[attr-defined]
         pointed_at.add(made.canvas.hovered)
     made.resize(900, 400)

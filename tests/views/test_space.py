@@ -10,6 +10,7 @@ from PySide6.QtCore import QPointF, QSizeF, Qt
 from engine.exploration import ArrowDoc, OrderDoc, SpaceDoc
 from tests.app.fake_documents import ADVICE
 from tests.app.fake_exploration import ILLEGAL, space, with_lines
+from tests.pointer import drag_over
 from views.space.canvas import CAPTION, SpaceCanvas
 from views.space.geometry import ACROSS, DOWN, named_arrow, parallel_axes, plan
 from views.space.painting import caption
@@ -148,7 +149,7 @@ def drag(qtbot: object, canvas: SpaceCanvas, start: QPointF, end: QPointF, relea
     left = Qt.MouseButton.LeftButton
     qtbot.mousePress(canvas, left, pos=start.toPoint())  # type: ignore[attr-defined]
     for part in (0.5, 1.0):
-        qtbot.mouseMove(canvas, (start + (end - start) * part).toPoint())  # type: ignore[attr-defined]
+        drag_over(canvas, (start + (end - start) * part).toPoint())
     if release:
         qtbot.mouseRelease(canvas, left, pos=end.toPoint())  # type: ignore[attr-defined]
 
