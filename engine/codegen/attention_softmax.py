@@ -7,6 +7,9 @@ keys with the largest score m' makes them (m', l c + ..., o c + ...), c = exp(m 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from engine.codegen.attention_block import Block
 from engine.codegen.block import Keep, evaluate_block, finished
 from engine.codegen.emit import LANE_OF_VECTOR
@@ -14,7 +17,7 @@ from engine.codegen.nodes import Line
 from engine.codegen.product import Owned
 from engine.codegen.tile import Comment, Slot, WarpReduce
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Scalar
+from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator
 
 LOWEST = Literal(-float("inf"), "float32")
@@ -63,7 +66,7 @@ class OnlineSoftmax:
                 evaluate_block(
                     emitter,
                     [finished(nest.scores, Apply("cast", (score,), array.dtype)), *nest.chain],
-                    lambda st, where=where: {i.name: where[i.name] for i in st.parallel},  # type: ignore[misc]
+                    partial(_point, where),
                     values,
                     mask=inside,
                     keep=Keep(frozenset((last,)), Index(), 1),
@@ -113,6 +116,11 @@ class OnlineSoftmax:
             with emitter.loop("s", self.results.shape[1], link) as s:
                 result = self.results.sums(r, s)
                 emitter.assign(Slot(result.array, result.indices), Access(self.total, (r,)), link, "prod")
+
+
+def _point(where: Mapping[str, Index], statement: Statement) -> dict[str, Index]:
+    """A statement's iterators at an element."""
+    return {i.name: where[i.name] for i in statement.parallel}
 
 
 def _exp(value: Scalar, origin: Scalar) -> Apply:
