@@ -1,8 +1,13 @@
-"""A trial as it is kept: what exactly was run, and a time with its origin or a failure with its kind."""
+"""What is kept: trials, and the runs that tried them.
+
+A trial is what exactly was run, and a time with its origin or a failure with its kind; a run keeps every attempt and
+every decision.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from engine.run.cache import digest
 from engine.run.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, Timing
@@ -66,3 +71,146 @@ class Trial:
     def microseconds(self) -> float | None:
         """The time; None for a failure."""
         return self.outcome.microseconds if isinstance(self.outcome, Timing) else None
+
+
+RUNNING, PAUSED, STOPPED, FINISHED, INTERRUPTED = "running", "paused", "stopped", "finished", "interrupted"
+"""States of a run: the last three ended.  A run that was killed still says "running": see `Run.state_at`."""
+GO, PAUSE, STOP = "run", "pause", "stop"
+"""What a person may wish of a run."""
+WISHES = (GO, PAUSE, STOP)
+NEW, REUSED, FAILED = "new", "reused", "failed"
+"""States of an attempt: run now, known before, or without a time (of which a known failure is one)."""
+SILENCE = 5.0
+"""Seconds without a sign of life after which a run counts as dead; it gives one every half second."""
+
+SEARCHED, CHECKED, TIMED_AGAIN = "search", "check", "again"
+"""Kinds of rounds: trials of a group, the comparison of candidates with the reference, the last interleaved timing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a run was asked for: enough to start it again."""
+
+    source: str
+    """The file, or the row of a suite."""
+    target: str
+    strategy: str
+    runner: str
+    """"predicted", "measured" or "replayed"."""
+    origin: str
+    """Of every time of the run."""
+    trials: int
+    """For each group on average."""
+    minutes: float | None = None
+    seed: int = 0
+    groups: tuple[str, ...] = ()
+    """Names of the groups that are searched."""
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of symbolic dimensions."""
+    recipe: str = ""
+    """JSON of the recipe that the search starts from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sieved:
+    """What one rule removed from the programs of one task."""
+
+    rule: str
+    because: str
+    count: int
+    example: str
+    """Its figures for the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """One task of a run: what can be chosen, and how many of the programs are left to be tried."""
+
+    group: str
+    mapping: str
+    dimensions: Mapping[str, tuple[int | str, ...]]
+    """Name -> its ordered choices."""
+    total: int
+    sieved: tuple[Sieved, ...]
+    """In the order in which the rules were asked."""
+    left: int
+    before: float
+    """Microseconds of the group under the recipe that the search started from, of the run's origin; inf if unknown."""
+    instances: int = 1
+    """Launches of the group in the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One search, as its process tells it."""
+
+    number: int
+    started: str
+    """UTC."""
+    state: str
+    wish: str
+    host: str
+    pid: int
+    heartbeat: float
+    """Seconds since 1970 at the last sign of life."""
+    request: Request
+    tasks: tuple[TaskRecord, ...]
+    skipped: Mapping[str, str]
+    """Groups that are not searched, and why."""
+    message: str
+    """Why it ended; "" while it runs."""
+
+    def state_at(self, now: float) -> str:
+        """The state, given the time now (seconds since 1970): without signs of life a run was interrupted."""
+        is_silent = self.state in (RUNNING, PAUSED) and now - self.heartbeat > SILENCE
+        return INTERRUPTED if is_silent else self.state
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One program that a run tried: a row of its table, without the recipe."""
+
+    number: int
+    """From 1 in each run."""
+    trial: int | None
+    """Number of the kept trial; None where there is no kernel, or nothing was recorded."""
+    group: str
+    mapping: str
+    values: tuple[tuple[str, int | str], ...]
+    """Of each open dimension."""
+    promised: float
+    """Microseconds that the model promised before anything was compiled; infinite where it says nothing."""
+    state: str
+    """"new", "reused" or "failed"."""
+    microseconds: float | None
+    """The time, of the run's origin; None for a failure."""
+    failure: str
+    """Its kind; "" for a time."""
+    message: str
+    """Of the failure, or where the time is noisy why."""
+    seconds: float
+    """Of the run, without pauses, when it finished."""
+    worker: str = ""
+    """Which process ran it; "" for the run's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One decision of a run, with the figures that it was made of."""
+
+    number: int
+    """From 1 in each run."""
+    kind: str
+    """"search", "check" or "again"."""
+    group: str
+    mapping: str
+    """"" where the decision was about the whole group."""
+    reason: str
+    figures: Mapping[str, float]
+    """By name; infinite where there is none yet."""
+    best: float
+    """Of the group after the round, in microseconds; infinite while nothing ran."""
+    attempts: int = 0
+    """That it cost."""
+    seconds: float = 0.0
+    """Of the run, when it ended."""

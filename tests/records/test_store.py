@@ -18,7 +18,8 @@ import pytest
 from engine.errors import BadInput, OverBudget
 from engine.records.export import COLUMNS, export
 from engine.records.nodes import Subject, Trial
-from engine.records.store import FORMAT, RecordStore
+from engine.records.schema import FORMAT
+from engine.records.store import RecordStore
 from engine.run.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, GpuState, Timing
 
 SUBJECT = Subject.of("__global__ void f() {}", "grid 8, block 128, 0 bytes", "float16[8, 8], seed 0", "h200", "13.0")
@@ -204,8 +205,8 @@ def test_a_locked_file(tmp_path: Path) -> None:
 def test_a_full_disk_keeps_what_there_is(tmp_path: Path) -> None:
     with RecordStore(tmp_path / "r.db") as store:
         assert store.add(trial(0))
-        (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
-        store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+        store.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(OverBudget, match="disk is full"):
             store.add_all(map(trial, range(1, 1000)))
         assert [one.microseconds for one in store.trials(SYNTHETIC)] == [1.0]

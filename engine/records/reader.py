@@ -1,0 +1,157 @@
+"""Reading a file of records while others write it: a window attaches to a run with this, whoever started it.
+
+A reader never writes, so that it cannot hold a run up: it sees the last state that was kept whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from engine.errors import BadInput
+from engine.records.faults import told
+from engine.records.nodes import Attempt, Request, Round, Run, TaskRecord, Trial
+from engine.records.schema import FORMAT, version_of
+from engine.records.store import TRIAL_COLUMNS, RecordStore, trial_of
+from engine.text import from_json
+
+_RUNS = "number, started, state, wish, host, pid, heartbeat, request, tasks, skipped, message"
+ATTEMPT_COLUMNS = (
+    "number, trial, grp, mapping, program, promised, state, microseconds, failure, message, seconds, worker"
+)
+ROUND_COLUMNS = "number, kind, grp, mapping, reason, figures, best, attempts, seconds"
+CURRENT = 2.0
+"""Seconds to wait for a writer; with a write-ahead log readers hardly ever do."""
+
+
+class RunReader:
+    """The runs of one file, read only.
+
+    It may be made in one thread and used in another, by one at a time.  Raises what `RecordStore` does, and BadInput
+    where there is no file; any call may.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise BadInput("records", str(self.path), "is not there", "`loomscope tune` makes one")
+        with told(self.path):
+            self._connection = self._connect()
+            if version_of(self._connection, self.path) < FORMAT:
+                # A file of an older version has no runs; whoever may write it brings it up to date.
+                self._connection.close()
+                RecordStore(self.path).close()
+                self._connection = self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        address = f"{self.path.resolve().as_uri()}?mode=ro"
+        return sqlite3.connect(address, uri=True, timeout=CURRENT, isolation_level=None, check_same_thread=False)
+
+    def __enter__(self) -> RunReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._connection.close()
+
+    def version(self) -> int:
+        """Another number after anybody wrote: what has not changed need not be read."""
+        with told(self.path):
+            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, oldest first."""
+        with told(self.path):
+            rows = self._connection.execute(f"SELECT {_RUNS} FROM runs ORDER BY number").fetchall()
+        return tuple(_run(row, self.path) for row in rows)
+
+    def run(self, number: int | None = None) -> Run:
+        """One run, by default the last.  Raises BadInput where there is none."""
+        with told(self.path):
+            return read_run(self._connection, self.path, number)
+
+    def attempts(self, run: int, after: int = 0, most: int | None = None) -> tuple[Attempt, ...]:
+        """Attempts of a run in the order in which they finished, from number `after` + 1 on, at most so many."""
+        with told(self.path):
+            return read_attempts(self._connection, run, after, most)
+
+    def rounds(self, run: int, after: int = 0) -> tuple[Round, ...]:
+        """Decisions of a run, from number `after` + 1 on."""
+        with told(self.path):
+            return read_rounds(self._connection, run, after)
+
+    def trial(self, number: int) -> Trial:
+        """One trial with its recipe.  Raises BadInput where there is none of that number."""
+        query = f"SELECT {TRIAL_COLUMNS} FROM trials WHERE number = ?"
+        with told(self.path):
+            row = self._connection.execute(query, (number,)).fetchone()
+        if row is None:
+            raise BadInput("records", str(self.path), f"holds no trial {number}")
+        return trial_of(row, self.path)
+
+
+def read_run(connection: sqlite3.Connection, path: Path, number: int | None = None) -> Run:
+    """One run, by default the last.  Raises BadInput where there is none."""
+    which = "" if number is None else "WHERE number = ?"
+    values = () if number is None else (number,)
+    row = connection.execute(f"SELECT {_RUNS} FROM runs {which} ORDER BY number DESC LIMIT 1", values).fetchone()
+    if row is None:
+        what = "holds no run" if number is None else f"holds no run {number}"
+        raise BadInput("records", str(path), what, "`loomscope tune` makes one")
+    return _run(row, path)
+
+
+def read_attempts(
+    connection: sqlite3.Connection, run: int, after: int = 0, most: int | None = None
+) -> tuple[Attempt, ...]:
+    """Attempts of a run, from number `after` + 1 on."""
+    query = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
+    return tuple(map(_attempt, connection.execute(query, (run, after, -1 if most is None else most))))
+
+
+def read_rounds(connection: sqlite3.Connection, run: int, after: int = 0) -> tuple[Round, ...]:
+    """Decisions of a run, from number `after` + 1 on."""
+    query = f"SELECT {ROUND_COLUMNS} FROM rounds WHERE run = ? AND number > ? ORDER BY number"
+    return tuple(map(_round, connection.execute(query, (run, after))))
+
+
+def _run(row: tuple[Any, ...], path: Path) -> Run:
+    number, started, state, wish, host, pid, heartbeat, request, tasks, skipped, message = row
+    try:
+        return Run(
+            number, started, state, wish, host, pid, heartbeat, from_json(Request, json.loads(request)),
+            from_json(tuple[TaskRecord, ...], json.loads(tasks)), from_json(dict[str, str], json.loads(skipped)),
+            message,
+        )  # fmt: skip
+    except (ValueError, BadInput) as error:
+        raise BadInput("records", str(path), f"holds a run that cannot be read: {error}") from error
+
+
+def _attempt(row: tuple[Any, ...]) -> Attempt:
+    number, trial, group, mapping, program, promised, state, microseconds, failure, message, seconds, worker = row
+    values = tuple((name, value) for name, value in json.loads(program))
+    return Attempt(
+        number, trial, group, mapping, values, math.inf if promised is None else promised, state, microseconds, failure,
+        message, seconds, worker,
+    )  # fmt: skip
+
+
+def _round(row: tuple[Any, ...]) -> Round:
+    number, kind, group, mapping, reason, figures, best, attempts, seconds = row
+    return Round(
+        number, kind, group, mapping, reason, from_json(dict[str, float], json.loads(figures)),
+        math.inf if best is None else best, attempts, seconds,
+    )  # fmt: skip
+
+
+def is_alive(run: Run, now: float | None = None) -> bool:
+    """Whether the process of a run gave a sign of life lately; now: seconds since 1970, by default the present."""
+    return run.state_at(time.time() if now is None else now) in ("running", "paused")

@@ -1,0 +1,168 @@
+"""A run as its own process writes it: every attempt with its trial at once, so that a kill loses nothing finished."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from engine.errors import BadInput
+from engine.records.faults import told
+from engine.records.nodes import GO, RUNNING, WISHES, Attempt, Request, Round, Run, TaskRecord, Trial
+from engine.records.reader import ATTEMPT_COLUMNS, ROUND_COLUMNS, is_alive, read_attempts, read_rounds, read_run
+from engine.records.schema import FORMAT, version_of
+from engine.records.store import PATIENCE, RecordStore
+from engine.text import to_json
+
+_ADD_ATTEMPT = f"INSERT INTO attempts (run, {ATTEMPT_COLUMNS}) VALUES (?{', ?' * 12})"
+_ADD_ROUND = f"INSERT INTO rounds (run, {ROUND_COLUMNS}) VALUES (?{', ?' * 9})"
+
+
+class RunLog:
+    """One run of a store, written by the process that searches.
+
+    Raises what `RecordStore` does; any call may.
+    """
+
+    def __init__(self, store: RecordStore, number: int) -> None:
+        """An existing run; `start` and `resume` make one to write."""
+        self.store, self.number = store, number
+
+    @staticmethod
+    def start(
+        store: RecordStore, request: Request, tasks: Sequence[TaskRecord] = (), skipped: Mapping[str, str] | None = None
+    ) -> RunLog:
+        """A new run of this process."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        plain = (json.dumps(to_json(value)) for value in (request, tuple(tasks), skipped or {}))
+        values = (now, RUNNING, GO, socket.gethostname(), os.getpid(), time.time(), *plain)
+        query = (
+            "INSERT INTO runs (started, state, wish, host, pid, heartbeat, request, tasks, skipped, message) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '')"
+        )
+        with told(store.path):
+            number = store.connection.execute(query, values).lastrowid
+        assert number is not None, "a row that was added has a number"
+        return RunLog(store, number)
+
+    @staticmethod
+    def resume(store: RecordStore, number: int | None = None) -> RunLog:
+        """Take a run over, by default the last: its process is this one from now on.
+
+        Raises BadInput where there is none, and where another process is at it.
+        """
+        with told(store.path), store.transaction():
+            run = read_run(store.connection, store.path, number)
+            if is_alive(run) and (run.host, run.pid) != (socket.gethostname(), os.getpid()):
+                reason = f"run {run.number} is {run.state} in process {run.pid} on {run.host}"
+                raise BadInput("records", str(store.path), reason, "stop it first, or wait until it is done")
+            store.connection.execute(
+                "UPDATE runs SET state = ?, wish = ?, host = ?, pid = ?, heartbeat = ?, message = '' WHERE number = ?",
+                (RUNNING, GO, socket.gethostname(), os.getpid(), time.time(), run.number),
+            )
+        return RunLog(store, run.number)
+
+    def run(self) -> Run:
+        """What is kept of it."""
+        with told(self.store.path):
+            return read_run(self.store.connection, self.store.path, self.number)
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """All that it tried."""
+        with told(self.store.path):
+            return read_attempts(self.store.connection, self.number)
+
+    def rounds(self) -> tuple[Round, ...]:
+        """All that it decided."""
+        with told(self.store.path):
+            return read_rounds(self.store.connection, self.number)
+
+    def keep(self, attempt: Attempt, trial: Trial | None) -> Attempt:
+        """Keep an attempt with its trial, both or neither; the attempt as it is kept, with the number of its trial."""
+        (kept,) = self.keep_all([(attempt, trial)])
+        return kept
+
+    def keep_all(self, pairs: Iterable[tuple[Attempt, Trial | None]]) -> tuple[Attempt, ...]:
+        """Keep many at once, all or none."""
+        kept = []
+        with told(self.store.path), self.store.transaction():
+            for attempt, trial in pairs:
+                number = None if trial is None else self.store.number_of(trial)
+                kept.append(replace(attempt, trial=number))
+                self.store.connection.execute(_ADD_ATTEMPT, (self.number, *_attempt_row(kept[-1])))
+            self._beat()
+        return tuple(kept)
+
+    def add_round(self, decision: Round) -> None:
+        """Keep a decision."""
+        values = (
+            self.number, decision.number, decision.kind, decision.group, decision.mapping, decision.reason,
+            json.dumps(to_json(decision.figures)), _finite(decision.best), decision.attempts, decision.seconds,
+        )  # fmt: skip
+        with told(self.store.path):
+            self.store.connection.execute(_ADD_ROUND, values)
+
+    def set_tasks(self, tasks: Sequence[TaskRecord], skipped: Mapping[str, str]) -> None:
+        """Keep what can be chosen, once it is known."""
+        values = (json.dumps(to_json(tuple(tasks))), json.dumps(to_json(skipped)), self.number)
+        with told(self.store.path):
+            self.store.connection.execute("UPDATE runs SET tasks = ?, skipped = ? WHERE number = ?", values)
+
+    def set_state(self, state: str, message: str = "") -> None:
+        """Tell what the run does now, or why it ended."""
+        values = (state, message, time.time(), self.number)
+        query = "UPDATE runs SET state = ?, message = ?, heartbeat = ? WHERE number = ?"
+        with told(self.store.path):
+            self.store.connection.execute(query, values)
+
+    def beat(self) -> str:
+        """Give a sign of life; what a person wishes meanwhile: "run", "pause" or "stop"."""
+        with told(self.store.path):
+            self._beat()
+            query = "SELECT wish FROM runs WHERE number = ?"
+            return str(self.store.connection.execute(query, (self.number,)).fetchone()[0])
+
+    def _beat(self) -> None:
+        query = "UPDATE runs SET heartbeat = ? WHERE number = ?"
+        self.store.connection.execute(query, (time.time(), self.number))
+
+
+def ask(path: str | Path, run: int, wish: str, patience: float = PATIENCE) -> None:
+    """Wish something of a run: "run", "pause" or "stop"; its process reads it within half a second.
+
+    patience: seconds to wait while another process writes.  Raises what `RecordStore` does, and BadInput for a run
+    that is not there.
+    """
+    if wish not in WISHES:
+        raise ValueError(f"{wish!r} is nothing to wish")
+    path = Path(path)
+    address = f"{path.resolve().as_uri()}?mode=rw"
+    with (
+        told(path),
+        closing(sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None)) as connection,
+    ):
+        if version_of(connection, path) < FORMAT:
+            raise BadInput("records", str(path), f"holds no run {run}")
+        changed = connection.execute("UPDATE runs SET wish = ? WHERE number = ?", (wish, run)).rowcount
+    if not changed:
+        raise BadInput("records", str(path), f"holds no run {run}")
+
+
+def _attempt_row(attempt: Attempt) -> tuple[object, ...]:
+    return (
+        attempt.number, attempt.trial, attempt.group, attempt.mapping, json.dumps(attempt.values),
+        _finite(attempt.promised), attempt.state, attempt.microseconds, attempt.failure, attempt.message,
+        attempt.seconds, attempt.worker,
+    )  # fmt: skip
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
