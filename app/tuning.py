@@ -17,6 +17,7 @@ from engine.records.store import RecordStore
 from engine.run.nodes import PREDICTED
 from engine.text import to_json
 from engine.tune.nodes import Limits
+from engine.tune.problem import Problem
 from engine.tune.search import Search
 from views.format import duration, plural
 
@@ -136,7 +137,7 @@ def _checked(search: Search) -> dict[str, str]:
     for name, one in search.progress.items():
         if one.winner is None or one.gain <= 0:
             continue
-        kernel = engine.compile(one.problem.group, one.problem.tuned(one.winner.knobs))
+        kernel = engine.compile(one.problem.group, one.problem.tuned(one.winner.program))
         try:
             result = engine.check(kernel)
         except MissingCapability as error:
@@ -148,11 +149,23 @@ def _checked(search: Search) -> dict[str, str]:
     return found
 
 
+def _funnels(problem: Problem) -> dict[str, Any]:
+    """What pruning left of each mapping of a group."""
+    return {
+        task.name: {
+            "total": task.funnel.total,
+            "dropped": {d.rule: d.count for d in task.funnel.dropped},
+            "left": len(task.programs),
+        }
+        for task in problem.tasks
+    }
+
+
 def _report_search(search: Search, wishes: Wishes, unchecked: dict[str, str], json: bool) -> None:
     best = {
         name: {
             "microseconds": one.winner.microseconds, "before": one.problem.before, "origin": PREDICTED,
-            "knobs": to_json(one.winner.knobs), "note": unchecked.get(name, ""),
+            "program": to_json(one.winner.program), "note": unchecked.get(name, ""),
         }
         for name, one in search.progress.items() if one.winner is not None
     }  # fmt: skip
@@ -163,14 +176,7 @@ def _report_search(search: Search, wishes: Wishes, unchecked: dict[str, str], js
     reused = sum(one.reused for one in search.progress.values())
     repeated = sum(one.repeated for one in search.progress.values())
     if json:
-        funnels = {
-            name: {
-                "total": one.problem.funnel.total,
-                "dropped": {d.rule: d.count for d in one.problem.funnel.dropped},
-                "left": len(one.problem.funnel.left),
-            }
-            for name, one in search.progress.items()
-        }
+        funnels = {name: _funnels(one.problem) for name, one in search.progress.items()}
         output.document(
             best=best, trials=trials, failures=dict(failures), reused=reused, repeated=repeated, funnels=funnels,
             skipped=search.skipped, unchecked=unchecked,
@@ -178,10 +184,10 @@ def _report_search(search: Search, wishes: Wishes, unchecked: dict[str, str], js
         return
     cells = (
         (
-            name, f"{one.problem.funnel.total:,}", f"{len(one.problem.funnel.left):,}", str(one.trials),
+            name, f"{one.problem.total:,}", f"{len(one.problem.programs):,}", str(one.trials),
             str(sum(one.failures.values())), duration(one.problem.before),
             duration(min(one.problem.before, *one.best)),
-            str(one.winner.knobs) if one.winner and one.gain > 0 else "as it was",
+            str(one.winner.program) if one.winner and one.gain > 0 else "as it was",
         )
         for name, one in search.progress.items()
     )  # fmt: skip

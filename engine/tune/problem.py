@@ -1,25 +1,18 @@
-"""What can be searched of one group: its programs after rules and pruning, and how one becomes a recipe."""
+"""What can be searched of one group: its tasks with their programs, and how a program becomes a recipe."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from engine.compile import compile_group
+from engine.compile import Kernel, compile_group
 from engine.errors import EngineError, Unsupported
-from engine.explore.knobs import about, entries_of
-from engine.explore.limits import Limit
 from engine.fuse.nodes import FusionGroup
-from engine.predict.alcop import predict_pipeline
-from engine.predict.alcop_nodes import Contraction
-from engine.predict.alcop_problem import contraction_of, sides_of
-from engine.predict.alcop_work import work_of_knobs
 from engine.predict.calibration import predict
-from engine.recipe import Advice, Recipe, with_entries
-from engine.target import Target
-from engine.tensorize.space import Knobs
-from engine.tune.prune import RULES, Funnel, prune
-from engine.tune.rules import Applied, Situation, sketch
+from engine.recipe import Advice, Entry, Recipe, with_entries
+from engine.schedule.nodes import HONOURED
+from engine.tune.nodes import Program, Task
+from engine.tune.products import tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,65 +22,87 @@ class Problem:
     group: FusionGroup
     recipe: Recipe
     """That of the user and the advisers."""
-    situation: Situation
-    applied: tuple[Applied, ...]
-    """What each rule opened."""
-    funnel: Funnel
+    tasks: tuple[Task, ...]
+    """Its mappings, that of the advisers first."""
     flops: float
     """Of one launch."""
     before: float
     """Predicted time under `recipe`, in microseconds."""
+    advised: Program | None = None
+    """The program that `recipe` stands at; None where the user asks for one that is not searched."""
 
-    def tuned(self, knobs: Knobs) -> Recipe:
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """Those of all tasks."""
+        return tuple(program for task in self.tasks for program in task.programs)
+
+    @property
+    def total(self) -> int:
+        """Programs before pruning."""
+        return sum(task.funnel.total for task in self.tasks)
+
+    def task(self, program: Program) -> Task:
+        """The task that a program is of; KeyError where there is none."""
+        return {task.name: task for task in self.tasks}[program.mapping]
+
+    def rank(self, program: Program) -> float:
+        """The time that a model promises a program before it is compiled, in microseconds."""
+        return self.task(program).rank(program)
+
+    def tuned(self, program: Program) -> Recipe:
         """The recipe of one program: entries of author `tune` in place of the advisers', the user's untouched."""
-        contraction = self.situation.contraction
-        entries = entries_of(self.situation.sides, knobs, on_tensor_cores=bool(contraction.unit))
-        said = {about(entry) for entry in entries}
-        kept = [one if one.author == "user" else _without(one, said) for one in self.recipe.groups[self.group.name]]
-        return self.recipe.with_group(self.group.name, with_entries(kept, "tune", entries))
+        family = self.task(program).family
+        advice = self.recipe.groups.get(self.group.name, ())
+        kept = [one if one.author == "user" else _without(one, family.decided) for one in advice]
+        return self.recipe.with_group(self.group.name, with_entries(kept, "tune", family.entries(program)))
 
-    def rank(self, knobs: Knobs) -> float:
-        """The time that the pipeline model promises a program, in microseconds, before it is compiled."""
-        return predict_pipeline(work_of_knobs(self.situation.contraction, knobs), self.situation.machine).microseconds
+    def taken(self, kernel: Kernel, program: Program) -> str:
+        """Why a kernel is not the program that it was compiled for; "" where it is."""
+        missed = [
+            f"{v.placed.entry}: {v.because or v.outcome}"
+            for v in kernel.verdicts
+            if v.placed.author == "tune" and v.outcome != HONOURED
+        ]
+        return "; ".join(missed)
 
 
 def problem(group: FusionGroup, recipe: Recipe) -> Problem | str:
     """What can be searched of a group, or why nothing can.
 
-    Only contractions have programs here; what the user's entries say of them stays fixed.
+    What the user's entries say stays fixed.  Raises Unsupported where pruning leaves no program, with the rule that
+    drops most.
     """
     try:
         kernel = compile_group(group, recipe)
     except EngineError as error:
         return error.reason
-    sides = sides_of(kernel.program)
-    contraction = contraction_of(kernel.program, kernel.tile, kernel.facts)
-    if sides is None or contraction is None:
+    found = tasks(group, kernel)
+    if not found:
         return "is no product with tiles: its recipe is the advisers'"
-    situation = Situation(group, sides, contraction, kernel.target)
-    made, applied = sketch(situation)
-    wishes = {about(e): e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled}
-
-    def contradicts(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-        for entry in entries_of(sides, knobs, on_tensor_cores=bool(contraction.unit)):
-            wish = wishes.get(about(entry))
-            if wish is not None and wish.value != entry.value:
-                return f"the user asks for {wish}"
-        return ""
-
-    fixed = Limit("entries of the user", contradicts, "what a person decided is not searched")
-    funnel = prune(made.points(), contraction, kernel.target, (fixed, *RULES))
-    if not funnel.left:
-        worst = max(funnel.dropped, key=lambda dropped: dropped.count)
-        raise Unsupported(
-            "tune", group.name, f"no program is left of {funnel.total:,}: {worst.rule} drops {worst.count:,}",
-            worst.example,
-        )
+    left = tuple(task for task in found if task.programs)
+    if not left:
+        raise _nothing_left(group, found)
     flops, before = kernel.facts.tensor_flops + kernel.facts.flops, predict(kernel.facts, kernel.target).microseconds
-    return Problem(group, recipe, situation, applied, funnel, flops, before)
+    stands = (task.family.program_of(kernel) for task in left)
+    return Problem(group, recipe, left, flops, before, next((p for p in stands if p is not None), None))
 
 
-def _without(advice: Advice, said: Collection[object]) -> Advice:
-    """An adviser's entries but those that say something of what is searched."""
-    left = tuple(entry for entry in advice.scenario.entries if about(entry) not in said)
+def _nothing_left(group: FusionGroup, tasks: list[Task]) -> Unsupported:
+    total = sum(task.funnel.total for task in tasks)
+    worst = max((d for task in tasks for d in task.funnel.dropped), key=lambda dropped: dropped.count)
+    reason = f"no program is left of {total:,}: {worst.rule} drops {worst.count:,}"
+    return Unsupported("tune", group.name, reason, worst.example)
+
+
+def _without(advice: Advice, decided: Collection[str]) -> Advice:
+    """An adviser's entries but those that decide what is searched."""
+    left = tuple(entry for entry in advice.scenario.entries if _kind(entry) not in decided)
     return replace(advice, scenario=replace(advice.scenario, entries=left))
+
+
+def _kind(entry: Entry) -> str:
+    """The mark's name, or the field."""
+    if entry.field == "mark" and isinstance(entry.value, tuple):
+        return str(entry.value[0])
+    return entry.field
+

@@ -6,12 +6,13 @@ code is generated counts: the limits of the knobs, the powers of two that kernel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
 
 from engine.codegen.contraction import MAX_THREADS
 from engine.codegen.tensor_cores import MAX_WARPS
-from engine.explore.limits import LIMITS, Limit, first_broken, kib
+from engine.explore.limits import LIMITS, Limit, kib
 from engine.predict.alcop import allowed_registers
 from engine.predict.alcop_nodes import WARP, Contraction
 from engine.predict.alcop_work import SUM_BYTES, estimated_registers, work_of_knobs
@@ -19,6 +20,7 @@ from engine.target import Target
 from engine.target.shared import most_shared
 from engine.tensor.access import VECTOR_BYTES
 from engine.tensorize.space import FRAGMENT, Knobs
+from engine.tune.nodes import Dropped, Funnel, Program
 
 GRID = 2**31 - 1
 """Blocks along the first axis of a grid, on every NVIDIA GPU since compute capability 3.0."""
@@ -30,48 +32,33 @@ BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
 """Smallest and largest rows or columns of a block's and of a warp's tile, and depths, that tensor-core kernels take."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """What one rule removed."""
+class Named(Protocol):
+    """A rule as a funnel counts it."""
 
-    rule: str
-    because: str
-    count: int
-    example: str
-    """Its figures for the first one; "" where it dropped none."""
+    @property
+    def name(self) -> str: ...
 
-
-@dataclass(frozen=True, slots=True)
-class Funnel:
-    """From every combination to what is worth generating code for."""
-
-    total: int
-    dropped: tuple[Dropped, ...]
-    """In the order in which the rules were asked; each sees what those before it left."""
-    left: tuple[Knobs, ...]
-
-    def __str__(self) -> str:
-        lines = [f"{self.total:,} programs"]
-        lines += [f"  {d.rule}: -{d.count:,} ({d.example})" for d in self.dropped if d.count]
-        return "\n".join([*lines, f"{len(self.left):,} left"])
+    @property
+    def because(self) -> str: ...
 
 
-def prune(
-    points: Iterable[Knobs], contraction: Contraction, machine: Target, rules: Sequence[Limit] | None = None
-) -> Funnel:
-    """Drop every point that breaks a rule; each counts for the first that it breaks.  rules: RULES by default."""
-    rules = RULES if rules is None else rules
+Broken = Callable[[Program], tuple[Named, str] | None]
+"""The first rule that a program breaks, and how; None where it keeps all."""
+
+
+def prune(points: Iterable[Program], rules: Sequence[Named], broken: Broken) -> Funnel:
+    """Drop every program that breaks a rule; each counts for the first that it breaks."""
     counts = {rule.name: 0 for rule in rules}
     examples: dict[str, str] = {}
-    left: list[Knobs] = []
-    for knobs in points:
-        broken = first_broken(contraction, knobs, machine, rules)
-        if broken is None:
-            left.append(knobs)
+    left: list[Program] = []
+    for program in points:
+        found = broken(program)
+        if found is None:
+            left.append(program)
             continue
-        rule, how = broken
+        rule, how = found
         counts[rule.name] += 1
-        examples.setdefault(rule.name, f"{knobs}: {how}")
+        examples.setdefault(rule.name, f"{program}: {how}")
     dropped = tuple(Dropped(r.name, r.because, counts[r.name], examples.get(r.name, "")) for r in rules)
     return Funnel(len(left) + sum(counts.values()), dropped, tuple(left))
 

@@ -15,6 +15,7 @@ from engine.predict.alcop_nodes import Contraction
 from engine.predict.alcop_problem import Sides
 from engine.target import Target
 from engine.tensorize.space import FRAGMENT, Knobs, Space
+from engine.tune.nodes import Applied
 
 TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
 """Fragments of a warp's tile along a side, warps of a block along a side, fragments along the depth."""
@@ -33,6 +34,8 @@ class Situation:
     sides: Sides
     contraction: Contraction
     machine: Target
+    mapping: str
+    """Name of the intrinsic, or of what computes without one."""
 
     @property
     def smallest_grid(self) -> int:
@@ -70,17 +73,6 @@ class Rule:
     """Why the rule does not apply; "" where it does."""
     action: Callable[[Sketch, Situation], Sketch]
     because: str
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """What a rule did."""
-
-    rule: str
-    is_applied: bool
-    because: str
-    opened: int
-    """Combinations after it."""
 
 
 def sketch(situation: Situation) -> tuple[Sketch, tuple[Applied, ...]]:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from engine.compile import Kernel, compile_group
 from engine.errors import EngineError
-from engine.predict.alcop_problem import knobs_of
 from engine.predict.calibration import predict
 from engine.records.nodes import Subject, Trial
 from engine.records.store import RecordStore
 from engine.run.nodes import PREDICTED, Failure, Timing
-from engine.tensorize.space import Knobs
+from engine.tune.nodes import Program
 from engine.tune.problem import Problem
 
 MODEL = "model of times 1"
@@ -23,7 +22,7 @@ MODEL = "model of times 1"
 class Ran:
     """One program and what came of it."""
 
-    knobs: Knobs
+    program: Program
     trial: Trial | None
     """None where there is no kernel: `failure` says why."""
     failure: Failure | None
@@ -38,16 +37,16 @@ class Ran:
         return self.trial.microseconds if self.trial else None
 
 
-def run_predicted(problem: Problem, knobs: Knobs, store: RecordStore) -> Ran:
+def run_predicted(problem: Problem, program: Program, store: RecordStore) -> Ran:
     """The modelled time of a program, from the store where it is kept, else kept there now."""
-    recipe = problem.tuned(knobs)
+    recipe = problem.tuned(program)
     try:
         kernel = compile_group(problem.group, recipe)
     except EngineError as error:
-        return Ran(knobs, None, Failure("compile", str(error)))
-    taken = knobs_of(kernel.tile)
-    if taken != knobs:
-        return Ran(knobs, None, Failure("not taken", f"the kernel is {taken}"))
+        return Ran(program, None, Failure("compile", str(error)))
+    other = problem.taken(kernel, program)
+    if other:
+        return Ran(program, None, Failure("not taken", other))
     try:
         found = predict(kernel.facts, kernel.target)
         outcome: Timing | Failure = Timing(PREDICTED, found.microseconds, environment={"note": found.note})
@@ -57,12 +56,12 @@ def run_predicted(problem: Problem, knobs: Knobs, store: RecordStore) -> Ran:
     subject = subject_of(kernel, f"{MODEL}, {note}")
     kept = store.find(subject, PREDICTED)
     if kept is not None:
-        return Ran(knobs, kept, _failure(kept), is_reused=True)
+        return Ran(program, kept, _failure(kept), is_reused=True)
     name = problem.group.name
     text = json.dumps(replace(recipe, groups={name: kernel.advice}).to_json())
-    trial = Trial(subject, PREDICTED, outcome, name, text, str(knobs))
+    trial = Trial(subject, PREDICTED, outcome, name, text, str(program))
     is_new = store.add(trial)
-    return Ran(knobs, trial, _failure(trial), is_repeated=not is_new)
+    return Ran(program, trial, _failure(trial), is_repeated=not is_new)
 
 
 def subject_of(kernel: Kernel, compiler: str, flags: tuple[str, ...] = ()) -> Subject:

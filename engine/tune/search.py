@@ -65,7 +65,7 @@ class Progress:
         self.best.append(self.problem.before - self.gain)
         self.stagnant = 0 if self.best[-1] < before else self.stagnant + 1
         self.is_exhausted = len(results) < asked
-        self.strategy.learn([(ran.knobs, ran.microseconds) for ran in results])
+        self.strategy.learn([(ran.program, ran.microseconds) for ran in results])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Search:
             if isinstance(found, str):
                 self.skipped[group.name] = found
                 continue
-            order = STRATEGIES[strategy](found.funnel.left, found.rank, self._rng)
+            order = STRATEGIES[strategy](found.programs, found.rank, self._rng)
             self.progress[group.name] = Progress(found, order)
         if not self.progress:
             reasons = "; ".join(f"{name} {why}" for name, why in list(self.skipped.items())[:3])
@@ -113,8 +113,8 @@ class Search:
             one = self.progress[turn.subgraph]
             asked = one.strategy.propose(min(size, left))
             results = []
-            for knobs in asked:
-                results.append(run_predicted(one.problem, knobs, self._store))
+            for program in asked:
+                results.append(run_predicted(one.problem, program, self._store))
                 if clock() >= end:
                     break
             one.take(results, min(size, left) if len(results) == len(asked) else len(results))
@@ -126,5 +126,5 @@ class Search:
         result = self._recipe
         for name, one in self.progress.items():
             if one.gain > 0 and one.winner is not None:
-                result = result.with_group(name, one.problem.tuned(one.winner.knobs).groups[name])
+                result = result.with_group(name, one.problem.tuned(one.winner.program).groups[name])
         return result

@@ -11,18 +11,16 @@ import pytest
 
 import engine
 from engine.errors import BadInput, Unsupported
-from engine.predict.alcop_problem import knobs_of
 from engine.recipe import Recipe
 from engine.records.store import RecordStore
 from engine.run.nodes import PREDICTED
-from engine.tensorize.space import Knobs
-from engine.tune.nodes import Limits
+from engine.tune.nodes import Limits, Program
 from engine.tune.problem import Problem, problem
 from engine.tune.strategy import STRATEGIES
 from tests.commands import document, loomscope, refused
 
 ROW = "suite:gta/gemm-256x1024x256"
-POINTS = [Knobs((16 * n, 16, 16), (16, 16)) for n in (3, 1, 2)]
+POINTS = [Program("a mapping", (("lane", n),)) for n in (3, 1, 2)]
 
 
 @cache
@@ -37,12 +35,12 @@ def recipe() -> Recipe:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_strategy_proposes_everything_once(name: str) -> None:
-    strategy = STRATEGIES[name](POINTS, lambda knobs: knobs.block[0], random.Random(2))
+    strategy = STRATEGIES[name](POINTS, lambda program: program.number("lane"), random.Random(2))
     found = [*strategy.propose(2), *strategy.propose(2)]
     assert sorted(found, key=POINTS.index) == POINTS
     assert strategy.propose(1) == []
     if name == "model":
-        assert [knobs.block[0] for knobs in found] == [16, 32, 48]
+        assert [program.number("lane") for program in found] == [1, 2, 3]
 
 
 def tried(path: Path, strategy: str = "random", trials: int = 6, seed: int = 0) -> tuple[int, int]:
@@ -64,7 +62,9 @@ def test_the_next_search_repeats_no_trial_whatever_asks_for_it(tmp_path: Path) -
         assert len(kept) == 9
     again = Recipe.loads(kept[0].recipe)
     made = engine.compile(plan().groups[0], again)
-    assert str(knobs_of(made.tile)) == kept[0].because
+    found = problem(plan().groups[0], recipe())
+    assert isinstance(found, Problem)
+    assert str(found.tasks[0].family.program_of(made)) == kept[0].because
 
 
 def test_a_broken_off_search_keeps_every_finished_trial(tmp_path: Path) -> None:
@@ -82,8 +82,9 @@ def test_the_best_program_is_in_the_recipe_under_its_author(tmp_path: Path) -> N
         list(search.rounds(Limits(12)))
     (one,) = search.progress.values()
     assert one.winner is not None
-    kernel = engine.compile(plan().groups[0], one.problem.tuned(one.winner.knobs))
-    assert knobs_of(kernel.tile) == one.winner.knobs
+    kernel = engine.compile(plan().groups[0], one.problem.tuned(one.winner.program))
+    assert one.problem.task(one.winner.program).family.program_of(kernel) == one.winner.program
+    assert one.problem.taken(kernel, one.winner.program) == ""
     assert engine.predict(kernel).microseconds == pytest.approx(one.winner.microseconds)
     assert one.best == sorted(one.best, reverse=True)
     found = search.recipe()
@@ -97,8 +98,9 @@ def test_what_a_person_decided_is_not_searched() -> None:
     fixed = recipe().advise("user", wish, group=group.name)
     found = problem(group, fixed)
     assert isinstance(found, Problem)
-    assert found.funnel.left and {knobs.block[0] for knobs in found.funnel.left} == {64}
-    made = found.tuned(found.funnel.left[0])
+    tiles = {program.number("row_warps") * program.number("row_tiles") * 16 for program in found.programs}
+    assert tiles == {64}
+    made = found.tuned(found.programs[0])
     assert [a for a in made.groups[group.name] if a.author == "user"] == [
         a for a in fixed.groups[group.name] if a.author == "user"
     ]
