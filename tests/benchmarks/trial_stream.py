@@ -92,7 +92,8 @@ def stream(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the status is the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.trial_stream", description=__doc__.splitlines()[0])
+    about = __doc__.partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.trial_stream", description=about)
     parser.add_argument("file", type=Path, help="record file, made where there is none")
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--rate", type=float, default=RATE, help="trials a second")
