@@ -1,9 +1,9 @@
-"""A stream of synthetic trials into a record file, as fast as asked: what shows and sorts trials is tested with it.
+"""A run of synthetic trials, streamed into a record file as fast as asked: for tests of what shows and sorts trials.
 
     python -m tests.benchmarks.trial_stream FILE [--count 100000] [--rate 10000] [--seed 0]
 
-The trials are drawn from a seed and are of origin "synthetic": times that fall as a search goes on, with noise around
-them, a few groups, and one failure in twenty of every kind there is.
+Everything is drawn from a seed and of origin "synthetic": times that fall as the search goes on, with noise around
+them, a few groups of two mappings, one failure in twenty of every kind there is, and rounds of 64 trials.
 """
 
 from __future__ import annotations
@@ -18,47 +18,70 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from engine.records.nodes import Subject, Trial
+from engine.records.nodes import (
+    FAILED,
+    FINISHED,
+    NEW,
+    SEARCHED,
+    Attempt,
+    Request,
+    Round,
+    Sieved,
+    Subject,
+    TaskRecord,
+    Trial,
+)
+from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.run.nodes import SYNTHETIC, Failure, Timing
 
-GROUPS = ("attention_0", "matmul_0", "matmul_1", "layernorm_0")
+GROUPS = ("attention_0", "layernorm_0", "matmul_0", "matmul_1")
+MAPPINGS = ("mma_m16n8k16_f16", "CUDA cores")
+DIMENSIONS = {
+    "rows": (16, 32, 64, 128, 256), "columns": (16, 32, 64, 128, 256), "depth": (16, 32, 64, 128),
+    "stages": (1, 2, 3, 4, 5, 6),
+}  # fmt: skip
 FAILURES = ("compile", "not taken", "hang", "crash", "wrong result", "out of memory")
 FAILING = 0.05
 """Share of the trials that give no time."""
+TYPICAL, SPREAD = 20.0, 0.6
+"""Microseconds of the best half, and how far others are from it: the standard deviation of the logarithm."""
+ROUND = 64
 BATCHES = 50
 """Transactions in a second at most."""
 COUNT, RATE = 100_000, 10_000.0
 
+Pair = tuple[Attempt, Trial]
 
-def trials(count: int, seed: int = 0) -> Iterator[Trial]:
-    """`count` trials, no two of the same subject; the same ones for the same seed."""
+
+def attempts(count: int, seed: int = 0) -> Iterator[Pair]:
+    """`count` attempts, no two of the same subject; the same ones for the same seed."""
     rng = random.Random(seed)
-    for number in range(count):
-        group = rng.choice(GROUPS)
-        tile = (16 << rng.randrange(5), 16 << rng.randrange(5), 16 << rng.randrange(4), rng.randrange(1, 7))
-        subject = Subject.of(
-            f"{seed} {number}", f"grid ({rng.randrange(1, 4096)}, 1, 1), block (128, 1, 1)", "float16[1024,1024]",
-            "h200", "stream 1",
-        )  # fmt: skip
-        yield Trial(subject, SYNTHETIC, _outcome(rng, number / count), group, _recipe(group, tile), _words(tile))
+    promised = 0.0
+    for number in range(1, count + 1):
+        group, mapping = GROUPS[number // ROUND % len(GROUPS)], rng.choice(MAPPINGS)
+        values = tuple((name, rng.choice(choices)) for name, choices in DIMENSIONS.items())
+        outcome = _outcome(rng, number / count)
+        failure, time_ = (outcome, None) if isinstance(outcome, Failure) else (None, outcome.microseconds)
+        promised = (time_ or TYPICAL) * math.exp(rng.gauss(0, SPREAD / 2))
+        subject = Subject.of(f"{seed} {number}", "grid (64, 1, 1), block (128, 1, 1)", "none", "h200", "none")
+        trial = Trial(subject, SYNTHETIC, outcome, group, _recipe(group, values), f"{mapping}: {values}")
+        yield Attempt(
+            number, None, group, mapping, values, promised, FAILED if failure else NEW, time_,
+            failure.kind if failure else "", failure.message if failure else "", number / RATE,
+        ), trial  # fmt: skip
 
 
 def _outcome(rng: random.Random, progress: float) -> Timing | Failure:
-    """progress: from 0 to 1; later trials are better on average, by half."""
+    """progress: from 0 to 1; later trials are better on average, by a third."""
     if rng.random() < FAILING:
         return Failure(rng.choice(FAILURES), "drawn by chance")
-    return Timing(SYNTHETIC, 20.0 * (1.5 - 0.5 * progress) * math.exp(abs(rng.gauss(0, 0.6))))
+    return Timing(SYNTHETIC, TYPICAL * (1.5 - 0.5 * progress) * math.exp(abs(rng.gauss(0, SPREAD))))
 
 
-def _words(tile: tuple[int, int, int, int]) -> str:
-    rows, columns, depth, stages = tile
-    return f"{rows}x{columns}x{depth}, part 16x16, {stages} x 1 stages"
-
-
-def _recipe(group: str, tile: tuple[int, int, int, int]) -> str:
+def _recipe(group: str, values: tuple[tuple[str, int], ...]) -> str:
     """JSON of a recipe with what a search chose, as a run keeps it."""
-    marks = zip("ijkk", ("block", "block", "tile", "stages"), tile, strict=True)
+    marks = zip("ijkk", ("block", "block", "tile", "stages"), (value for _, value in values), strict=True)
     entries = [
         {"statements": ["S0"], "dimension": dimension, "field": "mark", "value": [mark, value], "required": False,
          "because": "", "enabled": True}
@@ -69,25 +92,50 @@ def _recipe(group: str, tile: tuple[int, int, int, int]) -> str:
                        "groups": {group: [advice]}})  # fmt: skip
 
 
+def tasks() -> tuple[TaskRecord, ...]:
+    """What can be chosen in the run."""
+    total = math.prod(map(len, DIMENSIONS.values()))
+    sieved = (Sieved("shared memory", "a launch that asks for more fails", total // 4, "320 KiB of shared memory"),)
+    return tuple(
+        TaskRecord(group, mapping, DIMENSIONS, total, sieved, total - total // 4, 3 * TYPICAL)
+        for group in GROUPS
+        for mapping in MAPPINGS
+    )
+
+
+def start(store: RecordStore, count: int, seed: int = 0) -> RunLog:
+    """A run that synthetic attempts can be kept in."""
+    request = Request("synthetic", "h200", "random", "replayed", SYNTHETIC, count, seed=seed, groups=GROUPS)
+    return RunLog.start(store, request, tasks())
+
+
 def stream(
     path: Path, count: int = COUNT, rate: float = RATE, seed: int = 0, *,
     clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
 ) -> float:  # fmt: skip
-    """Write trials into a record file at `rate` a second, and return the seconds that it took.
+    """Write a run into a record file at `rate` attempts a second, and return the seconds that it took.
 
     A writer that falls behind does not wait: the rate that was reached is `count` over the seconds.
     """
     size = max(1, math.ceil(rate / BATCHES))
-    started = clock()
     with RecordStore(path) as store:
-        left, written = trials(count, seed), 0
+        log = start(store, count, seed)
+        left, written, rounds, best = attempts(count, seed), 0, 0, math.inf
+        started = clock()
         while batch := list(islice(left, size)):
-            store.add_all(batch)
+            log.keep_all(batch)
             written += len(batch)
+            best = min([best, *(a.microseconds for a, _ in batch if a.microseconds is not None)])
+            for number in range(rounds + 1, written // ROUND + 1):
+                group = GROUPS[number % len(GROUPS)]
+                seconds = clock() - started
+                log.add_round(Round(number, SEARCHED, group, MAPPINGS[0], "in turn", {}, best, ROUND, seconds))
+            rounds = written // ROUND
             ahead = started + written / rate - clock()
             if ahead > 0:
                 sleep(ahead)
-    return clock() - started
+        log.set_state(FINISHED)
+        return clock() - started
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
