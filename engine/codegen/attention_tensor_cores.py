@@ -3,7 +3,7 @@
     scores of a warp: rows x keys, as sums of 16 x 8 instructions; a lane holds rows g, g + 8 and columns 2t, 2t + 1
     fragments of a of the second product: rows g, g + 8 and depths 2t, 2t + 1, then 8 further: the same places
 
-So weights are rounded to half and packed where they are; nothing but a row's maximum crosses lanes, and no tile of
+So weights are rounded to 16 bits and packed where they are; nothing but a row's maximum crosses lanes, and no tile of
 weights exists in shared memory.
 """
 
@@ -19,6 +19,8 @@ from engine.tensor.nodes import Access, Apply, Literal
 from engine.tensorize.bind import prologue
 from engine.tensorize.nodes import WARP, Intrinsic
 
+PACK = {"float16": "pack_f16", "bfloat16": "pack_bf16"}
+"""Function that rounds two floats and puts them into one word."""
 MOST_RESIDENT = 32
 """Registers of a thread that queries may take throughout."""
 
@@ -104,7 +106,7 @@ class TensorCores:
     def multiply_values(self) -> None:
         """The weights of one tile of keys times its values; zeros that fill the tile meet weights of 0."""
         emitter, link, k = self.block.emitter, self.block.values_link, self.intrinsic.k
-        emitter.add(Comment("weights, rounded to half where they are, times one tile of values", link))
+        emitter.add(Comment("weights, rounded where they are, times one tile of values", link))
         with emitter.loop("step", self.block.tiles.keys // k, link, always=True) as step:
             emitter.declare(self.value_part)
             with emitter.loop("p", self.head_tiles // 2, link) as p:
@@ -116,7 +118,7 @@ class TensorCores:
             ) as h:
                 pair = tuple(Access(self.score_sums, (r, step * 2 + c, h, Index.of(v))) for v in (0, 1))
                 slot = Slot(self.weight_part, (r, c * 2 + h))
-                emitter.assign(slot, Apply("pack_f16", pair, "uint32"), link)
+                emitter.assign(slot, Apply(PACK[self.intrinsic.dtype], pair, "uint32"), link)
             count = (self.fragments, self.head_tiles)
             self.lanes.multiply(
                 self.result_sums, count, lambda r: Slot(self.weight_part, (r,)), self.value_part, link

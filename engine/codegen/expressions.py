@@ -8,8 +8,14 @@ from engine.codegen.tile import Buffer, Slot
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
 
-HELD = {"float32": "float", "float16": "float", "int32": "int", "int64": "i64", "bool": "bool", "uint32": "u32"}
+HELD = {
+    "float32": "float", "float16": "float", "bfloat16": "float", "int32": "int", "int64": "i64", "bool": "bool",
+    "uint32": "u32",
+}  # fmt: skip
 """Type of a register."""
+
+ROUND = {"float16": "round_f16", "bfloat16": "round_bf16"}
+"""Device function that rounds a float to a narrower type."""
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=",
@@ -23,7 +29,7 @@ def slot_text(slot: Slot) -> str:
 
 
 def scalar_text(value: Scalar) -> str:
-    """An expression over registers; halves are computed as floats and rounded at every step that can round."""
+    """An expression over registers; 16-bit floats are computed as floats and rounded at every step that can round."""
     match value:
         case Literal(number, dtype):
             return _literal(number, dtype)
@@ -33,7 +39,7 @@ def scalar_text(value: Scalar) -> str:
             return slot_text(Slot(name, indices))
         case Apply():
             text = _apply(value)
-            return f"round_f16({text})" if value.dtype == "float16" and not _is_half(value) else text
+            return f"{ROUND[value.dtype]}({text})" if value.dtype in ROUND and not _is_exact(value) else text
 
 
 def _apply(value: Apply) -> str:
@@ -47,7 +53,7 @@ def _apply(value: Apply) -> str:
             return f"({arguments[0]} ? {arguments[1]} : {arguments[2]})"
         case "not":
             return f"(!{arguments[0]})"
-        case "div" if value.dtype in ("float32", "float16"):
+        case "div" if HELD[value.dtype] == "float":
             return f"({arguments[0]} / {arguments[1]})"
         case name if name in INFIX:
             return f"({arguments[0]} {INFIX[name]} {arguments[1]})"
@@ -111,13 +117,11 @@ def condition_text(index: Index) -> str:
     return f"{index_text(negative)} <= {index_text(right)}"
 
 
-def _is_half(value: Scalar) -> bool:
-    """Whether a float16 result needs no rounding: a selection, copy, sign change or extremum of halves."""
-    if not isinstance(value, Apply):
-        return True
+def _is_exact(value: Apply) -> bool:
+    """Whether a narrow result needs no rounding: a selection, copy, sign change or extremum of values of its type."""
     operands = value.operands[1:] if value.function == "select" else value.operands
-    halves = all(isinstance(o, Access) or o.dtype == "float16" for o in operands)
-    return value.function in {"select", "copy", "max", "min", "neg", "abs"} and halves
+    narrow = all(isinstance(o, Access) or o.dtype == value.dtype for o in operands)
+    return value.function in {"select", "copy", "max", "min", "neg", "abs"} and narrow
 
 
 def _literal(number: float | int | bool, dtype: str) -> str:

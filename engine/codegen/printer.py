@@ -1,6 +1,6 @@
 """The CUDA printer: a tile program as text that people read, with a line map.
 
-Registers of float16 arrays are float variables; `round_f16` marks every place where a value is rounded to half.
+Registers of 16-bit floats are float variables; `round_f16` and `round_bf16` mark every place where a value is rounded.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ from engine.codegen.tile import (
 from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal, Scalar
+from engine.tensor.terms import NARROW
 
-STORED = {"float32": "float", "float16": "f16", "int32": "int", "int64": "i64", "bool": "bool8"}
+STORED = {
+    "float32": "float", "float16": "f16", "bfloat16": "bf16", "int32": "int", "int64": "i64", "bool": "bool8",
+}  # fmt: skip
 """Element type in memory."""
 
 REDUCERS = {"sum": "Sum", "max": "Max", "min": "Min", "prod": "Prod", "any": "Any", "all": "All"}
@@ -339,11 +342,12 @@ class _Printer:
 
     @staticmethod
     def widen(value: str, dtype: str) -> str:
-        return {"float16": f"to_float({value})", "bool": f"bool({value})"}.get(dtype, value)
+        return f"to_float({value})" if dtype in NARROW else f"bool({value})" if dtype == "bool" else value
 
     @staticmethod
     def narrow(value: str, dtype: str) -> str:
-        return {"float16": f"to_f16({value})", "bool": f"bool8({value})"}.get(dtype, value)
+        narrow = {**dict.fromkeys(NARROW, f"to_{STORED[dtype]}({value})"), "bool": f"bool8({value})"}
+        return narrow.get(dtype, value)
 
     def is_long(self, index: Index) -> bool:
         return any(self.program.buffers.get(n, _INT).dtype == "int64" for n in index.iterators())

@@ -9,12 +9,21 @@ from engine.fuse.attention import Attention
 from engine.target.devices import H200
 from engine.target.nodes import Target
 from engine.tensor.nodes import Iterator, TensorProgram
+from engine.tensor.terms import NARROW
 from engine.tensor.traffic import compulsory_bytes
 
 TILES = (128, 64, 32, 16)
 """Queries that one block may take, the most reuse of a tile of keys first."""
 FED = 0.5
 """Part of the CUDA cores' rate that products reach: each step reads as much from shared memory as it multiplies."""
+MOST_HEADS = 256
+"""Elements of a result whose sums stay in the registers of a block's threads; longer ones are shared by blocks."""
+WIDE, WIDE_TILE = 128, 64
+"""Elements of a query beyond which a block takes fewer queries, and how many at most."""
+WHOLE = 16
+"""Depths and heads that tiles are padded to multiples of."""
+PAD, FLOAT = 16, 4
+"""Bytes between the rows of a tile, and of a weight on CUDA cores."""
 LAUNCHES = 3
 """Kernels of an attention that is not fused: scores, softmax, values."""
 
@@ -46,26 +55,48 @@ def gain(program: TensorProgram, found: Attention, target: Target = H200) -> Gai
     between = 2 * (program.arrays[masked].bytes + program.arrays[found.weights].bytes)
     outside = sum(compulsory_bytes(_alone(program, found)))
     tile, blocks = query_tile(found, int(target.sms.value))
+    _, parts = head_parts(_points(found.heads))
     busy = min(1.0, blocks / target.sms.value)
-    is_half = program.arrays[found.weights].dtype == "float16"
-    rate = target.tensor_rate.value if is_half else target.fp32_rate.value * FED
-    work = 2 * sum(math.prod(s.extents.values()) for s in (found.scores, found.values))
-    padded = blocks * tile / _points((*found.batch, *found.queries))
+    is_narrow = program.arrays[found.weights].dtype in NARROW
+    rate = target.tensor_rate.value if is_narrow else target.fp32_rate.value * FED
+    scores, values = (2 * math.prod(s.extents.values()) for s in (found.scores, found.values))
+    padded = blocks // parts * tile / _points((*found.batch, *found.queries))
     bandwidth, launch = target.dram_bandwidth.value, target.launch_overhead.value
     return Gain(
         between,
         outside,
-        fused=launch + max(outside / bandwidth, padded * work / rate) / busy,
-        separate=LAUNCHES * launch + max((outside + between) / bandwidth, work / rate),
+        fused=launch + max(outside / bandwidth, padded * (parts * scores + values) / rate) / busy,
+        separate=LAUNCHES * launch + max((outside + between) / bandwidth, (scores + values) / rate),
     )
 
 
 def query_tile(found: Attention, sms: int) -> tuple[int, int]:
     """(queries of a block, blocks): the widest tile with a block for every multiprocessor, none wider than needed."""
     batches, queries = _points(found.batch), _points(found.queries)
-    most = max(TILES[-1], 1 << (queries - 1).bit_length())
+    batches *= head_parts(_points(found.heads))[1]
+    is_wide = max(_points(found.scores.reduced), _points(found.heads)) > WIDE
+    most = min(max(TILES[-1], 1 << (queries - 1).bit_length()), WIDE_TILE if is_wide else TILES[0])
     choices = [(tile, batches * -(-queries // tile)) for tile in TILES if tile <= most]
     return next((choice for choice in choices if choice[1] >= sms), choices[-1])
+
+
+def head_parts(heads: int) -> tuple[int, int]:
+    """(elements of a result that one block makes, blocks that make one together).
+
+    Each of these blocks computes the scores again, so they are as few as registers allow.
+    """
+    parts = -(-heads // MOST_HEADS)
+    return -(-heads // parts // WHOLE) * WHOLE, parts
+
+
+def shared_bytes(sizes: tuple[int, int], queries: int, keys: int, stages: int, element: int, on_cores: bool) -> int:
+    """Bytes of shared memory of a block: its queries, and `stages` tiles of keys and of values.
+
+    sizes: depth and heads.  on_cores: CUDA cores keep the weights there too, as float32.
+    """
+    depth, heads = (-(-size // WHOLE) * WHOLE + PAD // element for size in sizes)
+    tiles = (queries * depth + stages * keys * (depth + heads)) * element
+    return tiles + (queries * (keys * FLOAT + PAD) if on_cores else 0)
 
 
 def _alone(program: TensorProgram, found: Attention) -> TensorProgram:

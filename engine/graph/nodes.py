@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 
 DTYPES: dict[str, int] = {
@@ -18,10 +19,18 @@ DTYPES: dict[str, int] = {
 }  # fmt: skip
 """Element types a graph may hold, with their size in bytes."""
 
-COMPILED_DTYPES = ("float32", "float16", "int32", "int64", "bool")
+COMPILED_DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "bool")
 """Element types that kernels are generated for."""
 
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+"""NumPy's element type of that name, which it has from another package: of no kind that it knows."""
+
 AttributeValue = int | float | str | bool | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | np.ndarray
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """Whether elements are rounded numbers."""
+    return dtype.kind == "f" or dtype == BFLOAT16
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,7 @@ class _Import:
 
     def _declare(self, tensor: Tensor) -> None:
         self._tensors[tensor.name] = tensor
-        element = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)) if tensor.dtype != "bfloat16" else 16
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
         self._types[tensor.name] = helper.make_tensor_type_proto(element, tensor.shape)
 
     def _infer(self, op: Operator, node: onnx.NodeProto) -> None:

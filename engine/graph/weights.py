@@ -62,8 +62,7 @@ def _mapped(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[int,
         raise BadInput("graph", subject, reason, "the weights file is cut or belongs to another model")
     if elements == 0:
         return np.zeros(shape, dtype)
-    stored = "uint16" if dtype == "bfloat16" else dtype
-    return np.memmap(path, np.dtype(stored).newbyteorder("<"), "r", offset, shape)
+    return np.memmap(path, np.dtype(dtype).newbyteorder("<"), "r", offset, shape)
 
 
 def _inside(subject: str, location: str, folder: Path) -> Path:

@@ -16,10 +16,11 @@ import onnx
 from onnx import helper
 
 from engine.errors import BadInput, OverBudget, Unsupported
-from engine.graph.nodes import Fill, Operator, OperatorGraph, Tensor
+from engine.graph.nodes import BFLOAT16, Fill, Operator, OperatorGraph, Tensor, is_float
 from engine.graph.onnx import read_model
 from engine.graph.subgraphs import captured
 from engine.graph.weights import is_number, metadata
+from engine.run.bfloat16 import bfloat16_tensors, in_float32
 from engine.tensor.operators import rule_of
 from engine.tensor.operators.attributes import integer
 
@@ -92,7 +93,7 @@ def check_finite(values: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     """Tensors of which more than 1 % is infinite or NaN, in words.  Masks use the lowest finite number instead."""
     found = []
     for name, value in values.items():
-        if value.dtype.kind == "f" and value.size:
+        if is_float(value.dtype) and value.size:
             broken = value.size - np.count_nonzero(np.isfinite(value))
             if broken > MAX_NONFINITE * value.size:
                 found.append(f"{broken / value.size:.0%} of {name} is not finite")
@@ -262,7 +263,7 @@ def _meanings(graph: OperatorGraph, given: Values) -> Values:
 
 
 def _wide(value: np.ndarray) -> np.ndarray:
-    return value.astype(np.float64) if value.dtype.kind == "f" else value
+    return value.astype(np.float64) if is_float(value.dtype) else value
 
 
 # -- ONNX: the original file in ONNX Runtime
@@ -332,14 +333,18 @@ def _session_run(
     # Operators run as they are written: fusions of the runtime would round half precision differently.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.enable_mem_pattern = options.enable_cpu_mem_arena = False
+    narrow = bfloat16_tensors(model)
+    model = in_float32(model, narrow) if narrow else model
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
         feeds = {i.name: np.asarray(given[i.name], order="C") for i in session.get_inputs()}
+        feeds = {name: value.astype(np.float32) if name in narrow else value for name, value in feeds.items()}
         results = session.run(outputs, feeds)
     except (refusals.Fail, refusals.InvalidArgument, refusals.InvalidGraph, refusals.NotImplemented) as error:
         reason = f"ONNX Runtime {onnxruntime.__version__} does not run it: {str(error).splitlines()[0]}"
         raise Unsupported("reference", subject, reason, "check another group") from None
-    return dict(zip(outputs, results, strict=True))
+    values = dict(zip(outputs, results, strict=True))
+    return {name: value.astype(BFLOAT16) if name in narrow else value for name, value in values.items()}
 
 
 def _feed_weights(model: onnx.ModelProto, graph: OperatorGraph) -> None:

@@ -27,6 +27,7 @@ from engine.tensor.nodes import (
     TensorProgram,
 )
 from engine.tensor.shifted import SHIFTED_MEAN, is_shifted, weighted
+from engine.tensor.terms import NARROW
 
 CHUNK = 1 << 23
 """Points of a box evaluated at once; larger boxes are cut along their first iterator."""
@@ -293,4 +294,4 @@ class _Space:
 
 
 def _widened(value: np.ndarray) -> np.ndarray:
-    return value.astype(np.float32) if value.dtype == np.float16 else value
+    return value.astype(np.float32) if value.dtype.name in NARROW else value

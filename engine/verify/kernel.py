@@ -17,6 +17,7 @@ from engine.codegen.nodes import CudaSource
 from engine.compile import Kernel, compile_group
 from engine.errors import EngineError, Unsupported
 from engine.fuse.shrink import Shrunk, shrink
+from engine.graph.nodes import is_float
 from engine.run.emulate.emulate import ORDERS, emulate
 from engine.run.nodes import Check, Finding, SiteCount
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
@@ -159,7 +160,7 @@ def _scale(value: np.ndarray) -> float:
 
     Values far above the rest (masks set to the lowest finite number) do not count: they would excuse any error.
     """
-    if value.dtype.kind != "f":
+    if not is_float(value.dtype):
         return 0.0
     sizes = np.abs(value[np.isfinite(value) & (value != 0)].astype(np.float64))
     if not sizes.size:

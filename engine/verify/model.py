@@ -11,6 +11,7 @@ import numpy as np
 from engine.compile import Kernel, compile_group
 from engine.errors import Fault, Unsupported
 from engine.fuse.nodes import FusionPlan, Launch
+from engine.graph.nodes import is_float
 from engine.recipe import Recipe
 from engine.run.emulate.emulate import emulate
 from engine.run.nodes import Check
@@ -142,7 +143,7 @@ def run_launch(
 def _compare(tensor: str, got: np.ndarray, expected: np.ndarray, run: _Run) -> Check:
     """One output of the model as a check."""
     allowed = run.allowed
-    if expected.dtype.kind == "f":
+    if is_float(expected.dtype):
         right = expected.astype(np.float64)
         # Where all elements are the same, their size takes the place of their spread.
         spread = float(right.std()) or float(np.abs(right).max()) or 1.0

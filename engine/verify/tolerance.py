@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.fuse.nodes import FusionGroup
+from engine.graph.nodes import is_float
 from engine.tensor.evaluate import behind
 from engine.tensor.lower import lower
 from engine.tensor.nodes import Apply, Scalar, TensorProgram
+from engine.tensor.terms import NARROW
 from engine.tensorize.intrinsics import INTRINSICS
 
-UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "tf32": 2.0**-11}
+UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "tf32": 2.0**-11}
 """Unit roundoff: the largest relative error of one rounding."""
 
 FUNCTION_ULPS = 4
@@ -40,7 +42,7 @@ class Tolerance:
 
     def errors(self, got: np.ndarray, expected: np.ndarray, scale: float) -> np.ndarray:
         """Error of each element in the unit of `relative`: 0 where both are the same number, NaN or infinity."""
-        if expected.dtype.kind != "f":
+        if not is_float(expected.dtype):
             return np.where(got == expected, 0.0, np.inf)
         a, b = got.astype(np.float64), expected.astype(np.float64)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
@@ -68,20 +70,23 @@ def tolerance(*programs: TensorProgram) -> Tolerance:
     """The tolerance of every output of programs that feed each other: roundings, functions, the longest reduction."""
     statements = [(program, statement) for program in programs for statement in program.statements]
     kinds = [program.arrays[statement.write.array].dtype for program, statement in statements]
-    halves = kinds.count("float16") + sum(_halves_inside(s.expression) for _, s in statements)
+    narrow = {
+        dtype: kinds.count(dtype) + sum(_roundings_inside(s.expression, dtype) for _, s in statements)
+        for dtype in NARROW
+    }
     singles = kinds.count("float32")
     functions = sum(_functions(s.expression) for _, s in statements)
     lengths = [math.prod(i.extent for i in s.reduced) for _, s in statements if s.reduction]
     longest = max(lengths, default=1)
     summed = SUM_FACTOR * math.sqrt(longest) if lengths else 0
     single = UNIT["float32"] * (2 * singles + FUNCTION_ULPS * functions + summed)
-    half = UNIT["float16"] * 2 * halves
-    reasons = [f"{halves} roundings to float16 (2^-11)"] * (halves > 0)
+    rounded = sum(UNIT[dtype] * 2 * count for dtype, count in narrow.items())
+    reasons = [f"{count} roundings to {d} (2^{math.log2(UNIT[d]):.0f})" for d, count in narrow.items() if count]
     reasons += [f"{singles} to float32 (2^-24)"] * (singles > 0)
     reasons += [f"{functions} functions of {FUNCTION_ULPS} ulp"] * (functions > 0)
     reasons += [f"a reduction of {longest} terms ({SUM_FACTOR} sqrt n)"] * bool(lengths)
     reasons += ["from the nearest tensors that the reference has"] * (len(programs) > 1)
-    return Tolerance(single + half, ", ".join(reasons) or "exact: integers and booleans")
+    return Tolerance(single + rounded, ", ".join(reasons) or "exact: integers and booleans")
 
 
 def on_tensor_cores(found: Tolerance, intrinsic: str) -> Tolerance:
@@ -91,11 +96,11 @@ def on_tensor_cores(found: Tolerance, intrinsic: str) -> Tolerance:
     return Tolerance(found.relative + 2 * UNIT["tf32"], f"{found.because}, 2 operands rounded to tf32 (2^-11)")
 
 
-def _halves_inside(value: Scalar) -> int:
-    """Roundings to float16 on the way to a value, as of operators computed again inside their reader."""
+def _roundings_inside(value: Scalar, dtype: str) -> int:
+    """Roundings to a narrow type on the way to a value, as of operators computed again inside their reader."""
     operands = value.operands if isinstance(value, Apply) else ()
-    rounded = [o for o in operands if isinstance(o, Apply) and o.dtype == "float16" and o.function not in EXACT]
-    return len(rounded) + sum(map(_halves_inside, operands))
+    rounded = [o for o in operands if isinstance(o, Apply) and o.dtype == dtype and o.function not in EXACT]
+    return len(rounded) + sum(_roundings_inside(operand, dtype) for operand in operands)
 
 
 def _functions(value: Scalar) -> int:

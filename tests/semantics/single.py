@@ -10,8 +10,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 TYPES = {
-    "float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int64": TensorProto.INT64,
-    "int32": TensorProto.INT32, "bool": TensorProto.BOOL,
+    "float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16,
+    "int64": TensorProto.INT64, "int32": TensorProto.INT32, "bool": TensorProto.BOOL,
 }  # fmt: skip
 
 Node = tuple[str, Sequence[str], Sequence[str], dict[str, object]]
@@ -23,6 +23,7 @@ def write_model(
     inputs: dict[str, tuple[str, Sequence[int]]],
     outputs: Sequence[str],
     constants: dict[str, np.ndarray] | None = None,
+    opset: int = 18,
 ) -> Path:
     """Write a model of the given nodes (kind, inputs, outputs, attributes); output types come from shape inference."""
     graph = helper.make_graph(
@@ -32,7 +33,7 @@ def write_model(
         [onnx.ValueInfoProto(name=name) for name in outputs],
         [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     onnx.checker.check_model(inferred)
     onnx.save(inferred, path)

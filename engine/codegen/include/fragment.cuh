@@ -16,7 +16,7 @@ struct OnElements<float, Words, Function> {
     }
 };
 
-// Two halves lie in each word, the first in its low bits.
+// Two elements of 16 bits lie in each word, the first in its low bits.
 template <class Words, class Function>
 struct OnElements<f16, Words, Function> {
     __device__ __forceinline__ static void apply(Words& words, Function function) {
@@ -24,8 +24,18 @@ struct OnElements<f16, Words, Function> {
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
             const f16 low{static_cast<unsigned short>(word[n])}, high{static_cast<unsigned short>(word[n] >> 16)};
-            const u32 first = to_f16(function(to_float(low))).bits, second = to_f16(function(to_float(high))).bits;
-            word[n] = first | second << 16;
+            word[n] = fn_pack_f16(function(to_float(low)), function(to_float(high)));
+        }
+    }
+};
+template <class Words, class Function>
+struct OnElements<bf16, Words, Function> {
+    __device__ __forceinline__ static void apply(Words& words, Function function) {
+        u32* word = reinterpret_cast<u32*>(&words);
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+            const bf16 low{static_cast<unsigned short>(word[n])}, high{static_cast<unsigned short>(word[n] >> 16)};
+            word[n] = fn_pack_bf16(function(to_float(low)), function(to_float(high)));
         }
     }
 };

@@ -17,6 +17,16 @@ __device__ __forceinline__ f16 to_f16(float value) {
     return result;
 }
 
+// A shift: exact.
+__device__ __forceinline__ float to_float(bf16 value) { return __int_as_float(static_cast<int>(value.bits) << 16); }
+
+// cvt.rn.bf16.f32: to nearest, ties to even (sm_80 and later).
+__device__ __forceinline__ bf16 to_bf16(float value) {
+    bf16 result;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+    return result;
+}
+
 // max.NaN.f32: NaN if either operand is (sm_80 and later).
 __device__ __forceinline__ float max_or_nan(float a, float b) {
     float result;
@@ -35,5 +45,12 @@ __device__ __forceinline__ float min_or_nan(float a, float b) {
 __device__ __forceinline__ u32 fn_pack_f16(float low, float high) {
     u32 result;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+    return result;
+}
+
+// cvt.rn.bf16x2.f32: the same of bfloat16 (sm_80 and later).
+__device__ __forceinline__ u32 fn_pack_bf16(float low, float high) {
+    u32 result;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
     return result;
 }

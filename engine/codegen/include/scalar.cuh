@@ -21,6 +21,7 @@ LOOM_FUNCTION float fn_atan(float x) { return atanf(x); }
 LOOM_FUNCTION float fn_floor(float x) { return floorf(x); }
 LOOM_FUNCTION float fn_ceil(float x) { return ceilf(x); }
 LOOM_FUNCTION float round_f16(float x) { return to_float(to_f16(x)); }  // to the nearest half
+LOOM_FUNCTION float round_bf16(float x) { return to_float(to_bf16(x)); }  // to the nearest bfloat16
 LOOM_FUNCTION float fn_round(float x) { return rintf(x); }  // half to even
 
 LOOM_FUNCTION float fn_abs(float x) { return fabsf(x); }

@@ -13,6 +13,11 @@ struct alignas(2) f16 {
     unsigned short bits;
 };
 
+// The upper half of a binary32 as its bits: as wide a range, 8 significant bits.
+struct alignas(2) bf16 {
+    unsigned short bits;
+};
+
 // N consecutive elements that move in one access.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
@@ -21,7 +26,8 @@ struct alignas(sizeof(T) * N) Pack {
     __device__ __forceinline__ const T& operator[](int i) const { return at[i]; }
 };
 
-static_assert(sizeof(i64) == 8 && sizeof(u32) == 4 && sizeof(bool8) == 1 && sizeof(f16) == 2, "element sizes");
+static_assert(sizeof(i64) == 8 && sizeof(u32) == 4 && sizeof(bool8) == 1, "element sizes");
+static_assert(sizeof(f16) == 2 && sizeof(bf16) == 2, "element sizes");
 
 // T without const: what an accessor of const T hands out.
 template <class T>

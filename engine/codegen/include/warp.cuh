@@ -17,6 +17,9 @@ __device__ __forceinline__ bool8 shuffle_xor(bool8 v, int mask) { return shuffle
 __device__ __forceinline__ f16 shuffle_xor(f16 v, int mask) {
     return f16{static_cast<unsigned short>(shuffle_xor(int(v.bits), mask))};
 }
+__device__ __forceinline__ bf16 shuffle_xor(bf16 v, int mask) {
+    return bf16{static_cast<unsigned short>(shuffle_xor(int(v.bits), mask))};
+}
 
 // The value of lane (own + n); past the last lane the own value.
 __device__ __forceinline__ float shuffle_down(float v, int n) { return __shfl_down_sync(LOOM_ALL_LANES, v, n); }
@@ -26,6 +29,9 @@ __device__ __forceinline__ bool8 shuffle_down(bool8 v, int n) { return shuffle_d
 __device__ __forceinline__ f16 shuffle_down(f16 v, int n) {
     return f16{static_cast<unsigned short>(shuffle_down(int(v.bits), n))};
 }
+__device__ __forceinline__ bf16 shuffle_down(bf16 v, int n) {
+    return bf16{static_cast<unsigned short>(shuffle_down(int(v.bits), n))};
+}
 
 // The value of `lane`.
 __device__ __forceinline__ float shuffle_at(float v, int lane) { return __shfl_sync(LOOM_ALL_LANES, v, lane); }
@@ -34,6 +40,9 @@ __device__ __forceinline__ i64 shuffle_at(i64 v, int lane) { return __shfl_sync(
 __device__ __forceinline__ bool8 shuffle_at(bool8 v, int lane) { return shuffle_at(int(v), lane) != 0; }
 __device__ __forceinline__ f16 shuffle_at(f16 v, int lane) {
     return f16{static_cast<unsigned short>(shuffle_at(int(v.bits), lane))};
+}
+__device__ __forceinline__ bf16 shuffle_at(bf16 v, int lane) {
+    return bf16{static_cast<unsigned short>(shuffle_at(int(v.bits), lane))};
 }
 
 // Joins the values of WIDTH neighbouring lanes; all of them get the result.  Op is Sum, Max, ... or Sum<float>, ...

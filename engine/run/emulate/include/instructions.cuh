@@ -33,9 +33,21 @@ inline f16 to_f16(float value) {
     return f16{static_cast<unsigned short>(sign | half)};
 }
 
+inline float to_float(bf16 value) { return __int_as_float(static_cast<int>(static_cast<u32>(value.bits) << 16)); }
+
+inline bf16 to_bf16(float value) {
+    const u32 bits = static_cast<u32>(__float_as_int(value));
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return bf16{0x7fff};  // the NaN that cvt gives
+    return bf16{static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
+}
+
 inline float max_or_nan(float a, float b) { return a != a || b != b ? NAN_F : a > b ? a : b; }
 inline float min_or_nan(float a, float b) { return a != a || b != b ? NAN_F : a < b ? a : b; }
 
 inline u32 fn_pack_f16(float low, float high) {
     return static_cast<u32>(to_f16(low).bits) | static_cast<u32>(to_f16(high).bits) << 16;
+}
+
+inline u32 fn_pack_bf16(float low, float high) {
+    return static_cast<u32>(to_bf16(low).bits) | static_cast<u32>(to_bf16(high).bits) << 16;
 }
