@@ -9,6 +9,7 @@ from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest
 from engine.codegen.width import vector_width
 from engine.schedule.nodes import Member
+from engine.tensor.alive import ROOM, most_alive
 from engine.tensor.nodes import TensorProgram
 
 WARP = 32
@@ -76,7 +77,9 @@ def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) 
         lanes = marks.power("warp", 8, most, inner)
     chunk = lanes * (vector if by_row else 1)
     strip = _strip(nest, marks, columns, chunk)
-    is_unrolled = marks.unrolled(strip, strip * vector <= WRITTEN_OUT, inner)
+    # Loops written out one after the other share what they read: all of it may be alive at once.
+    has_room = strip * vector * most_alive(program.statements).values <= ROOM
+    is_unrolled = marks.unrolled(strip, strip * vector <= WRITTEN_OUT and has_room, inner)
     return Layout(by_row, rows, columns, per_block, lanes, vector, strip, is_unrolled)
 
 

@@ -15,6 +15,7 @@ from engine.stitch.nodes import Fit
 from engine.stitch.shared import degradation_order
 from engine.target import Target
 from engine.target.shared import most_handed_over
+from engine.tensor.alive import ROOM, most_alive
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Statement
 from engine.tensor.rewrite import is_plain, rewrite_index
@@ -61,7 +62,7 @@ class Fits:
         return Fit(shape, rows, columns, sum(sizes.values()), frozenset(sizes), frozenset(shape.inlined))
 
     def _too_large(self, shape: Shape, statements: Sequence[Statement], kept: frozenset[str]) -> str:
-        """Why a block does not have the shared memory, or "".
+        """Why a thread does not have the registers, or a block not the shared memory, or "".
 
         No bytes are counted on for two values, one after the other: which meet, the schedule decides.
         """
@@ -69,9 +70,11 @@ class Fits:
             parts = ((part, part_shape(part, kept)) for part in parts_of(statements))
             reasons = (self._too_large(its, part, kept) for part, its in parts if isinstance(its, Shape))
             return next(filter(None, reasons), "")
+        fit, limit = self.of(shape, statements), most_handed_over(self._target)
+        if len(statements) > ROOM and (crowded := self._too_many_alive(statements, fit)):
+            return crowded
         if shape.kind != KIND:
             return ""
-        fit, limit = self.of(shape, statements), most_handed_over(self._target)
         if fit.shared_bytes <= limit:
             return ""
         operators = {s.write.array: s.operator for s in statements}
@@ -81,6 +84,17 @@ class Fits:
         return (
             f"the rows that {operators[largest]} and others hand over take {fit.shared_bytes:,} bytes of shared "
             f"memory; a block of {self._target.name} may have {limit:,}{first}"
+        )
+
+    def _too_many_alive(self, statements: Sequence[Statement], fit: Fit) -> str:
+        """Why the registers of a thread do not hold one element of each value that is alive, or ""."""
+        peak = most_alive(statements, fit.shared_arrays)
+        if peak.values <= ROOM:
+            return ""
+        most = int(self._target.registers_per_thread.value)
+        return (
+            f"{peak.values} values are alive at once when {peak.operator} is computed, by an estimate of their life "
+            f"times; a thread of {self._target.name} may have {most} registers, {most - ROOM} of them for addresses"
         )
 
 

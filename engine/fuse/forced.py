@@ -29,9 +29,9 @@ class Forced:
                 self._readers.setdefault(array, []).append(statement)
 
     def statements(self, operators: Collection[str]) -> tuple[Statement, ...]:
-        """What operators compute, in program order."""
+        """What operators compute, as data flows: what is made is soon used, so that few values are alive at once."""
         found = [s for op in dict.fromkeys(operators) for s in self._by_operator.get(op, ())]
-        return tuple(sorted(found, key=lambda s: self._number[s.name]))
+        return tuple(sorted(found, key=lambda s: self._single.order[self._number[s.name]]))
 
     def fit(self, group: Sequence[str], among: Collection[str] | None = None) -> tuple[tuple[Statement, ...], Fit]:
         """The statements of a group's operators and how they fit one kernel.

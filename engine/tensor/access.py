@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.graph.nodes import DTYPES
+from engine.tensor.alive import lanes_alive
 from engine.tensor.index import Extents, Index, linear
 from engine.tensor.nodes import Access, Array, Statement
 
@@ -77,14 +78,14 @@ def stride(where: Index, iterator: str) -> int | None:
 
 
 def vector_limit(
-    statements: Iterable[Statement], arrays: Mapping[str, Array], runs: Mapping[str, Sequence[str]]
+    statements: Sequence[Statement], arrays: Mapping[str, Array], runs: Mapping[str, Sequence[str]]
 ) -> int:
-    """The largest power of two that the accesses of `statements` allow as vector width, 1 when none is contiguous.
+    """The largest power of two that `statements` allow as vector width, 1 when no access is contiguous.
 
     runs: statement -> its iterators that the vector runs along, outermost first; more than one where vectors go over
     the ends of rows.  Accesses that do not move with them do not count.  A width is allowed when it divides the run,
     no read is indirect along it, no guard changes inside a vector, the widest element type stays within
-    `VECTOR_BYTES`, and at least one access is an aligned vector.
+    `VECTOR_BYTES`, at least one access is an aligned vector, and registers have room for what its lanes hold at once.
     """
     moving: list[tuple[Access, Statement, Sequence[str]]] = []
     for statement in statements:
@@ -99,7 +100,8 @@ def vector_limit(
     width = VECTOR_BYTES // max(DTYPES[arrays[a.array].dtype] for a, _, _ in moving)
     while width > 1 and not _allowed(width, moving, arrays):
         width //= 2
-    return width
+    loaded = len({access for access, statement, _ in moving if access is not statement.write})
+    return lanes_alive(statements, loaded, width)
 
 
 def _allowed(

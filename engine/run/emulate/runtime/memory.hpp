@@ -28,7 +28,7 @@ struct Buffer {
     unsigned char* mask; // one byte for each element: stored to
 };
 
-constexpr int MAX_BUFFERS = 128;
+constexpr int MAX_BUFFERS = 4096;  // a kernel has 32,764 bytes of parameters, a pointer for each buffer
 extern Buffer buffers[MAX_BUFFERS];
 extern int buffer_count;
 

@@ -1,0 +1,58 @@
+"""Values that a thread holds at once while it computes one element of every statement: what its registers must hold.
+
+    a = exp x;  b = tanh x;  c = a + b;  y = c * a        a, b and c are alive when c is made: three registers
+
+An estimate: the compiler moves instructions, though seldom far, and values of 8 bytes, which are rare, count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from engine.tensor.nodes import Statement
+
+ROOM = 240
+"""Registers of a thread for values, of the 255 that there are: NVRTC spills nothing up to here, and soon past it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """The moment at which a thread holds most."""
+
+    values: int
+    operator: str
+    """The operator that makes the last of them."""
+
+
+def most_alive(statements: Sequence[Statement], elsewhere: Collection[str] = ()) -> Alive:
+    """The most values alive at once, in the order of the statements.
+
+    elsewhere: arrays that threads find in memory when they need them, as they do the inputs.
+    """
+    last = {a.array: n for n, s in enumerate(statements) for a in s.reads()}
+    ending: dict[int, list[str]] = {}
+    alive: set[str] = set()
+    peak = Alive(0, "")
+    for n, statement in enumerate(statements):
+        array = statement.write.array
+        if array not in elsewhere:
+            alive.add(array)
+            ending.setdefault(max(n, last.get(array, n)), []).append(array)
+        if len(alive) > peak.values:
+            peak = Alive(len(alive), statement.operator)
+        alive.difference_update(ending.pop(n, ()))
+    return peak
+
+
+def lanes_alive(statements: Sequence[Statement], loaded: int, width: int) -> int:
+    """The largest power of two up to `width` of elements that a thread can compute at once.
+
+    loaded: vectors that are read before the first of them is computed.
+    """
+    if width * (len(statements) + loaded) <= ROOM:
+        return width
+    values = max(loaded, most_alive(statements).values)
+    while width > 1 and width * values > ROOM:
+        width //= 2
+    return width
