@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from engine.fuse.again import cost
 from engine.fuse.concat import lookups
 from engine.fuse.packed import KIND as PACKED
-from engine.fuse.packed import packed_shape, part_shape, parts_of
+from engine.fuse.packed import ONE_PART, packed_shape, part_shape, parts_of
 from engine.fuse.shape import Shape, common_shape, is_contraction
 from engine.fuse.stitched import KIND, own_axes, stitched_shape
 from engine.stitch.nodes import Fit
@@ -38,7 +38,9 @@ class Fits:
         for form in (common_shape, inlined_shape, stitched_shape, packed_shape):
             shape = form(statements, kept)
             if isinstance(shape, str):
-                reason = shape if not reason or (stitchable and form is stitched_shape) else reason
+                # What nothing connects cannot share loops anyway: why its parts share no launch says more.
+                apart = form is packed_shape and shape != ONE_PART
+                reason = shape if not reason or apart or (stitchable and form is stitched_shape) else reason
             elif lost := _not_in_place(shape, statements):
                 reason = lost
             elif crowded := self._too_large(shape, statements, kept):

@@ -19,6 +19,8 @@ from engine.fuse.stitched import MOST_AXES, stitched_shape
 from engine.tensor.nodes import Statement, TensorProgram
 
 KIND = "packed"
+ONE_PART = "one value leads to another in all of them: they are one part"
+"""Why connected statements are no pack."""
 
 
 def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozenset()) -> Shape | str:
@@ -29,7 +31,7 @@ def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     """
     parts = parts_of(statements)
     if len(parts) < 2:
-        return "one value leads to another in all of them: they are one part"
+        return ONE_PART
     axes: dict[tuple[str, str], int] = {}
     extents: dict[int, int] = {}
     inlined: list[str] = []
