@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.fusing import Fusing
 from app.groups import FUSION, fixed_of
@@ -29,6 +29,9 @@ class Stepping(QObject):
     def __init__(self, view: HistoryView, workspace: Workspace, fusing: Fusing) -> None:
         super().__init__()
         self.view, self.workspace, self.fusing = view, workspace, fusing
+        # A turn of the event loop of its own: a new kernel also changes the code, the constraints and the graph.
+        self._soon = QTimer(self, singleShot=True, interval=0)
+        self._soon.timeout.connect(self._show_summary)
         workspace.history_changed.connect(self._on_changed)
         workspace.bus.changed.connect(self._on_selected)
         workspace.model_changed.connect(view.show_nothing)
@@ -84,7 +87,7 @@ class Stepping(QObject):
             self.group, group.title if group else GROUPS, parents, lambda number: _chip(history, number),
             history.current, history.baseline, redo,
         )  # fmt: skip
-        self._show_summary()
+        self._soon.start()
 
     def _show_summary(self) -> None:
         history, group = self.history, self.workspace.group(self.group)

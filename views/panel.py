@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -175,15 +175,34 @@ def rule() -> QFrame:
     return made
 
 
-def loading_bar() -> QProgressBar:
-    """A thin bar that moves while something is on its way; hidden at first."""
-    made = QProgressBar()
-    made.setRange(0, 0)
-    made.setTextVisible(False)
-    made.setMaximumHeight(2)
-    made.setStyleSheet("min-height: 2px; max-height: 2px; border-radius: 0;")
-    made.hide()
-    return made
+class LoadingBar(QProgressBar):
+    """A thin bar that moves while something is on its way; hidden at first.
+
+    It lies over the upper edge of a widget: in its layout, every change would lay out and paint all of it twice.
+    """
+
+    def __init__(self, over: QWidget) -> None:
+        super().__init__(over)
+        self.setRange(0, 0)
+        self.setTextVisible(False)
+        self.setStyleSheet("min-height: 2px; max-height: 2px; border-radius: 0;")
+        self.hide()
+        over.installEventFilter(self)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Takes its place above whatever was added since."""
+        super().showEvent(event)
+        self._lie()
+        self.raise_()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """As wide as what it lies over."""
+        if event.type() == QEvent.Type.Resize and self.isVisible():
+            self._lie()
+        return False
+
+    def _lie(self) -> None:
+        self.setGeometry(0, 0, self.parentWidget().width(), 2)
 
 
 class Panel(QWidget):
@@ -210,7 +229,6 @@ class Panel(QWidget):
         self.header_layout.addWidget(self.subtitle)
         self.header_layout.addStretch(1)
 
-        self.progress = loading_bar()
         self.body = QWidget()
         self.body.setProperty("role", "body")
         self.body_layout = QVBoxLayout(self.body)
@@ -224,12 +242,12 @@ class Panel(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addWidget(self.progress)
         layout.addWidget(holder, 1)
         self._veil = QWidget(self)
         self._veil.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._veil.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._veil.hide()
+        self.progress = LoadingBar(self)
 
     def show_body(self) -> None:
         """Shows the content instead of the empty state."""
@@ -242,9 +260,9 @@ class Panel(QWidget):
 
     def show_loading(self, loading: bool) -> None:
         """Dims the old content under a thin moving bar while something newer is on its way."""
-        self.progress.setVisible(loading)
         self._veil.setVisible(loading)
         self._veil.raise_()
+        self.progress.setVisible(loading)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Tells that the panel can be seen now, so that what it shows may be asked for."""

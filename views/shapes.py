@@ -5,6 +5,8 @@ Shape carries the meaning, colour repeats it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPainterPath, QPen, QPolygonF
 
@@ -42,15 +44,27 @@ def paint_statement(
     painter: QPainter, centre: QPointF, number: int, colour: QColor, theme: Theme, radius: float
 ) -> None:
     """The mark of a statement's instances: its shape tells which statement it is."""
+    paint_instances(painter, [centre], number, colour, theme, radius)
+
+
+def paint_instances(
+    painter: QPainter, centres: Iterable[QPointF], number: int, colour: QColor, theme: Theme, radius: float
+) -> None:
+    """The marks of many instances of one statement, painted as one path."""
     corners, filled = STATEMENTS[number % len(STATEMENTS)]
     pen = QPen(colour, max(1.0, radius * 0.3))
     pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
     painter.setPen(pen)
     painter.setBrush(colour if filled else theme.colour("panel"))
-    if corners:
-        painter.drawPolygon(QPolygonF([centre + QPointF(x * radius, y * radius) for x, y in corners]))
-    else:
-        painter.drawEllipse(centre, radius, radius)
+    path = QPainterPath()
+    path.setFillRule(Qt.FillRule.WindingFill)
+    mark = QPolygonF([QPointF(x * radius, y * radius) for x, y in (*corners, *corners[:1])])
+    for centre in centres:
+        if corners:
+            path.addPolygon(mark.translated(centre))
+        else:
+            path.addEllipse(centre, radius, radius)
+    painter.drawPath(path)
 
 
 def paint_author(painter: QPainter, centre: QPointF, author: str, theme: Theme, radius: float = 4.5) -> None:

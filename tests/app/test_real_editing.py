@@ -36,6 +36,7 @@ def explored(window: Window, qtbot: object) -> None:
     settle(window, qtbot)
     exploring, client = window.wiring.explored.exploring, window.workspace.client
     qtbot.waitUntil(lambda: exploring.is_settled and client.is_idle, timeout=PATIENCE)  # type: ignore[attr-defined]
+    qtbot.wait(1)  # type: ignore[attr-defined]  # what a person does next comes in a later turn of the event loop
 
 
 def rows(window: Window) -> dict[str, str]:

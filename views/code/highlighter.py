@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from pygments.lexers.c_like import CudaLexer
 from pygments.token import Token, _TokenType
 from PySide6.QtGui import QFont, QSyntaxHighlighter, QTextCharFormat, QTextDocument
@@ -22,8 +24,9 @@ STYLES = (
 Span = tuple[int, int, str]
 
 
+@lru_cache(maxsize=32)
 def spans(text: str) -> list[list[Span]]:
-    """For each line the (start, length, colour token) of what is not plain text."""
+    """For each line the (start, length, colour token) of what is not plain text; steps back and forth show it again."""
     lines: list[list[Span]] = [[]]
     column = 0
     for kind, value in CudaLexer(stripnl=False, ensurenl=False).get_tokens(text):

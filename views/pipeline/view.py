@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QStackedWidget, QV
 from engine.charts import ChartDoc
 from engine.documents import Problem
 from views.format import figure, origin_of, percent, plural
-from views.panel import bar, label, loading_bar, rule
+from views.panel import LoadingBar, bar, label, rule
 from views.pipeline.canvas import PipelineCanvas
 from views.pipeline.shared import SharedMap
 from views.pipeline.what_if import WhatIf
@@ -30,7 +30,7 @@ class PipelinePage(QWidget):
         self.canvas, self.shared, self.what_if = PipelineCanvas(), SharedMap(), WhatIf()
         self.canvas.lines_selected.connect(self.lines_selected)
         self.canvas.selected.connect(lambda _: self._show_stage())
-        self.progress = loading_bar()
+        self.progress = LoadingBar(self)
         self.message = label(EMPTY, "hint", wrap=True)
         self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.message.setContentsMargins(32, 0, 32, 0)
@@ -40,7 +40,6 @@ class PipelinePage(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        column.addWidget(self.progress)
         column.addWidget(self.pages, 1)
         self._doc: ChartDoc | None = None
 

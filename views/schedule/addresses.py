@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
 from engine.documents import Problem
 from engine.exploration import LanesDoc, WarpDoc
 from views.format import plural
-from views.panel import bar, label, loading_bar
+from views.panel import LoadingBar, bar, label
 from views.rows import Row, RowState, RowView, draw_text
 from views.theme import Theme, code_face, face, semibold
 
@@ -106,14 +106,14 @@ class AddressesPage(QWidget):
         self.message = label(EMPTY, "hint", wrap=True)
         self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.message.setContentsMargins(32, 0, 32, 0)
-        self.progress = loading_bar()
+        self.progress = LoadingBar(self)
         self._pages = QStackedWidget()
         self._pages.addWidget(self.message)
         self._pages.addWidget(self.table)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (self.progress, strip, self.heads):
+        for widget in (strip, self.heads):
             column.addWidget(widget)
         column.addWidget(self._pages, 1)
         self._shown: tuple[WarpDoc, WarpDoc | None] | None = None

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from engine.documents import Problem
 from engine.exploration import CellDoc, DecisionRow, DecisionsDoc
-from views.panel import bar, label, loading_bar
+from views.panel import LoadingBar, bar, label
 from views.rows import draw_text
 from views.shapes import paint_decision
 from views.theme import Theme, code_face, face, semibold
@@ -123,7 +123,7 @@ class DecisionsPage(QWidget):
         self.table.entered.connect(self._explain)
         self.message = label(EMPTY, "hint", wrap=True)
         self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.progress = loading_bar()
+        self.progress = LoadingBar(self)
         self._pages = QStackedWidget()
         self._pages.addWidget(self.message)
         self._pages.addWidget(self.table)
@@ -134,8 +134,7 @@ class DecisionsPage(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (self.progress, self.legend):
-            column.addWidget(widget)
+        column.addWidget(self.legend)
         column.addWidget(self._pages, 1)
         column.addWidget(foot)
         self._doc: DecisionsDoc | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPen, QPolygonF
@@ -13,40 +14,66 @@ NEAR_HEAD = 8.0
 """Length of the head of a thick arrow between near marks."""
 
 
-def paint_arrow(
+def paint_arrows(
+    painter: QPainter, ends: Iterable[tuple[QPointF, QPointF]], gap: float, colour: QColor, width: float, cell: float
+) -> None:
+    """Thin arrows that leave `gap` at both marks; those longer than two cells bend out of the points' way.
+
+    All of them are one path: a space has hundreds, and a call of the painter for each would be felt.
+    """
+    shafts, heads = QPainterPath(), QPainterPath()
+    for start, end in ends:
+        length = math.dist(start.toTuple(), end.toTuple())
+        if length < 2 * gap + 2:
+            continue
+        middle = control(start, end, gap, width, cell)
+        (x, y), (u, v) = end.toTuple(), _unit(*(end - middle).toTuple())
+        x, y = x - u * gap, y - v * gap
+        head = min(_head(width), max((length - 2 * gap) * 0.45, 3.0))
+        out = _unit(*(middle - start).toTuple())
+        shafts.moveTo(start.x() + out[0] * gap, start.y() + out[1] * gap)
+        shafts.quadTo(middle.x(), middle.y(), x - u * head * 0.8, y - v * head * 0.8)
+        heads.moveTo(x - u * head - v * head * 0.5, y - v * head + u * head * 0.5)
+        heads.lineTo(x, y)
+        heads.lineTo(x - u * head + v * head * 0.5, y - v * head - u * head * 0.5)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(colour, width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))
+    painter.drawPath(shafts)
+    painter.setPen(QPen(colour, 1.0))
+    painter.drawPath(heads)
+
+
+def paint_thick_arrow(
     painter: QPainter, start: QPointF, end: QPointF, gap: float, colour: QColor, width: float, cell: float
 ) -> None:
-    """An arrow that leaves `gap` at both marks; longer than two cells it bends out of the points' way.
-
-    A thick one between marks too close for it goes out and in at their sides.
-    """
-    length, thick = math.dist(start.toTuple(), end.toTuple()), width >= THICK
-    near = thick and _is_near(length, gap, width)
-    if length < 2 * gap + 2 and not near:
-        return
+    """An arrow with a filled head; between marks too close for it, it goes out and in at their sides."""
+    length = math.dist(start.toTuple(), end.toTuple())
     middle = control(start, end, gap, width, cell)
-    into, out = _unit(end - middle), _unit(middle - start)
-    head = NEAR_HEAD if near else _head(width)
-    if not thick:
-        head = min(head, max((length - 2 * gap) * 0.45, 3.0))
+    into, out = (QPointF(*_unit(*way.toTuple())) for way in (end - middle, middle - start))
+    head = NEAR_HEAD if _is_near(length, gap, width) else _head(width)
     tip = end - into * gap
     path = QPainterPath(start + out * gap)
     path.quadTo(middle, tip - into * head * 0.8)
     painter.setPen(QPen(colour, width, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.drawPath(path)
-    _paint_head(painter, tip, into, head, colour, filled=thick)
+    side, back = QPointF(-into.y(), into.x()) * head * 0.6, tip - into * head
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(colour)
+    painter.drawPolygon(QPolygonF([back + side, tip, back - side]))
 
 
 def control(start: QPointF, end: QPointF, gap: float, width: float, cell: float) -> QPointF:
     """The control point of an arrow's curve, which goes half as far out as this point."""
-    length = math.dist(start.toTuple(), end.toTuple())
+    (x, y), (u, v) = start.toTuple(), end.toTuple()
+    length = math.dist((x, y), (u, v))
     if width >= THICK and _is_near(length, gap, width):
         bend = 2 * gap + 3 * NEAR_HEAD
     else:
         bend = min(length * 0.16, 34.0) if length > 2 * cell else 0.0
-    along = _unit(end - start)
-    return (start + end) / 2 + QPointF(-along.y(), along.x()) * (bend if along.x() > 0 else -bend)
+    along = _unit(u - x, v - y)
+    bend = bend if along[0] > 0 else -bend
+    return QPointF((x + u) / 2 - along[1] * bend, (y + v) / 2 + along[0] * bend)
 
 
 def _is_near(length: float, gap: float, width: float) -> bool:
@@ -54,22 +81,10 @@ def _is_near(length: float, gap: float, width: float) -> bool:
 
 
 def _head(width: float) -> float:
+    """Length of an arrow's head."""
     return 3.6 + 2.4 * width
 
 
-def _paint_head(painter: QPainter, tip: QPointF, into: QPointF, length: float, colour: QColor, filled: bool) -> None:
-    side = QPointF(-into.y(), into.x()) * length * (0.6 if filled else 0.5)
-    back = tip - into * length
-    corners = QPolygonF([back + side, tip, back - side])
-    if filled:
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(colour)
-        painter.drawPolygon(corners)
-    else:
-        painter.setPen(QPen(colour, 1.0))
-        painter.drawPolyline(corners)
-
-
-def _unit(vector: QPointF) -> QPointF:
-    length = math.hypot(vector.x(), vector.y())
-    return vector / length if length else QPointF(1, 0)
+def _unit(x: float, y: float) -> tuple[float, float]:
+    length = math.hypot(x, y)
+    return (x / length, y / length) if length else (1.0, 0.0)

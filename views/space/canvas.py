@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import QEvent, QPointF, QSizeF, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QFocusEvent,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPixmap,
+)
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from engine.documents import Problem
@@ -60,10 +69,12 @@ class SpaceCanvas(QWidget):
         self.trial: Trial | None = None
         self._answer: OrderDoc | Problem | None = None
         self._handle_held = False
+        self._caption = ""
+        self._kept: tuple[tuple[Look, str, float], QPixmap] | None = None
 
     def show_space(self, doc: SpaceDoc) -> None:
         """Replaces the picture; what was in hand is dropped."""
-        self._doc = doc
+        self._doc, self._caption = doc, caption(doc)
         self._point = self.trial = self._answer = None
         self._arrow = named_arrow(doc)
         self._part = self._part if self._part is not None and self._part < len(doc.axes) else None
@@ -93,16 +104,29 @@ class SpaceCanvas(QWidget):
         return self._doc
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Everything anew: a picture has some hundred marks."""
+        """The picture, and what is in hand over it."""
         if self.theme is None:
             return
         painter = QPainter(self)
-        painter.fillRect(self.rect(), self.theme.colour("panel"))
-        if self.plan is not None:
-            focus = self._part if self.hasFocus() else None
-            paint_space(painter, self.plan, Look(self._selected, self._point, self._arrow, focus), self.theme)
-            if self.trial is not None:
-                paint_trial(painter, self.plan, self.trial, self._answer, self.theme)
+        painter.drawPixmap(0, 0, self._picture(self.theme))
+        if self.plan is not None and self.trial is not None:
+            paint_trial(painter, self.plan, self.trial, self._answer, self.theme)
+
+    def _picture(self, theme: Theme) -> QPixmap:
+        """The space as it looks now.  A picture has some hundred marks: it is kept until something of it changes."""
+        focus = self._part if self.hasFocus() else None
+        look = Look(self._selected, self._point, self._arrow, focus, self._caption)
+        ratio = self.devicePixelRatio()
+        key = look, theme.name, ratio
+        if self._kept is None or self._kept[0] != key:
+            made = QPixmap(self.size() * ratio)
+            made.setDevicePixelRatio(ratio)
+            made.fill(theme.colour("panel"))
+            if self.plan is not None:
+                with QPainter(made) as painter:
+                    paint_space(painter, self.plan, look, theme)
+            self._kept = key, made
+        return self._kept[1]
 
     def resizeEvent(self, event: QEvent) -> None:
         """Lays the picture out for the new size."""
@@ -227,6 +251,7 @@ class SpaceCanvas(QWidget):
 
     def _lay_out(self) -> None:
         self.plan = plan(self._doc, QSizeF(self.size())) if self._doc is not None else None
+        self._kept = None
         if self.plan is not None:
             self.laid_out.emit(self.plan.shown)
         self.update()
@@ -308,7 +333,7 @@ class SpaceCanvas(QWidget):
         if point is not None:
             return self._tip_of_point(point)
         if position.y() < CAPTION:
-            return caption(self._shown)
+            return self._caption
         axis = self.plan.label_at(position)
         handle = self.plan.handle_at(position)
         if handle is not None and axis is None:

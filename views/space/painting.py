@@ -10,8 +10,8 @@ from PySide6.QtGui import QPainter, QPen
 
 from engine.exploration import SpaceDoc
 from views.rows import draw_text
-from views.shapes import paint_statement
-from views.space.arrows import paint_arrow
+from views.shapes import paint_instances, paint_statement
+from views.space.arrows import paint_arrows
 from views.space.geometry import ACROSS, DOWN, INTO, LEFT, Plan, parallel_axes
 from views.space.violation import paint_hatch, paint_violated
 from views.theme import Theme, code_face, face
@@ -31,6 +31,8 @@ class Look:
     """The violated dependence that is named."""
     focus: int | None = None
     """The axis that has the keyboard."""
+    caption: str = ""
+    """How time runs."""
 
 
 def paint_space(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
@@ -45,7 +47,7 @@ def paint_space(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None
     if named is not None:
         paint_violated(painter, plan, named, theme)
     _paint_axes(painter, plan, look, theme)
-    _paint_caption(painter, plan, theme)
+    _paint_caption(painter, plan, look, theme)
 
 
 def caption(doc: SpaceDoc) -> str:
@@ -81,24 +83,25 @@ def _tile(tile: int, shown: int) -> int:
 
 def _paint_arrows(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
     """Dependences that hold; of the violated ones only those of the point under pointer or keyboard."""
-    quiet, wrong, reach = theme.colour("edge"), theme.colour("wrong"), plan.cell.width()
-    for arrow in plan.doc.arrows:
-        if not {arrow.source, arrow.sink} <= plan.drawn:
-            continue
-        start, end = plan.centres[arrow.source], plan.centres[arrow.sink]
-        if not arrow.violated:
-            paint_arrow(painter, start, end, plan.radius + 1.5, quiet, 1.0, reach)
-        elif look.point in (arrow.source, arrow.sink):
-            paint_arrow(painter, start, end, plan.radius + 1.5, wrong, 1.4, reach)
+    colours = {False: (theme.colour("edge"), 1.0), True: (theme.colour("wrong"), 1.4)}
+    shown = [arrow for arrow in plan.doc.arrows if {arrow.source, arrow.sink} <= plan.drawn]
+    for violated, (colour, width) in colours.items():
+        ends = (
+            (plan.centres[arrow.source], plan.centres[arrow.sink])
+            for arrow in shown
+            if arrow.violated == violated and (not violated or look.point in (arrow.source, arrow.sink))
+        )
+        paint_arrows(painter, ends, plan.radius + 1.5, colour, width, plan.cell.width())
 
 
 def _paint_points(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
-    numbers = {name: k for k, name in enumerate(plan.doc.statements)}
     plain, chosen = theme.colour("text-2"), theme.colour("accent")
-    for index in sorted(plan.drawn):
-        point = plan.doc.points[index]
-        colour = chosen if point.statement in look.selected else plain
-        paint_statement(painter, plan.centres[index], numbers[point.statement], colour, theme, plan.radius)
+    instances: dict[str, list[QPointF]] = {name: [] for name in plan.doc.statements}
+    for index in plan.drawn:
+        instances[plan.doc.points[index].statement].append(plan.centres[index])
+    for number, (name, centres) in enumerate(instances.items()):
+        colour = chosen if name in look.selected else plain
+        paint_instances(painter, centres, number, colour, theme, plan.radius)
     if look.point is not None and look.point < len(plan.centres):
         painter.setPen(QPen(chosen, 1.6))
         painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -146,7 +149,7 @@ def _paint_handle(painter: QPainter, box: QRectF, focused: bool, theme: Theme) -
     painter.drawRoundedRect(thin, 1.5, 1.5)
 
 
-def _paint_caption(painter: QPainter, plan: Plan, theme: Theme) -> None:
+def _paint_caption(painter: QPainter, plan: Plan, look: Look, theme: Theme) -> None:
     """How time runs at the left, the statements' marks at the right."""
     spare = plan.area.left() - LEFT
     left, right = LEFT, plan.area.right() + spare
@@ -160,4 +163,4 @@ def _paint_caption(painter: QPainter, plan: Plan, theme: Theme) -> None:
         right -= width + (30 if len(plan.doc.statements) < 5 else 23)
     painter.setFont(face(10.5))
     painter.setPen(theme.colour("text-3"))
-    draw_text(painter, QRectF(left, 8, max(right - left, 0.0), 18), caption(plan.doc))
+    draw_text(painter, QRectF(left, 8, max(right - left, 0.0), 18), look.caption)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLabel, QPushButto
 from engine.documents import KernelDoc, Problem
 from engine.exploration import SpaceDoc
 from views.format import plural
-from views.panel import bar, label, loading_bar, rule
+from views.panel import LoadingBar, bar, label, rule
 from views.schedule.tree import ScheduleTree
 from views.space.canvas import SpaceCanvas
 from views.space.geometry import named_arrow
@@ -56,8 +56,7 @@ class SpacePage(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        self.progress = loading_bar()
-        column.addWidget(self.progress)
+        self.progress = LoadingBar(self)
         column.addWidget(self._make_choices())
         column.addWidget(self._pages, 5)
         column.addWidget(self.verdict)
