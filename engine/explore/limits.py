@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.errors import Unsupported
-from engine.predict.alcop import predict_pipeline
+from engine.predict.alcop import promised
 from engine.predict.alcop_nodes import Contraction
 from engine.predict.alcop_work import work_of_knobs
 from engine.target import Target
@@ -95,7 +95,7 @@ def _threads(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
 
 def _room(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     try:
-        predict_pipeline(work_of_knobs(contraction, knobs), machine)
+        promised(work_of_knobs(contraction, knobs), machine)
     except Unsupported as error:
         return error.reason
     return ""

@@ -58,6 +58,11 @@ def predict_bottleneck(work: Work, target: Target) -> PipelinePrediction:
     return _Model(work, target, BOTTLENECK).prediction()
 
 
+def promised(work: Work, target: Target) -> float:
+    """The time that `predict_pipeline` tells, in microseconds, without what it is made of; raises as that does."""
+    return _Model(work, target, ALCOP).total()
+
+
 class _Model:
     """One kernel on one target under one of the two models; all times in microseconds."""
 
@@ -67,19 +72,32 @@ class _Model:
         self.sms = int(target.sms.value)
         self.occupancy = _occupancy(work, target)
 
+    def total(self) -> float:
+        """The whole launch."""
+        return self._launch + sum(count * (loop + epilogue) for count, loop, epilogue in self._times(self._waves()))
+
     def prediction(self) -> PipelinePrediction:
         """The whole launch, and what it is made of."""
         work, places = self.work, self.sms * self.occupancy.blocks
-        full, left = divmod(work.blocks, places)
-        waves = [(full, self.occupancy.blocks)] if full else []
-        waves += [(1, -(-left // self.sms))] if left else []
-        times = [(count, self._main_loop(resident), self._epilogue(resident)) for count, resident in waves]
-        launch = self.target.launch_overhead.value * _MICRO
-        total = launch + sum(count * (loop + epilogue) for count, loop, epilogue in times)
+        waves = self._waves()
         pace = self.pace(waves[0][1])
         terms: list[Term] = [*pace_terms(work, self.target, pace, self.occupancy)]
-        terms += wave_terms(work, launch, waves, times, self.target)
-        return PipelinePrediction(self.name, total, pace, self.occupancy, work.blocks / places, tuple(terms))
+        terms += wave_terms(work, self._launch, waves, self._times(waves), self.target)
+        return PipelinePrediction(self.name, self.total(), pace, self.occupancy, work.blocks / places, tuple(terms))
+
+    @property
+    def _launch(self) -> float:
+        return self.target.launch_overhead.value * _MICRO
+
+    def _waves(self) -> list[tuple[int, int]]:
+        """(how many, blocks on an SM) of the full waves, then of what is left."""
+        full, left = divmod(self.work.blocks, self.sms * self.occupancy.blocks)
+        waves = [(full, self.occupancy.blocks)] if full else []
+        return waves + ([(1, -(-left // self.sms))] if left else [])
+
+    def _times(self, waves: list[tuple[int, int]]) -> list[tuple[int, float, float]]:
+        """(how many, main loop, epilogue) of waves."""
+        return [(count, self._main_loop(resident), self._epilogue(resident)) for count, resident in waves]
 
     def pace(self, resident: int) -> Pace:
         """The rhythm with `resident` blocks on the SM."""

@@ -81,6 +81,16 @@ class Funnel:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """Mappings that are not searched."""
+
+    mapping: str
+    because: str
+    count: int = 1
+    """How many; 0 where an intrinsic has none at all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Applied:
     """What a rule of the table did."""
 
@@ -91,25 +101,50 @@ class Applied:
     """Combinations after it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is known of a program before it is compiled; estimates, all for one launch."""
+
+    blocks: int
+    threads: int
+    """Of a block."""
+    steps: int
+    """Iterations of a block that each wait for a load of their own."""
+    stages: int
+    """Loads that are under way at once."""
+    shared_bytes: int
+    """Of a block."""
+    registers: int
+    """Of a thread."""
+    requested: int
+    """Bytes that all blocks ask of L2."""
+
+
+FIGURES = ("blocks", "threads", "steps", "stages", "shared_bytes", "registers", "requested")
+"""Names of `Figures` in the order in which features have them."""
+PROMISED = "promised"
+"""Name of the feature that is the modelled time."""
+
+
 class Family(Protocol):
     """What the programs of one task say, and what a model promises of them."""
+
+    @property
+    def name(self) -> str:
+        """Of the mapping."""
 
     @property
     def decided(self) -> frozenset[str]:
         """Marks, by name, and other fields of entries that its programs decide, in place of the advisers."""
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """What `features` holds."""
-
     def entries(self, program: Program) -> Sequence[Entry]:
         """The entries that ask for a program."""
 
-    def rank(self, program: Program) -> float:
-        """Modelled microseconds before it is compiled."""
+    def figures(self, program: Program) -> Figures:
+        """Launch and resources, before it is compiled."""
 
-    def features(self, program: Program) -> tuple[float, ...]:
-        """Figures for learned models, one for each of `feature_names`."""
+    def rank(self, program: Program) -> float:
+        """Modelled microseconds, before it is compiled."""
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at, None where it is none of this family."""
@@ -121,7 +156,7 @@ class Task:
 
     name: str
     dimensions: Mapping[str, tuple[Value, ...]]
-    """Ordered choices of each dimension."""
+    """Ordered choices of each dimension; every program has one of each."""
     funnel: Funnel
     applied: tuple[Applied, ...]
     """What each rule of the table opened."""
@@ -134,13 +169,26 @@ class Task:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """What `features` holds."""
-        return self.family.feature_names
+        """What `features` holds: every dimension, every figure of `FIGURES`, the promised time."""
+        return (*self.dimensions, *FIGURES, PROMISED)
 
     def rank(self, program: Program) -> float:
         """The time that a model promises a program before it is compiled, in microseconds."""
         return self.family.rank(program)
 
     def features(self, program: Program) -> tuple[float, ...]:
-        """Figures for learned models, one for each of `feature_names`."""
-        return self.family.features(program)
+        """Figures for learned models, one for each of `feature_names`.
+
+        Numbers and figures as the logarithm to base 2 of one more; words as their place among the choices.
+        """
+        chosen = (
+            _log(value) if isinstance(value, int) else float(self.dimensions[name].index(value))
+            for name, value in program.values
+        )
+        figures = self.family.figures(program)
+        known = (_log(getattr(figures, name)) for name in FIGURES)
+        return (*chosen, *known, _log(self.family.rank(program)))
+
+
+def _log(number: float) -> float:
+    return math.log2(1 + number)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engine.compile import Kernel, compile_group
 from engine.errors import EngineError, Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.predict.calibration import predict
-from engine.recipe import Advice, Entry, Recipe, with_entries
+from engine.recipe import Recipe
 from engine.schedule.nodes import HONOURED
-from engine.tune.nodes import Program, Task
-from engine.tune.products import tasks
+from engine.tune.advised import tuned
+from engine.tune.families import tasks
+from engine.tune.nodes import Program, Refused, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +24,15 @@ class Problem:
     recipe: Recipe
     """That of the user and the advisers."""
     tasks: tuple[Task, ...]
-    """Its mappings, that of the advisers first."""
+    """Its mappings that have programs, that of the advisers first."""
     flops: float
     """Of one launch."""
     before: float
     """Predicted time under `recipe`, in microseconds."""
     advised: Program | None = None
-    """The program that `recipe` stands at; None where the user asks for one that is not searched."""
+    """The program that `recipe` stands at; None where it is none of those that are searched."""
+    refused: tuple[Refused, ...] = ()
+    """Mappings that cannot be searched, and why."""
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -52,9 +55,7 @@ class Problem:
     def tuned(self, program: Program) -> Recipe:
         """The recipe of one program: entries of author `tune` in place of the advisers', the user's untouched."""
         family = self.task(program).family
-        advice = self.recipe.groups.get(self.group.name, ())
-        kept = [one if one.author == "user" else _without(one, family.decided) for one in advice]
-        return self.recipe.with_group(self.group.name, with_entries(kept, "tune", family.entries(program)))
+        return tuned(self.recipe, self.group, family.decided, family.entries(program))
 
     def taken(self, kernel: Kernel, program: Program) -> str:
         """Why a kernel is not the program that it was compiled for; "" where it is."""
@@ -76,33 +77,25 @@ def problem(group: FusionGroup, recipe: Recipe) -> Problem | str:
         kernel = compile_group(group, recipe)
     except EngineError as error:
         return error.reason
-    found = tasks(group, kernel)
+    found, refused = tasks(group, kernel)
     if not found:
-        return "is no product with tiles: its recipe is the advisers'"
+        return "; ".join(dict.fromkeys(one.because for one in refused if one.count)) or "its kernel has no choices"
     left = tuple(task for task in found if task.programs)
     if not left:
         raise _nothing_left(group, found)
+    empty = tuple(Refused(task.name, _dropped_most(task)) for task in found if not task.programs)
     flops, before = kernel.facts.tensor_flops + kernel.facts.flops, predict(kernel.facts, kernel.target).microseconds
-    stands = (task.family.program_of(kernel) for task in left)
-    return Problem(group, recipe, left, flops, before, next((p for p in stands if p is not None), None))
+    stands = next((p for task in left if (p := task.family.program_of(kernel)) is not None), None)
+    return Problem(group, recipe, left, flops, before, stands, (*refused, *empty))
 
 
-def _nothing_left(group: FusionGroup, tasks: list[Task]) -> Unsupported:
+def _nothing_left(group: FusionGroup, tasks: Sequence[Task]) -> Unsupported:
     total = sum(task.funnel.total for task in tasks)
     worst = max((d for task in tasks for d in task.funnel.dropped), key=lambda dropped: dropped.count)
     reason = f"no program is left of {total:,}: {worst.rule} drops {worst.count:,}"
     return Unsupported("tune", group.name, reason, worst.example)
 
 
-def _without(advice: Advice, decided: Collection[str]) -> Advice:
-    """An adviser's entries but those that decide what is searched."""
-    left = tuple(entry for entry in advice.scenario.entries if _kind(entry) not in decided)
-    return replace(advice, scenario=replace(advice.scenario, entries=left))
-
-
-def _kind(entry: Entry) -> str:
-    """The mark's name, or the field."""
-    if entry.field == "mark" and isinstance(entry.value, tuple):
-        return str(entry.value[0])
-    return entry.field
-
+def _dropped_most(task: Task) -> str:
+    worst = max(task.funnel.dropped, key=lambda dropped: dropped.count)
+    return f"no program is left of {task.funnel.total:,}: {worst.rule} drops {worst.count:,} ({worst.example})"

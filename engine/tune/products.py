@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from engine.compile import Kernel
-from engine.explore.knobs import about, entries_of
-from engine.explore.limits import Limit, first_broken
+from engine.explore.knobs import entries_of
+from engine.explore.limits import CORE_STAGES, first_broken
 from engine.fuse.nodes import FusionGroup
-from engine.predict.alcop import predict_pipeline
+from engine.predict.alcop import promised
 from engine.predict.alcop_nodes import Contraction
-from engine.predict.alcop_problem import contraction_of, knobs_of, sides_of
+from engine.predict.alcop_problem import Sides, knobs_of
 from engine.predict.alcop_work import work_of_knobs
 from engine.recipe import Entry
+from engine.schedule.advisers.tensorize import raster_entries
 from engine.target import Target
 from engine.tensorize.space import FRAGMENT, Knobs
-from engine.tune.nodes import Funnel, Program, Task, Value
-from engine.tune.prune import RULES, prune
-from engine.tune.rules import Situation, Sketch, sketch
+from engine.tune.nodes import Figures, Funnel, Program, Task
+from engine.tune.product_checks import PRODUCT_LIMITS
+from engine.tune.prune import Check, Named, first, prune
+from engine.tune.rules import (
+    CACHE_READ,
+    CROSS_THREAD,
+    INLINE,
+    PARTIAL_TILING,
+    PLACE_MAIN,
+    PLACE_OUTPUT,
+    TILING,
+    Choices,
+    Situation,
+    sketch,
+)
 
 CUDA_CORES = "CUDA cores"
 """Name of the mapping to no intrinsic."""
@@ -29,34 +42,29 @@ DIMENSIONS = (
 """Open dimensions of a product: warps of a block along a side (threads on CUDA cores), fragments of a warp's tile along
 a side (results of a thread), fragments along the depth of a slice, buffers in shared memory and in registers, sets of
 warps that share the depth of a tile."""
-DECIDED = frozenset(
-    ("block", "warp", "thread", "tile", "stages", "register_stages", "slices", "intrinsic")
-)  # fmt: skip
-FEATURES = (
-    "rows", "columns", "depth", "part_rows", "part_columns", "stages", "register_stages", "slices", "threads", "blocks",
-    "steps", "shared_bytes", "registers", "promised",
-)  # fmt: skip
+DECIDED = frozenset(("block", "warp", "thread", "tile", "stages", "register_stages", "slices", "intrinsic", "raster"))
+
+TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
+"""Fragments of a warp's tile along a side, warps of a block along a side, fragments along the depth."""
+STAGES, SETS, SLICES = (1, 2, 3, 4, 5, 6), (1, 2, 4), (1, 2, 4)
+CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (4, 8, 16, 32, 64)
+"""On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
+FEWEST_STEPS = 4
+"""Tiles of depth that each slice must have left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Products:
     """The programs of one mapping of a contraction."""
 
-    situation: Situation
-    fixed: Mapping[tuple[tuple[str, ...], str, str, str], Entry] = field(default_factory=dict)
-    """What the user's entries decide."""
+    group: FusionGroup
+    name: str
+    """The intrinsic, or `CUDA_CORES`."""
+    sides: Sides
+    contraction: Contraction
+    machine: Target
     kept: tuple[Entry, ...] = ()
     """Entries of the mapping itself, which all its programs have."""
-
-    @property
-    def name(self) -> str:
-        """Of the mapping."""
-        return self.situation.mapping
-
-    @property
-    def fragment(self) -> int:
-        """What tiles are counted in."""
-        return FRAGMENT if self.situation.contraction.unit else 1
 
     @property
     def decided(self) -> frozenset[str]:
@@ -64,9 +72,9 @@ class Products:
         return DECIDED
 
     @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Logarithms of sizes, stages as they are, and the logarithm of the promised time."""
-        return FEATURES
+    def fragment(self) -> int:
+        """What tiles are counted in."""
+        return FRAGMENT if self.contraction.unit else 1
 
     def program(self, knobs: Knobs) -> Program:
         """The program with these knobs."""
@@ -81,7 +89,7 @@ class Products:
     def knobs(self, program: Program) -> Knobs:
         """Tiles and stages of a program."""
         row_warps, column_warps, rows, columns, chunks, stages, sets, slices = (
-            program.number(name) for name in DIMENSIONS
+            value for _, value in program.values if isinstance(value, int)
         )
         unit = self.fragment
         part = (rows * unit, columns * unit)
@@ -90,71 +98,82 @@ class Products:
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The mapping's own entries, and the marks that ask for the tiles."""
-        here = self.situation
-        return (*self.kept, *entries_of(here.sides, self.knobs(program), on_tensor_cores=bool(here.contraction.unit)))
+        knobs, on_tensor_cores = self.knobs(program), bool(self.contraction.unit)
+        tiles = entries_of(self.sides, knobs, on_tensor_cores=on_tensor_cores)
+        return (*self.kept, *tiles, *(self._raster(knobs) if on_tensor_cores else ()))
+
+    def _raster(self, knobs: Knobs) -> Sequence[Entry]:
+        """The order of blocks that suits these tiles."""
+        row, sizes = self.sides.rows[-1].name, (self.contraction.m, self.contraction.n)
+        return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], int(self.machine.sms.value))
+
+    def figures(self, program: Program) -> Figures:
+        """From the equations of the pipeline model."""
+        work = work_of_knobs(self.contraction, self.knobs(program))
+        blocks = math.prod(work.grid)
+        return Figures(
+            blocks, work.threads, work.steps, work.stages, work.shared_bytes, work.registers or 0,
+            round(work.fetched * work.steps * blocks),
+        )  # fmt: skip
 
     def rank(self, program: Program) -> float:
         """The time that the pipeline model promises, in microseconds."""
-        here = self.situation
-        return predict_pipeline(work_of_knobs(here.contraction, self.knobs(program)), here.machine).microseconds
-
-    def features(self, program: Program) -> tuple[float, ...]:
-        """See `FEATURES`."""
-        knobs, here = self.knobs(program), self.situation
-        work = work_of_knobs(here.contraction, knobs)
-        sizes = (*knobs.block, *knobs.part)
-        counts = (work.threads, math.prod(work.grid), work.steps, work.shared_bytes, work.registers or 1)
-        promised = predict_pipeline(work, here.machine).microseconds
-        return (
-            *map(math.log2, sizes), float(knobs.stages), float(knobs.register_stages), float(knobs.slices),
-            *map(math.log2, counts), math.log2(promised),
-        )  # fmt: skip
+        return promised(work_of_knobs(self.contraction, self.knobs(program)), self.machine)
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        if (kernel.tile.intrinsic or CUDA_CORES) != self.name:
-            return None
         knobs = knobs_of(kernel.tile)
-        return self.program(knobs) if knobs else None
+        return self.program(knobs) if knobs and (kernel.tile.intrinsic or CUDA_CORES) == self.name else None
 
-    def contradicts(self, contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-        """Which entry of the user asks for something else than knobs."""
-        for entry in entries_of(self.situation.sides, knobs, on_tensor_cores=bool(contraction.unit)):
-            wish = self.fixed.get(about(entry))
-            if wish is not None and wish.value != entry.value:
-                return f"the user asks for {wish}"
-        return ""
+    @property
+    def smallest_grid(self) -> int:
+        """Blocks with the largest tiles: what is sure to run at once."""
+        tile, c = FRAGMENT * TENSOR_TILES[-1] * TENSOR_WARPS[-1], self.contraction
+        return -(-c.m // tile) * -(-c.n // tile) * c.batch
 
 
-def task_of(family: Products) -> Task:
-    """Every program that the rules open for one mapping, pruned."""
-    made, applied = sketch(family.situation)
-    return Task(family.name, _dimensions(made), pruned(family, made.points()), applied, family)
+def situation(family: Products) -> Situation:
+    """What the rules may open of one mapping of a contraction."""
+    refuses = {CROSS_THREAD: _why_not_sliced(family)}
+    offers: dict[str, Choices] = {INLINE: {}} if len(family.group.program.statements) > 1 else {}
+    if not refuses[CROSS_THREAD]:
+        offers[CROSS_THREAD] = {"slices": SLICES}
+    if family.contraction.unit:
+        offers[CACHE_READ] = {"chunks": CHUNKS, "stages": STAGES}
+        warps = {"row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS}
+        offers[PARTIAL_TILING] = {**warps, "row_tiles": TENSOR_TILES, "column_tiles": TENSOR_TILES}
+        offers |= {PLACE_MAIN: {"register_stages": SETS}, PLACE_OUTPUT: {}}
+    else:
+        offers[CACHE_READ] = {"chunks": CORE_DEPTHS, "stages": STAGES[:CORE_STAGES]}
+        threads = {"row_warps": CORE_THREADS, "column_warps": CORE_THREADS}
+        offers[TILING] = {**threads, "row_tiles": CORE_TILES, "column_tiles": CORE_TILES}
+        refuses[PLACE_MAIN] = "the compiler moves loads of registers ahead by itself"
+    return Situation(family.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
 
 
-def pruned(family: Products, points: Iterable[Knobs]) -> Funnel:
-    """What of these tiles is worth generating code for."""
-    here = family.situation
-    fixed = Limit("entries of the user", family.contradicts, "what a person decided is not searched")
-    rules = (fixed, *RULES)
-    return prune(
-        map(family.program, points),
-        rules,
-        lambda program: first_broken(here.contraction, family.knobs(program), here.machine, rules),
-    )
+def _why_not_sliced(family: Products) -> str:
+    """Why the depth of a tile is not shared by several sets of warps; "" where it may be."""
+    if not family.contraction.unit:
+        return "threads of a block share no sums on CUDA cores"
+    blocks, sms = family.smallest_grid, int(family.machine.sms.value)
+    if blocks >= sms:
+        return f"{blocks} blocks of the largest tiles fill {sms} SMs"
+    steps = family.contraction.k // (FRAGMENT * 2)
+    return "" if steps >= 2 * FEWEST_STEPS else f"{family.contraction.k} depths are too few to share"
 
 
-def _dimensions(made: Sketch) -> dict[str, tuple[Value, ...]]:
-    return dict(zip(DIMENSIONS, (*made.space.choices, made.slices), strict=True))
+def task_of(family: Products, checks: Sequence[Check] = ()) -> Task:
+    """Every program that the rules open for one mapping, pruned.  checks: asked after the tiles' own."""
+    made, applied = sketch(situation(family))
+    return Task(family.name, made.dimensions, pruned(family, made.points(), checks), applied, family)
 
 
-def tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
-    """The mappings of a contraction that can be searched; none for a kernel that is no tiled contraction."""
-    sides = sides_of(kernel.program)
-    contraction = contraction_of(kernel.program, kernel.tile, kernel.facts)
-    if sides is None or contraction is None:
-        return []
-    situation = Situation(group, sides, contraction, kernel.target, kernel.tile.intrinsic or CUDA_CORES)
-    wishes = {about(e): e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled}
-    asked = [e for a in kernel.advice for e in a.scenario.entries if about(e)[3] == "intrinsic" and a.author != "user"]
-    return [task_of(Products(situation, wishes, tuple(asked)))]
+def pruned(family: Products, points: Iterable[Program], checks: Sequence[Check] = ()) -> Funnel:
+    """What of these programs is worth generating code for."""
+    contraction, machine = family.contraction, family.machine
+
+    def broken(program: Program) -> tuple[Named, str] | None:
+        found = first_broken(contraction, family.knobs(program), machine, PRODUCT_LIMITS)
+        return found or first(checks, program)
+
+    return prune(points, (*PRODUCT_LIMITS, *checks), broken)

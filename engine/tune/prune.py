@@ -1,35 +1,38 @@
 """Programs that no GPU or kernel could take, dropped before they cost anything; a funnel counts what each rule drops.
 
-GTA drops by shared memory alone and leaves threads to Ansor's own check.  Here whatever a kernel's figures tell before
-code is generated counts: the limits of the knobs, the powers of two that kernels take, registers, the grid.
+GTA drops by shared memory alone and leaves threads to Ansor's own check.  Here whatever a program's figures tell before
+code is generated counts: threads, shared memory, estimated registers, the grid, and what its kind of kernel takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from engine.codegen.contraction import MAX_THREADS
-from engine.codegen.tensor_cores import MAX_WARPS
-from engine.explore.limits import LIMITS, Limit, kib
+from engine.compile import Kernel
+from engine.explore.knobs import about
+from engine.explore.limits import kib
 from engine.predict.alcop import allowed_registers
-from engine.predict.alcop_nodes import WARP, Contraction
-from engine.predict.alcop_work import SUM_BYTES, estimated_registers, work_of_knobs
+from engine.recipe import Entry
 from engine.target import Target
 from engine.target.shared import most_shared
-from engine.tensor.access import VECTOR_BYTES
-from engine.tensorize.space import FRAGMENT, Knobs
-from engine.tune.nodes import Dropped, Funnel, Program
+from engine.tune.nodes import Dropped, Family, Figures, Funnel, Program
 
 GRID = 2**31 - 1
 """Blocks along the first axis of a grid, on every NVIDIA GPU since compute capability 3.0."""
-CORE_BLOCK = 128
-"""Rows and columns of a block's tile on CUDA cores."""
-LEAST_COPY = 4
-"""Bytes that one asynchronous copy moves at least."""
-BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
-"""Smallest and largest rows or columns of a block's and of a warp's tile, and depths, that tensor-core kernels take."""
+WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule that drops programs before they cost anything."""
+
+    name: str
+    broken: Callable[[Program], str]
+    """How a program breaks it, with figures; "" where it keeps it."""
+    because: str
+    """Why nothing else would do."""
 
 
 class Named(Protocol):
@@ -46,8 +49,22 @@ Broken = Callable[[Program], tuple[Named, str] | None]
 """The first rule that a program breaks, and how; None where it keeps all."""
 
 
+def first(checks: Sequence[Check], program: Program) -> tuple[Check, str] | None:
+    """The first check that a program breaks, and how; None where it keeps all."""
+    for check in checks:
+        how = check.broken(program)
+        if how:
+            return check, how
+    return None
+
+
+def checked(points: Iterable[Program], checks: Sequence[Check]) -> Funnel:
+    """Drop every program that breaks one of the checks; each counts for the first that it breaks."""
+    return prune(points, checks, lambda program: first(checks, program))
+
+
 def prune(points: Iterable[Program], rules: Sequence[Named], broken: Broken) -> Funnel:
-    """Drop every program that breaks a rule; each counts for the first that it breaks."""
+    """Drop every program that breaks a rule; each counts for the one that `broken` names."""
     counts = {rule.name: 0 for rule in rules}
     examples: dict[str, str] = {}
     left: list[Program] = []
@@ -63,80 +80,72 @@ def prune(points: Iterable[Program], rules: Sequence[Named], broken: Broken) -> 
     return Funnel(len(left) + sum(counts.values()), dropped, tuple(left))
 
 
-def _shape(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-    if not contraction.unit:
-        return _core_shape(knobs)
-    sizes = [(size, BLOCKS, "a block") for size in knobs.block[:2]]
-    sizes += [(size, WARPS, "a warp") for size in knobs.part] + [(knobs.block[2], DEPTHS, "a tile's depth")]
-    for size, (least, most), what in sizes:
-        if not least <= size <= most or size & (size - 1):
-            return f"{size} of {what}, kernels take powers of two from {least} to {most}"
-    if knobs.parts > MAX_WARPS:
-        return f"{knobs.parts} warps, a block has up to {MAX_WARPS}"
+# Rules of every family
+
+
+def user_check(family: Family, kernel: Kernel) -> Check:
+    """Programs that ask for something else than the user's own entries do.
+
+    kernel: of the group under its recipe: where the user's marks stand in its schedule.
+    """
+    wishes = _wishes(kernel)
+
+    def broken(program: Program) -> str:
+        for entry in family.entries(program):
+            wish = wishes.get(about(entry))
+            if wish is not None and wish.value != entry.value:
+                return f"the user asks for {wish}"
+        return ""
+
+    return Check("entries of the user", broken if wishes else _never, "what a person decided is not searched")
+
+
+def _wishes(kernel: Kernel) -> Mapping[tuple[tuple[str, ...], str, str, str], Entry]:
+    """What the user's entries decide."""
+    return {about(e): e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled}
+
+
+def _never(program: Program) -> str:
     return ""
 
 
-def _exchange(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-    warps = knobs.parts // knobs.slices
-    exchanged = SUM_BYTES * (knobs.block[0] * knobs.block[1] + warps * FRAGMENT * knobs.part[1])
-    if knobs.slices == 1 or knobs.slices * exchanged <= most_shared(machine):
-        return ""
-    return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(most_shared(machine))}"
+def resource_checks(figures: Callable[[Program], Figures], machine: Target) -> tuple[Check, ...]:
+    """What a launch may ask of a GPU, by a family's estimates."""
+    return (
+        Check("whole warps", lambda p: whole_warps(figures(p).threads), "lanes without a thread cost as much"),
+        Check("threads", lambda p: too_many_threads(figures(p), machine), "a launch that asks for more fails"),
+        Check("shared memory", lambda p: too_much_shared(figures(p), machine), "a launch that asks for more fails"),
+        Check("registers", lambda p: too_many_registers(figures(p), machine), REGISTERS_BECAUSE),
+        Check("grid", lambda p: too_many_blocks(figures(p)), "a launch of more blocks fails"),
+    )
 
 
-def _core_shape(knobs: Knobs) -> str:
-    """The same for a kernel on CUDA cores."""
-    rows, columns, depth = knobs.block
-    for size, most, what in ((rows, CORE_BLOCK, "a block"), (columns, CORE_BLOCK, "a block"), (depth, 64, "its depth")):
-        if size > most:
-            return f"{size} of {what}, kernels on CUDA cores have up to {most}"
-    most = min(MAX_THREADS, depth * min(rows, columns))
-    return f"{knobs.parts} threads, with so small a tile a block has up to {most}" if knobs.parts > most else ""
+REGISTERS_BECAUSE = "what does not fit is spilled; an estimate, the compiler has the last word"
 
 
-def _warps(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-    threads = knobs.parts * contraction.lanes
+def whole_warps(threads: int) -> str:
+    """How a block's threads leave lanes empty."""
     return f"{threads} threads are no whole warps of {WARP}" if threads % WARP else ""
 
 
-def _copies(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-    narrowest = min(contraction.widths) * contraction.element_bytes
-    if knobs.stages == 1 or narrowest >= LEAST_COPY:
-        return ""
-    return f"{knobs.stages} stages, and an operand is copied {narrowest} bytes at a time"
+def too_many_threads(figures: Figures, machine: Target) -> str:
+    """How a block asks for more threads than it may have."""
+    most = machine.threads_per_block.value
+    return f"{figures.threads:,} threads, a block may have {most:,.0f}" if figures.threads > most else ""
 
 
-def _registers(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-    """By what sums and fragments take: addresses of narrow copies are left out, the compiler may walk them in turn."""
-    wide = VECTOR_BYTES // contraction.element_bytes
-    needed = estimated_registers(replace(contraction, widths=(wide, wide)), knobs)
-    most = allowed_registers(knobs.parts * contraction.lanes, machine)
-    return f"about {needed} registers, a thread may have {most}" if needed > most else ""
+def too_much_shared(figures: Figures, machine: Target) -> str:
+    """How a block asks for more shared memory than it may have."""
+    needed, limit = figures.shared_bytes, most_shared(machine)
+    return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 
-def _grid(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-    blocks = work_of_knobs(contraction, knobs).blocks
-    return f"{blocks:,} blocks, a grid may have {GRID:,}" if blocks > GRID else ""
+def too_many_registers(figures: Figures, machine: Target) -> str:
+    """How a thread needs more registers than it may have."""
+    most = allowed_registers(figures.threads, machine)
+    return f"about {figures.registers} registers, a thread may have {most}" if figures.registers > most else ""
 
 
-def _empty(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-    for what, size, tile, unit in zip(
-        ("rows", "columns", "depths"), (contraction.m, contraction.n, contraction.k), knobs.block, (16, 16, 16),
-        strict=True,
-    ):  # fmt: skip
-        if tile >= 2 * max(size, unit):
-            return f"a tile of {tile} {what} for {size}: half of it would only be filled"
-    return ""
-
-
-RULES = (
-    Limit("shape of tiles", _shape, "kernels are generated for these alone"),
-    Limit("whole warps", _warps, "lanes without a thread cost as much as those with one"),
-    *LIMITS,
-    Limit("exchange of sums", _exchange, "slices add their sums by way of shared memory"),
-    Limit("asynchronous copies", _copies, f"cp.async moves {LEAST_COPY} bytes or more, what is gathered waits"),
-    Limit("registers", _registers, "what does not fit is spilled; an estimate, the compiler has the last word"),
-    Limit("grid", _grid, "a launch of more blocks fails"),
-    Limit("filled tiles", _empty, "half the tile does the same work"),
-)
-"""Every rule in the order in which it is asked."""
+def too_many_blocks(figures: Figures) -> str:
+    """How a grid is longer than it may be."""
+    return f"{figures.blocks:,} blocks, a grid may have {GRID:,}" if figures.blocks > GRID else ""

@@ -1,67 +1,57 @@
-"""Which programs there are for a contraction: a table of rules, each with condition, action and reason.
+"""Which programs there are: a table of rules, each with condition, action and reason.
 
-The order is the published one (GTA's rules for GPUs, on Ansor's).  A rule looks at the contraction and either opens
-choices or is left out; both say why.  A rule that our pipeline decides without a choice opens none.
+The order is the published one (GTA's rules for GPUs, on Ansor's).  A rule looks at what a mapping of a group has to
+offer and either opens choices or is left out; both say why.  A rule that our compiler decides without a choice opens
+none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from engine.explore.limits import CORE_STAGES
-from engine.fuse.nodes import FusionGroup
-from engine.predict.alcop_nodes import Contraction
-from engine.predict.alcop_problem import Sides
-from engine.target import Target
-from engine.tensorize.space import FRAGMENT, Knobs, Space
-from engine.tune.nodes import Applied
+from engine.tune.nodes import Applied, Program, Value
 
-TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
-"""Fragments of a warp's tile along a side, warps of a block along a side, fragments along the depth."""
-STAGES, SETS, SLICES = (1, 2, 3, 4, 5, 6), (1, 2, 4), (1, 2, 4)
-CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 4, 8), (4, 8, 16, 32), (8, 16, 32, 64)
-"""On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
-FEWEST_STEPS = 4
-"""Tiles of depth that each slice must have left."""
+CACHE_READ, COMPUTE_LOCATION, INLINE = "add cache read", "special compute location", "always inline"
+CONSTANT_TENSOR, CROSS_THREAD = "simplify with constant tensor", "cross-thread reduction"
+CACHE_WRITE, TILING_WITH_FUSION = "add cache write", "multi-level tiling with fusion"
+TILING, PARTIAL_TILING = "multi-level tiling", "partial multi-level tiling"
+PLACE_MAIN, PLACE_OUTPUT, SKIP = "place main", "place output", "skip stage"
+
+Choices = Mapping[str, tuple[Value, ...]]
+"""Dimension -> what it may take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the rules look at."""
+    """What the rules look at: one mapping of a group, and what it could have open."""
 
-    group: FusionGroup
-    sides: Sides
-    contraction: Contraction
-    machine: Target
     mapping: str
-    """Name of the intrinsic, or of what computes without one."""
-
-    @property
-    def smallest_grid(self) -> int:
-        """Blocks with the largest tiles: what is sure to run at once."""
-        tile = FRAGMENT * TENSOR_TILES[-1] * TENSOR_WARPS[-1]
-        c = self.contraction
-        return -(-c.m // tile) * -(-c.n // tile) * c.batch
+    fixed: Mapping[str, Value]
+    """Every dimension in order, with the value that it has where no rule opens it."""
+    offers: Mapping[str, Choices]
+    """Rule -> the choices that it may open here; none where the rule applies and leaves no choice."""
+    refuses: Mapping[str, str] = field(default_factory=dict)
+    """Rule -> why it does not apply here, where that is not what the rule itself says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
     """The choices that are open."""
 
-    space: Space = field(default_factory=lambda: Space((1,), (1,), (1,), (1,), (1,), (1,), (1,)))
-    slices: tuple[int, ...] = (1,)
+    mapping: str
+    dimensions: Mapping[str, tuple[Value, ...]]
 
     def __len__(self) -> int:
-        return len(self.space) * len(self.slices)
+        return math.prod(map(len, self.dimensions.values()))
 
-    def points(self) -> Iterator[Knobs]:
+    def points(self) -> Iterator[Program]:
         """Every combination once."""
-        for knobs in self.space.points():
-            for slices in self.slices:
-                # A slice has the depth that is chosen: the tile of a block grows with their number.
-                rows, columns, depth = knobs.block
-                yield replace(knobs, block=(rows, columns, depth * slices), slices=slices)
+        names = tuple(self.dimensions)
+        for values in itertools.product(*self.dimensions.values()):
+            yield Program(self.mapping, tuple(zip(names, values, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +59,74 @@ class Rule:
     """One row of the table."""
 
     name: str
-    condition: Callable[[Situation], str]
-    """Why the rule does not apply; "" where it does."""
-    action: Callable[[Sketch, Situation], Sketch]
     because: str
+    """What it opens, and what for."""
+    otherwise: str
+    """Why it does not apply to a mapping that has nothing to offer; "" for a rule that always applies."""
+
+    def condition(self, situation: Situation) -> str:
+        """Why the rule does not apply; "" where it does."""
+        if self.name in situation.offers or not self.otherwise:
+            return ""
+        return situation.refuses.get(self.name, self.otherwise)
+
+    def action(self, made: Sketch, situation: Situation) -> Sketch:
+        """Open what the mapping offers."""
+        return replace(made, dimensions={**made.dimensions, **situation.offers.get(self.name, {})})
+
+
+RULES = (
+    Rule(
+        CACHE_READ,
+        "operands wait on the chip for their use: where, how much of them, and how far ahead they are copied is open",
+        "every element is used where it is read",
+    ),
+    Rule(
+        COMPUTE_LOCATION,
+        "an intermediate is handed over in a register or in shared memory, or computed again where it is used",
+        "no statement asks for a place of its own",
+    ),
+    Rule(
+        INLINE,
+        "element-wise neighbours are computed in registers where their operand is: fusion has decided so",
+        "the group is one statement",
+    ),
+    Rule(CONSTANT_TENSOR, "", "no transform with a constant matrix is written"),
+    Rule(
+        CROSS_THREAD,
+        "threads share the terms of one result: how many is open",
+        "nothing is summed",
+    ),
+    Rule(CACHE_WRITE, "", "results stay in registers until they are stored"),
+    Rule(
+        TILING_WITH_FUSION,
+        "several parts share a block: its threads and the points that it takes are open",
+        "what follows is computed where the results are: fusion has decided so",
+    ),
+    Rule(
+        TILING,
+        "what a block and what a thread takes is open",
+        "the intrinsic reserves the innermost tiles",
+    ),
+    Rule(
+        PARTIAL_TILING,
+        "block and warp tiles are open, in whole fragments that the intrinsic reserves",
+        "no instruction multiplies these operands",
+    ),
+    Rule(
+        PLACE_MAIN,
+        "how far ahead the innermost loop reads, and how much of it is written out, is open",
+        "no loop is left inside a thread",
+    ),
+    Rule(PLACE_OUTPUT, "results leave at the tile of a warp, above the intrinsic's own", "each thread stores its own"),
+    Rule(SKIP, "what is left has no choice", ""),
+)
+"""In the published order."""
 
 
 def sketch(situation: Situation) -> tuple[Sketch, tuple[Applied, ...]]:
     """All programs that the rules allow, and what each rule did."""
-    made = Sketch()
+    made = Sketch(situation.mapping, {name: (value,) for name, value in situation.fixed.items()})
     told: list[Applied] = []
     for rule in RULES:
         why_not = rule.condition(situation)
@@ -85,104 +134,3 @@ def sketch(situation: Situation) -> tuple[Sketch, tuple[Applied, ...]]:
             made = rule.action(made, situation)
         told.append(Applied(rule.name, not why_not, why_not or rule.because, len(made)))
     return made, tuple(told)
-
-
-def _always(situation: Situation) -> str:
-    return ""
-
-
-def _never(because: str) -> Callable[[Situation], str]:
-    return lambda situation: because
-
-
-def _without_intrinsic(situation: Situation) -> str:
-    return "the intrinsic reserves the innermost tiles" if situation.contraction.unit else ""
-
-
-def _with_intrinsic(situation: Situation) -> str:
-    return "" if situation.contraction.unit else "no instruction multiplies these operands"
-
-
-def _has_neighbours(situation: Situation) -> str:
-    return "" if len(situation.group.program.statements) > 1 else "the group is the product alone"
-
-
-def _is_narrow(situation: Situation) -> str:
-    if not situation.contraction.unit:
-        return "threads of a block share no sums on CUDA cores"
-    blocks, sms = situation.smallest_grid, int(situation.machine.sms.value)
-    if blocks >= sms:
-        return f"{blocks} blocks of the largest tiles fill {sms} SMs"
-    steps = situation.contraction.k // (FRAGMENT * 2)
-    return "" if steps >= 2 * FEWEST_STEPS else f"{situation.contraction.k} depths are too few to share"
-
-
-def _nothing(made: Sketch, situation: Situation) -> Sketch:
-    return made
-
-
-def _cached(made: Sketch, situation: Situation) -> Sketch:
-    if situation.contraction.unit:
-        return replace(made, space=replace(made.space, chunks=CHUNKS, stages=STAGES))
-    space = replace(made.space, chunks=CORE_DEPTHS, stages=STAGES[:CORE_STAGES], fragment=1)
-    return replace(made, space=space)
-
-
-def _sliced(made: Sketch, situation: Situation) -> Sketch:
-    return replace(made, slices=SLICES)
-
-
-def _tiled_by_thread(made: Sketch, situation: Situation) -> Sketch:
-    tiles, threads = CORE_TILES, CORE_THREADS
-    space = replace(made.space, row_tiles=tiles, column_tiles=tiles, row_warps=threads, column_warps=threads)
-    return replace(made, space=space)
-
-
-def _tiled(made: Sketch, situation: Situation) -> Sketch:
-    tiles, warps = TENSOR_TILES, TENSOR_WARPS
-    return replace(
-        made,
-        space=replace(made.space, row_tiles=tiles, column_tiles=tiles, row_warps=warps, column_warps=warps),
-    )
-
-
-def _placed(made: Sketch, situation: Situation) -> Sketch:
-    return replace(made, space=replace(made.space, register_stages=SETS))
-
-
-RULES = (
-    Rule(
-        "add cache read", _always, _cached,
-        "operands wait in shared memory at the outermost tile of the depth: its size and its buffers are open",
-    ),
-    Rule("special compute location", _never("no statement asks for a place of its own"), _nothing, ""),
-    Rule(
-        "always inline", _has_neighbours, _nothing,
-        "element-wise neighbours are computed in registers where their operand is: fusion has decided so",
-    ),
-    Rule("simplify with constant tensor", _never("no transform with a constant matrix is written"), _nothing, ""),
-    Rule(
-        "cross-thread reduction", _is_narrow, _sliced,
-        "blocks leave SMs empty: sets of warps may share the depth of a tile",
-    ),
-    Rule("add cache write", _never("sums stay in registers until they are stored"), _nothing, ""),
-    Rule(
-        "multi-level tiling with fusion", _never("what follows is computed where the sums are: fusion has decided so"),
-        _nothing, "",
-    ),
-    Rule(
-        "multi-level tiling", _without_intrinsic, _tiled_by_thread,
-        "block tiles and what a thread owns of them are open",
-    ),
-    Rule(
-        "partial multi-level tiling", _with_intrinsic, _tiled,
-        "block and warp tiles are open, in whole fragments that the intrinsic reserves",
-    ),
-    Rule(
-        "place main", _with_intrinsic, _placed,
-        "fragments are read at the second outermost tile of the depth: how far ahead is open",
-    ),
-    Rule("place output", _with_intrinsic, _nothing, "results leave at the tile of a warp, above the intrinsic's own"),
-    Rule("skip stage", _always, _nothing, "what is left has no choice"),
-)  # fmt: skip
-"""In the published order."""

@@ -9,18 +9,18 @@ from functools import cache
 import pytest
 
 import engine
-from engine.explore.knobs import entries_of, with_knobs
 from engine.predict.alcop_nodes import Contraction
 from engine.predict.alcop_problem import contraction_of, knobs_of, sides_of
 from engine.target import target
 from engine.tensorize.space import ALCOP_SPACES, Knobs
-from engine.tune.nodes import Funnel
-from engine.tune.products import CUDA_CORES, Products, pruned
-from engine.tune.prune import RULES as PRUNING
-from engine.tune.rules import RULES, Situation, sketch
+from engine.tune.nodes import Applied, Funnel
+from engine.tune.problem import Problem, problem
+from engine.tune.product_checks import PRODUCT_LIMITS
+from engine.tune.products import CUDA_CORES, Products, pruned, situation
+from engine.tune.rules import RULES, sketch
 
 H200 = target("h200")
-INTRINSIC = "mma_f16"
+INTRINSIC = "mma_m16n8k16_f16"
 SQUARE = Contraction(2048, 2048, 2048)
 CORES = Contraction(2048, 2048, 2048, unit="", instruction=(1, 1, 4), element_bytes=4, widths=(4, 4))
 GOOD = Knobs((128, 128, 32), (64, 64), 3, 2)
@@ -32,24 +32,24 @@ def kernel_of(row: str) -> engine.Kernel:
     return engine.compile(group)
 
 
-def situation(row: str) -> Situation:
+def family_of(row: str) -> Products:
     kernel = kernel_of(row)
     sides, contraction = sides_of(kernel.program), contraction_of(kernel.program, kernel.tile, kernel.facts)
     assert sides is not None and contraction is not None
-    return Situation(kernel.group, sides, contraction, H200, kernel.tile.intrinsic or CUDA_CORES)
+    return Products(kernel.group, kernel.tile.intrinsic or CUDA_CORES, sides, contraction, H200)
 
 
 def family(contraction: Contraction) -> Products:
     name = INTRINSIC if contraction.unit else CUDA_CORES
-    return Products(replace(situation("gta/gemm-1024x1024x1024"), contraction=contraction, mapping=name))
+    return replace(family_of("gta/gemm-1024x1024x1024"), contraction=contraction, name=name)
 
 
 def prune(points: Iterable[Knobs], contraction: Contraction) -> Funnel:
-    return pruned(family(contraction), points)
+    return pruned(family(contraction), map(family(contraction).program, points))
 
 
-def left_of(points: Iterable[Knobs], contraction: Contraction) -> list[Knobs]:
-    return [family(contraction).knobs(program) for program in prune(points, contraction).left]
+def told(contraction: Contraction) -> dict[str, Applied]:
+    return {t.rule: t for t in sketch(situation(family(contraction)))[1]}
 
 
 def test_the_table_is_the_published_one() -> None:
@@ -61,31 +61,29 @@ def test_the_table_is_the_published_one() -> None:
 
 
 def test_rules_open_choices_and_say_why() -> None:
-    made, told = sketch(situation("gta/gemm-1024x1024x1024"))
-    assert len(made) == len(set(made.points())) == told[-1].opened
-    opened = {t.rule: t.opened for t in told}
+    made, said = sketch(situation(family_of("gta/gemm-1024x1024x1024")))
+    assert len(made) == len(set(made.points())) == said[-1].opened
+    opened = {t.rule: t.opened for t in said}
     assert opened["add cache read"] == 4 * 6
     assert opened["partial multi-level tiling"] == opened["multi-level tiling"] * 81
     assert opened["place main"] == 3 * opened["partial multi-level tiling"]
-    assert all(t.because for t in told)
+    assert all(t.because for t in said)
 
 
 def test_only_a_narrow_and_deep_product_shares_its_depth() -> None:
-    wide = replace(situation("gta/gemm-1024x1024x1024"), contraction=Contraction(8192, 8192, 1024))
-    narrow = replace(wide, contraction=Contraction(256, 256, 1024))
-    shallow = replace(wide, contraction=Contraction(256, 256, 64))
-    said = [next(t for t in sketch(one)[1] if t.rule == "cross-thread reduction") for one in (wide, narrow, shallow)]
+    shapes = (Contraction(8192, 8192, 1024), Contraction(256, 256, 1024), Contraction(256, 256, 64))
+    said = [told(shape)["cross-thread reduction"] for shape in shapes]
     assert [t.is_applied for t in said] == [False, True, False]
     assert "fill 132 SMs" in said[0].because and "too few" in said[2].because
 
 
 def test_operands_without_an_instruction_are_tiled_by_thread() -> None:
-    made, told = sketch(replace(situation("gta/gemm-1024x1024x1024"), contraction=CORES))
-    said = {t.rule: t for t in told}
-    assert "no instruction" in said["place main"].because and said["multi-level tiling"].is_applied
-    assert len(made) == len(set(made.points())) == (4 * 3) * 4**4
-    assert {knobs.register_stages for knobs in made.points()} == {1}
-    left = left_of(made.points(), CORES)
+    made, _ = sketch(situation(family(CORES)))
+    said = told(CORES)
+    assert "no instruction" in said["partial multi-level tiling"].because and said["multi-level tiling"].is_applied
+    assert len(made) == len(set(made.points())) == (5 * 3) * 4**2 * 6**2
+    assert {program.number("register_stages") for program in made.points()} == {1}
+    left = [family(CORES).knobs(program) for program in pruned(family(CORES), made.points()).left]
     assert left and all(max(knobs.block[:2]) <= 128 and knobs.parts <= 1024 for knobs in left)
     assert all(knobs.parts % 32 == 0 for knobs in left)
 
@@ -130,7 +128,7 @@ def test_grids_half_empty_tiles_and_narrow_copies() -> None:
 def test_the_funnel_adds_up(space: str, total: int) -> None:
     funnel = prune(ALCOP_SPACES[space].points(), SQUARE)
     assert funnel.total == total == len(funnel.left) + sum(d.count for d in funnel.dropped)
-    assert [d.rule for d in funnel.dropped] == ["entries of the user", *(rule.name for rule in PRUNING)]
+    assert [d.rule for d in funnel.dropped] == [rule.name for rule in PRODUCT_LIMITS]
     assert 0 < len(funnel.left) < total
     assert str(funnel).endswith(f"{len(funnel.left):,} left")
 
@@ -139,10 +137,9 @@ def test_the_funnel_adds_up(space: str, total: int) -> None:
     "row", ["conv2d-C1-b16", "transposed-1x256x7x7-512-k3-s1", "conv1d-1x512x892-512-k3-s1", "gemm-16x512x128"]
 )
 def test_what_the_advisers_chose_is_never_dropped(row: str) -> None:
-    kernel = kernel_of(f"gta/{row}")
-    knobs = knobs_of(kernel.tile)
+    knobs, here = knobs_of(kernel_of(f"gta/{row}").tile), family_of(f"gta/{row}")
     assert knobs is not None
-    assert left_of((knobs,), situation(f"gta/{row}").contraction) == [knobs]
+    assert pruned(here, [here.program(knobs)]).left == (here.program(knobs),)
 
 
 def test_everything_dropped_says_by_which_rule() -> None:
@@ -153,9 +150,12 @@ def test_everything_dropped_says_by_which_rule() -> None:
 
 @pytest.mark.parametrize("row", ["gta/gemm-1024x1024x1024", "gta/conv2d-C1-b1"])
 def test_what_is_left_is_compiled_as_asked(row: str) -> None:
-    here, kernel = situation(row), kernel_of(row)
-    left = left_of(sketch(here)[0].points(), here.contraction)
-    for knobs in left[:: max(1, len(left) // 12)]:
-        entries = entries_of(here.sides, knobs, knobs_of(kernel.tile))
-        made = engine.compile(kernel.group, with_knobs(kernel.recipe, kernel.group.name, entries))
-        assert knobs_of(made.tile) == knobs
+    kernel = kernel_of(row)
+    found = problem(kernel.group, kernel.recipe)
+    assert isinstance(found, Problem)
+    assert [task.name for task in found.tasks] == [INTRINSIC, CUDA_CORES]
+    for task in found.tasks:
+        for program in task.programs[:: max(1, len(task.programs) // 8)]:
+            made = engine.compile(kernel.group, found.tuned(program))
+            assert found.taken(made, program) == ""
+            assert task.family.program_of(made) == program

@@ -101,15 +101,21 @@ def entries_for(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: i
     depth *= slices
     reason = f"{steps}, rows of {depth * intrinsic.element_bytes} bytes"
     entries.append(mark((heart.name,), binding.depth[-1].name, "tile", depth, reason))
-    raster = _raster((m, n), block, sms)
-    if raster:
-        entries.append(mark((heart.name,), binding.rows[-1].name, "raster", *raster))
-    return entries
+    return [*entries, *raster_entries(heart.name, binding.rows[-1].name, (m, n), block, sms)]
 
 
 def _slices(blocks: int, sms: int, tiles: int) -> int:
     """Slices of the depth, where blocks are too few to hide what each waits for and every slice has tiles enough."""
     return next((n for n in (4, 2) if blocks < sms and tiles >= n * FEWEST_TILES), 1)
+
+
+def raster_entries(statement: str, row: str, sizes: tuple[int, int], block: tuple[int, int], sms: int) -> list[Entry]:
+    """The order of blocks for a product of `sizes` rows and columns in tiles of `block`, where another one is better.
+
+    row: the innermost iterator of the rows.
+    """
+    raster = _raster(sizes, block, sms)
+    return [mark((statement,), row, "raster", *raster)] if raster else []
 
 
 def _raster(sizes: tuple[int, int], block: tuple[int, int], sms: int) -> tuple[int, str] | None:

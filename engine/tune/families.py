@@ -1,0 +1,18 @@
+"""What kind of task each kind of group has."""
+
+from __future__ import annotations
+
+from engine.compile import Kernel
+from engine.fuse.nodes import FusionGroup
+from engine.tune.mapping_tasks import product_tasks, refused_mappings
+from engine.tune.nodes import Refused, Task
+
+
+def tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]]:
+    """The tasks of a group, that of `kernel` (its own under its recipe) first, and the mappings that have none."""
+    refused = refused_mappings(group, kernel.recipe)
+    found: list[Task] = []
+    if group.kind == "contraction":
+        found, more = product_tasks(group, kernel)
+        refused += more
+    return found, refused
