@@ -17,7 +17,8 @@ from engine.tune.allocate import Subgraph, Turn, budget, next_turn, round_size, 
 from engine.tune.nodes import Limits
 from engine.tune.problem import Problem, problem
 from engine.tune.runner import Ran, run_predicted
-from engine.tune.strategy import STRATEGIES, Strategy
+from engine.tune.strategies import STRATEGIES
+from engine.tune.strategy import Strategy
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class Search:
             if isinstance(found, str):
                 self.skipped[group.name] = found
                 continue
-            order = STRATEGIES[strategy](found.programs, found.rank, self._rng)
+            order = STRATEGIES[strategy](found.tasks[0], self._rng)
             self.progress[group.name] = Progress(found, order)
         if not self.progress:
             reasons = "; ".join(f"{name} {why}" for name, why in list(self.skipped.items())[:3])
