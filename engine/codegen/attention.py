@@ -14,6 +14,7 @@ from engine.codegen.block import finished
 from engine.codegen.marks import Marks
 from engine.codegen.tile import TileProgram
 from engine.errors import Unsupported
+from engine.fuse.attention_cost import WIDE, head_parts
 from engine.fuse.nodes import FusionGroup
 from engine.tensor.nodes import Apply, Literal, TensorProgram
 from engine.tensor.padding import adds_nothing
@@ -22,6 +23,8 @@ from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import WARP, Intrinsic
 
 MOST_QUERIES, MOST_KEYS, MOST_THREADS = 128, 128, 1024
+TILE, WIDE_TILE = 64, 16
+"""Queries and keys of a tile where nobody asks, and keys where queries or values are long."""
 INSTRUCTION = 16
 """Queries, keys, depths and heads are padded to multiples of this."""
 REFUSED = {
@@ -38,9 +41,10 @@ def lower_attention(
 ) -> TileProgram:
     """One kernel for an attention, on tensor cores where an instruction is given."""
     marks.refuse(REFUSED)
-    queries = marks.power("block", 64, MOST_QUERIES, nest.queries, least=INSTRUCTION) if nest.queries else INSTRUCTION
-    keys = marks.power("tile", 64, MOST_KEYS, (nest.key,), least=INSTRUCTION)
-    depth, heads = (_padded(math.prod(m.extent for m in members)) for members in (nest.depth, nest.heads))
+    queries = marks.power("block", TILE, MOST_QUERIES, nest.queries, least=INSTRUCTION) if nest.queries else INSTRUCTION
+    sizes = [math.prod(m.extent for m in members) for members in (nest.depth, nest.heads)]
+    depth, heads = _padded(sizes[0]), head_parts(sizes[1])[0]
+    keys = marks.power("tile", WIDE_TILE if max(sizes) > WIDE else TILE, MOST_KEYS, (nest.key,), least=INSTRUCTION)
     _check_padding(nest, depth)
     if intrinsic is None:
         # The threads of a row own as many heads each, in whole vectors.

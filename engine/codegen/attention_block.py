@@ -3,7 +3,8 @@
     for each tile of keys:   s = Q K^T;  x = chain(s);  online softmax of x;  o += weights V
     o / sum of the weights, then the statements after the second product
 
-A block owns one batch and head and some queries; their scores never leave it.  How the two products are multiplied
+A block owns one batch and head and some queries; their scores never leave it.  Results too long for its registers are
+shared by several blocks, which compute the scores each.  How the two products are multiplied
 (tensor cores, CUDA cores) is the business of a file each; the softmax in between is that of `attention_softmax`.
 """
 
@@ -42,6 +43,7 @@ class Tiles:
     """Of one tile of the loop."""
     depth: int
     heads: int
+    """Elements of a result that a block makes."""
 
 
 class Block:
@@ -54,29 +56,36 @@ class Block:
             math.prod(m.extent for m in members) for members in (nest.queries, (nest.key,), nest.depth, nest.heads)
         )
         self.steps = -(-self.keys // tiles.keys)
-        count = -(-self.queries // tiles.queries)
-        self.emitter = Emitter(self.program, math.prod(m.extent for m in nest.batch) * count, threads)
+        counts = -(-self.queries // tiles.queries), -(-self.heads // tiles.heads)
+        self.emitter = Emitter(self.program, math.prod((*counts, *(m.extent for m in nest.batch))), threads)
         self.names = tuple(m.name for m in (*nest.batch, *nest.queries))
         self.scores_link = at(nest.scores, *self.names, nest.key.name)
         self.values_link = at(nest.values, *self.names, nest.key.name)
-        self.start = self._bind_block(count)
+        self.start, self.first_head = self._bind_block(*counts)
         self._choose_operands(is_swizzled)
 
-    def _bind_block(self, count: int) -> Index:
-        """First query of this block; its batch is bound too.  Neighbouring blocks share keys and values."""
+    def _bind_block(self, query_tiles: int, head_tiles: int) -> tuple[Index, Index]:
+        """First query and first element of the results of this block; its batch is bound too.
+
+        Neighbouring blocks share keys and values.
+        """
         emitter, number = self.emitter, Index.of("block")
         link = Line((self.nest.scores.name,), self.names)
-        query_tile = emitter.bind("query_tile_number", number.mod(count, emitter.extents), link)
-        flat = number.floordiv(count, emitter.extents)
+        query_tile = emitter.bind("query_tile_number", number.mod(query_tiles, emitter.extents), link)
+        rest = number.floordiv(query_tiles, emitter.extents)
+        head_tile = Index()
+        if head_tiles > 1:
+            head_tile = emitter.bind("head_tile_number", rest.mod(head_tiles, emitter.extents), link)
+        flat = rest.floordiv(head_tiles, emitter.extents)
         shape = tuple(m.extent for m in self.nest.batch)
         self.batch: Mapping[str, Index] = bind_members(emitter, self.nest.batch, flat, shape) if shape else {}
-        return query_tile * self.tiles.queries
+        return query_tile * self.tiles.queries, head_tile * self.tiles.heads
 
     def _choose_operands(self, is_swizzled: bool) -> None:
         nest, tiles = self.nest, self.tiles
         queries = Side(nest.queries, tiles.queries, self.queries, self.start)
         keys = Side((nest.key,), tiles.keys, self.keys, Index())
-        heads = Side(nest.heads, tiles.heads, self.heads, Index())
+        heads = Side(nest.heads, tiles.heads, self.heads, self.first_head)
         depth, across = (nest.depth, tiles.depth), ((nest.key,), tiles.keys)
         wide = {n: is_swizzled and self._is_power(n * self.element_bytes) for n in (tiles.depth, tiles.heads)}
         along_depth, along_keys = Tiling(*depth, wide[tiles.depth]), Tiling(*across, wide[tiles.heads])
@@ -189,6 +198,7 @@ class Block:
             "QUERIES": self.queries, "KEYS": self.keys, "DEPTH": self.depth, "HEAD": self.heads,
             "TILE_QUERIES": self.tiles.queries, "TILE_KEYS": self.tiles.keys,
         }  # fmt: skip
+        sizes |= {"TILE_HEAD": self.tiles.heads} if self.tiles.heads < self.heads else {}
         return self.emitter.finish(
             self.group, constants={**sizes, **constants}, assertions=assertions, placements=placements, wishes=wishes
         )

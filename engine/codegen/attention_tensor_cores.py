@@ -59,9 +59,9 @@ class TensorCores:
             )
         )
         self.prologues = tuple(prologue(f.expression) for f in (nest.query_factor, nest.key_factor, nest.value_factor))
-        start = (block.start + self.origin, Index())
-        self.scores = self.lanes.owned(self.score_sums, (self.fragments, self.key_tiles), start)
-        self.results = self.lanes.owned(self.result_sums, (self.fragments, self.head_tiles), start)
+        row = block.start + self.origin
+        self.scores = self.lanes.owned(self.score_sums, (self.fragments, self.key_tiles), (row, Index()))
+        self.results = self.lanes.owned(self.result_sums, (self.fragments, self.head_tiles), (row, block.first_head))
         self.sharers = SHARERS
 
     # Registers

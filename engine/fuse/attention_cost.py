@@ -17,7 +17,9 @@ TILES = (128, 64, 32, 16)
 FED = 0.5
 """Part of the CUDA cores' rate that products reach: each step reads as much from shared memory as it multiplies."""
 MOST_HEADS = 256
-"""Elements of a result whose sums stay in the registers of a block's threads; longer ones are shared by blocks."""
+"""Elements of a result whose sums stay in the registers of a block's threads; longer ones several blocks make."""
+MOST_DEPTH = 384
+"""Elements of a query up to which the places of its tiles fit registers too."""
 WIDE, WIDE_TILE = 128, 64
 """Elements of a query beyond which a block takes fewer queries, and how many at most."""
 WHOLE = 16
@@ -71,12 +73,16 @@ def gain(program: TensorProgram, found: Attention, target: Target = H200) -> Gai
 
 
 def query_tile(found: Attention, sms: int) -> tuple[int, int]:
-    """(queries of a block, blocks): the widest tile with a block for every multiprocessor, none wider than needed."""
+    """(queries of a block, blocks): the widest tile with a block for every multiprocessor, none wider than needed.
+
+    Few queries have few threads, which would hold too many addresses of a very long key.
+    """
     batches, queries = _points(found.batch), _points(found.queries)
     batches *= head_parts(_points(found.heads))[1]
     is_wide = max(_points(found.scores.reduced), _points(found.heads)) > WIDE
     most = min(max(TILES[-1], 1 << (queries - 1).bit_length()), WIDE_TILE if is_wide else TILES[0])
-    choices = [(tile, batches * -(-queries // tile)) for tile in TILES if tile <= most]
+    least = WIDE_TILE if _points(found.scores.reduced) > MOST_HEADS else TILES[-1]
+    choices = [(tile, batches * -(-queries // tile)) for tile in TILES if least <= tile <= max(least, most)]
     return next((choice for choice in choices if choice[1] >= sms), choices[-1])
 
 

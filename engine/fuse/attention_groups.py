@@ -10,20 +10,17 @@ from networkx.utils import UnionFind
 
 from engine.errors import Unsupported
 from engine.fuse.attention import ATTENTION, Attention, Finder, refusal
-from engine.fuse.attention_cost import gain
+from engine.fuse.attention_cost import MOST_DEPTH, TILES, WHOLE, gain, head_parts, shared_bytes
 from engine.fuse.build import inline
 from engine.fuse.partition import Partition
 from engine.fuse.pattern import likeness
 from engine.fuse.shape import Key, Shape, product_operands
+from engine.graph.nodes import DTYPES
+from engine.target.shared import SHARED_BYTES
 from engine.tensor.nodes import Apply, Literal, Statement, TensorProgram, accesses
 from engine.tensor.padding import adds_nothing
 from engine.tensor.rewrite import plain_iterator
 
-MOST_HEAD = 128
-"""Elements of a query, key or value: up to here the sums of a tile of queries stay in registers."""
-
-WHOLE = 16
-"""Depths that tiles are padded to multiples of."""
 OPERANDS = "an attention takes in what lies between its products and after them, not what makes their operands"
 """Why what an attention reads is made in another kernel."""
 
@@ -93,13 +90,26 @@ class _Joiner:
 
     def _drawback(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> str:
         """Why one kernel would be wrong or slow, in no names; or ""."""
-        head = max(math.prod(i.extent for i in side) for side in (found.scores.reduced, found.heads))
-        if head > MOST_HEAD:
-            return f"heads of {head} elements do not fit the registers of a kernel, {MOST_HEAD} do"
+        too_large = self._excess(found)
+        if too_large:
+            return too_large
         if _padding_counts(found, statements, inlined):
             return "what is computed from the zeros that fill a tile would count"
         saved = gain(self.program, found)
         return "" if saved.pays else f"one kernel would not be faster: {saved}"
+
+    def _excess(self, found: Attention) -> str:
+        """Why not even the smallest tiles fit the registers and the shared memory of a block; or ""."""
+        depth, heads = (math.prod(i.extent for i in side) for side in (found.scores.reduced, found.heads))
+        if depth > MOST_DEPTH:
+            return f"queries of {depth} elements do not fit the registers of a kernel, {MOST_DEPTH} do"
+        element = DTYPES[self.program.arrays[found.weights].dtype]
+        sizes, is_wide = (depth, head_parts(heads)[0]), element == DTYPES["float32"]
+        needed = shared_bytes(sizes, TILES[-1], TILES[-1], 1, element, on_cores=is_wide)
+        if needed <= SHARED_BYTES:
+            return ""
+        what = f"{TILES[-1]} queries, keys and values of {depth} and {heads} elements"
+        return f"{what} take {needed:,} bytes of shared memory, a block has {SHARED_BYTES:,}"
 
     def _check_closed(self, found: Attention, statements: Sequence[Statement]) -> None:
         """Nothing but what follows the second product may be needed elsewhere."""

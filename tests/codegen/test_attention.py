@@ -60,6 +60,8 @@ CASES = [
     Attention(queries=90, keys=20, depth=16, head=16, mask="lowest"),
     Attention(queries=64, keys=64, depth=80, head=96, scale=""),
     Attention(queries=1, keys=50, heads=1, mask="padding"),
+    Attention(queries=16, keys=40, depth=256, head=256, heads=24, mask="infinite"),
+    Attention(queries=20, keys=40, depth=24, head=272, heads=4, mask="padding"),
 ]
 
 
@@ -187,13 +189,14 @@ def test_what_fills_a_ragged_tile_may_not_count(tmp_path: Path) -> None:
         assert engine.check(engine.compile(group)).status == "pass"
 
 
-HEADS = [(32, "float16"), (64, "float16"), (128, "float16"), (80, "float16"), (64, "float32"), (128, "float32")]
+HEADS = [(h, "float16") for h in (32, 64, 80, 128, 160, 256, 320)] + [(h, "float32") for h in (64, 128, 160, 256)]
 
 
 @needs_nvrtc
 @pytest.mark.parametrize(("head", "dtype"), HEADS)
 def test_default_tiles_do_not_spill(head: int, dtype: str, tmp_path: Path) -> None:
-    case = Attention(queries=512, keys=512, depth=head, head=head, dtype=dtype, heads=8, batch=8, mask="add")
+    queries = 64 if head > 256 else 512
+    case = Attention(queries=queries, keys=512, depth=head, head=head, dtype=dtype, heads=8, batch=8, mask="add")
     kernel = compiled(case, tmp_path)
     for architecture in ("sm_80", "sm_90a"):
         made = engine.nvrtc(kernel, architecture)

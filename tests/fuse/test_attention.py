@@ -35,6 +35,8 @@ VARIANTS = [
     replace(PLAIN, scale="", mask=""),
     replace(PLAIN, heads=4, shared_by=2, batch=2),
     replace(PLAIN, queries=1, heads=160),
+    replace(PLAIN, depth=256, head=256),
+    replace(PLAIN, depth=320, head=320),
 ]
 
 
@@ -68,13 +70,15 @@ def test_statements_after_it_stay_in_its_kernel(tmp_path: Path) -> None:
     assert len(attentions(plan)) == len(plan.launches) == 1
 
 
+LONG = Attention(queries=1024, keys=1024, depth=272, head=272, heads=8, batch=16)
+"""Two blocks make a result, and both compute the scores."""
 REFUSED = [
     # case, nodes after it, outputs, reason
     (PLAIN, [], ("y", "p"), "the result of the softmax is an output too"),
     (PLAIN, [("Relu", ["p"], ["z"], {})], ("y", "z"), "the result of the softmax is read elsewhere too, by n6"),
     (PLAIN, [], ("y", "s"), "s, between the products, is an output too"),
-    (replace(PLAIN, depth=136), [], ("y",), "heads of 136 elements do not fit the registers of a kernel, 128 do"),
-    (replace(PLAIN, head=256), [], ("y",), "heads of 256 elements do not fit the registers"),
+    (replace(PLAIN, depth=392), [], ("y",), "queries of 392 elements do not fit the registers of a kernel, 384 do"),
+    (LONG, [], ("y",), "one kernel would not be faster: "),
     (replace(PLAIN, queries=1, keys=65536, heads=1), [], ("y",), "one kernel would not be faster: "),
 ]
 

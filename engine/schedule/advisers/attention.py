@@ -5,14 +5,16 @@ and the instruction, `pipeline` how many tiles of keys are under way.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.fuse.attention import Attention, attention_of
-from engine.fuse.attention_cost import query_tile
+from engine.fuse.attention_cost import TILES, WIDE, head_parts, query_tile, shared_bytes
 from engine.fuse.nodes import FusionGroup
+from engine.graph.nodes import DTYPES
 from engine.recipe import ONLINE, Advice, Entry, Scenario
 from engine.rewrite.online import online
 from engine.schedule.advisers.mapping import mark
+from engine.target.shared import SHARED_BYTES
 from engine.tensor.nodes import Iterator, TensorProgram
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.intrinsics import INTRINSICS
@@ -41,7 +43,7 @@ def attention_group(group: FusionGroup, sms: int) -> tuple[Advice, ...]:
     """The advice for an attention.  sms: streaming multiprocessors of the target, which want a block each."""
     found = attention_of(group.program)
     intrinsic = _intrinsic(group.program, found)
-    choice = _choice(found, sms, intrinsic)
+    choice = _fitting(group.program, found, _choice(found, sms, intrinsic), intrinsic)
     return (
         Advice("stitch", Scenario(tuple(_joined(group.program, found)))),
         Advice("tensorize", Scenario(tuple(_tiled(found, sms, intrinsic, choice)))),
@@ -59,7 +61,7 @@ def _intrinsic(program: TensorProgram, found: Attention) -> Intrinsic | None:
 def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> _Choice:
     """Tiles whose scores and results fit the registers of a thread, without any of them in local memory."""
     queries, blocks = query_tile(found, sms)
-    sizes = _extent(found.scores.reduced), _extent(found.heads)
+    sizes = _extent(found.scores.reduced), head_parts(_extent(found.heads))[0]
     is_wide, is_crooked = max(sizes) > WIDE_HEAD, any(size & (size - 1) for size in sizes)
     keys, is_large = KEYS, queries >= SMALL_TILE and not is_wide
     own = 8 if is_large else 4
@@ -67,9 +69,29 @@ def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> _Choice:
         own = 32 if is_large and queries > SMALL_TILE else 16
     if own == 32 or (is_wide and (intrinsic is None or queries < SMALL_TILE)):
         keys //= 2
+    if max(sizes) > WIDE:
+        keys //= 2
     if is_crooked and intrinsic is None and queries < SMALL_TILE:
         keys //= 2  # places in rows of no power of two are addresses of their own
+        own = 2 if max(sizes) > WIDE else own
     return _Choice(queries, blocks, max(16, min(keys, 1 << (found.key.extent - 1).bit_length())), own)
+
+
+def _fitting(program: TensorProgram, found: Attention, choice: _Choice, intrinsic: Intrinsic | None) -> _Choice:
+    """The choice with fewer keys, then fewer queries, until two tiles of keys and values fit the shared memory."""
+    element = DTYPES[program.arrays[found.weights].dtype]
+    sizes = _extent(found.scores.reduced), head_parts(_extent(found.heads))[0]
+    least = TILES[-1]
+    while shared_bytes(sizes, choice.queries, choice.keys, 2, element, intrinsic is None) > SHARED_BYTES:
+        if choice.keys > least:
+            choice = replace(choice, keys=choice.keys // 2)
+        elif choice.queries > least:
+            rows = _extent(found.queries)
+            blocks = choice.blocks // -(-rows // choice.queries) * -(-rows // (choice.queries // 2))
+            choice = replace(choice, queries=choice.queries // 2, blocks=blocks)
+        else:
+            break
+    return choice
 
 
 def _extent(iterators: tuple[Iterator, ...]) -> int:
