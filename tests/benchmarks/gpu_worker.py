@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import engine
-from engine.errors import EngineError
+from engine.errors import EngineError, Unsupported
 from engine.graph.nodes import OperatorGraph
 from engine.measurements.nodes import OURS
 from engine.run.cuda_graph import GraphError
@@ -188,7 +188,7 @@ class RowBench:
                 kind = "wrong result"
             case ImportError():
                 kind = "missing"
-            case NotImplementedError():
+            case Unsupported():
                 kind = "unsupported"
             case _:
                 kind = "out of memory" if "out of memory" in str(error).lower() else type(error).__name__

@@ -2,7 +2,7 @@
 
 Most run the row's own ONNX graph, operator by operator, in their library's words; what such a library does with several
 operators (fusing them or not) is its own affair.  The others have words for some rows only, and refuse the rest with
-NotImplementedError.  Every entry says which version it is of and what ran.
+`Unsupported`.  Every entry says which version it is of and what ran.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
+from engine.errors import Unsupported
 from engine.measurements.nodes import OURS
 from engine.suite import Row
 
@@ -56,7 +57,7 @@ class Peer:
     package: str
     """Whose version is reported."""
     make: Callable[[Case, Sequence[Arrays]], System]
-    """May compile for long.  ImportError where its library is missing, NotImplementedError for a row beyond it."""
+    """May compile for long.  ImportError where its library is missing, Unsupported for a row beyond it."""
 
 
 def versions(systems: Sequence[str]) -> dict[str, str]:
@@ -81,7 +82,7 @@ def walk(model: onnx.ModelProto, table: Mapping[str, Operator], constant: Callab
     attributes = [{a.name: onnx.helper.get_attribute_value(a) for a in node.attribute} for node in graph.node]
     missing = sorted({node.op_type for node in graph.node} - table.keys())
     if missing:
-        raise NotImplementedError(f"this peer's adapter has no word for {missing[0]}")
+        raise Unsupported("benchmark", missing[0], "this peer's adapter has no word for it")
 
     def run(given: Arrays) -> list[Any]:
         known = {**constants, **given}

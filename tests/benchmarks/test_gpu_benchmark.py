@@ -16,7 +16,7 @@ import onnxruntime
 import pytest
 
 import engine
-from engine.errors import BadInput
+from engine.errors import BadInput, Unsupported
 from engine.measurements import read_measurements
 from engine.measurements.nodes import OURS
 from engine.run.measure import gpu_name
@@ -206,7 +206,7 @@ def test_the_walk_over_a_row_is_what_onnx_runtime_says(name: str) -> None:
 
 
 def test_an_adapter_that_lacks_a_word_says_which() -> None:
-    with pytest.raises(NotImplementedError, match="no word for Softmax"):
+    with pytest.raises(Unsupported, match="Softmax: this peer's adapter has no word"):
         walk(model_of(ROWS["softmax"]), NUMPY, lambda value: value)
 
 

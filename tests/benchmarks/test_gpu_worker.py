@@ -116,7 +116,7 @@ def test_a_row_that_cannot_be_compiled_says_why(process: GpuProcess, kernels: Pa
         found = process.measure_row(ROWS[1], (OURS,))
     finally:
         path.write_text(right, encoding="utf-8")
-    assert found[OURS]["failure"] == "Unsupported" and "matmul_0: no such form" in found[OURS]["message"]
+    assert found[OURS]["failure"] == "unsupported" and "matmul_0: no such form" in found[OURS]["message"]
 
 
 def test_what_is_prepared_is_read_as_it_was(kernels: Path) -> None:

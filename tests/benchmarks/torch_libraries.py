@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from engine.errors import Unsupported
 from tests.benchmarks.peers import Arrays, Case, System, over_copies, torch_graph
 
 PRODUCTS: Mapping[str, tuple[str, Callable[[Arrays], list[Any]]]] = {
@@ -30,7 +31,7 @@ PRODUCTS: Mapping[str, tuple[str, Callable[[Arrays], list[Any]]]] = {
 def cublaslt(case: Case, copies: Sequence[Arrays]) -> System:
     """One call of cuBLASLt: products, alone or with what its epilogues hold."""
     if case.row.operator not in PRODUCTS:
-        raise NotImplementedError(f"no epilogue of cuBLASLt is a {case.row.operator}")
+        raise Unsupported("benchmark", case.row.operator, "no epilogue of cuBLASLt is one")
     ran, run = PRODUCTS[case.row.operator]
     plain = over_copies(run, copies, ran)
     if case.device != "cuda":
@@ -51,7 +52,7 @@ def cublaslt(case: Case, copies: Sequence[Arrays]) -> System:
 def cudnn(case: Case, copies: Sequence[Arrays]) -> System:
     """Convolutions of channels-last copies, the layout of cuDNN's tensor-core kernels, made ahead of all timing."""
     if case.row.operator not in ("conv", "transposed-conv"):
-        raise NotImplementedError(f"cuDNN is asked for convolutions only, not for a {case.row.operator}")
+        raise Unsupported("benchmark", case.row.operator, "cuDNN is asked for convolutions only")
     forms = {4: torch.channels_last, 5: torch.channels_last_3d}
 
     def channels_last(value: Any) -> Any:

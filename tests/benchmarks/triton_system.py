@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import triton
 
+from engine.errors import Unsupported
 from tests.benchmarks import triton_kernels as kernels
 from tests.benchmarks.peers import Arrays, Case, System
 
@@ -24,13 +25,13 @@ def triton_system(case: Case, copies: Sequence[Arrays]) -> System:
     """One launch of a kernel that was written for this operator; results have memory of their own for each copy."""
     operator = case.row.operator
     if operator not in LAUNCHES:
-        raise NotImplementedError(f"no kernel was written in Triton for a {operator}")
+        raise Unsupported("benchmark", operator, "no kernel was written in Triton for it")
     kernel, launch = LAUNCHES[operator]
     (output,) = case.model.graph.output
     shape = [dim.dim_value for dim in output.type.tensor_type.shape.dim]
     longest = shape[-1] if kernel in (kernels.softmax, kernels.layer_norm) else 0
     if longest > LONGEST_ROW:
-        raise NotImplementedError(f"its rows of {longest:,} elements are too long for one program")
+        raise Unsupported("benchmark", operator, f"its rows of {longest:,} elements are too long for one program")
     made = [torch.empty(shape, dtype=next(iter(copy.values())).dtype, device=case.device) for copy in copies]
 
     def step(copy: int) -> list[Any]:

@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     run_.add_argument("--out", type=Path, required=True, help="folder for results")
     run_.add_argument("--wheels", type=Path, default=ROOT / "wheels")
     run_.add_argument("--kernels", type=Path, default=ROOT / "prepared")
-    run_.add_argument("--site", type=Path, default=Path("/tmp/loomscope-site"))
+    run_.add_argument("--site", type=Path, default=prepare.SITE)
     run_.add_argument("--suite", action="append", choices=SUITES, help="all, most telling first, where none is named")
     run_.add_argument("--systems", default=SYSTEMS)
     run_.add_argument("--minutes", type=float, default=9.0, help="for everything, the installation included")

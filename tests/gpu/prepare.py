@@ -5,11 +5,11 @@
     python3 tests/gpu/prepare.py install          # on the GPU machine: install from it, build PyCUDA if need be, look
     python3 tests/gpu/prepare.py install --dry-run
 
-The standard library alone is used.  What is installed goes into one folder (`--site`, by default /tmp/loomscope-site)
-for PYTHONPATH; nothing else on the machine changes.  A machine with PyTorch has most packages: only what is rare is
-carried, all of it with `--all`.  PyCUDA is published as source: a wheel that was built elsewhere saves a minute or two,
-and where it is missing or does not import, PyCUDA is built against the machine's own CUDA headers.  Installing has
-three minutes: a step that would run past them is ended and named.
+The standard library alone is used.  What is installed goes into one folder (`--site`, by default among the machine's
+temporary files) for PYTHONPATH; nothing else on the machine changes.  A machine with PyTorch has most packages: only
+what is rare is carried, all of it with `--all`.  PyCUDA is published as source: a wheel that was built elsewhere saves a
+minute or two, and where it is missing or does not import, PyCUDA is built against the machine's own CUDA headers.
+Installing has three minutes: a step that would run past them is ended and named.
 Exit codes: 0 ready, 1 a step failed, 2 something was not carried, 3 the machine lacks something.
 """
 
@@ -22,12 +22,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+SITE = Path(tempfile.gettempdir()) / "loomscope-site"
 SECONDS = 180.0
 LONG = 1800.0
 """Seconds for what is done ahead."""
@@ -72,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=("carry", "build", "install"))
     parser.add_argument("--wheels", type=Path, default=ROOT / "wheels", help="the folder that is carried")
-    parser.add_argument("--site", type=Path, default=Path("/tmp/loomscope-site"), help="where to install")
+    parser.add_argument("--site", type=Path, default=SITE, help="where to install")
     parser.add_argument("--all", action="store_true", help="carry what machines with PyTorch have, too")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done")
     options = parser.parse_args(arguments)
