@@ -7,8 +7,8 @@
 
 The standard library alone is used.  What is installed goes into one folder (`--site`, by default among the machine's
 temporary files) for PYTHONPATH; nothing else on the machine changes.  A machine with PyTorch has most packages: only
-what is rare is carried, all of it with `--all`.  PyCUDA is published as source: a wheel that was built elsewhere saves a
-minute or two, and where it is missing or does not import, PyCUDA is built against the machine's own CUDA headers.
+what is rare is carried, all of it with `--all`.  PyCUDA is published as source: a wheel that was built elsewhere saves
+a minute or two, and where it is missing or does not import, PyCUDA is built against the machine's own CUDA headers.
 Installing has three minutes: a step that would run past them is ended and named.
 Exit codes: 0 ready, 1 a step failed, 2 something was not carried, 3 the machine lacks something.
 """
