@@ -46,6 +46,8 @@ class Staged:
     """Axes of the array that the part spans; at the others it has the block's place alone."""
     bases: tuple[Index, ...]
     """Where it begins along them, over the dimensions of blocks."""
+    steps: tuple[int, ...]
+    """From one of its elements to the next along them."""
     shape: tuple[int, ...]
     """Its sizes along them."""
 
@@ -157,7 +159,10 @@ class Emitter(Scope):
         if staged is None:
             return linear(indices, self.program.arrays[access.array].shape)
         bases = [base.substitute(self.place_of_block, self.extents) for base in staged.bases]
-        inside = [indices[axis] - base for axis, base in zip(staged.axes, bases, strict=True)]
+        inside = [
+            (indices[axis] - base).floordiv(step, self.extents)
+            for axis, base, step in zip(staged.axes, bases, staged.steps, strict=True)
+        ]
         return self.point * math.prod(staged.shape) + linear(inside, staged.shape)
 
     def _conditions(self, guards: Sequence[Guard], where: Where, at: Line, mask: str | None) -> list[Index]:

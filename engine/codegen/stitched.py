@@ -97,7 +97,8 @@ class _Kernel:
             buffer = self.emitter.register(f"{array}_block", dtype)
             self.emitter.buffers[buffer] = Buffer(buffer, dtype, (plan.points, *shape), "shared")
             axes, bases = tuple(span.axis for span in spans), tuple(span.base for span in spans)
-            self.emitter.staged[array] = Staged(buffer, axes, bases, shape)
+            steps = tuple(span.step for span in spans)
+            self.emitter.staged[array] = Staged(buffer, axes, bases, steps, shape)
 
     def lower(self) -> TileProgram:
         """The tile program, part by part."""

@@ -6,6 +6,7 @@ needs a whole reduction, or another point's value, the next part begins.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -52,6 +53,8 @@ class Span:
     base: Index
     """The first one, over outer dimensions."""
     size: int
+    step: int = 1
+    """From one to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +133,11 @@ class Names:
         for axis, (index, whole) in enumerate(zip(place, shape, strict=True)):
             base = Index.sum((atom, c) for atom, c in index.terms if atom in self._outer)
             low, high = (index - base).bounds(self._extents)
+            step = math.gcd(*(c for _, c in (index - base).terms), (index - base).constant)
             if low < 0 or self._outer & set((index - base).iterators()):
-                base, high = Index(), whole - 1
+                base, high, step = Index(), whole - 1, 1
             if high > 0:
-                found.append(Span(axis, base, high + 1))
+                found.append(Span(axis, base, high // step + 1, step))
         return tuple(found)
 
 

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.fuse.pattern import likeness
-from engine.fuse.shape import Shape, common_shape, is_contraction, product_operands
+from engine.fuse.shape import ONE_BLOCK, Shape, common_shape, is_contraction, product_operands
+from engine.fuse.stitched import stitched_shape
 from engine.stitch.flow import Flow
 from engine.tensor.nodes import Access, Apply, Scalar, Statement
 
@@ -155,7 +157,7 @@ class _Shapes:
         kept = self._kept(statements)
         alike = likeness(statements, kept)
         if alike not in self._known:
-            self._known[alike] = tuple(s.name for s in statements), common_shape(statements, kept)
+            self._known[alike] = tuple(s.name for s in statements), _shape(statements, kept)
         names, shape = self._known[alike]
         return None if isinstance(shape, str) else _Grown(steps, names, shape)
 
@@ -165,6 +167,22 @@ class _Shapes:
         made = {s.write.array for s in statements}
         outputs, readers = self._flow.outputs, self._readers
         return frozenset(a for a in made if a in outputs or any(r.name not in names for r in readers.get(a, ())))
+
+
+def _shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
+    """The loop space of a product with what its kernel takes in: its own, or that of blocks which own single results.
+
+    Such blocks have results that lie apart, as the gates of a recurrent cell do, and hand them to many elements.
+    """
+    shape = common_shape(statements, kept)
+    if isinstance(shape, Shape):
+        return shape
+    stitched = stitched_shape(statements, kept)
+    if isinstance(stitched, str):
+        return shape
+    rows = math.prod(stitched.extents[axis] for axis in stitched.rows)
+    widest = max(math.prod(s.extents.values()) for s in statements if s.name not in stitched.inlined)
+    return stitched if widest <= rows * ONE_BLOCK else shape
 
 
 def goes_round(flow: Flow, steps: Sequence[int]) -> bool:

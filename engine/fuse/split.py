@@ -1,6 +1,7 @@
-"""Loops cut in two where a statement reads what was made for groups of its points: channels of a group norm.
+"""Loops cut in two where a statement reads what was made for groups of its points, or slices of what was made at once.
 
-    s[g] = sum(k) x[..];  y[c, j] = x[c, j] - s[c / 8]     ->     y[8 * c' + c", j] = x[..] - s[c']
+    channels of a group norm    s[g] = sum(k) x[..];  y[c, j] = x[c, j] - s[c / 8]    ->    y[8 * c' + c", j] = .. s[c']
+    gates of a recurrent cell   z[j] = ..;  y[u] = z[u] * z[u + 512]                  ->    z[512 * j' + j"] = ..
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ def wanted_splits(statements: Sequence[Statement]) -> dict[tuple[str, str], int]
         for access in statement.reads():
             writer = writers.get(access.array)
             for index, written in zip(access.indices, writer.write.indices, strict=True) if writer else ():
-                cut, group, theirs = _quotient(index), lead(index, statement.extents), plain_iterator(written)
+                cut, theirs = _quotient(index), plain_iterator(written)
                 if cut is not None and statement.extents[cut[0]] % cut[1] == 0:
                     splits.setdefault((statement.name, cut[0]), cut[1])
-                if writer and theirs and group and group[1] > 1 and writer.extents[theirs] % group[1] == 0:
-                    splits.setdefault((writer.name, theirs), group[1])
+                by = _inner(index, statement.extents)
+                if writer and theirs and 1 < by < writer.extents[theirs] and writer.extents[theirs] % by == 0:
+                    splits.setdefault((writer.name, theirs), by)
     by_name = {s.name: s for s in statements}
     waiting = list(splits)
     while waiting:
@@ -49,6 +51,16 @@ def _quotient(index: Index) -> tuple[str, int] | None:
             return (name, by) if name else None
         case _:
             return None
+
+
+def _inner(index: Index, extents: Mapping[str, int]) -> int:
+    """Points of the inner loop that an index asks its maker for: 8 of 8 * g + c, n of n + u with u < n; or 1."""
+    found = digits(index, extents)
+    match index.terms:
+        case ((str() as name, 1),):
+            return extents[name] if name in found else 1  # one of several slices of equal length
+        case _:
+            return max(found.values(), default=1)
 
 
 def _partners(
@@ -100,23 +112,36 @@ def split(statement: Statement, splits: Splits) -> Statement:
 
 
 def outer_of(iterator: str) -> str:
+    """The name of the outer of the two loops that an iterator becomes."""
     return f"{iterator}.outer"
 
 
 def inner_of(iterator: str) -> str:
+    """The name of the inner of the two loops that an iterator becomes."""
     return f"{iterator}.inner"
 
 
-def lead(index: Index, extents: Mapping[str, int]) -> tuple[str, int] | None:
-    """(iterator, factor) of an index that is one iterator, or `factor` times one and less than that: 8 * g + c'."""
+def digits(index: Index, extents: Mapping[str, int]) -> dict[str, int]:
+    """Iterators that an index is written with like a number with digits: each with the value of its place.
+
+    iterator = index // place % extent at every point:  512 * g + u + 1024 with g < 2, u < 512 has {g: 512, u: 1}.
+    """
     name = plain_iterator(index)
     if name is not None:
-        return name, 1
-    for atom, by in sorted(index.terms, key=lambda term: -term[1]):
-        if isinstance(atom, str) and by > 1:
-            low, high = (index - Index.of(atom) * by).bounds(extents)
-            return (atom, by) if low >= 0 and high < by else None
-    return None
+        return {name: 1}
+    found = ((atom, place) for atom, place in index.terms if isinstance(atom, str) and place > 0)
+    return {name: place for name, place in found if _is_digit(name, place, index, extents)}
+
+
+def _is_digit(name: str, place: int, index: Index, extents: Mapping[str, int]) -> bool:
+    """Whether what else an index has is a multiple of the next place, and something less than this one."""
+    following = place * extents[name]
+    others = [(atom, c) for atom, c in index.terms if atom != name]
+    if any(name in Index.of(atom).iterators() for atom, _ in others):
+        return False
+    below = Index.sum(((atom, c) for atom, c in others if c % following), index.constant % following)
+    low, high = below.bounds(extents)
+    return low >= 0 and high < place
 
 
 def _same(access: Access) -> Access:

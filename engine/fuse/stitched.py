@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 
 from engine.fuse.again import recomputed
 from engine.fuse.shape import ONE_BLOCK, Key, Shape, is_contraction
-from engine.fuse.split import inner_of, lead, split, wanted_splits
+from engine.fuse.split import digits, inner_of, split, wanted_splits
+from engine.fuse.vectors import has_few_vectors
 from engine.tensor.nodes import Access, Statement
 from engine.tensor.rewrite import plain_iterator
 
@@ -72,7 +73,7 @@ def _unfit(statements: Sequence[Statement]) -> str:
     made: dict[str, Statement] = {}
     read: dict[str, Statement] = {}
     for statement in statements:
-        if is_contraction(statement):
+        if is_contraction(statement) and not has_few_vectors(statement):
             return f"{statement.operator} is a matrix product: its tiles fill a kernel of their own"
         if statement.reduction is not None and not statement.reduction.associative:
             return f"{statement.operator} takes its terms in order: threads cannot share them"
@@ -84,7 +85,7 @@ def _unfit(statements: Sequence[Statement]) -> str:
         if array in read or array in made:
             who = read.get(array) or made[array]
             return f"{statement.operator} overwrites {array}, which {who.operator} uses in other blocks"
-        if any(lead(i, statement.extents) is None and i.terms for i in statement.write.indices):
+        if any(digits(i, statement.extents).keys() < set(i.iterators()) for i in statement.write.indices):
             return f"{statement.operator} writes {statement.write}, not one element for each of its points"
         made[array] = statement
     return ""
@@ -174,8 +175,8 @@ class _Axis:
             self.iterators[statement.name] = name
             for array, place, factor in _places(statement, name):
                 for other, access in self.uses.get(array, ()):
-                    partner = lead(access.indices[place], other.extents)
-                    pending.append((other, partner[0] if partner and partner[1] == factor else "", array))
+                    partners = digits(access.indices[place], other.extents)
+                    pending.append((other, next((n for n, by in partners.items() if by == factor), ""), array))
         return True
 
     def _refused(self, statement: Statement, name: str, extent: int, through: str) -> str:
@@ -190,7 +191,7 @@ class _Axis:
         for access in statement.reads():
             # What is made in this group must be read at the point of the block alone.
             uses = self.uses.get(access.array)
-            if not uses or any((found := lead(i, statement.extents)) and found[0] == name for i in access.indices):
+            if not uses or any(name in digits(i, statement.extents) for i in access.indices):
                 continue
             if uses[0][0].name not in self.cheap:
                 return f"{statement.operator} uses {access.array} of other blocks"
@@ -227,10 +228,10 @@ class _Axis:
 def _places(statement: Statement, iterator: str) -> list[tuple[str, int, int]]:
     """(array, dimension, points) of the axes that the iterator of a statement walks in steps of so many points."""
     return [
-        (access.array, n, found[1])
+        (access.array, n, by)
         for access in (statement.write, *statement.reads())
         for n, index in enumerate(access.indices)
-        if (found := lead(index, statement.extents)) and found[0] == iterator
+        if (by := digits(index, statement.extents).get(iterator))
     ]
 
 

@@ -82,14 +82,17 @@ def test_a_view_shares_the_tensors_memory() -> None:
     assert own.view(Array("b", (12,), "float64"), tensor).shape == (12,)
 
 
-@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3)])
+@pytest.mark.parametrize(("kind", "gates", "launches"), [("LSTM", 4, 7), ("GRU", 3, 14)])
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
-def test_the_steps_of_a_recurrence_share_their_kernels(kind: str, gates: int, direction: str, tmp_path: Path) -> None:
+def test_the_steps_of_a_recurrence_share_their_kernels(
+    kind: str, gates: int, launches: int, direction: str, tmp_path: Path
+) -> None:
+    """A product takes in its gates; the candidate state of a GRU has a product of its own."""
     count = 1 + (direction == "bidirectional")
     shapes = {"x": (7, 2, 8), "w": (count, gates * 16, 8), "r": (count, gates * 16, 16)}
     node = helper.make_node(kind, list(shapes), ["y", "h"], hidden_size=16, direction=direction)
     graph = engine.load(model(tmp_path / "m.onnx", [node], shapes, ["y", "h"]))
     plan = engine.fuse(graph)
     assert plan.unsupported == {}
-    assert len(plan.groups) < 2 * 7 <= len(plan.launches), "a product and its gates for each of seven steps"
+    assert len(plan.groups) < launches <= len(plan.launches) <= launches + 4, "seven steps"
     assert engine.check_model(graph, plan).status == "pass"

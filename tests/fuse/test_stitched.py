@@ -91,7 +91,7 @@ def test_transposed_reads_keep_to_their_block() -> None:
     ],
 )
 def test_reads_of_other_blocks_are_refused(change: str, reason: str) -> None:
-    rows = {"shifted": 1023, "one": 1024, "part": 512}[change]
+    rows = {"shifted": 1023, "one": 1024, "part": 500}[change]
     row = {"shifted": Index.of("i") + 1, "one": Index.of(7), "part": Index.of("i")}[change]
     statements = [
         statement("S0", [("i", 1024), ("j", 64)], at("t", "i"), at("x", "i", "j"), ("sum", "j")),
