@@ -15,6 +15,7 @@ The command line and the window stand on these verbs.
 from __future__ import annotations
 
 from engine.api import (
+    ablate,
     addresses,
     calibrate,
     chart,
@@ -70,7 +71,7 @@ from engine.stitch.nodes import Fixed
 __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
     "Failure", "Fixed", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph",
-    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "addresses", "advised", "calibrate", "chart",
+    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "ablate", "addresses", "advised", "calibrate", "chart",
     "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed", "decisions",
     "default_recipe", "edited", "entry", "explain", "fuse", "fusion_choices", "keep_calibration", "kernel_doc",
     "launched", "listing", "load", "mappings", "measure", "model_doc", "moves", "nvrtc", "order", "plan_bytes",

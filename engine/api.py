@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.ablation import AblationDoc
 from engine.charts import ChartDoc, ListingDoc, VariantDoc, WhatIfDoc
 from engine.compile import Kernel, Observer, compile_group
 from engine.compile import default_recipe as _default_recipe
@@ -30,7 +31,7 @@ from engine.predict.calibration import Calibration
 from engine.predict.calibration import predict as _predict
 from engine.predict.nodes import Prediction
 from engine.recipe import Recipe
-from engine.run.nodes import Check, Compiled, Failure, GpuState, Timing
+from engine.run.nodes import PREDICTED, Check, Compiled, Failure, GpuState, Timing
 from engine.schedule.text import to_text
 from engine.stitch.nodes import Fixed
 from engine.suite import is_reference, model_file
@@ -238,6 +239,16 @@ def tune(
     from engine.tune.search import Search
 
     return Search(plan, recipe, records, strategy, seed)
+
+
+def ablate(group: FusionGroup, best: Recipe, before: Recipe) -> AblationDoc:
+    """What each entry of a tuned recipe is worth by the model of times: taken back one at a time, to what stood before.
+
+    Raises what `compile` raises where `best` makes no kernel.
+    """
+    from engine.tune.ablation import ablate as taken_back
+
+    return taken_back(group, best, before, lambda kernel: predict(kernel).microseconds, PREDICTED)
 
 
 def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:
