@@ -6,9 +6,9 @@ from engine.documents import Term
 from engine.errors import BadInput
 from engine.exploration import RegroupDoc, WhyDoc
 from engine.fuse.concat import joined_parts
+from engine.fuse.explored import explored
 from engine.fuse.fold import fold_layouts
 from engine.fuse.nodes import FusionPlan, Launch
-from engine.fuse.partition import partition
 from engine.run.nodes import PREDICTED
 from engine.stitch.nodes import Figures, Fixed
 from engine.target import Target
@@ -39,7 +39,7 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: Target) -> RegroupDoc:
     left_out = [op for op in graph.operators if op.name in unsupported]
     old = before.figures()
     try:
-        new = partition(program, left_out, plan.policy, target, fixed).figures()
+        new = explored(program, left_out, plan.policy, target, fixed).figures()
     except BadInput as refused:
         return RegroupDoc(False, f"{refused.subject}: {refused.reason}", (), old.kernels, old.kernels)
     return RegroupDoc(True, _change(old, new), _terms(old, new), old.kernels, new.kernels)

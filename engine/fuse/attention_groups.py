@@ -16,6 +16,7 @@ from engine.fuse.partition import Partition
 from engine.fuse.pattern import likeness
 from engine.fuse.shape import Key, Shape, product_operands
 from engine.graph.nodes import DTYPES
+from engine.stitch.nodes import Fixed
 from engine.target.shared import SHARED_BYTES
 from engine.tensor.nodes import Apply, Literal, Statement, TensorProgram, accesses
 from engine.tensor.padding import adds_nothing
@@ -25,9 +26,12 @@ OPERANDS = "an attention takes in what lies between its products and after them,
 """Why what an attention reads is made in another kernel."""
 
 
-def with_attention(partition: Partition, program: TensorProgram) -> Partition:
-    """The partition with the groups of each attention as one; the others say at their boundary why they are not."""
-    joiner = _Joiner(partition, program)
+def with_attention(partition: Partition, program: TensorProgram, fixed: Fixed) -> Partition:
+    """The partition with the groups of each attention as one; the others say at their boundary why they are not.
+
+    fixed: a person's groups take nothing in, and what is kept apart stays so.
+    """
+    joiner = _Joiner(partition, program, fixed)
     finder = Finder(program)
     for statement in program.statements:
         quotient = finder.quotient(statement) if statement.name in joiner.home else None
@@ -41,8 +45,8 @@ def with_attention(partition: Partition, program: TensorProgram) -> Partition:
 
 
 class _Joiner:
-    def __init__(self, partition: Partition, program: TensorProgram) -> None:
-        self.program = program
+    def __init__(self, partition: Partition, program: TensorProgram, fixed: Fixed) -> None:
+        self.program, self._fixed = program, fixed
         self._before = partition
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
@@ -65,6 +69,7 @@ class _Joiner:
         # A statement that several of the groups compute again stands in each of them.
         statements = tuple({s.name: s for n in numbers for s in self.groups[n][0]}.values())
         inlined = tuple(name for n in numbers for name in self.groups[n][1].inlined if name not in members)
+        self._check_wishes(found, statements)
         self._check_closed(found, statements)
         shape = self._loops(found, statements, inlined)
         for number in numbers:
@@ -110,6 +115,15 @@ class _Joiner:
             return ""
         what = f"{TILES[-1]} queries, keys and values of {depth} and {heads} elements"
         return f"{what} take {needed:,} bytes of shared memory, a block has {SHARED_BYTES:,}"
+
+    def _check_wishes(self, found: Attention, statements: Sequence[Statement]) -> None:
+        operators = {s.operator for s in statements}
+        for producer, consumer in self._fixed.apart:
+            if producer in operators and consumer in operators:
+                raise refusal(found.values, f"you keep {producer} and {consumer} apart")
+        for group in self._fixed.groups:
+            if not operators.isdisjoint(group):
+                raise refusal(found.values, f"you hold {' + '.join(group)} together, without the rest of the attention")
 
     def _check_closed(self, found: Attention, statements: Sequence[Statement]) -> None:
         """Nothing but what follows the second product may be needed elsewhere."""

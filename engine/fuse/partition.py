@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.fuse.anchors import is_product
+from engine.fuse.attention import ATTENTION
+from engine.fuse.attention_figures import attention_figures
 from engine.fuse.fits import Fits
 from engine.fuse.pattern import Patterns
 from engine.fuse.shape import Shape
@@ -38,20 +40,44 @@ class Partition:
 
     def why(self, first: int, second: int) -> Why:
         """Why two groups, by their places, are not one."""
+        made = {self.views.get(s.write.array, s.write.array) for s in self.groups[first][0]}
+        for statement in self.groups[second][0]:
+            for access in statement.reads():
+                known = self.refusals.get((access.array, statement.operator)) if access.array in made else None
+                if known:
+                    return Why(False, known, None)
         return self.chosen.why(self.numbers[first], self.numbers[second])
 
-    def figures(self) -> Figures:
-        """What the kernels come to."""
+    def figures(self, places: Iterable[int] | None = None) -> Figures:
+        """What the kernels come to, or those of the groups at some places."""
         graph, assessor = self.chosen.graph, self.chosen.assessor
-        kernels = [graph.kernels[n] for n in self.numbers]
-        products = [any(map(is_product, graph.flow.statements(k.members))) for k in kernels]
-        costs = [assessor.cost(kernel) for kernel in kernels]
-        spent = sum(
-            accurate(assessor, kernel) if cost and not product else moving(cost, assessor.target)
-            for kernel, product, cost in zip(kernels, products, costs, strict=True)
-        )
-        moved = sum(cost.bytes_read + cost.bytes_written for cost in costs if cost)
-        return Figures(len(kernels), products.count(False), moved, spent)
+        found = Figures(0, 0, 0, 0.0)
+        for place in range(len(self.groups)) if places is None else places:
+            statements, shape = self.groups[place]
+            kernel = graph.kernels[self.numbers[place]]
+            is_bound = False
+            if shape.kind == ATTENTION:
+                moved, spent = attention_figures(self._alone(statements), assessor.target)
+            else:
+                cost = assessor.cost(kernel)
+                is_bound = not any(map(is_product, graph.flow.statements(kernel.members)))
+                moved = cost.bytes_read + cost.bytes_written if cost else 0
+                spent = accurate(assessor, kernel) if cost and is_bound else moving(cost, assessor.target)
+            found = Figures(
+                found.kernels + 1, found.memory_bound + is_bound, found.bytes + moved, found.microseconds + spent
+            )
+        return found
+
+    def _alone(self, statements: Sequence[Statement]) -> TensorProgram:
+        """The statements of a group as a program of their own."""
+        made = dict.fromkeys(s.write.array for s in statements)
+        read = dict.fromkeys(a.array for s in statements for a in s.reads())
+        inside = {s.name for s in statements}
+        others = {a.array for group, _ in self.groups for s in group if s.name not in inside for a in s.reads()}
+        kept = others.union(self.program.outputs)
+        inputs = tuple(a for a in read if a not in made or a in self.program.inputs)
+        outputs = tuple(a for a in made if a in kept)
+        return replace(self.program, statements=tuple(statements), inputs=inputs, outputs=outputs)
 
     def with_groups(
         self,

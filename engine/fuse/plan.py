@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.fuse.attention_groups import with_attention
 from engine.fuse.build import Built, GroupBuilder
 from engine.fuse.concat import joined_parts
 from engine.fuse.explain import group_reason, group_title, main_word, schemes
+from engine.fuse.explored import explored
 from engine.fuse.fold import fold_layouts
 from engine.fuse.nodes import Boundary, FusionGroup, FusionPlan, Instance, Launch
-from engine.fuse.partition import Partition, partition
+from engine.fuse.partition import Partition
 from engine.graph.nodes import OperatorGraph
 from engine.stitch import choose
 from engine.stitch.nodes import Fixed
@@ -39,9 +39,7 @@ def plan(
     """
     folded = joined_parts(fold_layouts(program, graph.constants))
     left_out = [op for op in graph.operators if op.name in unsupported]
-    parts = partition(folded.program, left_out, policy, target, fixed or Fixed())
-    if policy == choose.STITCH:
-        parts = with_attention(parts, parts.program)
+    parts = explored(folded.program, left_out, policy, target, fixed or Fixed())
     builder = GroupBuilder(parts.program, _leaving(parts), folded.absorbed)
     built = [_stored(builder.build(statements, shape), parts.views) for statements, shape in parts.groups]
     groups, launches = _collect(built, graph)
@@ -135,10 +133,8 @@ def _boundaries(groups: Sequence[FusionGroup], launches: Sequence[Launch], parts
             source = writer.get(tensor)
             if source is not None:
                 pair = (launches[source].group, launch.group)
-                known = [parts.refusals[tensor, op] for op in instance.operators if (tensor, op) in parts.refusals]
-                if known or pair not in found:
-                    because = known[0] if known else parts.why(source, number).because
-                    found[pair] = Boundary(*pair, tensor, because)
+                if pair not in found:
+                    found[pair] = Boundary(*pair, tensor, parts.why(source, number).because)
         for array in group.program.outputs:
             writer[instance.arrays[array]] = number
     return list(found.values())
