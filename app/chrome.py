@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -143,7 +143,7 @@ class StatusBar(QStatusBar):
         """A line that goes away by itself."""
         self.showMessage(text, MESSAGE_MS)
 
-    def _button(self, text: str, tip: str, pressed: Signal) -> QToolButton:
+    def _button(self, text: str, tip: str, pressed: SignalInstance) -> QToolButton:
         made = QToolButton()
         made.setText(text)
         made.setToolTip(tip)

@@ -153,7 +153,7 @@ class Client(QObject):
     def _read(self) -> None:
         if self._process is None:
             return
-        first, *others = self._process.readAllStandardOutput().data().split(b"\n")
+        first, *others = bytes(self._process.readAllStandardOutput().data()).split(b"\n")
         self._partial.append(first)
         lines: list[bytes] = []
         for other in others:

@@ -61,8 +61,8 @@ class Comparing(QObject):
         origin = next((step.measured.origin for step in (a, b) if step.measured), "")
         if origin:
             times = (step.time_of(origin) for step in (a, b))
-            before, after = (time and time.microseconds for time in times)
-            yield FigureDoc("time", "µs", before, after, origin, True)
+            then, now = (time.microseconds if time else None for time in times)
+            yield FigureDoc("time", "µs", then, now, origin, True)
         if a.checked or b.checked:
             for name in ("sectors", "requests"):
                 before, after = (float(getattr(step.checked, name)) if step.checked else None for step in (a, b))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 from app.gains import Gain, gained
 from engine.documents import CheckDoc, Time
@@ -211,11 +212,11 @@ class History:
     ) -> tuple[int, ...]:
         """Adds figures to every step with this advice; the steps that know more now."""
         known = {"predicted": predicted, "measured": measured, "checked": checked}
-        news = {name: value for name, value in known.items() if value is not None}
+        news: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
         changed = []
         for number, step in enumerate(self.steps):
             if step.text == text and any(getattr(step, name) != value for name, value in news.items()):
-                self.steps[number] = replace(step, **news)  # type: ignore[arg-type]
+                self.steps[number] = replace(step, **news)
                 changed.append(number)
         return tuple(changed)
 

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import re
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -41,7 +41,7 @@ class Job:
     """Advice for the one group in place of the user's."""
     policy: str | None = None
     """--policy; None leaves it to the recipe."""
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """What opening the file took: "load" and "fuse"."""
 
     @cached_property

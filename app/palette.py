@@ -23,6 +23,7 @@ class Palette(QWidget):
 
     def __init__(self, parent: QWidget, actions: Mapping[str, QAction]) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
+        self._over = parent
         self._actions = actions
         self.setProperty("role", "palette")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -46,7 +47,7 @@ class Palette(QWidget):
         """Opens over the window, with every action."""
         self.field.clear()
         self._show_matches("")
-        parent = self.parentWidget()
+        parent = self._over
         middle = parent.mapToGlobal(parent.rect().topLeft())
         self.move(middle.x() + (parent.width() - self.width()) // 2, middle.y() + TOP)
         self.show()
@@ -77,7 +78,7 @@ class Palette(QWidget):
         self.list.mark([] if first is None else [first])
 
     def _run(self, row: Row) -> None:
-        action, _ = row.value  # type: ignore[misc]
+        action, _ = row.value
         if action.isEnabled():
             self.hide()
             action.trigger()
@@ -157,7 +158,7 @@ def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
         painter.setPen(theme.colour("text"))
         draw_text(painter, QRectF(box.x() + 28, box.y(), right - left, box.height()), row.title)
         return
-    action, info = row.value  # type: ignore[misc]
+    action, info = row.value
     enabled = action.isEnabled()
     painter.setFont(face(11))
     painter.setPen(theme.colour("text-3"))

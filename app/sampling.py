@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.documents import Time
@@ -67,8 +68,8 @@ class Run:
         found = compare(*sides, interleaved=together and self.is_whole)
         return Comparison(1 - found.ratio, found.verdict, found.because)
 
-    def _in_rounds(self) -> list[array[float]]:
-        return in_rounds(self.samples, self.rounds if self.is_whole else 0)  # type: ignore[return-value]
+    def _in_rounds(self) -> list[Sequence[float]]:
+        return in_rounds(self.samples, self.rounds if self.is_whole else 0)
 
     def _summary(self) -> Summary:
         """Summed up when the run has grown enough, and when it is whole."""

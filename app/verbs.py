@@ -13,7 +13,7 @@ from app.doctor import examine
 from app.job import Job
 from engine import BadInput, Conflict, EngineError, Failure, Unsupported
 from engine.schedule.explain import show
-from engine.text import to_json
+from engine.text import fields_to_json, to_json
 from views.format import amount, duration, figure, plural
 
 
@@ -192,7 +192,7 @@ def _verify_whole(job: Job, json: bool) -> bool:
 
 
 def _check_row(document: Any) -> dict[str, Any]:
-    fields = to_json(document)
+    fields = fields_to_json(document)
     return {"name": fields.pop("group"), **fields}
 
 
@@ -256,7 +256,7 @@ def measure(job: Job, json: bool) -> bool:
             rows.append({"group": group.name, "failure": found.kind, "message": found.message})
         else:
             known = {"group": group.name, "instances": len(group.instances)}
-            rows.append({**known, **to_json(found), "launches": [to_json(engine.launched(kernel))]})
+            rows.append({**known, **fields_to_json(found), "launches": [to_json(engine.launched(kernel))]})
     _report_times(job, rows, json)
     return not any("failure" in row for row in rows)
 
@@ -295,7 +295,7 @@ def calibrate(files: list[Path], target: str | None, json: bool) -> None:
     found = engine.calibrate(files, target)
     path = engine.keep_calibration(found)
     if json:
-        output.document(file=str(path), **to_json(found))
+        output.document(file=str(path), **fields_to_json(found))
         return
     figures = (
         (
@@ -327,7 +327,7 @@ def moves(job: Job, json: bool) -> None:
     for group in job.groups:
         found = engine.moves(group, job.recipe)
         if json:
-            output.document(**to_json(found))
+            output.document(**fields_to_json(found))
             return
         possible = (
             (move.title, duration(move.time.microseconds), f"{100 * move.gain:+.1f} %", "; ".join(move.entries))

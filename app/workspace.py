@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -231,7 +231,7 @@ class Workspace(QObject):
         key = (group, self.recipe(group) or "")
 
         def compiled(answer: dict[str, object]) -> None:
-            figures = from_json(tuple[CompiledDoc, ...], answer["compiled"])  # type: ignore[arg-type]
+            figures = from_json(tuple[CompiledDoc, ...], answer["compiled"])
             if key in self._kernels:
                 self._kernels[key] = replace(self._kernels[key], compiled=figures)
                 self._settle(group)
@@ -243,9 +243,9 @@ class Workspace(QObject):
         self.problems = [] if group is None else [each for each in self.problems if each[0] != group]
         self.problems_changed.emit()
 
-    def _request(self, verb: str, group: str, title: str, kind: type | None, on_result: object) -> None:
+    def _request(self, verb: str, group: str, title: str, kind: type | None, on_result: Callable[..., None]) -> None:
         arguments = {"group": group, "recipe": self.recipe(group)}
-        pending = Pending(kind, on_result, lambda problem: self.add_problem(group, problem))  # type: ignore[arg-type]
+        pending = Pending(kind, on_result, lambda problem: self.add_problem(group, problem))
         self.client.request(verb, arguments, title, pending)
 
     def _request_open(self, opening: Opening, title: str, again: bool = False) -> None:

@@ -58,6 +58,11 @@ def to_json(value: object) -> Plain:
     raise TypeError(f"{type(value).__name__} is not plain data")
 
 
+def fields_to_json(value: object) -> dict[str, Any]:
+    """The fields of a dataclass as plain data, for a document that has others beside them."""
+    return cast(dict[str, Any], to_json(value))
+
+
 def from_json(kind: type[T], data: object) -> T:
     """A value of `kind` (a dataclass, or a type that its fields may have) from plain data.
 

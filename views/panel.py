@@ -183,6 +183,7 @@ class LoadingBar(QProgressBar):
 
     def __init__(self, over: QWidget) -> None:
         super().__init__(over)
+        self._over = over
         self.setRange(0, 0)
         self.setTextVisible(False)
         self.setStyleSheet("min-height: 2px; max-height: 2px; border-radius: 0;")
@@ -202,7 +203,7 @@ class LoadingBar(QProgressBar):
         return False
 
     def _lie(self) -> None:
-        self.setGeometry(0, 0, self.parentWidget().width(), 2)
+        self.setGeometry(0, 0, self._over.width(), 2)
 
 
 class Panel(QWidget):

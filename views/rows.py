@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPersistentModelIndex, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter
@@ -24,7 +25,8 @@ class Row:
 
     key: str
     title: str
-    value: object
+    value: Any
+    """What the view that paints it put there."""
     children: tuple[Row, ...] = ()
     height: int = 24
     tip: str = ""
@@ -72,11 +74,13 @@ class RowModel(QAbstractItemModel):
 
     def row_at(self, index: Index) -> Row:
         """The row of a valid index."""
-        return index.internalPointer().row
+        place: _Place = index.internalPointer()
+        return place.row
 
     def depth_at(self, index: Index) -> int:
         """How deep a valid index lies."""
-        return index.internalPointer().depth
+        place: _Place = index.internalPointer()
+        return place.depth
 
     def index(self, row: int, column: int, parent: Index = NOWHERE) -> QModelIndex:
         """Item-model interface."""
@@ -212,7 +216,7 @@ class RowView(QTreeView):
         else:
             super().keyPressEvent(event)
 
-    def state(self, index: Index, box: QRectF) -> RowState:
+    def state_of(self, index: Index, box: QRectF) -> RowState:
         """What the paint function has to know about a row besides its value."""
         depth = self.rows.depth_at(index)
         left = 8 + depth * self.indent + (CHEVRON if self.chevrons else 0)
@@ -243,7 +247,7 @@ class _Delegate(QStyledItemDelegate):
         box = QRectF(option.rect)
         # Columns keep their places, and stay under their heads, when the scroll bar comes and goes.
         box.setWidth(self._view.width())
-        state = self._view.state(index, box)
+        state = self._view.state_of(index, box)
         painter.save()
         if state.marked:
             paint_selected_row(painter, box, theme)

@@ -39,8 +39,11 @@ class Theme:
         place = min(max(part, 0.0), 1.0) * (len(self.cost) - 1)
         index = min(int(place), len(self.cost) - 2)
         low, high, weight = QColor(self.cost[index]), QColor(self.cost[index + 1]), place - index
-        mixed = [a + (b - a) * weight for a, b in zip(low.getRgbF(), high.getRgbF(), strict=True)]
-        return QColor.fromRgbF(*mixed)
+        red, green, blue = (
+            a + (b - a) * weight
+            for a, b in ((low.redF(), high.redF()), (low.greenF(), high.greenF()), (low.blueF(), high.blueF()))
+        )
+        return QColor.fromRgbF(red, green, blue)
 
 
 def load_theme(name: str) -> Theme:

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from engine.data import data_folder
 from engine.errors import BadInput
 from engine.predict.model import predict as modelled
 from engine.predict.nodes import KernelFacts, Prediction
-from engine.target import Figure, Target
+from engine.target import Target
 from engine.text import from_json, to_json
 
 FORMAT, VERSION = "loomscope-calibration", 1
@@ -77,10 +78,10 @@ class Calibration:
 
     def applied(self, target: Target) -> Target:
         """The target with the fitted figures in place of its own."""
-        figures: dict[str, Figure] = {}
+        figures: dict[str, Any] = {}
         for name, fitted in self.figures.items():
             figures[name] = replace(getattr(target, name), value=fitted.value, source=f"fitted: {self.note}")
-        return replace(target, **figures)  # type: ignore[arg-type]
+        return replace(target, **figures)
 
 
 def predict(facts: KernelFacts, target: Target) -> Prediction:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from engine.tensor.index import Index
+from engine.tensor.index import Atom, Index
 from engine.tensor.nodes import Iterator
 from engine.tensorize.abstractions import Abstraction
 from engine.tensorize.matrices import Matrices, access_matrix, matching_matrix
@@ -184,9 +184,9 @@ def _matches(product: Product, match: Match) -> bool:
     return True
 
 
-def _moves(atom: object, match: Match) -> bool:
+def _moves(atom: Atom, match: Match) -> bool:
     """Whether an atom of an index changes with an assigned iterator."""
-    return bool(set(Index(((atom, 1),)).iterators()) & set(match))  # type: ignore[arg-type]
+    return bool(set(Index(((atom, 1),)).iterators()) & set(match))
 
 
 def _unions(product: Product, abstraction: Abstraction) -> list[Union]:

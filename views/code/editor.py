@@ -103,10 +103,10 @@ class CodeText(QPlainTextEdit):
 
     def _selection(self, line: int) -> QTextEdit.ExtraSelection:
         made = QTextEdit.ExtraSelection()
-        made.cursor = QTextCursor(self.document().findBlockByNumber(line - 1))  # type: ignore[attr-defined]
+        made.cursor = QTextCursor(self.document().findBlockByNumber(line - 1))
         if self.theme:
-            made.format.setBackground(self.theme.colour("accent-bg"))  # type: ignore[attr-defined]
-        made.format.setProperty(QTextFormat.Property.FullWidthSelection, True)  # type: ignore[attr-defined]
+            made.format.setBackground(self.theme.colour("accent-bg"))
+        made.format.setProperty(QTextFormat.Property.FullWidthSelection, True)
         return made
 
     def _in_sight(self, line: int) -> bool:

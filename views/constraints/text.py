@@ -139,9 +139,9 @@ class _Editor(QPlainTextEdit):
         block = self.document().findBlockByNumber(number - 1)
         if number and block.isValid() and self._theme:
             made = QTextEdit.ExtraSelection()
-            made.cursor = QTextCursor(block)  # type: ignore[attr-defined]
-            made.format.setBackground(self._theme.colour("wrong-bg"))  # type: ignore[attr-defined]
-            made.format.setProperty(QTextFormat.Property.FullWidthSelection, True)  # type: ignore[attr-defined]
+            made.cursor = QTextCursor(block)
+            made.format.setBackground(self._theme.colour("wrong-bg"))
+            made.format.setProperty(QTextFormat.Property.FullWidthSelection, True)
             selections.append(made)
             self.setTextCursor(QTextCursor(block))
         self.setExtraSelections(selections)

@@ -73,9 +73,9 @@ class ConstraintTree(RowView):
             self._silent = False
         self._show_refusal()
 
-    def state(self, index: Index, box: QRectF) -> RowState:
+    def state_of(self, index: Index, box: QRectF) -> RowState:
         """Tells also which of several links has the keyboard."""
-        return replace(super().state(index, box), part=self._link)
+        return replace(super().state_of(index, box), part=self._link)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Switches an entry at its box, takes hold of an alternative, selects elsewhere."""

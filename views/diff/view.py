@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QComboBox, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.exploration import DiffDoc, DiffLine, FigureDoc
@@ -119,9 +120,9 @@ class DiffWindow(QWidget):
         layout.addWidget(self.view.header)
         layout.addWidget(self.view, 1)
 
-    def keyPressEvent(self, event: object) -> None:
+    def keyPressEvent(self, event: QKeyEvent) -> None:
         """Escape closes the window."""
-        if event.key() == Qt.Key.Key_Escape:  # type: ignore[attr-defined]
+        if event.key() == Qt.Key.Key_Escape:
             self.close()
 
 

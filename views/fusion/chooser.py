@@ -35,6 +35,7 @@ class Chooser(QWidget):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
+        self._over = parent
         self.setProperty("role", "palette")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("Choose a group")
@@ -54,7 +55,7 @@ class Chooser(QWidget):
         """Opens over the graph, empty."""
         self.title.setText(title)
         self.list.show_rows(())
-        parent = self.parentWidget()
+        parent = self._over
         corner = parent.mapToGlobal(parent.rect().topLeft())
         self.setFixedSize(WIDTH, 80)
         self.move(corner.x() + max((parent.width() - WIDTH) // 2, 0), corner.y() + 72)

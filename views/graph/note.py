@@ -18,6 +18,7 @@ class DropNote(QWidget):
 
     def __init__(self, parent: QWidget, theme: Theme) -> None:
         super().__init__(parent)
+        self._around = parent
         self._theme = theme
         self.title, self.sentence, self.outcome = "", "", "not reached"
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -43,7 +44,7 @@ class DropNote(QWidget):
 
     def follow(self, at: QPoint) -> None:
         """Stands beside the pointer, inside of its parent."""
-        around = self.parentWidget().size()
+        around = self._around.size()
         left = min(at.x() + 18, around.width() - self.width() - 4)
         top = at.y() + 18 if at.y() + 22 + self.height() < around.height() else at.y() - self.height() - 12
         self.move(max(left, 4), max(top, 4))

@@ -95,7 +95,7 @@ class _Outline:
     def _scope(self, name: str, inside: Sequence[Box], copies: int, path: str) -> Row:
         key = f"{path}/{name}"
         children = self._groups_of(inside, copies, key)
-        spent = sum(child.value.microseconds for child in children)  # type: ignore[attr-defined]
+        spent = sum(child.value.microseconds for child in children)
         return Row(key, scope_title((name,)), OutlineItem(1, spent / self._total, spent), children)
 
     def _groups_of(self, level: Sequence[Box], copies: int, path: str) -> tuple[Row, ...]:

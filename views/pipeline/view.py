@@ -89,7 +89,7 @@ class PipelinePage(QWidget):
     def resizeEvent(self, event: object) -> None:
         """Shared memory and knobs stand side by side where there is room, else below each other."""
         wide = self.width() >= WIDE
-        self.lower.setOrientation(Qt.Orientation.Horizontal if wide else Qt.Orientation.Vertical)
+        self.below.setOrientation(Qt.Orientation.Horizontal if wide else Qt.Orientation.Vertical)
         for part in (self.subtitle, self.stall):
             part.setVisible(wide)
 
@@ -106,15 +106,15 @@ class PipelinePage(QWidget):
         self.no_loop.setContentsMargins(24, 24, 24, 24)
         column.addWidget(self.no_loop)
         column.addWidget(rule())
-        self.lower = QSplitter()
-        self.lower.setHandleWidth(1)
-        self.lower.setChildrenCollapsible(False)
-        self.lower.addWidget(self._make_shared())
-        self.lower.addWidget(self.what_if)
-        self.lower.setStretchFactor(0, 1)
-        self.lower.setStretchFactor(1, 1)
-        self.lower.setSizes([520, 480])
-        column.addWidget(self.lower, 1)
+        self.below = QSplitter()
+        self.below.setHandleWidth(1)
+        self.below.setChildrenCollapsible(False)
+        self.below.addWidget(self._make_shared())
+        self.below.addWidget(self.what_if)
+        self.below.setStretchFactor(0, 1)
+        self.below.setStretchFactor(1, 1)
+        self.below.setSizes([520, 480])
+        column.addWidget(self.below, 1)
         scroll = QScrollArea()
         scroll.setWidget(inside)
         scroll.setWidgetResizable(True)

@@ -13,11 +13,12 @@ from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.documents import GroupDoc, ModelDoc
 from views.search.query import Query, Step, Term, check_regex, parse
 
-Mask = np.ndarray
+Mask = NDArray[np.bool_]
 """bool[operators]"""
 BUDGET = 0.06
 """Seconds that regular expressions may take; what was not looked at by then is not found, and the answer says so."""
@@ -89,7 +90,7 @@ class Index:
                 typed = np.array([term.text in kind.lower() for kind in self._kinds], bool)[self._kind]
                 return named | typed | self._inside(self._group_matches((term,), clock))
             case "type":
-                typed = np.array([fnmatchcase(kind.lower(), term.text) for kind in self._kinds], bool)[self._kind]
+                typed: Mask = np.array([fnmatchcase(kind.lower(), term.text) for kind in self._kinds], bool)[self._kind]
                 return typed | self._inside(self._group_matches((term,), clock))
             case "attr":
                 return self._with_attribute(term)

@@ -133,12 +133,12 @@ class SpacePage(QWidget):
             layout.addWidget(label(name, "second"))
             layout.addWidget(choice)
             self.choices.append(choice)
-        self.size = label("", "small-hint")
-        self.size.setToolTip("Values drawn along the axes, at a small size with the same dependences")
-        self.size.setMinimumWidth(10)
+        self.extent = label("", "small-hint")
+        self.extent.setToolTip("Values drawn along the axes, at a small size with the same dependences")
+        self.extent.setMinimumWidth(10)
         self.chip = label("", "chip")
         layout.addSpacing(4)
-        layout.addWidget(self.size, 1)
+        layout.addWidget(self.extent, 1)
         layout.addWidget(self.chip)
         return strip
 
@@ -158,7 +158,7 @@ class SpacePage(QWidget):
         if self._doc is not None:
             shown = " × ".join(map(str, values))
             whole = " × ".join(f"{axis.extent:,}" for axis in self._doc.axes)
-            self.size.setText(f"{shown} of {whole}" if shown != whole else shown)
+            self.extent.setText(f"{shown} of {whole}" if shown != whole else shown)
 
     def _choose(self) -> None:
         """A dimension chosen twice changes places with the one it takes the place of."""

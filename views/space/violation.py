@@ -69,13 +69,13 @@ def paint_violated(painter: QPainter, plan: Plan, arrow: ArrowDoc, theme: Theme)
 def label_boxes(plan: Plan, arrow: ArrowDoc) -> tuple[QRectF, QRectF]:
     """Where both ends are named: beside their marks, not on these, each other, the arrow, the axes or the legend."""
     metrics = QFontMetricsF(face(10.5))
-    centres = [plan.centres[end] for end in (arrow.source, arrow.sink)]
+    centres = start, end = plan.centres[arrow.source], plan.centres[arrow.sink]
     reach = _large(plan) + MARGIN
     marks = [QRectF(centre.x() - reach, centre.y() - reach, 2 * reach, 2 * reach) for centre in centres]
     within = QRectF(
         plan.area.left(), plan.area.top() - 10, plan.area.width() + RIGHT - 4 + _spare(plan), plan.area.height() + 14
     )
-    outermost = (control(*centres, _large(plan) + 2, ARROW, plan.cell.width()) * 2 + centres[0] + centres[1]) / 4
+    outermost = (control(start, end, _large(plan) + 2, ARROW, plan.cell.width()) * 2 + start + end) / 4
     bow = QRectF(outermost.x() - MARGIN, outermost.y() - MARGIN, 2 * MARGIN, 2 * MARGIN)
     placed: list[QRectF] = []
     for number, text in enumerate(ends(plan.doc, arrow)):

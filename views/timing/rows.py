@@ -90,7 +90,7 @@ def paint_kernel(painter: QPainter, row: Row, state: RowState, theme: Theme) -> 
 
 def paint_term(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
     """Paints a term: name, bar, value, why."""
-    term, part = row.value  # type: ignore[misc]
+    term, part = row.value
     box = state.box
     painter.setFont(face())
     painter.setPen(theme.colour("text"))
