@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
-
-from networkx.utils import UnionFind
 
 from engine.errors import Unsupported
 from engine.fuse.attention import ATTENTION, Attention, Finder, refusal
-from engine.fuse.attention_cost import MOST_DEPTH, TILES, WHOLE, gain, head_parts, shared_bytes
-from engine.fuse.build import inline
+from engine.fuse.attention_cost import gain
+from engine.fuse.attention_shape import check_closed, excess, loops, padding
 from engine.fuse.partition import Partition
 from engine.fuse.pattern import likeness
-from engine.fuse.shape import Key, Shape, product_operands
-from engine.graph.nodes import DTYPES
+from engine.fuse.shape import Shape
 from engine.stitch.nodes import Fixed
-from engine.target.shared import SHARED_BYTES
-from engine.tensor.nodes import Apply, Literal, Statement, TensorProgram, accesses
-from engine.tensor.padding import adds_nothing
-from engine.tensor.rewrite import plain_iterator
+from engine.tensor.nodes import Statement, TensorProgram
 
 OPERANDS = "an attention takes in what lies between its products and after them, not what makes their operands"
 """Why what an attention reads is made in another kernel."""
@@ -35,7 +27,7 @@ def with_attention(partition: Partition, program: TensorProgram, fixed: Fixed) -
     finder = Finder(program)
     for statement in program.statements:
         quotient = finder.quotient(statement) if statement.name in joiner.home else None
-        if quotient is None:
+        if quotient is None or joiner.is_attention(statement):
             continue
         try:
             joiner.join(finder.found(statement, quotient))
@@ -58,6 +50,11 @@ class _Joiner:
             for access in statement.reads():
                 self._readers.setdefault(access.array, []).append(statement)
 
+    def is_attention(self, statement: Statement) -> bool:
+        """Whether a statement is in one already: a person's."""
+        _, shape = self.groups[self.home[statement.name]]
+        return shape.kind == ATTENTION
+
     def partition(self) -> Partition:
         """The groups as they are now, in an order that respects data flow."""
         return self._before.with_groups(self.groups, self.refusals)
@@ -70,7 +67,7 @@ class _Joiner:
         statements = tuple({s.name: s for n in numbers for s in self.groups[n][0]}.values())
         inlined = tuple(name for n in numbers for name in self.groups[n][1].inlined if name not in members)
         self._check_wishes(found, statements)
-        self._check_closed(found, statements)
+        check_closed(found, statements, self._needed(statements))
         shape = self._loops(found, statements, inlined)
         for number in numbers:
             del self.groups[number]
@@ -86,7 +83,7 @@ class _Joiner:
         roles = tuple(place[s.name] for s in found.members), tuple(place[name] for name in inlined)
         alike = likeness(statements, ()), roles
         if alike not in self._known:
-            shape = _shape(found, [s for s in statements if s.name not in inlined], inlined)
+            shape = loops(found, [s for s in statements if s.name not in inlined], inlined)
             self._known[alike] = tuple(place), self._drawback(found, statements, inlined) or shape
         first, known = self._known[alike]
         if isinstance(known, str):
@@ -95,26 +92,11 @@ class _Joiner:
 
     def _drawback(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> str:
         """Why one kernel would be wrong or slow, in no names; or ""."""
-        too_large = self._excess(found)
-        if too_large:
-            return too_large
-        if _padding_counts(found, statements, inlined):
-            return "what is computed from the zeros that fill a tile would count"
+        reason = excess(found, self.program.arrays) or padding(found, statements, inlined)
+        if reason:
+            return reason
         saved = gain(self.program, found)
         return "" if saved.pays else f"one kernel would not be faster: {saved}"
-
-    def _excess(self, found: Attention) -> str:
-        """Why not even the smallest tiles fit the registers and the shared memory of a block; or ""."""
-        depth, heads = (math.prod(i.extent for i in side) for side in (found.scores.reduced, found.heads))
-        if depth > MOST_DEPTH:
-            return f"queries of {depth} elements do not fit the registers of a kernel, {MOST_DEPTH} do"
-        element = DTYPES[self.program.arrays[found.weights].dtype]
-        sizes, is_wide = (depth, head_parts(heads)[0]), element == DTYPES["float32"]
-        needed = shared_bytes(sizes, TILES[-1], TILES[-1], 1, element, on_cores=is_wide)
-        if needed <= SHARED_BYTES:
-            return ""
-        what = f"{TILES[-1]} queries, keys and values of {depth} and {heads} elements"
-        return f"{what} take {needed:,} bytes of shared memory, a block has {SHARED_BYTES:,}"
 
     def _check_wishes(self, found: Attention, statements: Sequence[Statement]) -> None:
         operators = {s.operator for s in statements}
@@ -125,69 +107,13 @@ class _Joiner:
             if not operators.isdisjoint(group):
                 raise refusal(found.values, f"you hold {' + '.join(group)} together, without the rest of the attention")
 
-    def _check_closed(self, found: Attention, statements: Sequence[Statement]) -> None:
-        """Nothing but what follows the second product may be needed elsewhere."""
-        after, inside = {found.values.write.array}, {s.name for s in statements}
-        for statement in statements:
-            if any(access.array in after for access in statement.reads()):
-                after.add(statement.write.array)
-        for statement in statements:
-            array = statement.write.array
-            if array in after:
-                continue
-            what = "the result of the softmax" if array == found.weights else f"{array}, between the products,"
+    def _needed(self, statements: Sequence[Statement]) -> dict[str, str]:
+        """What others need of statements -> how that is said."""
+        inside, needed = {s.name for s in statements}, {}
+        for array in (s.write.array for s in statements):
+            others = [s for s in self._readers.get(array, ()) if s.name not in inside]
             if array in self.program.outputs:
-                raise refusal(found.values, f"{what} is an output too")
-            allowed = {found.values.name} if array == found.weights else inside
-            others = [s for s in self._readers.get(array, []) if s.name not in allowed]
-            if others:
-                raise refusal(found.values, f"{what} is read elsewhere too, by {others[0].operator}")
-
-
-def _padding_counts(found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> bool:
-    """Whether zeros that fill ragged tiles count: depths in the scores, keys (whose weights are 0) in the results."""
-    whole = {s.name: s for s in inline([s for s in statements if s.name in inlined], statements)}
-    scores, values = whole[found.scores.name], whole[found.values.name]
-    factors = product_operands(values.expression)
-    assert factors is not None
-    weighs = [any(a.array == found.weights for a in accesses(factor)) for factor in factors]
-    weightless = Apply("mul", (Literal(0.0, "float32"), factors[weighs.index(False)]), "float32")
-    is_ragged = math.prod(i.extent for i in scores.reduced) % WHOLE > 0
-    return (is_ragged and not adds_nothing(scores)) or not adds_nothing(replace(values, expression=weightless))
-
-
-def _shape(found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> Shape:
-    """The loops of an attention: rows are batches and queries, the one column is the keys.
-
-    Beside its own statements there may be copies of them, which the softmax's parts compute again, and what follows.
-    """
-    axes = _axes(statements)
-    scores = found.scores
-    rows = tuple(axes[scores.name, i.name] for i in (*found.batch, *found.queries))
-    key = axes[scores.name, found.key.name]
-    heads = {axes[found.values.name, i.name] for i in found.heads}
-    extents = {axes[s.name, i.name]: i.extent for s in statements for i in s.iterators}
-    members = {s.name for s in found.members}
-    for statement in statements:
-        mine = {axes[statement.name, i.name] for i in statement.iterators}
-        if statement.name not in members and mine not in ({*rows, *heads}, {*rows, key}):
-            raise refusal(found.values, f"{statement.operator} has another shape than the result")
-    return Shape(ATTENTION, axes, rows, (key,), extents, inlined)
-
-
-def _axes(statements: Sequence[Statement]) -> dict[Key, int]:
-    """Iterators that walk the same axis, found over the reads of what the statements make."""
-    axis_of = UnionFind((s.name, i.name) for s in statements for i in s.iterators)
-    writer = {s.write.array: s for s in statements}
-    for statement in statements:
-        for access in statement.reads():
-            source = writer.get(access.array)
-            for written, read in zip(source.write.indices, access.indices, strict=True) if source else ():
-                left, right = plain_iterator(written), plain_iterator(read)
-                if source and left is not None and right is not None:
-                    axis_of.union((source.name, left), (statement.name, right))
-                elif written != read:
-                    raise refusal(statement, f"{statement.operator} reads {access.array} in another arrangement")
-    numbers: dict[Key, int] = {}
-    keys = [(s.name, i.name) for s in statements for i in s.iterators]
-    return {key: numbers.setdefault(axis_of[key], len(numbers)) for key in keys}
+                needed[array] = "is an output too"
+            elif others:
+                needed[array] = f"is read elsewhere too, by {others[0].operator}"
+        return needed

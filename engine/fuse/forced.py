@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from engine.errors import BadInput
 from engine.fuse.anchors import goes_round
+from engine.fuse.attention_shape import attention_form
 from engine.fuse.fits import Fits
 from engine.graph.nodes import Operator
 from engine.stitch.flow import Flow, Step
@@ -46,7 +48,10 @@ class Forced:
             raise BadInput("fuse", subject, "names no operator that has a kernel", "name operators of the graph")
         if goes_round(self._single, [self._number[s.name] for s in statements]):
             raise BadInput("fuse", subject, self._cycle(statements), "take it in, or leave one of them out")
-        fit = self.fits(statements, self.kept(statements))
+        kept = self.kept(statements)
+        fit = self.fits(statements, kept)
+        if isinstance(fit, str):
+            fit = self._attention(statements, kept) or fit
         if isinstance(fit, str):
             raise BadInput("fuse", subject, f"cannot be one kernel: {fit}", "leave that operator out")
         return statements, fit
@@ -57,6 +62,14 @@ class Forced:
         made = {s.write.array for s in statements}
         outputs = self.program.outputs
         return frozenset(a for a in made if a in outputs or any(r.name not in names for r in self._readers.get(a, ())))
+
+    def _attention(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
+        """How statements fit the kernel of an attention, or why not; "" where they are nothing like one."""
+        shape = attention_form(statements, kept, self.program.arrays)
+        if isinstance(shape, str):
+            return shape
+        rows, columns = (math.prod(shape.extents[axis] for axis in axes) for axes in (shape.rows, shape.columns))
+        return Fit(shape, rows, columns)
 
     @cached_property
     def _single(self) -> Flow:
