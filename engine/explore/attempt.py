@@ -12,17 +12,14 @@ from functools import cached_property
 from engine.documents import Term
 from engine.errors import BadInput
 from engine.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, Wish
+from engine.explore.around import Around
 from engine.explore.places import Places
-from engine.fuse.anchors import is_product
-from engine.fuse.attention import ATTENTION
 from engine.fuse.fits import Fits
 from engine.fuse.forced import Forced, opaque
 from engine.fuse.nodes import FusionPlan
 from engine.fuse.partition import Partition
 from engine.run.nodes import PREDICTED
-from engine.stitch.delta import cost
-from engine.stitch.nodes import Fit, Fixed
-from engine.stitch.search import microseconds, moving
+from engine.stitch.nodes import Figures, Fixed
 from engine.target import Target
 
 KINDS = (JOIN, SPLIT, TAKE_OUT, RELEASE)
@@ -36,6 +33,7 @@ class Attempts:
             raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
         self._plan, self._target, self._choice = plan, target, plan.choice
         self._places = Places(plan)
+        self._around = Around(plan.choice, plan.policy, target)
         self._program = self._choice.chosen.graph.flow.program
 
     def attempt(self, wish: Wish) -> AttemptDoc:
@@ -73,7 +71,8 @@ class Attempts:
         fixed = self._plan.fixed
         for named in places:
             fixed = joined(fixed, named)
-        return self._told(fixed, group, len(places), self._change([group]), f"{_plural(group)} as one kernel")
+        change = self._around.change(self._around.launches(group), joined(self._plan.fixed, group))
+        return self._told(fixed, group, len(places), change, f"{_plural(group)} as one kernel")
 
     def _parted(self, wish: Wish) -> AttemptDoc:
         first, second = self._sides(wish)
@@ -86,8 +85,10 @@ class Attempts:
             here, there = (tuple(alike[op] for op in side) for side in (first, second))
             fixed = parted(fixed, here, there, [(alike[a], alike[b]) for a, b in crossing])
             places += 1
+        once = parted(self._plan.fixed, first, second, crossing)
+        change = self._around.change(self._around.launches((*first, *second)), once)
         told = f"{_plural(second)} apart from {_plural(first)}"
-        return self._told(fixed, (*first, *second), places, self._change([first, second]), told)
+        return self._told(fixed, (*first, *second), places, change, told)
 
     def _sides(self, wish: Wish) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The operators of a group on the two sides of a cut."""
@@ -114,13 +115,16 @@ class Attempts:
         return list(found) or [(first[-1], second[0])]
 
     def _released(self, operators: Sequence[str]) -> AttemptDoc:
-        fixed = self._plan.fixed
+        fixed, places = self._plan.fixed, 0
         for alike in self._places.alike(operators) if set(operators) <= self._places.home.keys() else [{}]:
-            fixed = released(fixed, tuple(alike.get(op, op) for op in operators))
+            before, fixed = fixed, released(fixed, tuple(alike.get(op, op) for op in operators))
+            places += fixed != before
         if fixed == self._plan.fixed:
             refused = BadInput("fuse", " + ".join(operators), "nothing is fixed about it", "")
             return _refused(refused, tuple(operators))
-        return self._told(fixed, tuple(operators), 1, None, "the search decides again")
+        around = self._around.neighbours(self._around.launches(operators))
+        change = self._around.change(around, released(self._plan.fixed, operators))
+        return self._told(fixed, tuple(operators), places, change, "the search decides again")
 
     def _is_legal(self, group: Sequence[str]) -> bool:
         try:
@@ -130,55 +134,18 @@ class Attempts:
         return True
 
     def _told(
-        self, fixed: Fixed, operators: tuple[str, ...], places: int, change: tuple[int, int, float] | None, because: str
+        self, fixed: Fixed, operators: tuple[str, ...], places: int, change: Figures | None, because: str
     ) -> AttemptDoc:
         terms: tuple[Term, ...] = ()
         if change is not None:
-            kernels, moved, time = (each * places for each in change)
             where = f" in {places:,} equal places" if places > 1 else ""
+            predicted = f"{PREDICTED} by the search's model, uncalibrated{where}"
             terms = (
-                Term("kernels", kernels, "kernels", f"around these operators{where}"),
-                Term("memory", moved, "bytes", f"that cross global memory{where}"),
-                Term("time", time, "µs", f"{PREDICTED} by the search's model, uncalibrated{where}"),
+                Term("kernels", change.kernels * places, "kernels", f"around these operators{where}"),
+                Term("memory", change.bytes * places, "bytes", f"that cross global memory{where}"),
+                Term("time", change.microseconds * places, "µs", predicted),
             )
         return AttemptDoc(True, because, "", operators, places, terms, fixed.groups, fixed.apart)
-
-    def _change(self, groups: Sequence[Sequence[str]]) -> tuple[int, int, float] | None:
-        """(kernels, bytes, microseconds) more than now with these groups, what they leave of the others staying as one
-        kernel each; None where that takes exploring the rest to tell."""
-        taken = {op for group in groups for op in group}
-        before = [ops for ops in map(tuple, self._kernels) if not taken.isdisjoint(ops)]
-        if any(self._places.kind(op) == ATTENTION for op in taken):
-            return None
-        rests = [rest for ops in before if (rest := tuple(op for op in ops if op not in taken))]
-        old, new = (self._figures(kernels) for kernels in (before, [*groups, *rests]))
-        if old is None or new is None:
-            return None
-        return new[0] - old[0], new[1] - old[1], new[2] - old[2]
-
-    def _figures(self, kernels: Sequence[Sequence[str]]) -> tuple[int, int, float] | None:
-        moved, time = 0, 0.0
-        for operators in kernels:
-            statements = self._forced.statements(operators)
-            kept = self._forced.kept(statements)
-            fit = self._forced.fits(statements, kept)
-            if not isinstance(fit, Fit):
-                return None
-            costs = cost(statements, fit, kept, self._program, self._target)
-            moved += costs.bytes_read + costs.bytes_written
-            product = any(map(is_product, statements))
-            time += (
-                moving(costs, self._target)
-                if product
-                else microseconds(statements, costs, kept, self._program, self._target)
-            )
-        return len(kernels), moved, time
-
-    @cached_property
-    def _kernels(self) -> list[dict[str, None]]:
-        """The operators of each launch that compute something."""
-        computing = {s.operator for s in self._program.statements}
-        return [{op: None for op in ops if op in computing} for ops in self._places.launches]
 
     @cached_property
     def _maker(self) -> Mapping[str, str]:
