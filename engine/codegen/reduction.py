@@ -16,13 +16,13 @@ from engine.codegen.block import Keep, evaluate_block
 from engine.codegen.combine import Accumulator, Sharers, accumulator, combined, rounded
 from engine.codegen.elementwise import bind_members, place
 from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
-from engine.codegen.layout import WARP, read_layout
+from engine.codegen.layout import WARP, Layout, read_layout
 from engine.codegen.marks import Marks, divisor_of
 from engine.codegen.nest import Nest, Phase
 from engine.codegen.nodes import Line
 from engine.codegen.tile import Barrier, TileProgram
 from engine.errors import Unsupported
-from engine.fuse.nodes import FusionGroup
+from engine.fuse.nodes import REGISTER, FusionGroup
 from engine.schedule.nodes import Member
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Statement, TensorProgram
@@ -32,6 +32,8 @@ HELD_ELEMENTS = 64
 """Elements of all arrays that one thread keeps in registers; longer rows are read again."""
 REGISTERS, OWN = 64 * 1024, 32
 """Registers that the threads of a block share, and those that each needs for itself."""
+AGAIN = "recompute"
+"""The `scope` of a row that later loops read and compute again."""
 REFUSED = {
     "tile": "a reduction keeps what it uses again in registers, not in a tile",
     "thread": "threads of a reduction are asked for as lanes of a row or warps of a column",
@@ -81,7 +83,7 @@ class _Reduction:
         self.in_place = self.outputs & frozenset(self.program.inputs)
         """Arrays that are read and overwritten: no other thread may read an element that a thread writes."""
         self.columns = self._columns()
-        self.keep = self._kept_arrays()
+        self.keep = self._kept_arrays(marks)
         if self.keep and not self.layout.is_unrolled:
             because = "later loops use its values again, from registers that only a loop written out can reach"
             marks.changed("unroll", self.layout.strip, because, [m for p in nest.phases for m in p.members])
@@ -116,26 +118,20 @@ class _Reduction:
             )
         return next(iter(orders), ())
 
-    def _kept_arrays(self) -> frozenset[str]:
-        """Arrays that several loops use and that fit in registers: results of earlier loops, inputs read again.
+    def _kept_arrays(self, marks: Marks) -> frozenset[str]:
+        """Arrays that several loops use, kept in registers where they fit and nobody asks for the loops to read again.
 
         Where an input is overwritten, whatever it takes: what was computed from its old value cannot be made again.
         """
-        loops = [p for p in self.nest.phases if p.members]
-        made = {s.write.array: n for n, p in enumerate(loops) for s in p.statements if s.reduction is None}
-        inner = set(self.columns)
-        used: dict[str, set[int]] = {}
-        for number, phase in enumerate(loops):
-            for statement in phase.statements:
-                for access in statement.reads():
-                    if inner & {n for i in access.indices for n in i.iterators()}:
-                        used.setdefault(access.array, set()).add(number)
-        again = {a for a, phases in used.items() if len(phases) > 1 or (a in made and phases - {made[a]})}
-        again = {a for a in again if a in made or a in self.program.inputs} - _looked_up(self.program)
-        of_one, most = self.layout.chunks * self.layout.vector, REGISTERS // self.layout.threads - OWN
-        if (of_one > most or of_one * len(again) > HELD_ELEMENTS) and not self.in_place:
-            return frozenset()
-        return frozenset(again)
+        again = used_again(self.program, self.nest, self.columns)
+        scheme = REGISTER if again and (self.in_place or fits_registers(self.layout, len(again))) else AGAIN
+        asked = marks.word("scope")
+        if asked == AGAIN and again and not self.in_place:
+            scheme = AGAIN
+        because = "nothing is used again" if not again else _why_scheme(scheme, bool(self.in_place))
+        if asked not in (None, scheme):
+            marks.refuse({"scope": because})
+        return again if scheme == REGISTER else frozenset()
 
     # Lowering
 
@@ -302,6 +298,35 @@ class _Reduction:
         )
         for statement in phase.statements:
             self.placements[statement.name] = "register: each thread of the row computes it again"
+
+
+def used_again(program: TensorProgram, nest: Nest, columns: Sequence[str]) -> frozenset[str]:
+    """Arrays whose elements several loops over the reduced iterators `columns` use: results of loops, and inputs."""
+    loops = [p for p in nest.phases if p.members]
+    made = {s.write.array: n for n, p in enumerate(loops) for s in p.statements if s.reduction is None}
+    inner = set(columns)
+    used: dict[str, set[int]] = {}
+    for number, phase in enumerate(loops):
+        for statement in phase.statements:
+            for access in statement.reads():
+                if inner & {n for i in access.indices for n in i.iterators()}:
+                    used.setdefault(access.array, set()).add(number)
+    again = {a for a, phases in used.items() if len(phases) > 1 or (a in made and phases - {made[a]})}
+    return frozenset({a for a in again if a in made or a in program.inputs} - _looked_up(program))
+
+
+def fits_registers(layout: Layout, arrays: int) -> bool:
+    """Whether a thread can keep its elements of so many arrays."""
+    of_one, most = layout.chunks * layout.vector, REGISTERS // layout.threads - OWN
+    return of_one <= most and of_one * arrays <= HELD_ELEMENTS
+
+
+def _why_scheme(scheme: str, is_in_place: bool) -> str:
+    if is_in_place:
+        return "what is overwritten cannot be read again: its values stay in registers"
+    if scheme == AGAIN:
+        return "a thread has not the registers for its part of a row: later loops read and compute again"
+    return "later loops find what they use again in registers"
 
 
 def _looked_up(program: TensorProgram) -> set[str]:

@@ -11,8 +11,8 @@ from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
 
-def vector_width(program: TensorProgram, nest: Nest, marks: Marks, along_rows: bool) -> int:
-    """The width asked for by the `vector` mark, halved until the accesses allow it.
+def widest_vector(program: TensorProgram, nest: Nest, along_rows: bool) -> int:
+    """The widest vector that the accesses allow.
 
     along_rows: vectors run along the innermost loop of each phase; else along the last outer dimension.
     """
@@ -29,6 +29,12 @@ def vector_width(program: TensorProgram, nest: Nest, marks: Marks, along_rows: b
         # A lane of the vector is an accumulator of its own, and they are handed over together.
         held = [DTYPES[s.reduction.accumulate] for s in nest.statements if s.reduction]
         limit = min(limit, VECTOR_BYTES // max(held, default=1))
+    return limit
+
+
+def vector_width(program: TensorProgram, nest: Nest, marks: Marks, along_rows: bool) -> int:
+    """The width asked for by the `vector` mark, halved until the accesses allow it.  along_rows: see `widest_vector`."""
+    limit = widest_vector(program, nest, along_rows)
 
     def fit(asked: int) -> int:
         width = 1

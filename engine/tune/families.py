@@ -6,6 +6,7 @@ from engine.compile import Kernel
 from engine.fuse.nodes import FusionGroup
 from engine.tune.mapping_tasks import product_tasks, refused_mappings
 from engine.tune.nodes import Refused, Task
+from engine.tune.rows import row_tasks
 
 
 def tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]]:
@@ -15,4 +16,6 @@ def tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]
     if group.kind == "contraction":
         found, more = product_tasks(group, kernel)
         refused += more
+    elif group.kind in ("row reduction", "column reduction"):
+        found = row_tasks(group, kernel)
     return found, refused
