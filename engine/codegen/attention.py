@@ -11,15 +11,14 @@ from engine.codegen.attention_nest import AttentionNest
 from engine.codegen.attention_softmax import OnlineSoftmax
 from engine.codegen.attention_tensor_cores import TensorCores
 from engine.codegen.block import finished
+from engine.codegen.lanes import WORD
 from engine.codegen.marks import Marks
 from engine.codegen.tile import TileProgram
 from engine.errors import Unsupported
 from engine.fuse.attention_cost import WIDE, head_parts
 from engine.fuse.nodes import FusionGroup
-from engine.tensor.nodes import Apply, Literal, TensorProgram
+from engine.tensor.nodes import Apply, Literal
 from engine.tensor.padding import adds_nothing
-from engine.tensorize.attention import intrinsic_misfit
-from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import WARP, Intrinsic
 
 MOST_QUERIES, MOST_KEYS, MOST_THREADS = 128, 128, 1024
@@ -65,24 +64,14 @@ def _check_padding(nest: AttentionNest, depth: int) -> None:
             raise Unsupported("codegen", nest.scores.name, reason, "compute the factors in a kernel before it")
 
 
-def attention_intrinsic(nest: AttentionNest, program: TensorProgram, marks: Marks) -> Intrinsic | None:
-    """The instruction that an `intrinsic` mark names, if it multiplies both products; else a note says why not."""
-    name = marks.word("intrinsic")
-    if name is None:
-        return None
-    why_not = intrinsic_misfit(nest.scores, nest.values, program, name)
-    if why_not:
-        marks.refuse({"intrinsic": f"runs on CUDA cores: {why_not}"})
-        return None
-    return INTRINSICS[name]
-
-
 def _on_tensor_cores(
     group: FusionGroup, nest: AttentionNest, marks: Marks, tiles: Tiles, intrinsic: Intrinsic
 ) -> TileProgram:
     rows = marks.power("warp", INSTRUCTION, min(32, tiles.queries), nest.queries, least=INSTRUCTION)
     marks.refuse({"thread": "the instruction says which scores a thread owns: ask for the queries of a warp"})
-    block = Block(group, nest, tiles, tiles.queries // rows * WARP, is_swizzled=True)
+    # Single values two keys apart meet different banks in padded rows, matrices of them in permuted ones.
+    permuted = (True, intrinsic.element_bytes < WORD)
+    block = Block(group, nest, tiles, tiles.queries // rows * WARP, permuted)
     products = TensorCores(block, intrinsic, rows)
     _kernel(block, products)
     wishes = (
@@ -105,7 +94,7 @@ def _on_cuda_cores(group: FusionGroup, nest: AttentionNest, marks: Marks, tiles:
         rows = fewest
         marks.changed("thread", rows, "with fewer, more threads than copies or than a block has", nest.queries)
     marks.refuse({"warp": "the threads of a block share a tile on CUDA cores: ask for the queries of a thread"})
-    block = Block(group, nest, tiles, tiles.queries // rows * SHARERS, is_swizzled=False)
+    block = Block(group, nest, tiles, tiles.queries // rows * SHARERS, permuted=(False, False))
     products = CudaCores(block, rows)
     _kernel(block, products)
     wishes = (

@@ -49,8 +49,10 @@ class Tiles:
 class Block:
     """One kernel's names, operands and places."""
 
-    def __init__(self, group: FusionGroup, nest: AttentionNest, tiles: Tiles, threads: int, is_swizzled: bool) -> None:
-        """is_swizzled: whether chunks of the tiles' rows are permuted, as matrix loads want them."""
+    def __init__(
+        self, group: FusionGroup, nest: AttentionNest, tiles: Tiles, threads: int, permuted: tuple[bool, bool]
+    ) -> None:
+        """permuted: whether chunks of rows are, as matrix loads want them: of queries and keys, and of values."""
         self.group, self.nest, self.tiles, self.program = group, nest, tiles, group.program
         self.queries, self.keys, self.depth, self.heads = (
             math.prod(m.extent for m in members) for members in (nest.queries, (nest.key,), nest.depth, nest.heads)
@@ -62,7 +64,7 @@ class Block:
         self.scores_link = at(nest.scores, *self.names, nest.key.name)
         self.values_link = at(nest.values, *self.names, nest.key.name)
         self.start, self.first_head = self._bind_block(*counts)
-        self._choose_operands(is_swizzled)
+        self._choose_operands(*permuted)
 
     def _bind_block(self, query_tiles: int, head_tiles: int) -> tuple[Index, Index]:
         """First query and first element of the results of this block; its batch is bound too.
@@ -81,14 +83,14 @@ class Block:
         self.batch: Mapping[str, Index] = bind_members(emitter, self.nest.batch, flat, shape) if shape else {}
         return query_tile * self.tiles.queries, head_tile * self.tiles.heads
 
-    def _choose_operands(self, is_swizzled: bool) -> None:
+    def _choose_operands(self, by_depth: bool, by_keys: bool) -> None:
         nest, tiles = self.nest, self.tiles
         queries = Side(nest.queries, tiles.queries, self.queries, self.start)
         keys = Side((nest.key,), tiles.keys, self.keys, Index())
         heads = Side(nest.heads, tiles.heads, self.heads, self.first_head)
         depth, across = (nest.depth, tiles.depth), ((nest.key,), tiles.keys)
-        wide = {n: is_swizzled and self._is_power(n * self.element_bytes) for n in (tiles.depth, tiles.heads)}
-        along_depth, along_keys = Tiling(*depth, wide[tiles.depth]), Tiling(*across, wide[tiles.heads])
+        along_depth = Tiling(*depth, by_depth and self._is_power(tiles.depth * self.element_bytes))
+        along_keys = Tiling(*across, by_keys and self._is_power(tiles.heads * self.element_bytes))
         self.query = self._operand("query_tile", nest.scores, nest.query_factor.access, queries, along_depth)
         self.key = self._operand("key_tile", nest.scores, nest.key_factor.access, keys, along_depth)
         self.value = self._operand("value_tile", nest.values, nest.value_factor.access, heads, along_keys)

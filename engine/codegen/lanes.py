@@ -16,7 +16,7 @@ from engine.codegen.emit import Emitter
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand
 from engine.codegen.product import Owned
-from engine.codegen.tile import MapFragment, MatrixLoad, MatrixMultiply, Slot
+from engine.codegen.tile import Load, MapFragment, MatrixLoad, MatrixMultiply, Slot
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Scalar
 from engine.tensor.rewrite import rewrite_scalar
@@ -25,6 +25,8 @@ from engine.tensorize.nodes import MATRIX_ROWS, Intrinsic
 
 FRAGMENT = 16
 """Rows or columns that one matrix load brings."""
+WORD = 4
+"""Bytes of a register."""
 SHARERS = 4
 """Lanes that hold one row of an instruction's sums."""
 
@@ -37,13 +39,21 @@ class Lanes:
     intrinsic: Intrinsic
     lane: Index
 
-    def row(self, operand: Operand, is_first: bool, free: Index, depth: Index) -> Index:
-        """Position in a tile of the row that a lane names to matrix loads, for the fragment at `free` and `depth`.
+    @property
+    def word(self) -> str:
+        """Type of the registers of a fragment: floats one by one, narrower elements in pairs."""
+        return "float32" if self.intrinsic.element_bytes == WORD else "uint32"
+
+    def first(self, operand: Operand, is_first: bool, free: Index, depth: Index) -> Index:
+        """Position in a tile of what a lane reads first of the fragment at `free` and `depth`: the row that it names to
+        matrix loads, or an element.
 
         Matrices of a first factor go down its rows first, those of a second along the depth first: the order of the
         registers of both fragments.
         """
         extents = self.emitter.extents
+        if self.is_by_element(operand):
+            return operand.local(free + self.lane.floordiv(SHARERS, extents), depth + self.lane.mod(SHARERS, extents))
         matrix, row = self.lane.floordiv(MATRIX_ROWS, extents), self.lane.mod(MATRIX_ROWS, extents)
         low, high = matrix.mod(2, extents), matrix.floordiv(2, extents)
         free_half, depth_half = (low, high) if is_first else (high, low)
@@ -51,10 +61,27 @@ class Lanes:
         depth += depth_half * (self.intrinsic.k // 2)
         return operand.local(free + row, depth) if operand.depth_inner else operand.local(free, depth + row)
 
-    def load(self, slot: Slot, operand: Operand, place: Index, link: Line) -> None:
+    def is_by_element(self, operand: Operand) -> bool:
+        """Whether lanes read single elements: matrix loads turn only elements of 2 bytes."""
+        return not operand.depth_inner and self.intrinsic.element_bytes == WORD
+
+    def load(self, slot: Slot, operand: Operand, is_first: bool, place: Index, link: Line) -> None:
         """16 elements of a side at one step's depths: one fragment of a first factor, two of a second."""
+        if self.is_by_element(operand):
+            self.load_elements(slot, operand, is_first, place, SHARERS, link)
+            return
         function = LOADS[not operand.depth_inner].function
         self.emitter.add(MatrixLoad(function, slot, operand.tile, place, link))
+
+    def load_elements(
+        self, slot: Slot, operand: Operand, is_first: bool, place: Index, apart: int, link: Line
+    ) -> None:
+        """The same element by element: 8 below along the side, `apart` further along the depth."""
+        with self.emitter.loop("h", 2, link) as h, self.emitter.loop("w", 2, link) as w:
+            position = place + operand.local(h * MATRIX_ROWS, w * apart)
+            word = (w * 2 + h,) if is_first else (h, w)
+            into = Slot(slot.buffer, (*slot.indices, *word))
+            self.emitter.add(Load(into, operand.tile, position, 1, None, None, link))
 
     def map(self, slot: Slot, expression: Scalar | None, element: str, link: Line) -> None:
         """What is computed from a factor's elements before they are multiplied, on the fragment; None for nothing."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from engine.codegen.attention import attention_intrinsic, lower_attention
+from engine.codegen.attention import lower_attention
 from engine.codegen.attention_nest import attention_nest
 from engine.codegen.contraction import lower_contraction
 from engine.codegen.elementwise import lower_elementwise
@@ -24,6 +24,7 @@ from engine.fuse.packed import KIND as PACKED
 from engine.fuse.shape import is_contraction
 from engine.fuse.stitched import KIND as STITCHED
 from engine.schedule.nodes import ScheduleTree
+from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
@@ -60,7 +61,11 @@ def _kernel(
     if group.kind == ATTENTION:
         parts = attention_nest(group.program, tree)
         marks = Marks(parts.nest)
-        return marks, lower_attention(group, parts, marks, attention_intrinsic(parts, group.program, marks))
+
+        def why_not(intrinsic: Intrinsic) -> str:
+            return intrinsic_misfit(parts.scores, parts.values, group.program, intrinsic)
+
+        return marks, lower_attention(group, parts, marks, _intrinsic(marks, numerics, architecture, why_not))
     if group.kind == STITCHED:
         nest = block_nest(group.program, tree)
         marks = Marks(nest)
@@ -74,7 +79,13 @@ def _of_nest(
     group: FusionGroup, nest: Nest, marks: Marks, numerics: Mapping[str, str], architecture: str
 ) -> TileProgram:
     if group.kind == "contraction":
-        intrinsic = _intrinsic(group, marks, numerics, architecture)
+        heart = next(s for s in group.program.statements if is_contraction(s))
+
+        def why_not(intrinsic: Intrinsic) -> str:
+            binding = bind(heart, group.program.arrays, intrinsic)
+            return binding if isinstance(binding, str) else ""
+
+        intrinsic = _intrinsic(marks, numerics, architecture, why_not)
         return lower_tensor_cores(group, nest, marks, intrinsic) if intrinsic else lower_contraction(group, nest, marks)
     if any(s.reduction for s in group.program.statements):
         # On a walked loop `lane` asks for threads along the reduced elements, `warp` for some along the kept ones too.
@@ -87,9 +98,12 @@ def _of_nest(
 
 
 def _intrinsic(
-    group: FusionGroup, marks: Marks, numerics: Mapping[str, str], architecture: str
+    marks: Marks, numerics: Mapping[str, str], architecture: str, misfit: Callable[[Intrinsic], str]
 ) -> Intrinsic | None:
-    """The instruction that an `intrinsic` mark names, if it computes the contraction; else a note says why not."""
+    """The instruction that an `intrinsic` mark names, if it computes what it should; else a note says why not.
+
+    misfit: why an instruction does not compute it; "" where it does.
+    """
     name = marks.word("intrinsic")
     if name is None:
         return None
@@ -100,7 +114,10 @@ def _intrinsic(
         instruction = intrinsic.ptx.partition(".row")[0]
         why_not = f"{architecture} has no {instruction}, the first with it is {intrinsic.architecture}"
     else:
-        why_not = _why_not(group, intrinsic, numerics)
+        why_not = misfit(intrinsic)
+        if not why_not and not allowed(intrinsic, numerics):
+            asked = f'the recipe\'s numerics must say "tensor_cores": "{intrinsic.numerics}"'
+            why_not = f"{intrinsic.because}; {asked}"
     if why_not:
         marks.refuse({"intrinsic": f"runs on CUDA cores: {why_not}"})
         return None
@@ -110,14 +127,3 @@ def _intrinsic(
 def _generation(architecture: str) -> int:
     """The number in "sm_90a"."""
     return int("".join(filter(str.isdecimal, architecture)))
-
-
-def _why_not(group: FusionGroup, intrinsic: Intrinsic, numerics: Mapping[str, str]) -> str:
-    """Why an instruction cannot compute the group's contraction; "" where it can."""
-    heart = next(s for s in group.program.statements if is_contraction(s))
-    binding = bind(heart, group.program.arrays, intrinsic)
-    if isinstance(binding, str):
-        return binding
-    if not allowed(intrinsic, numerics):
-        return f'{intrinsic.because}; the recipe\'s numerics must say "tensor_cores": "{intrinsic.numerics}"'
-    return ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from engine.codegen.lanes import FRAGMENT, Lanes
+from engine.codegen.lanes import FRAGMENT, WORD, Lanes
 from engine.codegen.marks import Marks, power_up_to
 from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
@@ -19,17 +19,15 @@ from engine.codegen.operand import Operand, Tiling
 from engine.codegen.product import Owned, Product
 from engine.codegen.results import WarpTile, store_results
 from engine.codegen.slices import Sliced, added
-from engine.codegen.tile import Comment, Load, Slot, TileProgram
+from engine.codegen.tile import Comment, Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import product_operands
 from engine.target.shared import SHARED_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensorize.bind import prologue
-from engine.tensorize.nodes import MATRIX_ROWS, WARP, Intrinsic
+from engine.tensorize.nodes import WARP, Intrinsic
 
-WORD = 4
-"""Bytes of a register."""
 MAX_WARPS = 32
 REFUSED = {
     "split": "loops are split by block, warp and tile; to share the depth of a tile among warps, ask for slices",
@@ -137,16 +135,19 @@ class _Warps:
         assert factors is not None
         self.prologues = tuple(map(prologue, factors))
         self.places = tuple(
-            emitter.bind(f"{operand.access.array}_lane", self._place(side), link)
+            emitter.bind(
+                f"{operand.access.array}_lane",
+                self.lanes.first(operand, side == 0, self.origin[side], self.slice * self.depth),
+                link,
+            )
             for side, operand in enumerate(operands)
         )
         """Position in either tile of what this lane reads first."""
         self.count = (tiles.warp[0] // intrinsic.m, tiles.warp[1] // intrinsic.n)
         """Instructions along the rows and the columns of a warp's tile."""
         first, second = (operand.access.array for operand in operands)
-        word = "float32" if intrinsic.element_bytes == WORD else "uint32"
-        self.first = emitter.register(f"{first}_part", word, (self.count[0], 4))
-        self.second = emitter.register(f"{second}_part", word, (self.count[1] // 2, 2, 2))
+        self.first = emitter.register(f"{first}_part", self.lanes.word, (self.count[0], 4))
+        self.second = emitter.register(f"{second}_part", self.lanes.word, (self.count[1] // 2, 2, 2))
         self.sums = emitter.register("acc", "float32", (*self.count, 2, 2))
         emitter.declare(self.sums, Literal(0.0, "float32"))
         self.slices = Sliced(tiles.slices, self.slice, warp, tiles.warps, self.lane, self.sums, self.count)
@@ -161,41 +162,15 @@ class _Warps:
             for side, counter, name, fragments in sides:
                 emitter.declare(name)
                 with emitter.loop(counter, fragments, link) as number:
-                    load = self._load_elements if self._is_by_element(side) else self._load_matrices
-                    load(side, Slot(name, (number,)), number, step)
+                    operand = self.operands[side]
+                    place = operand.local(number * FRAGMENT, step * intrinsic.k) + self.places[side]
+                    self.lanes.load(Slot(name, (number,)), operand, side == 0, place, link)
             for side, counter, name, fragments in sides:
                 if self.prologues[side] is not None:
                     with emitter.loop(counter, fragments, link) as number:
                         element = f"{self.operands[side].access.array}_element"
                         self.lanes.map(Slot(name, (number,)), self.prologues[side], element, link)
             self.lanes.multiply(self.sums, self.count, lambda r: Slot(self.first, (r,)), self.second, link)
-
-    def _is_by_element(self, side: int) -> bool:
-        """Whether lanes read single elements: matrix loads turn only elements of 2 bytes."""
-        return not self.operands[side].depth_inner and self.intrinsic.element_bytes == WORD
-
-    def _place(self, side: int) -> Index:
-        """Where the element stands that a lane reads first, or the row that it names to the first matrix load."""
-        extents, operand, depth = self.product.emitter.extents, self.operands[side], self.slice * self.depth
-        if not self._is_by_element(side):
-            return self.lanes.row(operand, side == 0, self.origin[side], depth)
-        return operand.local(self.origin[side] + self.lane.floordiv(4, extents), depth + self.lane.mod(4, extents))
-
-    def _load_elements(self, side: int, slot: Slot, number: Index, step: Index) -> None:
-        """What `_load_matrices` brings, element by element: 8 below along the side, 4 further along the depth."""
-        emitter, operand, link = self.product.emitter, self.operands[side], self.product.link
-        with emitter.loop("h", 2, link) as h, emitter.loop("w", 2, link) as w:
-            local = operand.local(number * FRAGMENT + h * MATRIX_ROWS, step * self.intrinsic.k + w * 4)
-            position = local + self.places[side]
-            word = (w * 2 + h,) if side == 0 else (h, w)
-            into = Slot(slot.buffer, (*slot.indices, *word))
-            emitter.add(Load(into, operand.tile, position, 1, None, None, link))
-
-    def _load_matrices(self, side: int, slot: Slot, number: Index, step: Index) -> None:
-        """16 elements of a side (one fragment of the first factor, two of the second) at one step."""
-        operand = self.operands[side]
-        place = operand.local(number * FRAGMENT, step * self.intrinsic.k) + self.places[side]
-        self.lanes.load(slot, operand, place, self.product.link)
 
     def tile(self) -> WarpTile:
         """Where the sums of this thread's warp belong."""

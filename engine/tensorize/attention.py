@@ -5,27 +5,20 @@ from __future__ import annotations
 from engine.fuse.shape import product_operands
 from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, accesses
 from engine.tensor.shifted import weighted
-from engine.tensorize.intrinsics import INTRINSICS
-
-REGISTER_PAIRS = 2
-"""Bytes of an element that is packed into registers where its weight was made."""
+from engine.tensorize.nodes import Intrinsic
 
 
-def intrinsic_misfit(scores: Statement, values: Statement, program: TensorProgram, name: str) -> str:
+def intrinsic_misfit(scores: Statement, values: Statement, program: TensorProgram, intrinsic: Intrinsic) -> str:
     """Why tensor cores do not multiply an attention after its online rewrite by this instruction; "" where they do.
 
-    Weights become operands in the registers that hold them, which 16-bit elements allow.
+    Weights become operands in the registers that hold them: as the instruction's elements, which they are rounded to.
     """
-    intrinsic = INTRINSICS.get(name)
-    if intrinsic is None:
-        return f"known are {', '.join(INTRINSICS)}"
-    if intrinsic.element_bytes != REGISTER_PAIRS:
-        return f"{name} takes elements of {intrinsic.element_bytes} bytes, weights are packed in pairs of 2"
     factors, term = product_operands(scores.expression), weighted(values.expression)
     if factors is None or term is None or term.factor is None:
         return "the weighted sum is not in its online form"
-    if term.rounded != intrinsic.dtype:
-        return f"weights are {term.rounded or 'float32'}, the instruction takes {intrinsic.dtype}"
+    held_as = term.rounded or "float32"
+    if held_as != intrinsic.dtype:
+        return f"weights are {held_as}, the instruction takes {intrinsic.dtype}"
     if not isinstance(scores.expression, Apply) or scores.expression.function != "mul":
         return "products are rounded before they are summed, the instruction sums them as they are"
     for factor in (*factors, term.factor):

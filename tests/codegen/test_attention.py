@@ -14,16 +14,25 @@ import pytest
 import engine
 from engine.codegen.tile import MatrixMultiply, operations
 from engine.run.emulate.emulate import ORDERS, emulate
-from engine.verify.tolerance import group_tolerance
+from engine.verify.tolerance import group_tolerance, on_tensor_cores
 from tests.attentions import Attention, inputs_of
 from tests.needs import needs_compiler, needs_nvrtc
 from tests.semantics.single import Node, write_model
 
+KINDS = ("float16", "float32", "tf32")
+TF32 = {"tensor_cores": "tf32"}
+"""Numerics that let tensor cores round float32."""
+
+
+def stored(case: Attention) -> Attention:
+    """The case as its file holds it: "tf32" is float32 that tensor cores may round."""
+    return replace(case, dtype="float32") if case.dtype == "tf32" else case
+
 
 def compiled(case: Attention, folder: Path, *lines: str) -> engine.Kernel:
-    """The kernel under the advisers' entries and a user's; KEY, QUERY and SCORES stand for names of the group."""
-    group = case.group(folder)
-    recipe = engine.default_recipe(group)
+    """The kernel under the advisers' entries and a user's."""
+    group = stored(case).group(folder)
+    recipe = engine.default_recipe(group, numerics=TF32 if case.dtype == "tf32" else None)
     if not lines:
         return engine.compile(group, recipe)
     return engine.compile(group, engine.advised(recipe, group, "advice user\n" + "".join(f"  {s}\n" for s in lines)))
@@ -32,8 +41,8 @@ def compiled(case: Attention, folder: Path, *lines: str) -> engine.Kernel:
 def distance(kernel: engine.Kernel, case: Attention, seed: int, outputs: dict[str, np.ndarray]) -> float:
     """The largest error in units of the tolerance that the number formats give."""
     (name,) = outputs
-    wanted = group_tolerance(kernel.group)
-    expected = case.result(case.values(seed)).reshape(-1)
+    wanted = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
+    expected = stored(case).result(stored(case).values(seed)).reshape(-1)
     errors = wanted.errors(outputs[name].reshape(-1), expected, float(np.nanmax(np.abs(expected))))
     return float(errors.max()) / wanted.relative
 
@@ -41,7 +50,7 @@ def distance(kernel: engine.Kernel, case: Attention, seed: int, outputs: dict[st
 def agrees(kernel: engine.Kernel, case: Attention, seed: int = 0) -> None:
     """Every element in both orders within the tolerance, and nothing found."""
     for order in ORDERS:
-        emulation, outputs, written = emulate(kernel.source, inputs_of(kernel, case.values(seed)), order=order)
+        emulation, outputs, written = emulate(kernel.source, inputs_of(kernel, stored(case).values(seed)), order=order)
         assert not emulation.findings, emulation.findings[0]
         assert all(mask.all() for mask in written.values())
         assert distance(kernel, case, seed, outputs) <= 1
@@ -66,13 +75,16 @@ CASES = [
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.parametrize(
+    ("number", "dtype"),
+    # Of scores in the tens, which nothing scales, tf32 loses more than a tolerance for products allows.
+    [(n, kind) for n, case in enumerate(CASES) for kind in KINDS if case.scale or kind != "tf32"],
+)
 def test_shapes_and_masks(number: int, dtype: str, tmp_path: Path) -> None:
     """Ragged queries and keys, single queries, shared heads; rows of -inf alone are NaN, as in the reference."""
     case = replace(CASES[number], dtype=dtype)
     kernel = compiled(case, tmp_path)
-    assert is_on_tensor_cores(kernel) == (dtype == "float16")
+    assert is_on_tensor_cores(kernel) == (dtype != "float32")
     agrees(kernel, case, seed=number)
 
 
@@ -82,6 +94,7 @@ DEEP = replace(STAGED, depth=64, keys=372)
 STAGES = [(s, r) for s in range(1, 7) for r in (1, 2, 4)]
 QUICK = {
     (1, 1, "float16"), (3, 2, "float16"), (4, 1, "float16"), (5, 4, "float16"), (1, 2, "float32"), (2, 1, "float32"),
+    (3, 4, "tf32"), (6, 2, "tf32"),
 }  # fmt: skip
 
 
@@ -92,7 +105,7 @@ def staged(stages: int, register_stages: int, dtype: str) -> object:
 
 @needs_compiler
 @pytest.mark.parametrize(
-    ("stages", "register_stages", "dtype"), [staged(s, r, kind) for s, r in STAGES for kind in ("float16", "float32")]
+    ("stages", "register_stages", "dtype"), [staged(s, r, kind) for s, r in STAGES for kind in KINDS]
 )
 def test_stages(stages: int, register_stages: int, dtype: str, tmp_path: Path) -> None:
     """Keys and values are copied ahead together, and what their tiles hold is loaded ahead within each product."""
@@ -189,7 +202,9 @@ def test_what_fills_a_ragged_tile_may_not_count(tmp_path: Path) -> None:
         assert engine.check(engine.compile(group)).status == "pass"
 
 
-HEADS = [(h, "float16") for h in (32, 64, 80, 128, 160, 256, 320)] + [(h, "float32") for h in (64, 128, 160, 256)]
+HEADS = [(h, "float16") for h in (32, 64, 80, 128, 160, 256, 320)] + [
+    (h, kind) for h in (64, 128, 160, 256) for kind in ("float32", "tf32")
+]
 
 
 @needs_nvrtc
@@ -204,13 +219,16 @@ def test_default_tiles_do_not_spill(head: int, dtype: str, tmp_path: Path) -> No
         assert made.spill_bytes == 0 and made.registers <= 255
 
 
+BANKS = [(32, "float16"), (48, "float16"), (64, "float16"), (64, "float32"), (32, "tf32"), (48, "tf32"), (64, "tf32")]
+
+
 @needs_compiler
-@pytest.mark.parametrize(("depth", "dtype"), [(32, "float16"), (48, "float16"), (64, "float16"), (64, "float32")])
+@pytest.mark.parametrize(("depth", "dtype"), BANKS)
 def test_main_loop_reads_without_bank_conflicts(depth: int, dtype: str, tmp_path: Path) -> None:
     """Permuted where a row is a power of two of bytes, padded where it is not."""
     case = Attention(queries=64, keys=128, depth=depth, head=depth, heads=1, dtype=dtype)
     kernel = compiled(case, tmp_path, "S0 @ i: mark block 64", "S0 @ j: mark tile 64")
-    emulation, _, _ = emulate(kernel.source, inputs_of(kernel, case.values(0)), order="late")
+    emulation, _, _ = emulate(kernel.source, inputs_of(kernel, stored(case).values(0)), order="late")
     reads = [count for count in emulation.counts if count.kind == "shared load"]
     assert len(reads) >= 3 and not any(count.conflicts for count in reads)
 
@@ -277,7 +295,7 @@ def test_planted_faults_are_caught(name: str) -> None:
     edited = replace(kernel, source=replace(kernel.source, text=text))
     caught = []
     for order in ORDERS:
-        emulation, outputs, _ = emulate(edited.source, inputs_of(kernel, case.values(0)), order=order)
+        emulation, outputs, _ = emulate(edited.source, inputs_of(kernel, stored(case).values(0)), order=order)
         caught.append(bool(emulation.findings) or distance(kernel, case, 0, outputs) > 1)
     assert any(caught)
 

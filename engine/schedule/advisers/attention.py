@@ -5,6 +5,7 @@ and the instruction, `pipeline` how many tiles of keys are under way.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.fuse.attention import Attention, attention_of
@@ -17,6 +18,7 @@ from engine.schedule.advisers.mapping import mark
 from engine.target.shared import SHARED_BYTES
 from engine.tensor.nodes import Iterator, TensorProgram
 from engine.tensorize.attention import intrinsic_misfit
+from engine.tensorize.bind import allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
@@ -39,10 +41,14 @@ class _Choice:
     """Queries of a warp on tensor cores, of a thread without them."""
 
 
-def attention_group(group: FusionGroup, sms: int) -> tuple[Advice, ...]:
-    """The advice for an attention.  sms: streaming multiprocessors of the target, which want a block each."""
+def attention_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -> tuple[Advice, ...]:
+    """The advice for an attention.
+
+    sms: streaming multiprocessors of the target, which want a block each.  numerics: the recipe's, which say whether
+    float32 may be rounded to tf32.
+    """
     found = attention_of(group.program)
-    intrinsic = _intrinsic(group.program, found)
+    intrinsic = _intrinsic(group.program, found, numerics)
     choice = _fitting(group.program, found, _choice(found, sms, intrinsic), intrinsic)
     return (
         Advice("stitch", Scenario(tuple(_joined(group.program, found)))),
@@ -51,11 +57,12 @@ def attention_group(group: FusionGroup, sms: int) -> tuple[Advice, ...]:
     )
 
 
-def _intrinsic(program: TensorProgram, found: Attention) -> Intrinsic | None:
+def _intrinsic(program: TensorProgram, found: Attention, numerics: Mapping[str, str]) -> Intrinsic | None:
     """The first instruction that multiplies both products as they are after the rewrite."""
     after = online(program, found.values.name)
     values = after.statement(found.values.name)
-    return next((i for n, i in INTRINSICS.items() if not intrinsic_misfit(found.scores, values, after, n)), None)
+    usable = (i for i in INTRINSICS.values() if allowed(i, numerics))
+    return next((i for i in usable if not intrinsic_misfit(found.scores, values, after, i)), None)
 
 
 def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> _Choice:
@@ -69,7 +76,8 @@ def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> _Choice:
         own = 32 if is_large and queries > SMALL_TILE else 16
     if own == 32 or (is_wide and (intrinsic is None or queries < SMALL_TILE)):
         keys //= 2
-    if max(sizes) > WIDE:
+    is_paired = intrinsic is not None and intrinsic.element_bytes == DTYPES["float32"]
+    if max(sizes) > WIDE or (is_paired and is_wide and queries < SMALL_TILE):
         keys //= 2
     if is_crooked and intrinsic is None and queries < SMALL_TILE:
         keys //= 2  # places in rows of no power of two are addresses of their own
