@@ -286,11 +286,14 @@ class _Reduction:
         """Statements with one value a row: every thread of the row computes it."""
         link = Line(tuple(s.name for s in phase.statements), ())
         writes = any(s.write.array in self.outputs for s in phase.statements)
+        others = [s for s in self.nest.statements if s not in phase.statements]
+        read = frozenset(a.array for s in others for a in s.reads())
         evaluate_block(
             self.emitter,
             phase.statements,
             self._place,
             self.values,
+            keep=Keep(read & {s.write.array for s in phase.statements}, Index(), 1),
             store_mask=self._one_writer(row_mask, link) if writes else None,
             stored=self.outputs,
             lanes=not self.layout.by_row,

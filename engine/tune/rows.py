@@ -184,7 +184,9 @@ class Rows:
         if is_by_row != self.by_row or "SHARERS" not in sizes:
             return None
         sharers, chunks, vector = sizes["SHARERS"], sizes["CHUNKS"], sizes["VECTOR"]
-        kept = any(": later loops use it" in text for text in tile.placements.values())
+        walked = kernel.facts.blocks * sizes.get("TURNS", 1) * tile.threads * chunks * vector
+        asked = 2 * kernel.facts.l2_bytes
+        kept = bool(self.again) and (chunks == 1 or asked < walked * (self.traffic.once + self.traffic.loops))
         loops = kernel.facts.serial_steps // sizes.get("TURNS", 1)
         wide = 1 if loops == chunks and not kept else -(-chunks // loops)
         values: dict[str, Value] = {
@@ -349,6 +351,8 @@ def _written_out(family: Rows, program: Program) -> str:
 def _staging(family: Rows, program: Program) -> str:
     if family.again and program["staging"] == REGISTER and not family.holds(program):
         return "a thread has not the registers for its part of a row"
+    if family.again and program["staging"] == AGAIN and family.layout(program).chunks == 1:
+        return "a thread has one chunk, which no loop is needed for"
     return ""
 
 
