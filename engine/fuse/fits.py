@@ -38,9 +38,7 @@ class Fits:
         for form in (common_shape, inlined_shape, stitched_shape, packed_shape):
             shape = form(statements, kept)
             if isinstance(shape, str):
-                # What nothing connects cannot share loops anyway: why its parts share no launch says more.
-                apart = form is packed_shape and shape != ONE_PART
-                reason = shape if not reason or apart or (stitchable and form is stitched_shape) else reason
+                reason = shape if not reason or (stitchable and form is stitched_shape) else reason
             elif lost := _not_in_place(shape, statements):
                 reason = lost
             elif crowded := self._too_large(shape, statements, kept):
@@ -48,6 +46,21 @@ class Fits:
             else:
                 return self.of(shape, statements)
         return reason
+
+    def because(self, statements: Sequence[Statement], kept: frozenset[str]) -> str:
+        """Why statements do not fit: about those of them that are connected and do not, else why parts share no launch.
+
+        "" where they do fit.
+        """
+        parts = parts_of(statements)
+        for part in parts if len(parts) > 1 else ():
+            fit = self(part, kept)
+            if isinstance(fit, str):
+                return fit
+        fit, packed = self(statements, kept), packed_shape(statements, kept)
+        if not isinstance(fit, str):
+            return ""
+        return packed if isinstance(packed, str) and packed != ONE_PART else fit
 
     def of(self, shape: Shape, statements: Sequence[Statement]) -> Fit:
         """What costs need to know of a loop space."""

@@ -49,11 +49,12 @@ class Forced:
         if goes_round(self._single, [self._number[s.name] for s in statements]):
             raise BadInput("fuse", subject, self._cycle(statements), "take it in, or leave one of them out")
         kept = self.kept(statements)
-        fit = self.fits(statements, kept)
+        fit = refused = self.fits(statements, kept)
+        if isinstance(refused, str):
+            fit = self._attention(statements, kept) or refused
         if isinstance(fit, str):
-            fit = self._attention(statements, kept) or fit
-        if isinstance(fit, str):
-            raise BadInput("fuse", subject, f"cannot be one kernel: {fit}", "leave that operator out")
+            reason = self.fits.because(statements, kept) if fit == refused else fit
+            raise BadInput("fuse", subject, f"cannot be one kernel: {reason}", "leave that operator out")
         return statements, fit
 
     def kept(self, statements: Sequence[Statement]) -> frozenset[str]:

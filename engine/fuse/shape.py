@@ -110,10 +110,12 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     hearts = [s for s in statements if is_contraction(s)]
     heart, contractions = hearts[0] if hearts else None, len(hearts)
     if contractions > 1:
-        return TWO_PRODUCTS
+        names = dict.fromkeys(s.operator for s in hearts)
+        return f"{TWO_PRODUCTS}: {' and '.join(names)}"
     reductions = [s for s in statements if s.reduction is not None]
     if heart is not None and len(reductions) > contractions:
-        return "a tile of the matrix product holds only part of each reduced row"
+        other = next(s.operator for s in reductions if s is not heart)
+        return f"a tile of the matrix product holds only part of each reduced row: {heart.operator} and {other}"
     axes = _join(statements, heart)
     if isinstance(axes, str):
         return axes
@@ -243,7 +245,11 @@ def _misfit(
     if statement is heart:
         return ""
     if heart is not None:
-        return "" if mine == rows else f"{statement.operator} has another shape than the matrix product's result"
+        if mine == rows:
+            return ""
+        if any(access.array == statement.write.array for access in heart.reads()):
+            return f"{statement.operator} makes what {heart.operator} multiplies, which is copied to tiles as it stands"
+        return f"{statement.operator} has another shape than the result of {heart.operator}"
     if statement.reduction is not None:
         reduced = {axes[statement.name, n] for n in statement.reduction.iterators}
         if reduced != columns or mine - reduced != rows:

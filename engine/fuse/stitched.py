@@ -185,7 +185,7 @@ class _Axis:
         if not name or is_taken:
             return f"{statement.operator} uses {through or 'the loop'} of other blocks"
         if name not in {i.name for i in statement.parallel}:
-            return f"{statement.operator} reduces over it"
+            return f"{statement.operator} reduces over what blocks would share out"
         if statement.extents[name] != extent:
             return f"{statement.operator} uses part of {through}"
         for access in statement.reads():

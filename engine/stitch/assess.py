@@ -10,6 +10,8 @@ from engine.stitch.nodes import MOST_STATEMENTS, Cost, Fit, Fixed, Gain, Kernel,
 from engine.target import Target
 from engine.tensor.nodes import Statement
 
+LAID_OUT = "the operand of a product is laid out in memory, as its tiles are copied"
+"""Why a frame of zeros around an operand is a kernel of its own."""
 Outline = Callable[[Statement], tuple[Hashable, tuple[str, ...]]]
 """What a statement is but for the names of its arrays, and these in order of appearance."""
 
@@ -25,6 +27,7 @@ class Assessor:
         self._legal = legal
         self._outlines = [tuple(outline(s) for s in step.statements) for step in flow.steps]
         self._apart = fixed.apart if fixed else ()
+        self._groups = fixed.groups if fixed else ()
         self._known: dict[Kernel, Cost | None] = {}
         """Costs of first kernels."""
         self._fits: dict[Kernel, Fit | str] = {}
@@ -56,10 +59,31 @@ class Assessor:
         if kernel not in self._fits:
             statements = self.flow.statements(kernel.members)
             if len(statements) > MOST_STATEMENTS:
-                return f"a kernel of more than {MOST_STATEMENTS} steps takes long to schedule"
+                return f"a kernel of {len(statements)} steps takes long to schedule, {MOST_STATEMENTS} are the most"
             reason = self._parted(kernel.members)
             self._fits[kernel] = reason or self._legal(statements, self._kept(kernel))
         return self._fits[kernel]
+
+    def because(self, kernel: Kernel) -> str:
+        """Why a kernel does not fit, as precisely as can be told a person; "" where it does."""
+        fit = self.fit(kernel)
+        if not isinstance(fit, str):
+            return ""
+        if len(self.flow.statements(kernel.members)) > MOST_STATEMENTS or self._parted(kernel.members):
+            return fit
+        return self._legal.because(self.flow.statements(kernel.members), self._kept(kernel))
+
+    def closed(self, kernel: Kernel) -> str:
+        """Why a kernel takes no other in, or ""."""
+        operators = {s.operator for s in self.flow.statements(kernel.members)}
+        for group in self._groups:
+            if not operators.isdisjoint(group):
+                together = f"one kernel of {' + '.join(group)}" if len(group) > 1 else f"a kernel of {group[0]} alone"
+                return f"you made {together}, which takes in no other"
+        if not kernel.closed:
+            return ""
+        heart = next((s.operator for s in self.flow.statements(kernel.members) if s.reduction), "")
+        return f"the product {heart} takes in only element-wise operators after it" if heart else LAID_OUT
 
     def gain(self, parts: Sequence[Kernel], whole: Kernel) -> Gain | None:
         """What one kernel instead of several saves; None where it cannot be one."""

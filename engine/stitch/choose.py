@@ -38,12 +38,13 @@ class Chosen:
         parts = [self.graph.kernels[n] for n in pair]
         whole = self.graph.merged(pair)
         reason = self._between(first, second) if self.joins.closes_cycle(pair) else ""
-        fit = reason or self.assessor.fit(whole)
-        if isinstance(fit, str):
-            return Why(False, fit, None)
+        reason = reason or self.assessor.because(whole)
+        if reason:
+            return Why(False, reason, None)
         gain = self.assessor.gain(parts, whole)
-        if any(part.closed for part in parts):
-            return Why(True, "a product takes in the element-wise operators after it, and a fixed group none", gain)
+        closed = next(filter(None, map(self.assessor.closed, parts)), "")
+        if closed:
+            return Why(True, closed, gain)
         if gain is None or gain.microseconds > 0:
             return Why(True, "another plan saves more: its other reader or producer was joined first", gain)
         return Why(True, f"one kernel would be slower: {gain}", gain)
