@@ -45,7 +45,7 @@ def boundary_told(
         choices = (("Merge these two", "merge"), *release)
         return Told(title, chips, f"{reason}.", (("One kernel", *_change_parts(merged)),), choices=choices)
     if not why.legal:
-        return Told(title, chips, f"They cannot be one kernel: {why.because}.", choices=release)
+        return Told(title, chips, f"They stay two kernels: {why.because}.", choices=release)
     rows = tuple((TERMS.get(term.name, term.name), _signed(term), term.because) for term in why.terms)
     total = ("One kernel", _saved(why.microseconds), "predicted by the search's model, uncalibrated")
     merge = (("Merge these two", "merge"),)
