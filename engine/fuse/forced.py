@@ -91,8 +91,10 @@ class Forced:
         for statement in reversed(self.program.statements):
             if statement.write.array in before:
                 before |= {a.array for a in statement.reads()}
-        names = dict.fromkeys(s.operator for s in between if s.write.array in before)
-        return f"would wait for itself: {', '.join(list(names)[:4])} lies between them and is another kernel"
+        names = list(dict.fromkeys(s.operator for s in between if s.write.array in before))
+        more = f" and {len(names) - 4:,} more" if len(names) > 4 else ""
+        are = "lie between them and are other kernels" if len(names) > 1 else "lies between them and is another kernel"
+        return f"would wait for itself: {', '.join(names[:4])}{more} {are}"
 
 
 def step(statements: Sequence[Statement], closed: bool, inputs: frozenset[str]) -> Step:

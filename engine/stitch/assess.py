@@ -42,7 +42,7 @@ class Assessor:
             return None
         first = self.first(kernel)
         if first not in self._known:
-            fit, statements, kept = self.fit(first), self.flow.statements(first.members), self._kept(first)
+            fit, statements, kept = self.fit(first), self.flow.statements(first.members), self.kept(first)
             self._known[first] = (
                 None if isinstance(fit, str) else cost(statements, fit, kept, self.flow.program, self.target)
             )
@@ -61,7 +61,7 @@ class Assessor:
             if len(statements) > MOST_STATEMENTS:
                 return f"a kernel of {len(statements)} steps takes long to schedule, {MOST_STATEMENTS} are the most"
             reason = self._parted(kernel.members)
-            self._fits[kernel] = reason or self._legal(statements, self._kept(kernel))
+            self._fits[kernel] = reason or self._legal(statements, self.kept(kernel))
         return self._fits[kernel]
 
     def because(self, kernel: Kernel) -> str:
@@ -71,7 +71,7 @@ class Assessor:
             return ""
         if len(self.flow.statements(kernel.members)) > MOST_STATEMENTS or self._parted(kernel.members):
             return fit
-        return self._legal.because(self.flow.statements(kernel.members), self._kept(kernel))
+        return self._legal.because(self.flow.statements(kernel.members), self.kept(kernel))
 
     def closed(self, kernel: Kernel) -> str:
         """Why a kernel takes no other in, or ""."""
@@ -93,8 +93,17 @@ class Assessor:
         costs = [c for part in parts if (c := self.cost(part)) is not None]
         return gain(costs, together, self.target) if len(costs) == len(parts) else None
 
-    def _kept(self, kernel: Kernel) -> frozenset[str]:
-        return frozenset(a for root in kernel.roots for a in self.flow.steps[root].made)
+    def kept(self, kernel: Kernel) -> frozenset[str]:
+        """Arrays of a kernel that are written for others."""
+        flow = self.flow
+        return frozenset(a for root in kernel.roots for a in flow.steps[root].made if self._leaves(a, root, kernel))
+
+    def _leaves(self, array: str, step: int, kernel: Kernel) -> bool:
+        """Whether an array of a root is needed outside; what else its step makes stays where it is made."""
+        flow = self.flow
+        if len(flow.steps[step].made) == 1 or array in flow.outputs:
+            return True
+        return any(n not in kernel.members and array in flow.steps[n].reads for n in flow.consumers[step])
 
     def _parted(self, members: Collection[int]) -> str:
         """Why a person's choice keeps some steps out of one kernel, or ""."""
@@ -108,7 +117,7 @@ class Assessor:
 
     def _key(self, kernel: Kernel) -> Hashable:
         """Equal for kernels that differ in the names of arrays alone."""
-        program, inputs, kept = self.flow.program, self.flow.inputs, self._kept(kernel)
+        program, inputs, kept = self.flow.program, self.flow.inputs, self.kept(kernel)
         place: dict[str, int] = {}
         outline = tuple(
             (number, tuple(place.setdefault(name, len(place)) for name in names))

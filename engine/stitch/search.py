@@ -102,8 +102,7 @@ def accurate(assessor: Assessor, kernel: Kernel) -> float:
     first = assessor.first(kernel)
     if first not in assessor.times:
         flow = assessor.flow
-        kept = frozenset(a for root in first.roots for a in flow.steps[root].made)
-        spent = microseconds(flow.statements(first.members), cost, kept, flow.program, assessor.target)
+        spent = microseconds(flow.statements(first.members), cost, assessor.kept(first), flow.program, assessor.target)
         assessor.times[first] = spent
     return assessor.times[first]
 

@@ -67,7 +67,7 @@ CHAIN: list[Node] = [
 @pytest.mark.parametrize(
     ("group", "reason"),
     [
-        (("n0", "n3"), "n1, n2 lies between them"),
+        (("n0", "n3"), "n1, n2 lie between them and are other kernels"),
         (("n1", "n2"), "two matrix products need two main loops"),
         (("nothing",), "names no operator that has a kernel"),
     ],
