@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +43,8 @@ CLASSIC = (Knobs((128, 256, 32), (64, 64), 3), Knobs((256, 128, 32), (64, 64), 3
 """Tiles that the best kernels of this class use on an A100."""
 STAGES, SETS = (2, 3, 4, 5, 6), (1, 2, 4)
 TOP = 10
+WHOLE = 8
+"""Channels of a reduced convolution come in multiples of this: whole vectors."""
 UNPIPELINED, SHARED, BOTH = "unpipelined", "shared", "both"
 
 
@@ -78,7 +81,7 @@ class Operator:
 
     def __init__(self, row: Row) -> None:
         self.row, self.machine = row, target(TARGET)
-        self.group = _contraction(engine.fuse(engine.load(f"suite:{SUITE}/{row.name}"), target=TARGET).groups)
+        self.group = contraction_group(engine.fuse(engine.load(f"suite:{SUITE}/{row.name}"), target=TARGET).groups)
         self.recipe = engine.default_recipe(self.group, target=TARGET)
         kernel = engine.compile(self.group, self.recipe)
         contraction, sides = contraction_of(kernel.program, kernel.tile, kernel.facts), sides_of(kernel.program)
@@ -139,7 +142,7 @@ class Operator:
 
     def with_conflicts(self, configuration: Configuration, knobs: Knobs) -> Configuration:
         """The same with the conflicts that one block of a small operator of this kind has."""
-        loads, conflicts, copies = _counted(self.row, knobs)
+        loads, conflicts, copies = counted(self.row, knobs)
         return replace(configuration, loads=loads, load_conflicts=conflicts, copy_conflicts=copies)
 
 
@@ -163,7 +166,7 @@ def _time(rows: list[tuple[Knobs, Configuration]], knobs: Knobs) -> float:
     return next(row.alcop_microseconds for other, row in rows if other == knobs)
 
 
-def _contraction(groups: tuple[FusionGroup, ...]) -> FusionGroup:
+def contraction_group(groups: tuple[FusionGroup, ...]) -> FusionGroup:
     """The one group of an operator that multiplies; a convolution may have its borders in another."""
     return next(group for group in groups if group.kind == "contraction")
 
@@ -175,12 +178,12 @@ def _fitting(work: Work, machine: Target) -> PipelinePrediction | None:
         return None
 
 
-def _counted(row: Row, knobs: Knobs) -> tuple[int, int, int]:
+def counted(row: Row, knobs: Knobs) -> tuple[int, int, int]:
     """Reads of shared memory, their extra passes, and those of copies: a block of a small operator of the kind."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "small.onnx"
         path.write_bytes(model_of(replace(row, sizes=_reduced(row, knobs))).SerializeToString())
-        group = _contraction(engine.fuse(engine.load(path), target=TARGET).groups)
+        group = contraction_group(engine.fuse(engine.load(path), target=TARGET).groups)
         sides = sides_of(group.program)
         assert sides is not None
         recipe = with_knobs(engine.default_recipe(group, target=TARGET), group.name, entries_of(sides, knobs))
@@ -202,4 +205,6 @@ def _reduced(row: Row, knobs: Knobs) -> dict[str, Size]:
         return {**row.sizes, "m": 2 * m, "n": 2 * n, "k": deep, **({"b": 2} if "b" in row.sizes else {})}
     space, kernel = row.sizes["space"], row.sizes["kernel"]
     assert isinstance(space, tuple) and isinstance(kernel, tuple)
-    return {**row.sizes, "batch": 2, "space": tuple(min(extent, 8) for extent in space), "channels": 32, "filters": 64}
+    small = tuple(min(extent, 8) for extent in space)
+    channels = -(-deep // math.prod(kernel) // WHOLE) * WHOLE
+    return {**row.sizes, "batch": -(-2 * m // math.prod(small)), "space": small, "channels": channels, "filters": 2 * n}

@@ -96,6 +96,8 @@ class Launch:
     """Bytes of both operands in memory."""
     written: float
     """Bytes of a block at the end."""
+    exchanged: float = 0.0
+    """Bytes of a block's partial sums that pass shared memory at the end."""
 
 
 def run(launch: Launch, seed: int = 0) -> Timing | Failure:
@@ -230,6 +232,6 @@ class _Sm:
         return _together(tensor, banks, issued * self.warps / 4) + local
 
     def _end(self) -> float:
-        """Results of all blocks to memory."""
-        stored = self.blocks * self.launch.written
-        return DRAM_LATENCY + _together(stored / PORT_RATE, stored * self.active / DRAM_RATE)
+        """Partial sums through shared memory, written and read, then results of all blocks to memory."""
+        stored, banks = self.blocks * self.launch.written, 2 * self.blocks * self.launch.exchanged / 128
+        return DRAM_LATENCY + banks + _together(stored / PORT_RATE, stored * self.active / DRAM_RATE)

@@ -1,0 +1,167 @@
+"""How soon each strategy finds the best program: ALCOP's operators on a device that no searcher sees.
+
+    python -m tests.benchmarks.search [--quick] [--operator NAME ...] [--sample 400] [--json FILE] [--records FILE]
+    python -m tests.benchmarks.search --recorded FILE
+
+The truth is exhaustive over a sample: so large a part of all programs, before pruning, as leaves 400 of each operator
+after it.  That are some 9,000 kernels, a quarter of an hour on two cores that are free; what was compiled is kept, so
+that a run that is ended goes on, and `--sample 1000000` is the whole space.  Its times are of origin "synthetic": this
+tests search code and says nothing about a GPU.  `--records` keeps the truth in a record file, `--recorded` takes that
+of a record file, of whatever origin, and compiles nothing.  Strategies see what pruning left; the best of the whole
+sample, what was pruned included, is 1.  Exit code 1 where the model that ranks programs is as good as the device (a
+rank correlation of 0.9 or more): nothing would be tested then; 2 where a record file holds no times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from engine.records.store import RecordStore
+from engine.run.cache import cache_folder
+from engine.run.nvrtc import nvrtc_version
+from engine.suite import read_suite
+from engine.tune.strategies import STRATEGIES
+from tests.benchmarks import report
+from tests.benchmarks.pipelines_rows import SUITE
+from tests.benchmarks.search_races import Found, Outcome, Race, keep, of_operator, of_records
+from tests.benchmarks.search_truth import Operator
+
+NAME = "search"
+QUICK = ("MM_BERT_FC2", "BMM_BERT_SV", "Conv2D_RN50_3")
+SAMPLE, QUICK_SAMPLE = 400, 24
+"""Programs of an operator that pruning leaves."""
+TRIALS, SEEDS = 200, 3
+MOST_CORRELATION = 0.9
+GOALS = {"best_of_10": 0.95, "best_of_50": 0.99, "pruned_trials": 1 / 6, "pruned_loss": 0.01}
+"""The first two at least, the others at most; of the best strategy."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the status is the exit code."""
+    options = _parser().parse_args(arguments)
+    started = time.monotonic()
+    strategies = tuple(options.strategy or STRATEGIES)
+    race = Race(strategies, options.trials, options.seeds)
+    outcomes = []
+    for outcome in of_records(options.recorded, race) if options.recorded else _synthetic(options, race):
+        print(_line(outcome), flush=True)
+        outcomes.append(outcome)
+    if not outcomes:
+        print(f"{options.recorded}: holds no times of anything that can be searched", file=sys.stderr)
+        return 2
+    summary = summarize(outcomes, strategies) | {"seconds": round(time.monotonic() - started, 1)}
+    _show(summary, strategies)
+    if options.json:
+        environment = report.environment("numpy", "nvidia-cuda-nvrtc") | {"nvrtc": nvrtc_version()}
+        report.write(options.json, NAME, environment, [asdict(outcome) for outcome in outcomes], summary)
+    correlation = summary["rank_correlation"]
+    if not options.recorded and correlation is not None and correlation >= MOST_CORRELATION:
+        print(f"the model knows the device: a rank correlation of {correlation} tests nothing", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _synthetic(options: argparse.Namespace, race: Race) -> Iterator[Outcome]:
+    names = options.operator or (QUICK if options.quick else [row.name for row in read_suite(SUITE).rows])
+    size = options.sample or (QUICK_SAMPLE if options.quick else SAMPLE)
+    figures = options.figures or cache_folder() / NAME / "figures.db"
+    for name in names:
+        operator = Operator(name)
+        outcome, times = of_operator(operator, size, figures, options.processes, race)
+        if options.records:
+            with RecordStore(options.records) as store:
+                keep(operator, times, store)
+        yield outcome
+
+
+def summarize(outcomes: Sequence[Outcome], strategies: Sequence[str]) -> dict[str, Any]:
+    """Means over the operators, each strategy and the best one."""
+    each = {
+        name: {
+            "best_of_10": _mean([outcome.found[name].best_of_10 for outcome in outcomes]),
+            "best_of_50": _mean([outcome.found[name].best_of_50 for outcome in outcomes]),
+            "trials_to_99": _mean([outcome.found[name].trials_to_99 for outcome in outcomes], 1),
+            "reached_99": _mean([outcome.found[name].reached_99 for outcome in outcomes]),
+        }
+        for name in strategies
+    }
+    best = max(strategies, key=lambda name: (each[name]["best_of_10"] or 0) + (each[name]["best_of_50"] or 0))
+    judged = [outcome for outcome in outcomes if outcome.left_share is not None]
+    losses = [outcome.pruned_loss for outcome in judged if outcome.pruned_loss is not None]
+    saved = [outcome.unpruned_trials_to_99 for outcome in judged if outcome.unpruned_trials_to_99 is not None]
+    return {
+        "origin": ", ".join(sorted({outcome.origin for outcome in outcomes})),
+        "operators": len(outcomes),
+        "programs": sum(outcome.total for outcome in outcomes),
+        "sampled": sum(outcome.sampled for outcome in outcomes),
+        "timed": sum(outcome.timed for outcome in outcomes),
+        "rank_correlation": _mean([o.correlation for o in outcomes if o.correlation is not None]),
+        "rank_correlation_largest": max((o.correlation for o in outcomes if o.correlation is not None), default=None),
+        "best_strategy": best,
+        "best_of_10": each[best]["best_of_10"],
+        "best_of_50": each[best]["best_of_50"],
+        "pruned_trials": _mean([o.left_share for o in judged if o.left_share is not None]),
+        "pruned_loss": _mean(losses, 4),
+        "pruned_loss_largest": max(losses, default=None),
+        "random_trials_to_99_unpruned": _mean(saved, 1),
+        "strategies": each,
+        "goals": GOALS,
+    }
+
+
+def _mean(values: Sequence[float], digits: int = 3) -> float | None:
+    return round(mean(values), digits) if values else None
+
+
+def _line(outcome: Outcome) -> str:
+    found = ", ".join(f"{name} {_figures(one)}" for name, one in outcome.found.items())
+    correlation = "-" if outcome.correlation is None else f"{outcome.correlation:.2f}"
+    return (
+        f"{outcome.name:16} {outcome.timed:5,} of {outcome.sampled:5,} timed, {outcome.left:5,} left, "
+        f"best {outcome.best:9.2f} us {outcome.origin}, rank correlation {correlation}; {found}"
+    )
+
+
+def _figures(found: Found) -> str:
+    return f"{found.best_of_10:.2f}/{found.best_of_50:.2f}"
+
+
+def _show(summary: Mapping[str, Any], strategies: Sequence[str]) -> None:
+    print(f"\n{'strategy':12} {'best of 10':>10} {'best of 50':>10} {'trials to 99 %':>14} {'which reach it':>14}")
+    for name in strategies:
+        one = summary["strategies"][name]
+        cells = (one["best_of_10"], one["best_of_50"], one["trials_to_99"], one["reached_99"])
+        print(f"{name:12} {cells[0]:>10} {cells[1]:>10} {cells[2]:>14} {cells[3]:>14}")
+    print()
+    for key, value in summary.items():
+        if key not in ("strategies", "goals"):
+            goal = f"  (goal {GOALS[key]:.3g})" if key in GOALS else ""
+            print(f"{key:30} {value}{goal}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    about = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog=f"python -m tests.benchmarks.{NAME}", description=about)
+    parser.add_argument("--quick", action="store_true", help="three operators, a small sample")
+    parser.add_argument("--operator", action="append", help="a row of the suite; may be repeated")
+    parser.add_argument("--strategy", action="append", choices=tuple(STRATEGIES), help="all where none is named")
+    parser.add_argument("--sample", type=int, help=f"programs that pruning leaves, of an operator (default {SAMPLE})")
+    parser.add_argument("--trials", type=int, default=TRIALS, help="of one search")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="searches of each strategy that are averaged")
+    parser.add_argument("--processes", type=int, default=2, help="that compile")
+    parser.add_argument("--figures", type=Path, help="file of what was compiled, to write and to go on with")
+    parser.add_argument("--records", type=Path, help="record file to keep the truth in")
+    parser.add_argument("--recorded", type=Path, help="record file whose attempts are the truth")
+    parser.add_argument("--json", type=Path, help="write rows and summary here")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

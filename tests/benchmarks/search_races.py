@@ -1,0 +1,212 @@
+"""Strategies on a table of known times: what each has found after 10, after 50, and when it has 99 % of the best."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import mean
+
+import numpy as np
+
+import engine
+from engine.recipe import Recipe
+from engine.records.nodes import FAILED, FINISHED, NEW, Attempt, Request, Sieved, TaskRecord
+from engine.records.reader import RunReader
+from engine.records.runs import RunLog
+from engine.records.store import RecordStore
+from engine.run.nodes import SYNTHETIC, Timing
+from engine.tune.nodes import Program, Task
+from engine.tune.problem import problem
+from engine.tune.strategies import STRATEGIES
+from tests.benchmarks.pipelines_rows import TARGET
+from tests.benchmarks.search_truth import Operator, truth
+
+NEAR = 0.99
+Times = Mapping[Program, float | None]
+"""Microseconds of every program; None where it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Which strategies search, and for how long."""
+
+    strategies: tuple[str, ...]
+    trials: int
+    """Of one search."""
+    seeds: int
+    """Searches of each strategy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How one strategy did: means over its seeds."""
+
+    best_of_10: float
+    """Best time of all over the best that it had found."""
+    best_of_50: float
+    trials_to_99: float
+    """Trials until 99 % of the best; those that never had it count all that they were given."""
+    reached_99: float
+    """Share of the searches that had it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One space with its truth, and how every strategy did in it."""
+
+    name: str
+    origin: str
+    total: int
+    """Programs before pruning."""
+    sampled: int
+    timed: int
+    """Of the sample, those that are kernels and have a time."""
+    left: int
+    """Of the sample, those that pruning leaves."""
+    best: float
+    """Microseconds, of all that were timed."""
+    correlation: float | None
+    """Spearman's, of what was promised and the truth, over what is left and has a time."""
+    found: Mapping[str, Found]
+    left_share: float | None = None
+    """Part of all programs that pruning leaves; None where the truth does not tell."""
+    pruned_loss: float | None = None
+    """How much slower the best of what is left is, as a part of the best of all."""
+    unpruned_trials_to_99: float | None = None
+    """Of random search in the sample before pruning."""
+
+
+class Space:
+    """Part of a task's programs, as a strategy sees a task."""
+
+    def __init__(self, task: Task, programs: Sequence[Program]) -> None:
+        self.programs, self.dimensions = tuple(programs), task.dimensions
+        self.rank, self.features = task.rank, task.features
+
+
+def of_operator(operator: Operator, size: int, store: Path, processes: int, race: Race) -> tuple[Outcome, Times]:
+    """Compile and time a sample of one operator, then let every strategy search what pruning leaves of it."""
+    times: dict[Program, float | None] = {
+        program: outcome.microseconds if isinstance(outcome, Timing) else None
+        for program, outcome in truth(operator, operator.sample(size), store, processes)
+    }
+    return outcome_of(operator.row.name, SYNTHETIC, operator.task, times, race), times
+
+
+def keep(operator: Operator, times: Times, store: RecordStore) -> None:
+    """The truth of an operator as a run: `of_records` finds it again without compiling anything."""
+    task, name = operator.task, operator.group.name
+    recipe = json.dumps(operator.problem.recipe.to_json())
+    request = Request(
+        operator.reference, TARGET, "exhaustive", "synthetic device", SYNTHETIC, len(times), groups=(name,),
+        recipe=recipe,
+    )  # fmt: skip
+    sieved = tuple(Sieved(d.rule, d.because, d.count, d.example) for d in task.funnel.dropped)
+    kept = set(task.programs)
+    record = TaskRecord(name, task.name, dict(task.dimensions), task.funnel.total, sieved, len(kept), math.inf)
+    log = RunLog.start(store, request, (record,))
+    log.keep_all(
+        (
+            Attempt(
+                number, None, name, task.name, program.values, task.rank(program) if program in kept else math.inf,
+                FAILED if time is None else NEW, time, "compile" if time is None else "", "", 0.0,
+            ),
+            None,
+        )
+        for number, (program, time) in enumerate(times.items(), 1)
+    )  # fmt: skip
+    log.set_state(FINISHED)
+
+
+def of_records(path: Path, race: Race) -> Iterator[Outcome]:
+    """The same for every mapping that the runs of a file tried, of whatever origin their times are."""
+    with RunReader(path) as reader:
+        for searched in reader.runs():
+            recipe = Recipe.loads(searched.request.recipe)
+            plan = engine.fuse(engine.load(searched.request.source, searched.request.dimensions), recipe.target)
+            attempts = reader.attempts(searched.number)
+            for record in searched.tasks:
+                found = problem(plan.group(record.group), recipe)
+                tasks = () if isinstance(found, str) else found.tasks
+                task = next((task for task in tasks if task.name == record.mapping), None)
+                times = {
+                    Program(one.mapping, one.values): one.microseconds
+                    for one in attempts
+                    if (one.group, one.mapping) == (record.group, record.mapping)
+                }
+                if task is not None and any(time is not None for time in times.values()):
+                    source = searched.request.source.rpartition("/")[2]
+                    yield outcome_of(f"{source} {record.mapping}", searched.request.origin, task, times, race)
+
+
+def outcome_of(name: str, origin: str, task: Task, times: Times, race: Race) -> Outcome:
+    """Every strategy in a task's space as far as times are known."""
+    kept = set(task.programs)
+    left = Space(task, [program for program in times if program in kept])
+    timed = [program for program in left.programs if times[program] is not None]
+    truth_of = [times[program] or math.inf for program in timed]
+    found = Outcome(
+        name, origin, task.funnel.total, len(times), sum(t is not None for t in times.values()), len(left.programs),
+        _best(times), rank_correlation([task.rank(program) for program in timed], truth_of),
+        {strategy: run(left, times, strategy, race) for strategy in race.strategies},
+    )  # fmt: skip
+    if len(left.programs) == len(times):
+        return found  # what was dropped was not tried
+    return replace(
+        found, left_share=len(kept) / task.funnel.total, pruned_loss=min(truth_of, default=math.inf) / found.best - 1,
+        unpruned_trials_to_99=run(Space(task, tuple(times)), times, "random", race).trials_to_99,
+    )  # fmt: skip
+
+
+def _best(times: Times) -> float:
+    return min((t for t in times.values() if t is not None), default=math.inf)
+
+
+def run(space: Space, times: Times, strategy: str, race: Race) -> Found:
+    """Searches of one strategy, a trial at a time."""
+    best = _best(times)
+    curves = [curve(space, times, strategy, race.trials, seed, best) for seed in range(race.seeds)]
+    near = [next((n for n, share in enumerate(one, 1) if share >= NEAR), None) for one in curves]
+    return Found(
+        mean(_after(one, 10) for one in curves), mean(_after(one, 50) for one in curves),
+        mean(race.trials if n is None else n for n in near), mean(n is not None for n in near),
+    )  # fmt: skip
+
+
+def curve(space: Space, times: Times, strategy: str, trials: int, seed: int, best: float) -> list[float]:
+    """After each trial, the best time of all over the best that was found; 0 while nothing ran."""
+    searcher = STRATEGIES[strategy](space, random.Random(seed))
+    found, shares = math.inf, []
+    for _ in range(trials):
+        proposed = searcher.propose(1)
+        if not proposed:
+            break
+        time = times[proposed[0]]
+        searcher.learn([(proposed[0], time)])
+        found = min(found, math.inf if time is None else time)
+        shares.append(best / found)
+    return shares
+
+
+def _after(shares: Sequence[float], trials: int) -> float:
+    """A space with fewer programs is done earlier."""
+    return shares[:trials][-1] if shares else 0.0
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Spearman's, equal values with the mean of their ranks; None for fewer than three values."""
+    if len(first) < 3:
+        return None
+    a, b = (_ranks(np.array(values)) for values in (first, second))
+    return round(float(np.corrcoef(a, b)[0, 1]), 4)
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: np.ndarray = (last - (counts - 1) / 2)[place]
+    return ranks

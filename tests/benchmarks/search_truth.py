@@ -1,0 +1,254 @@
+"""The truth that searches are tested on: every program of a sample, compiled, and timed by the synthetic device.
+
+Registers, spills and size of the code are NVRTC's of the program's own text; bank conflicts are the emulator's of a
+small operator with the same tile.  Both are kept in a file by what was compiled, so that a run that is ended goes on.
+A sample is part of all programs before pruning, chosen by a hash of each: a smaller part is within a larger one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sqlite3
+import struct
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+import engine
+from engine.codegen.tile import AsyncCopy, Bind, Load, MatrixLoad, MatrixMultiply, TileOp, executed
+from engine.compile import Kernel
+from engine.errors import EngineError
+from engine.predict.alcop_work import main_loop
+from engine.run.cache import digest, digest_of_files
+from engine.run.nodes import Failure, Timing
+from engine.run.nvrtc import nvrtc_version
+from engine.suite import Row, read_suite
+from engine.tensorize.space import Knobs
+from engine.tune.nodes import Program, Task
+from engine.tune.problem import Problem, problem
+from engine.tune.products import CUDA_CORES, Products
+from tests.benchmarks.pipelines_rows import ARCHITECTURE, SUITE, TARGET, contraction_group, counted
+from tests.benchmarks.synthetic_device import Launch, run
+
+ELEMENT_BYTES, SUM_BYTES = 2, 4
+ROOT = Path(engine.__file__).parent
+CHUNK = 24
+"""Programs that a process takes at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What only a compiler can say of a kernel."""
+
+    registers: int
+    spill_bytes: int
+    code_bytes: int
+
+
+class Kept:
+    """Figures by what they are of, in one file that several processes write to."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = OFF")  # a cache: what is lost is made again
+        self._connection.execute("CREATE TABLE IF NOT EXISTS figures (name TEXT PRIMARY KEY, a REAL, b REAL, c REAL)")
+
+    def get(self, name: str) -> tuple[float, float, float] | None:
+        """Three figures, or None."""
+        found = self._connection.execute("SELECT a, b, c FROM figures WHERE name = ?", (name,)).fetchone()
+        return None if found is None else (found[0], found[1], found[2])
+
+    def put(self, name: str, figures: tuple[float, float, float]) -> None:
+        """Keep them."""
+        self._connection.execute("INSERT OR REPLACE INTO figures VALUES (?, ?, ?, ?)", (name, *figures))
+
+
+class Operator:
+    """One row of ALCOP's suite, and its first mapping to tensor cores."""
+
+    def __init__(self, name: str) -> None:
+        self.row: Row = next(row for row in read_suite(SUITE).rows if row.name == name)
+        self.reference = f"suite:{SUITE}/{name}"
+        self.group = contraction_group(engine.fuse(engine.load(self.reference), target=TARGET).groups)
+        found = problem(self.group, engine.default_recipe(self.group, target=TARGET))
+        if isinstance(found, str):
+            raise EngineError("benchmark", name, found)
+        self.problem: Problem = found
+        self.task: Task = next(task for task in found.tasks if task.name != CUDA_CORES)
+
+    def sample(self, size: int) -> list[Program]:
+        """As large a part of all programs before pruning as leaves about `size` of those after it."""
+        share = min(1.0, size / len(self.task.programs))
+        return [program for program in everything(self.task) if _place(program) < share]
+
+    def knobs(self, program: Program) -> Knobs:
+        """Tiles and stages of a program."""
+        family = self.task.family
+        assert isinstance(family, Products), "every mapping of a product has tiles"
+        return family.knobs(program)
+
+    def launch(self, program: Program, kept: Kept) -> Launch | Failure:
+        """The compiled program as the device sees it; a failure where there is no such kernel."""
+        try:
+            kernel = engine.compile(self.group, self.problem.tuned(program))
+        except EngineError as error:
+            return Failure("compile", error.reason)
+        other = self.problem.taken(kernel, program)
+        if other:
+            return Failure("not taken", other)
+        try:
+            compiled = _compiled(kernel, kept)
+            conflicts = _conflicts(self.row, self.knobs(program), kept)
+        except EngineError as error:
+            return Failure("compile", error.reason)
+        return described(self.row.name, kernel, compiled, conflicts)
+
+
+def everything(task: Task) -> Iterator[Program]:
+    """Every combination of a task's choices, before pruning."""
+    for values in itertools.product(*task.dimensions.values()):
+        yield Program(task.name, tuple(zip(task.dimensions, values, strict=True)))
+
+
+def _place(program: Program) -> float:
+    """Somewhere from 0 to 1, by chance but always the same."""
+    return int(digest(str(program))[:12], 16) / (1 << 48)
+
+
+def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: float) -> Launch:
+    """A kernel of a product on tensor cores in the device's terms."""
+    sizes, facts = kernel.tile.constants, kernel.facts
+    rows, columns = -(-sizes["ROWS"] // sizes["TILE_ROWS"]), -(-sizes["COLUMNS"] // sizes["TILE_COLUMNS"])
+    layers = facts.blocks // (rows * columns)
+    depth, slices = sizes["TILE_DEPTH"], sizes.get("SLICES", 1)
+    tile = sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], depth, sizes["WARP_ROWS"], sizes["WARP_COLUMNS"], slices
+    first, second = (layers * size * sizes["DEPTH"] * ELEMENT_BYTES for size in (sizes["ROWS"], sizes["COLUMNS"]))
+    loop = main_loop(kernel.tile.body)
+    does = _operations(loop.body if loop else kernel.tile.body, kernel)
+    return Launch(
+        text=digest(kernel.source.text),
+        shape=f"{operator} {tile}",
+        grid=(rows, columns, layers),
+        threads=facts.threads,
+        shared_bytes=facts.shared_bytes,
+        registers=compiled.registers,
+        spill_bytes=compiled.spill_bytes,
+        code_bytes=compiled.code_bytes,
+        steps=facts.serial_steps,
+        stages=facts.stages,
+        inner_steps=depth // sizes["MMA_DEPTH"] // slices,
+        register_stages=kernel.tile.register_stages,
+        copies=does["copy"], loads=does["load"], reads=does["read"], products=does["product"], indices=does["index"],
+        conflicts=conflicts,
+        fetched=(tile[0] * depth * ELEMENT_BYTES, tile[1] * depth * ELEMENT_BYTES),
+        distinct=(min(1.0, max(0.0, facts.dram_bytes_read - second) / first), 1.0),
+        operands=facts.dram_bytes_read,
+        written=facts.dram_bytes_written / facts.blocks,
+        exchanged=(slices - 1) * tile[0] * tile[1] * SUM_BYTES,
+    )  # fmt: skip
+
+
+def _operations(body: tuple[TileOp, ...], kernel: Kernel) -> Mapping[str, float]:
+    """What one thread does in one tile of the depth."""
+    found: Counter[str] = Counter()
+    for op, times in executed(body):
+        match op:
+            case AsyncCopy():
+                found["copy"] += times
+            case Load() if kernel.tile.buffers[op.source].scope == "global":
+                found["load"] += times
+            case MatrixLoad():
+                found["read"] += times
+            case MatrixMultiply():
+                found["product"] += times
+            case Bind():
+                found["index"] += times
+            case _:
+                continue
+    return found
+
+
+def _compiled(kernel: Kernel, kept: Kept) -> Compiled:
+    """Registers, spills and code of a kernel by NVRTC, once for each text."""
+    name = digest("compiled", kernel.source.text, ARCHITECTURE, nvrtc_version() or "", _includes())
+    known = kept.get(name)
+    if known is None:
+        found = engine.nvrtc(kernel, ARCHITECTURE)
+        known = (found.registers, found.spill_bytes, code_bytes(found.cubin))
+        kept.put(name, known)
+    return Compiled(*map(int, known))
+
+
+def _conflicts(row: Row, knobs: Knobs, kept: Kept) -> float:
+    """Extra passes of copies and reads for each read of fragments, counted by the emulator in one block.
+
+    Where a tile lies in shared memory depends on its size alone, not on stages; slices share one tile.  Rows of a
+    product's first operand lie one after another, so that further warps along them read as the first does.
+    """
+    rows = knobs.block[0] if row.operator == "conv" else knobs.part[0]
+    tile = Knobs((rows, *knobs.block[1:]), knobs.part)
+    name = digest("conflicts", row.operator, str(tile), _code_generator())
+    known = kept.get(name)
+    if known is None:
+        reads, conflicts, copies = counted(row, tile)
+        known = (reads, conflicts, copies)
+        kept.put(name, known)
+    reads, conflicts, copies = known
+    return (conflicts + copies) / reads if reads else 0.0
+
+
+@cache
+def _includes() -> str:
+    return digest_of_files((ROOT / "codegen" / "include").glob("*.cuh"))
+
+
+@cache
+def _code_generator() -> str:
+    return digest_of_files((ROOT / "codegen").rglob("*.py"))
+
+
+def code_bytes(cubin: bytes) -> int:
+    """Bytes of instructions in an ELF file of machine code."""
+    (sections,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<II16xQQ", cubin, sections + n * size) for n in range(count)]
+    text = headers[names][2]
+    return sum(length for name, _, _, length in headers if cubin[text + name :].startswith(b".text."))
+
+
+def truth(
+    operator: Operator, programs: Sequence[Program], store: Path, processes: int, seed: int = 0
+) -> Iterator[tuple[Program, Timing | Failure]]:
+    """The device's time of every program, in their order, as they come."""
+    chunks = [programs[n : n + CHUNK] for n in range(0, len(programs), CHUNK)]
+    with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(processes, None, _begin, (scratch,)) as pool:
+        names, stores = itertools.repeat(operator.row.name), itertools.repeat(store)
+        for chunk, launches in zip(chunks, pool.map(_launches, names, chunks, stores), strict=True):
+            for program, launch in zip(chunk, launches, strict=True):
+                yield program, launch if isinstance(launch, Failure) else run(launch, seed)
+
+
+def _begin(scratch: str) -> None:
+    """A process keeps machine code for as long as it runs: figures are all that is needed of it."""
+    os.environ["LOOMSCOPE_CACHE"] = scratch
+
+
+@lru_cache(maxsize=1)
+def _operator(name: str) -> Operator:
+    return Operator(name)
+
+
+@cache
+def _kept(path: Path) -> Kept:
+    return Kept(path)
+
+
+def _launches(name: str, programs: Sequence[Program], store: Path) -> list[Launch | Failure]:
+    return [_operator(name).launch(program, _kept(store)) for program in programs]
