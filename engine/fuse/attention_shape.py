@@ -23,20 +23,26 @@ from engine.tensor.rewrite import plain_iterator
 def attention_form(statements: Sequence[Statement], kept: Collection[str], arrays: Mapping[str, Array]) -> Shape | str:
     """The loop space of statements that are one attention, with what lies between its products and after them.
 
-    statements: in an order that is legal to run.  kept: arrays needed outside.  Why there is none; "" where no product
-    weighs with the result of a softmax.
+    statements: in an order that is legal to run.  kept: arrays needed outside.  Why an attention has none; "" for what
+    is no attention.
     """
     finder = Finder(TensorProgram("", arrays, tuple(statements), (), ()))
-    for statement in statements:
-        quotient = finder.quotient(statement)
-        if quotient is not None:
-            try:
-                found = finder.found(statement, quotient)
-                check_closed(found, statements, dict.fromkeys(kept, "is needed elsewhere too"))
-                return excess(found, arrays) or padding(found, statements, ()) or loops(found, statements, ())
-            except Unsupported as refused:
-                return refused.reason
-    return ""
+    found = next(filter(None, (_found(finder, statement) for statement in statements)), None)
+    if found is None:
+        return ""
+    try:
+        check_closed(found, statements, dict.fromkeys(kept, "is needed elsewhere too"))
+        return excess(found, arrays) or padding(found, statements, ()) or loops(found, statements, ())
+    except Unsupported as refused:
+        return refused.reason
+
+
+def _found(finder: Finder, values: Statement) -> Attention | None:
+    quotient = finder.quotient(values)
+    try:
+        return finder.found(values, quotient) if quotient is not None else None
+    except Unsupported:
+        return None
 
 
 def excess(found: Attention, arrays: Mapping[str, Array]) -> str:
