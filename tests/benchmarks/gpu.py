@@ -42,12 +42,18 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one run is to do with one suite."""
+    """What one run is to do with one file: rows of a suite, or of several."""
 
-    suite: Suite
-    rows: tuple[Row, ...]
+    name: str
+    """Of the suite, or of what the rows were chosen for."""
+    rows: tuple[tuple[Suite, Row], ...]
     systems: tuple[str, ...]
     output: Path
+
+    def order(self) -> list[str]:
+        """References of all rows of its suites."""
+        suites = {suite.name: suite for suite, _ in self.rows}
+        return [suite.reference(row) for suite in suites.values() for row in suite.rows]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -98,17 +104,17 @@ def _plan(name: str, wanted: Sequence[str], systems: tuple[str, ...], folder: Pa
     if unknown:
         raise BadInput("benchmark", f"row {sorted(unknown)[0]}", f"suite {suite.name} has no such row")
     rows = tuple(row for row in suite.rows if not wanted or row.name in wanted)
-    return Plan(suite, rows, systems, folder / f"{NAME}-{name}.json")
+    return Plan(name, tuple((suite, row) for row in rows), systems, folder / f"{NAME}-{name}.json")
 
 
 def list_rows(plan: Plan) -> None:
     """What a run would do, with the floor of each row: the rates behind it are the suite's, not this machine's."""
-    ceilings = plan.suite.ceilings
-    print(f"{plan.suite.title}\n{plan.suite.source}\nfloors: {ceilings.origin}\n")
+    for suite in {suite.name: suite for suite, _ in plan.rows}.values():
+        print(f"{suite.title}\n{suite.source}\nfloors: {suite.ceilings.origin}\n")
     print(f"{'row':48} {'GFLOP':>9} {'MB':>9} {'floor us':>9}  bound")
-    for row in plan.rows:
-        figures = f"{row.flops / 1e9:9.3g} {row.bytes / 1e6:9.3g} {row.floor(ceilings):9.3g}"
-        print(f"{plan.suite.reference(row):48} {figures}  {row.bound(ceilings)}")
+    for suite, row in plan.rows:
+        figures = f"{row.flops / 1e9:9.3g} {row.bytes / 1e6:9.3g} {row.floor(suite.ceilings):9.3g}"
+        print(f"{suite.reference(row):48} {figures}  {row.bound(suite.ceilings)}")
     print()
     for name, version in versions(plan.systems).items():
         print(f"{name:16} {version or 'missing: its column stays empty'}")
@@ -120,22 +126,22 @@ def run(
     """Measure rows until the seconds are used up; the documents that were written last."""
     end = clock() + seconds
     spent: list[float] = []
-    documents = [_run_suite(plan, device, process, end, spent, clock) for plan in plans]
+    documents = [_run_plan(plan, device, process, end, spent, clock) for plan in plans]
     for document in documents:
         print(json.dumps(document["summary"], indent=1))
     return documents
 
 
-def _run_suite(
+def _run_plan(
     plan: Plan, device: str, process: GpuProcess, end: float, spent: list[float], clock: Clock
 ) -> dict[str, Any]:
-    """One suite.  spent: the seconds of every row so far, of this suite and those before it."""
+    """One file.  spent: the seconds of every row so far, of this file and those before it."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     environment = {"device": device, "date": now, **report.environment("numpy", "onnx")}
     done, environment = _kept(plan, environment)
     known = environment["systems"]
-    for row in plan.rows:
-        reference = plan.suite.reference(row)
+    for suite, row in plan.rows:
+        reference = suite.reference(row)
         had = done[reference]["systems"] if reference in done else {}
         if set(plan.systems) <= had.keys():
             continue
@@ -145,10 +151,10 @@ def _run_suite(
             break
         entries = process.measure_row(reference, systems)
         told = {name: {**entry, "version": known[name]} for name, entry in entries.items()}
-        done[reference] = _entry(plan, row, told)
+        done[reference] = _entry(suite, row, told)
         spent.append(clock() - before)
         _write(plan, environment, done)
-        print(_line(plan, row, entries), flush=True)
+        print(_line(suite, row, entries), flush=True)
     return _write(plan, environment, done)
 
 
@@ -164,7 +170,7 @@ def _kept(plan: Plan, environment: dict[str, Any]) -> tuple[dict[str, Any], dict
         then = old["environment"]["systems"]
         now = versions(tuple(dict.fromkeys((*then, *plan.systems))))
         same = {"device": (old["environment"]["device"], environment["device"])}
-        same |= {"suite": (old["summary"]["suite"], plan.suite.name)}
+        same |= {"suite": (old["summary"]["suite"], plan.name)}
         same |= {f"version of {name}": (then[name] or "none", now[name] or "none") for name in then}
         rows = {row["row"]: row for row in old["rows"]}
         begun = old["environment"]["date"]
@@ -177,19 +183,19 @@ def _kept(plan: Plan, environment: dict[str, Any]) -> tuple[dict[str, Any], dict
     return rows, {**environment, "date": begun, "systems": now}
 
 
-def _entry(plan: Plan, row: Row, systems: Entries) -> dict[str, Any]:
-    ceilings = plan.suite.ceilings
+def _entry(suite: Suite, row: Row, systems: Entries) -> dict[str, Any]:
+    ceilings = suite.ceilings
     return {
-        "row": plan.suite.reference(row), "flops": row.flops, "bytes": row.bytes,
+        "row": suite.reference(row), "flops": row.flops, "bytes": row.bytes,
         "floor_microseconds": row.floor(ceilings), "bound": row.bound(ceilings), "systems": systems,
     }  # fmt: skip
 
 
 def _write(plan: Plan, environment: dict[str, Any], done: dict[str, Any]) -> dict[str, Any]:
-    order = [plan.suite.reference(row) for row in plan.suite.rows]
+    order = plan.order()
     rows = sorted(done.values(), key=lambda row: order.index(row["row"]))
-    left = [reference for reference in map(plan.suite.reference, plan.rows) if reference not in done]
-    head = {"suite": plan.suite.name, "rows": len(rows), "left": left}
+    left = [reference for suite, row in plan.rows if (reference := suite.reference(row)) not in done]
+    head = {"suite": plan.name, "rows": len(rows), "left": left}
     document = {"environment": environment, "rows": rows}
     found = {**head, **summary(document, plan.output.name)}
     plan.output.parent.mkdir(parents=True, exist_ok=True)
@@ -197,12 +203,12 @@ def _write(plan: Plan, environment: dict[str, Any], done: dict[str, Any]) -> dic
     return {**document, "summary": found}
 
 
-def _line(plan: Plan, row: Row, entries: Entries) -> str:
+def _line(suite: Suite, row: Row, entries: Entries) -> str:
     cells = (
         f"{name} {entry['microseconds']:.4g} us" if "microseconds" in entry else f"{name}: {entry['failure']}"
         for name, entry in entries.items()
     )
-    return f"{plan.suite.reference(row)}: floor {row.floor(plan.suite.ceilings):.4g} us; {', '.join(cells)}"
+    return f"{suite.reference(row)}: floor {row.floor(suite.ceilings):.4g} us; {', '.join(cells)}"
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from engine.errors import BadInput, EngineError
 from engine.fuse.nodes import FusionPlan
 from engine.graph.nodes import DTYPES, OperatorGraph
 from engine.measurements import Launched
+from engine.recipe import Recipe
 from engine.run.nvrtc import nvrtc_version
 from engine.suite import read_suite, suite_names
 from engine.target import target as target_of
@@ -89,8 +90,8 @@ Code = Mapping[str, bytes]
 """Group -> machine code."""
 
 
-def prepare(reference: str, target: str) -> tuple[Prepared, Code]:
-    """Compile a row.  Raises BadInput for a row that there is not."""
+def prepare(reference: str, target: str, recipe: Recipe | None = None) -> tuple[Prepared, Code]:
+    """Compile a row, by the advisers' recipe where none is given.  Raises BadInput for a row that there is not."""
     graph = engine.load(reference)
     plan = engine.fuse(graph, target=target)
     kernels: dict[str, PreparedKernel] = {}
@@ -98,7 +99,7 @@ def prepare(reference: str, target: str) -> tuple[Prepared, Code]:
     unsupported = dict(plan.unsupported)
     for group in plan.groups:
         try:
-            kernel = engine.compile(group, engine.default_recipe(group, target))
+            kernel = engine.compile(group, recipe or engine.default_recipe(group, target))
         except EngineError as error:
             unsupported[group.name] = error.reason
             continue

@@ -54,7 +54,7 @@ GOOD = worker("""
 
 
 def plan(tmp_path: Path, **changes: Any) -> gpu.Plan:
-    made = gpu.Plan(SUITE, SUITE.rows[:3], (OURS, *PEERS), tmp_path / "out.json")
+    made = gpu.Plan(SUITE.name, tuple((SUITE, row) for row in SUITE.rows[:3]), (OURS, *PEERS), tmp_path / "out.json")
     return replace(made, **changes)
 
 
@@ -114,7 +114,7 @@ def test_rows_that_do_not_fit_the_minutes_are_left_and_taken_next_time(tmp_path:
 
 
 def test_a_row_is_taken_again_for_a_system_that_it_lacks(tmp_path: Path) -> None:
-    few = plan(tmp_path, rows=SUITE.rows[:1], systems=(OURS, "torch"))
+    few = plan(tmp_path, rows=((SUITE, SUITE.rows[0]),), systems=(OURS, "torch"))
     assert run(few)["rows"][0]["systems"].keys() == {OURS, "torch"}
     more = run(replace(few, systems=(OURS, "torch", "xla")))
     assert more["rows"][0]["systems"].keys() == {OURS, "torch", "xla"}
@@ -156,12 +156,12 @@ def test_a_process_that_does_not_start_is_told_once() -> None:
 def test_a_file_of_another_device_suite_or_version_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = plan(tmp_path, rows=SUITE.rows[:1])
+    one = plan(tmp_path, rows=((SUITE, SUITE.rows[0]),))
     run(one)
     with pytest.raises(BadInput, match="another device: a test GPU, not another GPU"):
         run(one, device="another GPU")
     with pytest.raises(BadInput, match="another suite"):
-        run(replace(one, suite=read_suite("gta")))
+        run(replace(one, name="gta"))
     with monkeypatch.context() as changed, pytest.raises(BadInput, match="another version of xla"):
         known = gpu.versions
         changed.setattr(gpu, "versions", lambda systems: {**known(systems), "xla": "99"})
