@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QObject
 
+from app.beside import beside
 from app.fusing import Fusing, Pair
 from app.told import boundary_told, link_told, refused_told, short, trial_note
 from engine.documents import EdgeDoc, LinkDoc, NodeDoc, Problem
@@ -77,11 +78,13 @@ class Grouping(QObject):
             ])  # fmt: skip
 
     def merge(self) -> None:
-        """Offers the launches before and after as those to be one kernel with."""
-        handle = self.handle
-        if handle is not None:
+        """Offers the launches before and after as those to be one kernel with, then some that nothing connects."""
+        handle, model = self.handle, self.workspace.model
+        if handle is not None and model is not None:
             own = self._node(handle.node)
-            self._offer(MERGE, [(_told(other), _joined(own, other)) for other in self._neighbours(own.id)])
+            near = [(_told(other), _joined(own, other)) for other in self._neighbours(own.id)]
+            others = beside(model.nodes, model.edges, own.id)
+            self._offer(MERGE, [*near, *((f"{_told(other)}  ·  beside it", _joined(own, other)) for other in others)])
 
     def move(self) -> None:
         """Offers the launches around an operator as those to move it to, or a kernel of its own."""

@@ -235,7 +235,7 @@ def test_why_an_edge_is_a_boundary(window: Window, qtbot: object) -> None:
     at = graph.canvas.mapFromScene(QPointF(x, y))
     QTest.mouseClick(graph.canvas.viewport(), LEFT, pos=at)
     settled(window, qtbot)
-    assert graph.card.told is not None and "cannot be one kernel" in graph.card.told.sentence
+    assert graph.card.told is not None and "They stay two kernels: a tile of" in graph.card.told.sentence
     assert graph.card.told.chips[0] == "24.6 kB through global memory"
     window.wiring.fusing.carry_out(Wish(SPLIT, ("n2", "n3")))
     settled(window, qtbot)
