@@ -28,13 +28,13 @@ from engine.tensor.rewrite import plain_iterator, rewrite_reads
 
 TILE = 32
 ROWS = 8
-"""Rows of a tile that a block of 32 x 8 threads handles at once."""
+"""Rows of a tile that a block handles at once, where no mark asks for other threads than 32 x 8."""
+MAX_THREADS = 1024
 REFUSED = {
     "block": f"a block makes one tile of {TILE} x {TILE}",
-    "thread": f"{TILE} x {ROWS} threads move a tile",
     "vector": "neighbouring threads move neighbouring elements of a tile, one each, and fill whole sectors",
     "split": f"the tile already splits both of its dimensions by {TILE}",
-    "unroll": f"the {TILE // ROWS} steps of a tile are always written out",
+    "unroll": "the steps of a tile are always written out",
     "stages": "a block has one tile: there is nothing to copy ahead",
     "lane": "no value is shared along a row",
     "warp": "no value is shared down a column",
@@ -83,11 +83,14 @@ def lower_transpose(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgram
     without_loops(nest, nest.statements)
     marks.refuse(REFUSED)
     marks.number("tile", TILE, lambda asked: TILE, f"tiles of {TILE} x {TILE}")
-    return _Transpose(group, nest).lower()
+    rows = marks.power("thread", TILE * ROWS, MAX_THREADS, least=TILE) // TILE
+    return _Transpose(group, nest, rows).lower()
 
 
 class _Transpose:
-    def __init__(self, group: FusionGroup, nest: Nest) -> None:
+    def __init__(self, group: FusionGroup, nest: Nest, rows: int) -> None:
+        """rows: of a tile that the threads of a block handle at once."""
+        self.rows = rows
         self.group, self.nest, self.program = group, nest, group.program
         turned = turned_reads(group.program, nest)
         assert turned is not None
@@ -95,7 +98,7 @@ class _Transpose:
         self.others = tuple(m for m in nest.outer if m not in (self.last, self.across))
         self.counts = (-(-self.across.extent // TILE), -(-self.last.extent // TILE))
         grid = math.prod(m.extent for m in self.others) * math.prod(self.counts)
-        self.emitter = Emitter(group.program, grid, TILE * ROWS)
+        self.emitter = Emitter(group.program, grid, TILE * rows)
         self.names = tuple(m.name for m in nest.outer)
         self.link = Line(tuple(dict.fromkeys(s.name for s in self.reads.values())), self.names)
         self.tiles = self._tiles()
@@ -114,7 +117,7 @@ class _Transpose:
         return emitter.finish(
             self.group,
             constants={"TILE": TILE, "ACROSS": across.extent, "ALONG": last.extent},
-            assertions=((f"THREADS == TILE * {ROWS}", "a thread moves every eighth row of the tile"),),
+            assertions=((f"THREADS == TILE * {self.rows}", f"a thread moves {TILE // self.rows} rows of the tile"),),
             placements=dict.fromkeys((s.name for s in self.program.statements), kept)
             | {reader.name: in_tile.format(access.array) for access, reader in self.reads.items()},
         )
@@ -151,8 +154,8 @@ class _Transpose:
         Sets `row`, the row of the tile, and `variables`; yields the mask that tells whether the element exists.
         """
         emitter, link = self.emitter, self.link
-        with emitter.loop("step", TILE // ROWS, link) as step:
-            self.row = emitter.bind("row", step * ROWS + self.warp, link)
+        with emitter.loop("step", TILE // self.rows, link) as step:
+            self.row = emitter.bind("row", step * self.rows + self.warp, link)
             places = (self.row, self.lane) if turn else (self.lane, self.row)
             self.variables = self.batch | {
                 self.across.name: emitter.bind(across, self.tile_across * TILE + places[0], link),

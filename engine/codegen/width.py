@@ -33,7 +33,10 @@ def widest_vector(program: TensorProgram, nest: Nest, along_rows: bool) -> int:
 
 
 def vector_width(program: TensorProgram, nest: Nest, marks: Marks, along_rows: bool) -> int:
-    """The width asked for by the `vector` mark, halved until the accesses allow it.  along_rows: see `widest_vector`."""
+    """The width asked for by the `vector` mark, halved until the accesses allow it.
+
+    along_rows: see `widest_vector`.
+    """
     limit = widest_vector(program, nest, along_rows)
 
     def fit(asked: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.compile import Kernel
 from engine.fuse.nodes import FusionGroup
+from engine.tune.elements import element_tasks
 from engine.tune.mapping_tasks import product_tasks, refused_mappings
 from engine.tune.nodes import Refused, Task
 from engine.tune.rows import row_tasks
@@ -18,4 +19,6 @@ def tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]
         refused += more
     elif group.kind in ("row reduction", "column reduction"):
         found = row_tasks(group, kernel)
+    elif group.kind in ("element-wise", "layout"):
+        found = element_tasks(group, kernel)
     return found, refused

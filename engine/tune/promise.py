@@ -9,18 +9,19 @@ from engine.predict.nodes import KernelFacts
 from engine.target import Target
 from engine.tune.nodes import Figures
 
-ISSUED = 4
-"""Instructions that an SM issues in a clock, one for each scheduler; assumed for each access: its address, its mask,
-itself, and one of what it brings."""
 LANES = 32
+"""Threads whose accesses are one request."""
 
 
-def promised(base: KernelFacts, figures: Figures, width: int, machine: Target) -> float:
+def promised(
+    base: KernelFacts, figures: Figures, machine: Target, accesses: float, requested: int | None = None
+) -> float:
     """Microseconds of a program.
 
-    base: facts of another program of the same group, which moves and computes as much.  width: bytes of one access of
-    a thread.  To what the model of compiled kernels tells, which knows bytes alone, comes the time to issue the
-    accesses: between programs that are equal otherwise, the wider one is tried first.
+    base: facts of another program of the same group, which moves and computes as much.  requested: bytes asked of L2,
+    where more is known than `figures` tell.  accesses: requests of warps to memory.  To what the model of compiled
+    kernels tells, which knows bytes alone, comes the time to issue them, one in a clock of an SM: between programs that
+    are equal otherwise, the one with wider accesses is tried first.
     """
     facts = replace(
         base,
@@ -29,9 +30,8 @@ def promised(base: KernelFacts, figures: Figures, width: int, machine: Target) -
         serial_steps=figures.steps,
         stages=figures.stages,
         shared_bytes=figures.shared_bytes,
-        l2_bytes=figures.requested,
+        l2_bytes=figures.requested if requested is None else requested,
         registers=None,
     )
-    requests = figures.requested / (width * LANES)
-    issue = ISSUED * requests / (ISSUED * machine.sms.value * machine.clock.value)
+    issue = accesses / (machine.sms.value * machine.clock.value)
     return predict(facts, machine).microseconds + issue * 1e6

@@ -24,13 +24,15 @@ from engine.tensor.access import position, stride
 from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 from engine.tune.nodes import Figures, Program, Task, Value
-from engine.tune.promise import promised
+from engine.tune.promise import LANES, promised
 from engine.tune.prune import Check, checked, resource_checks, user_check
 from engine.tune.rules import CACHE_READ, CROSS_THREAD, INLINE, PLACE_MAIN, TILING, Choices, Situation, sketch
 
 BY_ROW, BY_COLUMN = "lanes of a row", "warps of a column"
 DECIDED = frozenset(("lane", "warp", "block", "vector", "split", "unroll", "scope", "turns", "stages"))
-LANES, WARPS, ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32, 64, 128)
+SHARERS, WARPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), (1, 2, 4, 8, 16, 32)
+"""Threads, and warps, that share a row."""
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 WRITTEN_OUT = (1, 2, 4, 8, 16, 32)
 """Chunks of a row that a thread's loop has side by side."""
 TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
@@ -169,8 +171,8 @@ class Rows:
 
     def rank(self, program: Program) -> float:
         """The time that the model of compiled kernels promises, in microseconds."""
-        width = self.element * program.number("vector")
-        return promised(self.kernel.facts, self.figures(program), width, self.machine)
+        figures, width = self.figures(program), self.element * program.number("vector")
+        return promised(self.kernel.facts, figures, self.machine, figures.requested / (width * LANES))
 
     @property
     def machine(self) -> Target:
@@ -285,7 +287,7 @@ def _situation(family: Rows) -> Situation:
     stands = family.program_of(family.kernel)
     rows = tuple(sorted({*ROWS, stands.number("rows")})) if stands else ROWS
     offers: dict[str, Choices] = {
-        CROSS_THREAD: {"sharers": LANES if family.by_row else WARPS},
+        CROSS_THREAD: {"sharers": SHARERS if family.by_row else WARPS},
         TILING: {"vector": vectors, "rows": rows if family.by_row and family.nest.outer else (1,)},
         PLACE_MAIN: {"written_out": WRITTEN_OUT},
     }

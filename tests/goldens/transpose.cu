@@ -8,7 +8,7 @@ constexpr int ALONG = 20;
 constexpr int BLOCKS = 2;
 constexpr int THREADS = 256;
 constexpr int SHARED_BYTES = 4224;
-static_assert(THREADS == TILE * 8, "a thread moves every eighth row of the tile");
+static_assert(THREADS == TILE * 8, "a thread moves 4 rows of the tile");
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 neg_0(const float* __restrict__ x_, float* __restrict__ y_)

@@ -46,10 +46,15 @@ def _rows(program: TensorProgram) -> Iterator[Entry]:
 
 
 def _scenario(plan: Plan, program: TensorProgram) -> Scenario:
-    """One alternative: the loop order, then what a thread moves at once."""
+    """One alternative."""
     walk = plan.walk
     label = f"{plan.innermost} innermost" + (f", {walk.run[-1]} in strips" if walk.in_strips else "")
-    return Scenario((*_pins(plan), *_vectors(plan, program, is_pinned=True)), label=label)
+    return Scenario(plan_entries(plan, program), label=label)
+
+
+def plan_entries(plan: Plan, program: TensorProgram) -> tuple[Entry, ...]:
+    """The entries that ask for a plan: the loop order, then what a thread moves at once."""
+    return (*_pins(plan), *_vectors(plan, program, is_pinned=True))
 
 
 def _pins(plan: Plan) -> Iterator[Entry]:
