@@ -12,7 +12,7 @@ from engine.errors import Unsupported
 from engine.fuse.attention import ATTENTION, Attention, Finder, refusal
 from engine.fuse.attention_cost import MOST_DEPTH, TILES, WHOLE, head_parts, shared_bytes
 from engine.fuse.build import inline
-from engine.fuse.shape import Key, Shape, product_operands
+from engine.fuse.shape import Key, Shape, is_contraction, product_operands
 from engine.graph.nodes import DTYPES
 from engine.target.shared import SHARED_BYTES
 from engine.tensor.nodes import Apply, Array, Literal, Statement, TensorProgram, accesses
@@ -30,6 +30,9 @@ def attention_form(statements: Sequence[Statement], kept: Collection[str], array
     found = next(filter(None, (_found(finder, statement) for statement in statements)), None)
     if found is None:
         return ""
+    more = [s.operator for s in statements if is_contraction(s) and s.name not in (found.scores.name, found.values.name)]
+    if more:
+        return f"an attention has two matrix products, {more[0]} would be a third"
     try:
         check_closed(found, statements, dict.fromkeys(kept, "is needed elsewhere too"))
         return excess(found, arrays) or padding(found, statements, ()) or loops(found, statements, ())

@@ -92,9 +92,9 @@ class Forced:
             if statement.write.array in before:
                 before |= {a.array for a in statement.reads()}
         names = list(dict.fromkeys(s.operator for s in between if s.write.array in before))
-        more = f" and {len(names) - 4:,} more" if len(names) > 4 else ""
+        more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
         are = "lie between them and are other kernels" if len(names) > 1 else "lies between them and is another kernel"
-        return f"would wait for itself: {', '.join(names[:4])}{more} {are}"
+        return f"would wait for itself: {', '.join(names[:3])}{more} {are}"
 
 
 def step(statements: Sequence[Statement], closed: bool, inputs: frozenset[str]) -> Step:

@@ -81,6 +81,8 @@ def test_part_of_an_attention_is_none(bert: engine.OperatorGraph) -> None:
     assert not found.legal and "node_scaled_0, node_masked_0 lie between them" in found.because
     with pytest.raises(engine.BadInput, match="two matrix products"):
         engine.fuse(bert, fixed=Fixed(groups=(("node_value_0_product", "node_value_0", *ATTENTION[-2:]),)))
+    third = tried(bert, Wish(JOIN, ("node_value_0_product", "node_value_0", *ATTENTION)))
+    assert third.because.endswith("an attention has two matrix products, node_value_0_product would be a third")
 
 
 def test_a_group_of_a_person_keeps_an_attention_apart(bert: engine.OperatorGraph) -> None:
