@@ -28,6 +28,8 @@ A_MODEL = "open a model first"
 A_GROUP = "select a group first"
 A_REPLAY = "replay a recorded run first"
 A_FIXED = "nothing is fixed"
+A_RUN = "start tuning, or attach to records first"
+A_TRIAL = "choose a trial of the open model first"
 A_STEP = "select a group whose kernel is known"
 
 ACTIONS = (
@@ -83,6 +85,7 @@ ACTIONS = (
     ActionInfo("explore", "&Explore", "Outline, graph, schedule, timing", ("Alt+1",), "", True),
     ActionInfo("schedule", "&Schedule", "Code, schedule, constraints", ("Alt+2",), "", True),
     ActionInfo("pipeline", "P&ipeline", "Code, pipeline chart, shared memory, what if", ("Alt+3",), "", True),
+    ActionInfo("tune", "&Tune", "Progress of a search, its trials, where they went", ("Alt+4",), "", True),
     ActionInfo("dark", "&Dark", "Dark theme", (), "", True),
     ActionInfo("light", "&Light", "Light theme", (), "", True),
     ActionInfo("zoom-in", "Zoom &In", "Enlarge the graph", (Keys.ZoomIn, "Ctrl+=")),
@@ -114,6 +117,35 @@ ACTIONS = (
         "pin-samples", "Pin Samples as &Baseline", "Later samples of this kernel are set against those shown",
         ("Shift+B",), needs="measure a kernel or replay a recorded run first",
     ),
+    ActionInfo(
+        "tune-start", "&Start Tuning", "Search recipes of the open model with the settings of the Run panel", ("F7",),
+        "play", needs="open a model first; one run at a time",
+    ),
+    ActionInfo(
+        "tune-pause", "&Pause or Resume Tuning", "Pause the run that is shown, go on with it, or start it again",
+        ("Shift+F7",), "pause", needs=A_RUN,
+    ),
+    ActionInfo(
+        "tune-stop", "S&top Tuning", "End the run; the best is kept, and it can be resumed", ("Ctrl+Shift+F7",), "stop",
+        needs="nothing is tuned",
+    ),
+    ActionInfo(
+        "tune-attach", "&Attach to Records…", "Follow a run of the command line, or look at an old one", ("Ctrl+F7",)
+    ),
+    ActionInfo("tune-detach", "Put Records A&way", "Show no run any more; its records stay", needs=A_RUN),
+    ActionInfo(
+        "tune-best", "Apply &Best", "Make the best recipe of the shown group a step of its history",
+        ("Ctrl+Shift+Return",), needs=A_TRIAL,
+    ),
+    ActionInfo(
+        "tune-trial", "Apply &Chosen Trial", "Make the chosen trial's recipe a step of its group's history",
+        needs=A_TRIAL,
+    ),
+    ActionInfo(
+        "tune-ablate", "Ab&lation of Best", "What each entry of the best recipe is worth: the kernel without it",
+        needs=A_TRIAL,
+    ),
+    ActionInfo("tune-filter", "&Filter Trials", "Put the cursor into the filter of the trials", ("Ctrl+Shift+F",)),
     ActionInfo("cancel", "Cancel &Jobs", "Stop everything that runs", ("Ctrl+.",), "cancel", needs="nothing runs"),
     ActionInfo("machine", "Target and &Dimensions…", "Open the model for another GPU or at other sizes", needs=A_MODEL),
     ActionInfo("keys", "&Shortcuts", "Every shortcut on one sheet", ("F1",)),
@@ -126,7 +158,7 @@ MENUS = (
     (
         "&View",
         (
-            "explore", "schedule", "pipeline", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
+            "explore", "schedule", "pipeline", "tune", "", "dark", "light", "", "zoom-in", "zoom-out", "fit", "",
             "measured-times", "roofline", "",
             "next-panel", "last-panel", "panels", "reset",
         ),
@@ -144,11 +176,18 @@ MENUS = (
             "pin-samples", "", "cancel", "", "machine",
         ),
     ),
+    (
+        "&Tune",
+        (
+            "tune-start", "tune-pause", "tune-stop", "", "tune-attach", "tune-detach", "", "tune-best", "tune-trial",
+            "tune-ablate", "", "tune-filter",
+        ),
+    ),
     ("&Help", ("keys", "about")),
 )  # fmt: skip
 """Menu -> its actions in order; "" is a separator, "recent" and "panels" are sub-menus that the window fills."""
 
-EXCLUSIVE = (("explore", "schedule", "pipeline"), ("dark", "light"))
+EXCLUSIVE = (("explore", "schedule", "pipeline", "tune"), ("dark", "light"))
 
 
 def make_actions(window: QMainWindow) -> dict[str, QAction]:

@@ -22,6 +22,7 @@ from engine.documents import Problem
 from views.notice import News
 from views.theme import THEMES, Theme
 from views.timing.view import LIVE, ROOFLINE
+from views.tuning.view import ABLATION
 
 if TYPE_CHECKING:
     from app.window import Window
@@ -51,6 +52,7 @@ class Commands(QObject):
         for signal in (workspace.model_changed, workspace.client.jobs_changed):
             signal.connect(self.show_enabled)
         window.wiring.timing.shown.connect(self.show_enabled)
+        window.wiring.tuning.state_changed.connect(self.show_enabled)
         window.wiring.fusing.state_changed.connect(self.show_enabled)
         workspace.open_refused.connect(self._ask_sizes)
         window.menu.device_requested.connect(window.action("machine").trigger)
@@ -66,7 +68,7 @@ class Commands(QObject):
         workspace, group = self._workspace, self._window.wiring.group
         known, selected = group in workspace.histories, workspace.group(group) is not None
         timing, stepping = self._window.wiring.timing, self._window.stepping
-        fusing = self._window.wiring.fusing
+        fusing, tuning = self._window.wiring.fusing, self._window.wiring.tuning
         enabled = {
             "undo": self._window.undoing.can_undo(group),
             "redo": self._window.undoing.can_redo(group),
@@ -80,6 +82,7 @@ class Commands(QObject):
             **dict.fromkeys(("operators", "groups"), workspace.model is not None),
             **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster"), timing.player is not None),
             "pin-samples": timing.run is not None and bool(timing.run.samples),
+            **tuning.enabled(),
             **dict.fromkeys(("save", "save-as", "script-all", "machine"), workspace.model is not None),
         }
         for name, can in enabled.items():
@@ -88,7 +91,7 @@ class Commands(QObject):
     def _connect(self) -> None:
         window, workspace = self._window, self._workspace
         panels, stepping, files = window.panels, window.stepping, window.files
-        timing, grouping = window.wiring.timing, window.wiring.grouping
+        timing, grouping, tuning = window.wiring.timing, window.wiring.grouping, window.wiring.tuning
         reactions = {
             "open": files.ask_open,
             "example": lambda: window.open_file(EXAMPLE),
@@ -115,6 +118,7 @@ class Commands(QObject):
             "explore": lambda: window.set_perspective("Explore"),
             "schedule": lambda: window.set_perspective("Schedule"),
             "pipeline": lambda: window.set_perspective("Pipeline"),
+            "tune": lambda: window.set_perspective("Tune"),
             "zoom-in": lambda: panels.graph.canvas.zoom(1.2),
             "zoom-out": lambda: panels.graph.canvas.zoom(1 / 1.2),
             "fit": panels.graph.canvas.fit_all,
@@ -132,6 +136,15 @@ class Commands(QObject):
             "pin-samples": timing.pin,
             "measured-times": self._swap_times,
             "roofline": self._show_roofline,
+            "tune-start": self._tune,
+            "tune-pause": tuning.pause_or_resume,
+            "tune-stop": tuning.stop,
+            "tune-attach": files.ask_records,
+            "tune-detach": tuning.put_away,
+            "tune-best": tuning.apply_best,
+            "tune-trial": lambda: tuning.apply(tuning.selected),
+            "tune-ablate": self._ablate,
+            "tune-filter": self._filter_trials,
             "cancel": workspace.client.cancel,
             "machine": self._ask_machine,
             "keys": self.shortcuts.ask,
@@ -194,6 +207,20 @@ class Commands(QObject):
         self._window.wiring.timing.measure(self._window.wiring.group)
         self._window.panels.timing.select_tab(LIVE)
         self.focus.bring("timing")
+
+    def _tune(self) -> None:
+        """Starts a run where it can be watched."""
+        self._window.set_perspective("Tune")
+        self._window.wiring.tuning.start()
+
+    def _ablate(self) -> None:
+        self._window.panels.tuning.select_tab(ABLATION)
+        self.focus.bring("tuning")
+        self._window.wiring.tuning.ablate()
+
+    def _filter_trials(self) -> None:
+        self.focus.bring("trials")
+        self._window.panels.trials.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _show_roofline(self) -> None:
         timing = self._window.panels.timing

@@ -19,6 +19,7 @@ RECENT = 8
 MODELS = "Models (*.onnx *.json)"
 WORKSPACES = f"Workspaces (*{SUFFIX})"
 MEASUREMENTS = "Files of times (*.json)"
+RECORDS = "Records of tuning (*.db *.sqlite)"
 ANY = "All files (*)"
 
 
@@ -28,6 +29,8 @@ class Files(QObject):
     title_changed = Signal()
     replay_chosen = Signal(str)
     """A file of times to play."""
+    records_chosen = Signal(str)
+    """A file of records to follow."""
 
     def __init__(self, window: QMainWindow, document: Document, settings: QSettings, notice: Notice) -> None:
         super().__init__()
@@ -57,6 +60,10 @@ class Files(QObject):
     def ask_replay(self) -> None:
         """Asks for a file of times to play."""
         self._ask("Replay a recorded run", [MEASUREMENTS, ANY], self.replay_chosen.emit)
+
+    def ask_records(self) -> None:
+        """Asks for a file of records to follow."""
+        self._ask("Attach to records", [RECORDS, ANY], self.records_chosen.emit)
 
     def save(self) -> None:
         """Saves where it was saved before, else asks."""
@@ -99,7 +106,9 @@ class Files(QObject):
     def recent(self) -> list[str]:
         """The files opened last, the newest first."""
         stored = self._settings.value("recent", [])
-        return [stored] if isinstance(stored, str) else list(stored or [])  # type: ignore[call-overload]
+        if isinstance(stored, str):  # how Qt keeps a list of one
+            return [stored]
+        return [str(path) for path in stored] if isinstance(stored, list) else []
 
     def _show_recent(self) -> None:
         if self._menu is None:

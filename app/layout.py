@@ -14,14 +14,16 @@ PERSPECTIVES = {
     "Explore": ((("outline", 0.57), ("explain", 0.43)), (("graph", 1.0),), (("schedule", 0.54), ("timing", 0.46))),
     "Schedule": ((("code", 1.0),), (("schedule", 1.0),), (("constraints", 0.62), ("moves", 0.38))),
     "Pipeline": ((("code", 1.0),), (("schedule", 1.0),)),
+    "Tune": ((("tuning", 0.53), ("trials", 0.47)), (("search", 0.68), ("run", 0.32))),
 }
 """Perspective -> columns from left to right, each from top to bottom with its share of the height."""
 
-WIDTHS = {"Explore": (0.258, 0.377, 0.365), "Schedule": (0.3, 0.4, 0.3), "Pipeline": (0.306, 0.694)}
+WIDTHS = {"Explore": (0.258, 0.377, 0.365), "Schedule": (0.3, 0.4, 0.3), "Pipeline": (0.306, 0.694),
+          "Tune": (0.64, 0.36)}  # fmt: skip
 ALONG = {"Schedule": "history"}
 """Perspective -> the panel along its whole bottom."""
 ALONG_HEIGHT = 132
-BEHIND = {"Schedule": {"moves": "timing"}}
+BEHIND = {"Schedule": {"moves": "timing"}, "Tune": {"search": "trial"}}
 """Perspective -> a panel, and the one that is a tab behind it."""
 BOTTOM = ("problems", "jobs")
 BOTTOM_HEIGHT = 132

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from PySide6.QtCore import QSettings, QSize, Qt
+from PySide6.QtCore import QByteArray, QSettings, QSize, Qt
 from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -45,7 +45,7 @@ COLOURS = {"Predicted time": "time", "Measured time": "measured", "Traffic": "tr
 
 SMALLEST = (1024, 640)
 """Pixels of the window in which every panel is still of use."""
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 
 
 class Window(QMainWindow):
@@ -59,23 +59,24 @@ class Window(QMainWindow):
         self.notice = Notice()
         self.files = Files(self, self.document, self.settings, self.notice)
         self.files.replay_chosen.connect(lambda path: self.wiring.timing.replay(path))
+        self.files.records_chosen.connect(lambda path: self.wiring.tuning.attach(path))
         self.theme = load_theme(theme or str(self.settings.value("theme", "dark")))
         self.panels: Panels = make_panels(self.theme)
-        self.wiring = Wiring(self.panels, workspace)
+        self.wiring: Wiring = Wiring(self.panels, workspace)
         self.stepping = Stepping(self.panels.history, workspace, self.wiring.fusing)
         self.undoing = Undoing(workspace, self.wiring.fusing)
         self.comparing = Comparing(self, workspace)
         self.stepping.compare_requested.connect(self.comparing.compare)
-        self.actions_by_name = make_actions(self)
+        self.actions_by_name: dict[str, QAction] = make_actions(self)
         self.perspective = "Explore"
-        self._layouts: dict[str, object] = {}
+        self._layouts: dict[str, QByteArray] = {}
         self._make_frame()
         self._connect_workspace()
         self.setAcceptDrops(True)
         self.setDockNestingEnabled(True)
         self.setMinimumSize(QSize(*SMALLEST))
         self.resize(1440, 900)
-        self.docks = {name: Dock(panel) for name, panel in self.panels.named().items()}
+        self.docks: dict[str, Dock] = {name: Dock(panel) for name, panel in self.panels.named().items()}
         arrange(self, self.docks, self.perspective)
         self._fill_panels_menu()
         self.commands = Commands(self)
@@ -121,7 +122,7 @@ class Window(QMainWindow):
             self._layouts[self.perspective] = self.saveState(LAYOUT_VERSION)
             self.perspective = name
             state = self._layouts.get(name)
-            if state is None or not self.restoreState(state, LAYOUT_VERSION):  # type: ignore[arg-type]
+            if state is None or not self.restoreState(state, LAYOUT_VERSION):
                 arrange(self, self.docks, name)
         if name == PIPELINE:
             self.panels.schedule.select_tab(PIPELINE)
@@ -155,6 +156,7 @@ class Window(QMainWindow):
         self.settings.setValue("perspective", self.perspective)
         self.document.close()
         self.wiring.timing.close()
+        self.wiring.tuning.close()
         self.commands.focus.close()
         self.workspace.client.close()
         super().closeEvent(event)
@@ -258,6 +260,8 @@ class Window(QMainWindow):
         panels.constraints.draft_changed.connect(self._show_draft)
         panels.outline.open_requested.connect(self.files.ask_open)
         panels.timing.live.replay_requested.connect(self.files.ask_replay)
+        for view in (panels.tuning, panels.run):
+            view.attach_requested.connect(self.files.ask_records)
         panels.outline.example_requested.connect(lambda: self.open_file(EXAMPLE))
         self.status.problems_requested.connect(lambda: self._toggle("problems"))
         self.status.jobs_requested.connect(lambda: self._toggle("jobs"))

@@ -9,6 +9,7 @@ from app.advice import with_moved, with_pasted, with_required, without_entry
 from app.explored import Explored
 from app.fusing import Fusing
 from app.grouping import Grouping
+from app.live.tuning import LiveTuning
 from app.pipelines import Pipelines
 from app.selection import Selection
 from app.times import Times
@@ -28,6 +29,12 @@ from views.problems.view import ProblemsView
 from views.schedule.view import ScheduleView
 from views.theme import Theme
 from views.timing.view import TimingView
+from views.tuning.panels import TuningPanels
+from views.tuning.run import RunView
+from views.tuning.search import SearchView
+from views.tuning.trial import TrialView
+from views.tuning.trial_table import TrialsView
+from views.tuning.view import TuningView
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,16 @@ class Panels:
     history: HistoryView
     problems: ProblemsView
     jobs: JobsView
+    tuning: TuningView
+    trials: TrialsView
+    search: SearchView
+    trial: TrialView
+    run: RunView
+
+    @property
+    def tuner(self) -> TuningPanels:
+        """Those of a tuning run."""
+        return TuningPanels(self.tuning, self.trials, self.search, self.trial, self.run)
 
     def named(self) -> dict[str, Panel]:
         """The panels under their names."""
@@ -65,6 +82,11 @@ def make_panels(theme: Theme) -> Panels:
         HistoryView(),
         ProblemsView(),
         JobsView(),
+        TuningView(),
+        TrialsView(),
+        SearchView(),
+        TrialView(),
+        RunView(),
     )
 
 
@@ -80,6 +102,7 @@ class Wiring:
         self.fusing = Fusing(workspace)
         self.times = Times(panels.timing, panels.graph, workspace, self.timing)
         self.grouping = Grouping(panels.graph, self.fusing)
+        self.tuning = LiveTuning(panels.tuner, workspace)
         self._connect_selection()
         self._connect_edits()
         workspace.model_changed.connect(self._show_model)
@@ -96,10 +119,10 @@ class Wiring:
 
     def _connect_selection(self) -> None:
         panels, bus = self.panels, self.workspace.bus
-        for view in (panels.outline, panels.graph, panels.timing):
-            view.group_selected.connect(bus.select_group)
-        for view in (panels.schedule, panels.code, panels.constraints, panels.moves):
-            view.statements_selected.connect(bus.select_statements)
+        for by_group in (panels.outline, panels.graph, panels.timing):
+            by_group.group_selected.connect(bus.select_group)
+        for by_statement in (panels.schedule, panels.code, panels.constraints, panels.moves):
+            by_statement.statements_selected.connect(bus.select_statements)
         panels.problems.jump_requested.connect(self._jump)
         panels.problems.clear_requested.connect(lambda: self.workspace.clear_problems())
 

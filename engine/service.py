@@ -105,6 +105,10 @@ class Service:
                 return to_json(engine.listing(self._kernel(arguments, send), _text(arguments, "language")))
             case "variant":
                 return to_json(engine.variant(*self._advised(arguments), _knobs(arguments)))
+            case "ablation":
+                group, best = self._advised(arguments)
+                _, before = self._advised({**arguments, "recipe": _text_or_none(arguments, "before")})
+                return to_json(engine.ablate(group, best, before))
             case "why":
                 pair = _text(arguments, "producer"), _text(arguments, "consumer")
                 return to_json(engine.why_apart(self._file().plan, *pair))

@@ -50,6 +50,7 @@ QPushButton[role="primary"], QToolButton[primary="true"] { background: $accent_f
 QPushButton[role="small"] { min-height: 22px; padding: 0 8px; font-size: 11px; border-radius: 4px; }
 QPushButton[role="primary-small"] { background: $accent_fill; color: $on_accent; border-color: $accent_fill; font-weight: 600;
   min-height: 22px; padding: 0 8px; font-size: 11px; border-radius: 4px; }
+QPushButton[role="primary-small"]:disabled { background: $raised; color: $text_3; border-color: $line; }
 QToolButton::menu-indicator { image: none; }
 
 QLineEdit { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 26px;
@@ -58,6 +59,10 @@ QLineEdit:focus { border-color: $accent; }
 QLineEdit[role="quiet"] { border: 1px solid transparent; min-height: 22px; font-size: 11px; padding: 0; border-radius: 4px; }
 QLineEdit[role="quiet"]:hover { border-color: $line; padding: 0 6px; }
 QLineEdit[role="quiet"]:focus { border-color: $accent; padding: 0 6px; }
+QSpinBox { background: $panel; border: 1px solid $line; border-radius: 4px; padding: 0 8px; min-height: 22px; font-size: 11px;
+  selection-background-color: $accent_bg; selection-color: $text; }
+QSpinBox QLineEdit { background: transparent; border: none; padding: 0; min-height: 0; font-size: 11px; }
+QSpinBox:focus { border-color: $accent; }
 QComboBox { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 26px; }
 QComboBox:hover { background: $raised; }
 QComboBox:focus { border-color: $accent; }

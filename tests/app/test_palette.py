@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,8 +17,10 @@ from app.palette import matches
 from app.render import wait
 from app.window import Window
 from engine.exploration import JOIN, Wish
+from engine.records.nodes import RUNNING, STOPPED
 from tests.app.driving import PATIENCE, select, settle
 from tests.app.recordings import of_model, written
+from tests.app.tuning_runs import write_run
 
 GROUP = "softmax_0"
 
@@ -71,6 +74,7 @@ def test_what_is_disabled_says_why_and_does_nothing(make: Callable[..., Window],
 
 def effects(window: Window, qtbot: object) -> object:
     """What an action can change that a person would notice."""
+    assert wait(lambda: window.wiring.tuning.attachment.is_idle, PATIENCE)
     settle(window, qtbot)
     application = QApplication.instance()
     assert isinstance(application, QApplication)
@@ -84,6 +88,7 @@ def effects(window: Window, qtbot: object) -> object:
         QGuiApplication.clipboard().text(), window.focusWidget(), window.settings.value("recent"),
         window.panels.graph.scene.opened, window.panels.graph.scene.look.edge, workspace.bus.selection,
         window.panels.graph.scene.look.colour_by, window.panels.timing.pages.currentIndex(), played(window),
+        tuned(window),
     )  # fmt: skip
 
 
@@ -92,6 +97,31 @@ def played(window: Window) -> object:
     timing = window.wiring.timing
     player = timing.player
     return list(timing.pinned), player and (player.number, player.is_playing, player.speed)
+
+
+def tuned(window: Window) -> object:
+    """Which run is shown, what was asked of it, which tab and trial are in front."""
+    tuning = window.wiring.tuning
+    shown = tuning.shown
+    return tuning.process.process_id, window.panels.tuning.tab, shown and (shown.path, shown.overlay, tuning.selected)
+
+
+def start_nothing(window: Window) -> None:
+    """A run is a process that ends at once."""
+    window.wiring.tuning.command = (sys.executable, "-c", "input()")
+
+
+def tune(window: Window, state: str = STOPPED) -> None:
+    """Attaches to a run of the open model and chooses a trial."""
+    start_nothing(window)
+    tuning = window.wiring.tuning
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "run.db"
+        write_run(path, window, GROUP, (48.0, 45.0, None, 47.0), state).store.close()
+        tuning.attach(str(path))
+        assert wait(lambda: tuning.shown is not None and len(tuning.shown.trials) == 4, PATIENCE)
+        tuning.show()
+        tuning.select(tuning.best)
 
 
 def replay(window: Window) -> None:
@@ -123,6 +153,9 @@ PREPARED: dict[str, Callable[[Window], object]] = {
     **dict.fromkeys(("release", "release-all"), fix),
     "reset": lambda window: window.docks["outline"].hide(),
     **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster", "pin-samples"), replay),
+    "tune-start": start_nothing,
+    **dict.fromkeys(("tune-pause", "tune-detach", "tune-best", "tune-trial", "tune-ablate"), tune),
+    "tune-stop": lambda window: tune(window, RUNNING),
     "fit": lambda window: window.panels.graph.canvas.zoom(3),
 }
 """What has to be so before an action has an effect."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents import Problem
-from views.panel import label
+from views.message import Message
 from views.theme import Theme
 from views.timing.deck import DeckBar
 from views.timing.headline import Headline
@@ -35,8 +33,8 @@ class LivePage(QWidget):
         self.strip = ClockStrip()
         self.deck = DeckBar()
         self.deck.hide()
-        self.missing = _Message((("Replay a recorded run…", self.replay_requested),))
-        self.refused = _Message((("Replay a recorded run…", self.replay_requested), ("Back", self.dismissed)))
+        self.missing = Message((("Replay a recorded run…", self.replay_requested),))
+        self.refused = Message((("Replay a recorded run…", self.replay_requested), ("Back", self.dismissed)))
         samples = QWidget()
         below = QVBoxLayout(samples)
         below.setContentsMargins(0, 0, 0, 0)
@@ -73,48 +71,10 @@ class LivePage(QWidget):
 
     def show_refusal(self, title: str, problem: Problem) -> None:
         """Says why a file cannot be replayed or a kernel not measured, and what to do."""
-        known = PurePath(problem.subject).name in title
-        said = f"It {problem.reason}" if known else f"{problem.subject}: {problem.reason}"
-        lines = (said, problem.hint)
-        self.refused.show_text(title, "\n".join(f"{line[:1].upper()}{line[1:]}." for line in lines if line))
+        self.refused.show_refusal(title, problem)
         self.pages.setCurrentWidget(self.refused)
 
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         for part in (self.headline, self.plot, self.strip, self.deck):
             part.set_theme(theme)
-
-
-class _Message(QWidget):
-    """A title, a few lines, at most two buttons."""
-
-    def __init__(self, buttons: tuple[tuple[str, object], ...]) -> None:
-        super().__init__()
-        self.title = label("", "title")
-        self.title.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.text = label("", "hint", wrap=True)
-        self.text.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.buttons = [QPushButton(name) for name, _ in buttons]
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        row.addStretch(1)
-        for button, (_, wish) in zip(self.buttons, buttons, strict=True):
-            button.clicked.connect(wish)
-            row.addWidget(button)
-        row.addStretch(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(32, 8, 32, 8)
-        layout.setSpacing(10)
-        layout.addStretch(1)
-        layout.addWidget(self.title)
-        layout.addWidget(self.text)
-        layout.addLayout(row)
-        layout.addStretch(1)
-
-    def show_text(self, title: str, text: str) -> None:
-        """Replaces title and lines."""
-        self.title.setText(title)
-        self.title.setVisible(bool(title))
-        self.text.setText(text)
-        self.setAccessibleDescription(text)

@@ -1,0 +1,72 @@
+"""Makes the recipe of a trial a step of its group's history: one step, by the author tune, that undo takes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject, Signal
+
+from app.live.attachment import Attachment
+from app.live.preview import merged
+from app.workspace import Workspace
+from engine.documents import Problem
+from engine.errors import EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    text: str
+    said: str
+
+
+class Applying(QObject):
+    """A group whose first kernel is not known yet gets its step when it is."""
+
+    refused = Signal(object)
+    """The Problem that says why a recipe cannot be applied."""
+
+    def __init__(self, workspace: Workspace, attachment: Attachment) -> None:
+        super().__init__()
+        self.workspace, self.attachment = workspace, attachment
+        self._wanted: dict[str, _Wanted] = {}
+        """Group -> the advice of the trial."""
+        self._noted: dict[str, _Wanted] = {}
+        """Group -> the advice that becomes a step; its remark says of which trial."""
+        workspace.history_changed.connect(self._go_on)
+        workspace.model_changed.connect(self._forget)
+
+    def apply(self, group: str, trial: int, said: str) -> None:
+        """Applies a kept trial; `said` becomes the remark of the step."""
+
+        def read(text: str) -> None:
+            self._wanted[group] = _Wanted(text, said)
+            self.workspace.bus.select_group(group)
+            self._go_on(group)
+
+        self.attachment.recipe(trial, group, read, lambda error: self.refused.emit(_problem(error)))
+
+    def _go_on(self, group: str) -> None:
+        """Asks for the step once the group's history is there, and writes the remark once the step is."""
+        history = self.workspace.histories.get(group)
+        wanted = self._wanted.pop(group, None) if history is not None else None
+        if history is not None and wanted is not None:
+            try:
+                text = merged(history.step.text, wanted.text)
+            except EngineError as error:
+                self.refused.emit(_problem(error))
+                return
+            self._noted[group] = _Wanted(text, wanted.said)
+            self.workspace.edit(group, text)
+        noted = self._noted.get(group)
+        if history is not None and noted is not None and history.step.text == noted.text:
+            del self._noted[group]
+            if not history.step.note:
+                self.workspace.note(group, history.current, noted.said)
+
+    def _forget(self) -> None:
+        self._wanted.clear()
+        self._noted.clear()
+
+
+def _problem(error: EngineError) -> Problem:
+    return Problem(error.stage, error.subject, error.reason, error.hint)

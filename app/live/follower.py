@@ -1,0 +1,123 @@
+"""Follows one run of a file of records, whoever writes it: what came since the last look, in bounded batches.
+
+Nothing here knows Qt: it runs on a thread, and what it returns is shown on the window's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from engine.recipe import Recipe
+from engine.records.nodes import Attempt, Round, Run, Trial
+from engine.records.reader import RunReader
+from engine.schedule.text import to_text
+from views.tuning.trials import NONE, STATES, Batch, Codes, Vocabulary, Words
+
+MOST = 2500
+"""Attempts of one look: decoding them takes milliseconds, and the window's thread has to come in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What came since the last look."""
+
+    run: Run
+    batch: Batch
+    rounds: tuple[Round, ...]
+    examples: dict[tuple[str, str], str]
+    """(group, kind of failure) -> what the first failure of that kind said."""
+    is_complete: bool
+    """Whether nothing more waited."""
+
+
+class Follower:
+    """One run, from its first attempt on; used by one thread at a time.
+
+    Raises what `RunReader` does; any call may.
+    """
+
+    def __init__(self, path: Path, number: int | None = None) -> None:
+        """number: of the run, by default the last of the file."""
+        self._reader = RunReader(path)
+        try:
+            self.number = self._reader.run(number).number
+        except BaseException:
+            self._reader.close()
+            raise
+        self.words = Vocabulary()
+        self._version = NONE
+        self._attempts = self._rounds = 0
+        self._counts: Counter[str] = Counter()
+        self._examples: dict[tuple[str, str], str] = {}
+        self._behind = True
+        self._start: Recipe | None = None
+
+    def look(self) -> Update | None:
+        """What came since; None where nobody wrote."""
+        version = self._reader.version()
+        if version == self._version and not self._behind:
+            return None
+        self._version = version
+        found = self._reader.attempts(self.number, self._attempts, MOST)
+        rounds = self._reader.rounds(self.number, self._rounds)
+        run = self._reader.run(self.number)
+        self._behind = len(found) == MOST
+        if self._start is None and run.request.recipe:
+            self._start = Recipe.loads(run.request.recipe, f"run {self.number}")
+        self._attempts = found[-1].number if found else self._attempts
+        self._rounds = rounds[-1].number if rounds else self._rounds
+        return Update(run, self._decoded(found), rounds, dict(self._examples), not self._behind)
+
+    def recipe(self, trial: int, group: str) -> str:
+        """The advice of a kept trial for its group, in the text form."""
+        kept: Trial = self._reader.trial(trial)
+        return to_text(Recipe.loads(kept.recipe, f"trial {trial}").groups.get(group, ())) if kept.recipe else ""
+
+    def start(self, group: str) -> str | None:
+        """The advice that the run began with for a group, in the text form; None for what the advisers say."""
+        return to_text(self._start.groups[group]) if self._start and group in self._start.groups else None
+
+    def close(self) -> None:
+        """Lets the file go."""
+        self._reader.close()
+
+    def _decoded(self, found: Sequence[Attempt]) -> Batch:
+        """Attempts as columns; a trial is known by its place among those of its group."""
+        words = self.words
+        numbers = np.empty(len(found), np.int64)
+        values: dict[str, Codes] = {}
+        for row, attempt in enumerate(found):
+            self._counts[attempt.group] += 1
+            numbers[row] = self._counts[attempt.group]
+            if attempt.failure:
+                self._examples.setdefault((attempt.group, attempt.failure), attempt.message)
+            for name, value in attempt.values:
+                if name not in values:
+                    values[name] = np.full(len(found), NONE, np.int32)
+                values[name][row] = words.dimensions.setdefault(name, Words()).code(str(value))
+        return Batch(
+            numbers,
+            np.array([attempt.trial or 0 for attempt in found], np.int64),
+            _codes(words.groups, [attempt.group for attempt in found]),
+            _codes(words.mappings, [attempt.mapping for attempt in found]),
+            np.array([STATES.index(attempt.state) for attempt in found], np.int32),
+            _codes(words.kinds, [attempt.failure for attempt in found]),
+            np.array([_known(attempt.microseconds) for attempt in found], float),
+            np.array([_known(attempt.promised) for attempt in found], float),
+            values,
+        )
+
+
+def _codes(words: Words, texts: Sequence[str]) -> Codes:
+    return np.array([words.code(text) if text else NONE for text in texts], np.int32)
+
+
+def _known(microseconds: float | None) -> float:
+    """NaN for what is not known."""
+    return math.nan if microseconds is None or math.isinf(microseconds) else microseconds

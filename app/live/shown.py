@@ -1,0 +1,114 @@
+"""A run as far as it has been read, and what the panels say of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.live.figures import groups_of, summary
+from app.live.follower import Follower, Update
+from engine.documents import ModelDoc, Problem
+from engine.records.nodes import RUNNING, Round, Run
+from views.format import plural
+from views.tuning.nodes import STARTING, STOPPING, Status, Summary
+from views.tuning.trials import Rows, Trials
+
+RECENT = 40
+"""Looks at a run over which its pace is taken."""
+
+
+@dataclass(slots=True)
+class Shown:
+    """Grows with every update; `overlay` is a state that only the window knows."""
+
+    path: Path
+    follower: Follower
+    trials: Trials
+    run: Run | None = None
+    rounds: list[Round] = field(default_factory=list)
+    examples: dict[tuple[str, str], str] = field(default_factory=dict)
+    overlay: str = ""
+    problem: Problem | None = None
+    _pace: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    @staticmethod
+    def of(path: Path, follower: Follower) -> Shown:
+        """A run of which nothing is known yet."""
+        return Shown(path, follower, Trials(follower.words))
+
+    def take(self, update: Update) -> None:
+        """Takes in what came."""
+        self.run = update.run
+        self.trials.append(update.batch)
+        self.rounds += update.rounds
+        self.examples = update.examples
+        self._pace.append((time.monotonic(), len(self.trials)))
+        ended = update.run.state_at(time.time()) != RUNNING
+        if (self.overlay == STOPPING and ended) or (self.overlay == STARTING and not ended):
+            self.overlay = ""
+
+    @property
+    def state(self) -> str:
+        """What the run does, as far as the window knows."""
+        return self.overlay or (self.run.state_at(time.time()) if self.run else STARTING)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that are searched."""
+        return groups_of(self.run) if self.run else ()
+
+    @property
+    def total(self) -> int:
+        """Trials that are allowed."""
+        return self.run.request.trials * len(self.groups) if self.run else 0
+
+    def busiest(self) -> str:
+        """The group that the last round went to, else the first; "" where there is none."""
+        last = next((each.group for each in reversed(self.rounds) if each.group in self.groups), "")
+        return last or next(iter(self.groups), "")
+
+    def summary(self, group: str, rows: Rows, model: ModelDoc | None) -> Summary:
+        """One group in a line."""
+        assert self.run is not None
+        return summary(self.run, self.trials, rows, self.rounds, group, self.title(group, model))
+
+    def title(self, group: str, model: ModelDoc | None) -> str:
+        """What a group is called in the open model, else its name."""
+        known = model.groups if model else ()
+        return next((each.title for each in known if each.name == group), group)
+
+    def status(self) -> Status:
+        """The run in the panel's words."""
+        run = self.run
+        if run is None:
+            return Status("Tuning", STARTING, 0, 0, "", (), self.problem)
+        request = run.request
+        facts = (
+            ("Strategy", request.strategy), ("Runner", f"{request.runner}, {request.origin} times"),
+            ("Records", self.path.name), ("Process", f"{run.pid} on {run.host}"),
+        )  # fmt: skip
+        problem = self.problem
+        if problem is None and run.message:
+            problem = Problem("tune", "the run", f"ended: {run.message}", "")
+        title = f"Tuning {Path(request.source).stem}"
+        return Status(title, self.state, len(self.trials), self.total, self._left(), facts, problem)
+
+    def _left(self) -> str:
+        """How long it will take at the present pace; "" where nobody can tell."""
+        if self.state != RUNNING or len(self._pace) < 2 or self.run is None:
+            return ""
+        (first, before), (last, now) = self._pace[0], self._pace[-1]
+        if now <= before or last <= first:
+            return ""
+        seconds = max(self.total - now, 0) * (last - first) / (now - before)
+        return f"about {_spoken(seconds)} left" if math.isfinite(seconds) else ""
+
+
+def _spoken(seconds: float) -> str:
+    """ "12 min", "40 s"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return plural(round(seconds / 60), "min").removesuffix("s") if seconds < 5400 else f"{seconds / 3600:.1f} h"

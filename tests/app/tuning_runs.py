@@ -1,0 +1,79 @@
+"""Runs of tuning as a process would leave them: made-up trials of the open model's group in a file of records."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from app.window import Window
+from engine.recipe import Recipe
+from engine.records.nodes import (
+    FAILED,
+    FINISHED,
+    NEW,
+    Attempt,
+    Request,
+    Round,
+    Sieved,
+    Subject,
+    TaskRecord,
+    Trial,
+)
+from engine.records.runs import RunLog
+from engine.records.store import RecordStore
+from engine.run.nodes import PREDICTED, Failure, Timing
+from engine.schedule.text import from_text
+
+DIMENSIONS = {"block": (1, 2, 4, 8), "vector": (2, 4, 8)}
+BEFORE = 50.0
+FAILURE = "out of memory"
+
+
+def advice(text: str, block: int) -> str:
+    """The advice with another number of rows in a block: what the made-up worker takes."""
+    return re.sub(r"block \d+", f"block {block}", text)
+
+
+def write_run(
+    path: Path, window: Window, group: str, times: Sequence[float | None], state: str = FINISHED, target: str = ""
+) -> RunLog:
+    """A run of the open model with one trial for each time, None for a failure.
+
+    Trial n asks for blocks of 1, 2, 4, 8, 1, ... rows.  Raises KeyError where the group's kernel is not known.
+    """
+    opened, text = window.workspace.opened, window.workspace.histories[group].step.text
+    recipe = Recipe(opened.target, groups={group: from_text(text)})
+    target = target or opened.target
+    request = Request(
+        opened.path, target, "model", PREDICTED, PREDICTED, len(times), groups=(group,),
+        recipe=json.dumps(recipe.to_json()),
+    )  # fmt: skip
+    sieved = (Sieved("shared memory", "of one block", 4, "256 KiB of 227 KiB"),)
+    task = TaskRecord(group, "rows", DIMENSIONS, 12, sieved, 8, BEFORE)
+    store = RecordStore(path)
+    log = RunLog.start(store, request, (task,))
+    log.keep_all(_pair(number, group, text, recipe, target, time) for number, time in enumerate(times, 1))
+    best = min((time for time in times if time is not None), default=math.inf)
+    log.add_round(Round(1, "search", group, "rows", "the only group", {"gradient": -2.0}, best, len(times), 1.0))
+    log.set_state(state)
+    return log
+
+
+def _pair(
+    number: int, group: str, text: str, recipe: Recipe, target: str, time: float | None
+) -> tuple[Attempt, Trial]:
+    block = DIMENSIONS["block"][(number - 1) % 4]
+    values = (("block", block), ("vector", DIMENSIONS["vector"][number % 3]))
+    outcome = Failure(FAILURE, "227 KiB are there") if time is None else Timing(PREDICTED, time)
+    tried = replace(recipe, groups={group: from_text(advice(text, block))})
+    subject = Subject.of(f"{number} {time}", "grid 1", "float32", target, "made up 1")
+    trial = Trial(subject, PREDICTED, outcome, group, json.dumps(tried.to_json()))
+    attempt = Attempt(
+        number, None, group, "rows", values, 20.0 + block, NEW if time is not None else FAILED, time,
+        "" if time is not None else FAILURE, "" if time is not None else "227 KiB are there", number * 0.01,
+    )  # fmt: skip
+    return attempt, trial

@@ -1,0 +1,108 @@
+"""What the panels of a tuning run show besides its trials: plain values, ready to paint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.documents import Problem
+
+RUNNING, PAUSED, STOPPED, FINISHED, INTERRUPTED = "running", "paused", "stopped", "finished", "interrupted"
+STARTING, STOPPING = "starting", "stopping"
+"""States that only the window knows: the process has not answered yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The run itself: what it does, how far it is, what can be asked of it."""
+
+    title: str
+    """ "Tuning bert_tiny"."""
+    state: str
+    done: int
+    """Trials."""
+    total: int
+    """Trials allowed; 0 where nobody said."""
+    left: str
+    """ "about 12 min left", or ""."""
+    facts: tuple[tuple[str, str], ...]
+    """(name, value): strategy, runner, records, process."""
+    problem: Problem | None = None
+    """Why it ended, where it did not end by itself."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a process works for it or waits to."""
+        return self.state in (RUNNING, PAUSED, STARTING, STOPPING)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One group of the run in a line."""
+
+    title: str
+    origin: str
+    """ "predicted", "measured" or "synthetic": of every time of the run."""
+    before: float
+    """Microseconds under the recipe that the run began with; 0 where it is not known."""
+    best: float
+    """Microseconds; infinite while nothing ran."""
+    number: int
+    """Of the best trial; 0 while there is none."""
+    trials: int
+    rounds: int
+    failed: int
+
+    @property
+    def gain(self) -> float:
+        """Part of the time before that the best trial saves."""
+        return 1 - self.best / self.before if self.before and self.number else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One step of the funnel: what is left after a rule."""
+
+    rule: str
+    left: int
+    because: str = ""
+    """What the rule is about, or an example of what it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Where rounds went: one group, or one mapping inside a group."""
+
+    key: str
+    title: str
+    rounds: tuple[int, ...]
+    """Their numbers in the run."""
+    gain: float
+    """Part of the time before that was saved."""
+    because: tuple[str, ...] = ()
+    """The figures of each round's decision, as many as rounds."""
+    parts: tuple[Share, ...] = ()
+    """The mappings of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Failures of one kind."""
+
+    kind: str
+    count: int
+    example: str
+    wrong: bool = False
+    """Whether a kernel gave a wrong result: the only failures that are coloured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Importance:
+    """How much of the spread of the times one dimension explains."""
+
+    dimension: str
+    part: float
+    """0..1, of the variance of the logarithm of the time."""
+    best: str
+    """Value of the best trial."""
+    values: int
+    """Values that were tried."""

@@ -1,0 +1,217 @@
+"""The run panel: what to search and for how long, and what a run does that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QGridLayout,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from views.panel import PADDING, Panel, label, rule
+from views.theme import Theme
+from views.tuning.nodes import FINISHED, INTERRUPTED, PAUSED, RUNNING, STARTING, STOPPED, STOPPING, Status
+
+ALL, SELECTED = "All groups", "Selected group"
+NO_LIMIT = "no limit"
+SAID = {
+    RUNNING: "running", PAUSED: "paused", STOPPED: "stopped, best kept", FINISHED: "finished",
+    INTERRUPTED: "interrupted: its process gives no sign of life", STARTING: "starting…", STOPPING: "stopping…",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a run is to be started with."""
+
+    strategy: str
+    runner: str
+    trials: int
+    """For each group on average."""
+    minutes: int
+    """0 for no limit."""
+    selected_only: bool
+
+
+class RunView(Panel):
+    """Settings for the next run above, the run that is shown below."""
+
+    start_requested = Signal()
+    pause_requested = Signal()
+    stop_requested = Signal()
+    resume_requested = Signal()
+    attach_requested = Signal()
+    detach_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("Run")
+        self.setObjectName("tuning-run")
+        self.strategy, self.runner, self.scope = _choice("Strategy"), _choice("Runner"), _choice("What is searched")
+        self.scope.addItems([ALL, SELECTED])
+        self.trials = _number("Trials for each group on average", 1, 1_000_000, 64)
+        self.minutes = _number("Minutes", 0, 100_000, 0)
+        self.minutes.setSpecialValueText(NO_LIMIT)
+        self.start = _button("Start", self.start_requested, "primary-small")
+        self.attach = _button("Attach to records…", self.attach_requested)
+        self.pause = _button("Pause", self.pause_requested)
+        self.stop = _button("Stop", self.stop_requested)
+        self.resume = _button("Resume", self.resume_requested)
+        self.detach = _button("Put away", self.detach_requested)
+        self.state_title, self.state, self.count = label("", "title"), label("", "hint"), label("", "second")
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName("Trials done")
+        self.facts = QGridLayout()
+        self.facts.setHorizontalSpacing(16)
+        self.facts.setVerticalSpacing(2)
+        self.message = label("", "wrong-text", wrap=True)
+        self.message.hide()
+        self._shown = self._make_shown()
+        self.body_layout.addWidget(self._make_settings())
+        self.body_layout.addWidget(rule())
+        self.body_layout.addWidget(self._shown)
+        self.body_layout.addStretch(1)
+        self.show_status(None)
+        self.show_body()
+
+    @property
+    def settings(self) -> Settings:
+        """What is chosen for the next run."""
+        return Settings(
+            self.strategy.currentText(), self.runner.currentText(), self.trials.value(), self.minutes.value(),
+            self.scope.currentText() == SELECTED,
+        )  # fmt: skip
+
+    def show_choices(self, strategies: Sequence[str], runners: Sequence[str]) -> None:
+        """What there is to choose from, the default first; a choice that is still there stays."""
+        for box, names in ((self.strategy, strategies), (self.runner, runners)):
+            if [box.itemText(number) for number in range(box.count())] != list(names):
+                chosen = box.currentText()
+                box.clear()
+                box.addItems(list(names))
+                box.setCurrentText(chosen if chosen in names else names[0])
+
+    def show_ready(self, ready: bool) -> None:
+        """Whether a run can be started now."""
+        self.start.setEnabled(ready)
+
+    def show_status(self, status: Status | None) -> None:
+        """Follows the run; None where none is shown."""
+        self._shown.setVisible(status is not None)
+        if status is None:
+            return
+        self.state_title.setText(status.title)
+        self.state.setText(SAID.get(status.state, status.state))
+        count = f"{status.done:,} of {status.total:,} trials" if status.total else f"{status.done:,} trials"
+        self.count.setText("  ".join(filter(None, (count, status.left))))
+        self.bar.setRange(0, max(status.total, status.done, 1))
+        self.bar.setValue(status.done)
+        live = status.is_live
+        self.pause.setVisible(status.state in (RUNNING, STARTING))
+        self.resume.setVisible(status.state in (PAUSED, STOPPED, INTERRUPTED))
+        self.stop.setVisible(live)
+        self.stop.setEnabled(status.state != STOPPING)
+        self.detach.setVisible(not live)
+        self._show_facts(status.facts)
+        problem = status.problem
+        self.message.setVisible(problem is not None)
+        if problem is not None:
+            self.message.setText(". ".join(filter(None, (f"{problem.subject} {problem.reason}", problem.hint))))
+        self.setAccessibleDescription(f"{status.title}, {self.state.text()}, {self.count.text()}")
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        super().set_theme(theme)
+
+    def _show_facts(self, facts: Sequence[tuple[str, str]]) -> None:
+        """Name over value, two in a line."""
+        while self.facts.count() > 2 * len(facts):
+            self.facts.takeAt(self.facts.count() - 1).widget().deleteLater()
+        for number, (name, value) in enumerate(facts):
+            row, column = 2 * (number // 2), number % 2
+            for offset, (text, role) in enumerate(((name, "small-hint"), (value, ""))):
+                item = self.facts.itemAtPosition(row + offset, column)
+                if item is None:
+                    made = label(text, role)
+                    self.facts.addWidget(made, row + offset, column)
+                else:
+                    item.widget().setText(text)
+                    made = item.widget()
+                made.setToolTip(value)
+
+    def _make_settings(self) -> QWidget:
+        made = QWidget()
+        grid = QGridLayout(made)
+        grid.setContentsMargins(PADDING, 8, PADDING, 8)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(6)
+        fields = (("Search", self.scope), ("Strategy", self.strategy), ("Runner", self.runner))
+        numbers = (("Trials", self.trials), ("Minutes", self.minutes))
+        for column, (name, field) in enumerate(fields):
+            grid.addWidget(label(name, "small-hint"), 0, column)
+            grid.addWidget(field, 1, column)
+            grid.setColumnStretch(column, 1)
+        for column, (name, field) in enumerate(numbers):
+            grid.addWidget(label(name, "small-hint"), 2, column)
+            grid.addWidget(field, 3, column)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(6)
+        buttons.addStretch(1)
+        buttons.addWidget(self.attach)
+        buttons.addWidget(self.start)
+        grid.addLayout(buttons, 3, 2, Qt.AlignmentFlag.AlignRight)
+        return made
+
+    def _make_shown(self) -> QWidget:
+        made = QWidget()
+        column = QVBoxLayout(made)
+        column.setContentsMargins(PADDING, 8, PADDING, 8)
+        column.setSpacing(6)
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(self.state_title)
+        head.addWidget(self.state, 1)
+        for button in (self.pause, self.resume, self.stop, self.detach):
+            head.addWidget(button)
+        column.addLayout(head)
+        column.addWidget(self.bar)
+        column.addWidget(self.count)
+        column.addLayout(self.facts)
+        column.addWidget(self.message)
+        return made
+
+
+def _choice(name: str) -> QComboBox:
+    made = QComboBox()
+    made.setProperty("role", "small")
+    made.setAccessibleName(name)
+    made.setToolTip(name)
+    made.setMinimumContentsLength(8)
+    made.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    return made
+
+
+def _number(name: str, low: int, high: int, value: int) -> QSpinBox:
+    made = QSpinBox()
+    made.setRange(low, high)
+    made.setValue(value)
+    made.setAccessibleName(name)
+    made.setToolTip(name)
+    made.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
+    return made
+
+
+def _button(text: str, wish: Signal, role: str = "small") -> QPushButton:
+    made = QPushButton(text)
+    made.setProperty("role", role)
+    made.clicked.connect(wish)
+    return made

@@ -1,0 +1,95 @@
+"""One trial: its recipe, its schedule and its CUDA text, as a preview beside what is open."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QStackedWidget
+
+from engine.documents import KernelDoc, Problem
+from views.code.editor import CodeText
+from views.message import Message
+from views.panel import Panel, bar, label
+from views.schedule.tree import ScheduleTree
+from views.theme import Theme, code_face
+
+RECIPE, SCHEDULE, CUDA = TABS = ("Recipe", "Schedule", "CUDA")
+NOTHING = "Click a trial, in the table or in a plot, to see its recipe, schedule and CUDA text"
+
+
+class TrialView(Panel):
+    """A preview: nothing is applied before somebody asks for it."""
+
+    apply_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("Trial", TABS)
+        self.name, self.outcome = label("", "title"), label("", "hint")
+        self.apply = QPushButton("Apply")
+        self.apply.setProperty("role", "primary-small")
+        self.apply.setToolTip("One step of the history, by the author tune")
+        self.apply.clicked.connect(self.apply_requested)
+        strip, row = bar("subheader", 32)
+        row.addWidget(self.name)
+        row.addWidget(self.outcome, 1)
+        row.addWidget(self.apply)
+        self.recipe = QPlainTextEdit()
+        self.recipe.setReadOnly(True)
+        self.recipe.setFont(code_face())
+        self.recipe.setAccessibleName("Recipe of the trial")
+        self.recipe.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.schedule = ScheduleTree("Schedule tree of the trial")
+        self.code = CodeText()
+        self.code.setAccessibleName("CUDA text of the trial")
+        self.refused = Message(())
+        self.pages = QStackedWidget()
+        for page in (self.recipe, self.schedule, self.code, self.refused):
+            self.pages.addWidget(page)
+        self.tab_selected.connect(lambda _: self._turn())
+        self.body_layout.addWidget(strip)
+        self.body_layout.addWidget(self.pages, 1)
+        self._refused = False
+        self.show_empty(NOTHING)
+
+    def show_trial(self, title: str, outcome: str, recipe: str, can_apply: bool) -> None:
+        """Shows what was tried; its kernel comes later."""
+        self._refused = False
+        self.name.setText(title)
+        self.outcome.setText(outcome)
+        self.outcome.setToolTip(outcome)
+        self.apply.setEnabled(can_apply)
+        self.recipe.setPlainText(recipe)
+        self._turn()
+        self.show_body()
+
+    def show_kernel(self, kernel: KernelDoc) -> None:
+        """Shows what became of the recipe."""
+        self._refused = False
+        self.schedule.show_schedule(kernel.schedule)
+        labels = {line.line: (line.statements or line.dimensions or ("",))[-1][:5] for line in kernel.lines}
+        self.code.show_code(kernel.cuda.rstrip("\n"), labels)
+        self.show_loading(False)
+        self._turn()
+
+    def show_refusal(self, title: str, problem: Problem) -> None:
+        """Says why there is no kernel to look at; the recipe can still be read."""
+        self._refused = True
+        self.refused.show_refusal(title, problem)
+        self.show_loading(False)
+        self._turn()
+
+    def show_nothing(self) -> None:
+        """No trial is chosen."""
+        self.show_loading(False)
+        self.show_empty(NOTHING)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        super().set_theme(theme)
+        self.schedule.set_theme(theme)
+        self.code.set_theme(theme)
+
+    def _turn(self) -> None:
+        """The page of the tab in front; where there is no kernel, the reason instead of schedule and text."""
+        tab = next(name for name, button in self.tabs.items() if button.isChecked())
+        hidden = self._refused and (tab != RECIPE or not self.recipe.toPlainText())
+        self.pages.setCurrentIndex(len(TABS) if hidden else TABS.index(tab))

@@ -1,0 +1,208 @@
+"""The table of trials: a view of the item model whose cells are painted, and a panel around it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QModelIndex, QRectF, Signal
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QLineEdit,
+    QPushButton,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+)
+
+from views.panel import Panel
+from views.rows import draw_text
+from views.shapes import paint_verdict
+from views.theme import Theme, face, semibold
+from views.tuning.table import MAPPING, NUMBER, PROMISED, RESULT, TIME, TO_BEST, WORDS, Index, TrialModel
+from views.tuning.trials import NONE, Trials
+
+ROW, HEAD = 24, 26
+WIDTHS = {NUMBER: 62, TIME: 96, TO_BEST: 72, PROMISED: 74, MAPPING: 130, RESULT: 120}
+DIMENSION = 72
+"""Pixels of a dimension's column, at least."""
+NOTHING = "Trials appear here as they come: one row each, failures with their cause"
+FILTER = "Filter: stages=3  time<40  failed"
+
+
+class TrialsView(Panel):
+    """All trials of one group; `trial_selected` carries the row of the trial that is to be shown."""
+
+    trial_selected = Signal(int)
+    apply_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__("Trials")
+        self.table = TrialTable()
+        self.table.trial_selected.connect(self.trial_selected)
+        self.filter = QLineEdit()
+        self.filter.setProperty("role", "quiet")
+        self.filter.setPlaceholderText(FILTER)
+        self.filter.setAccessibleName("Filter the trials")
+        self.filter.setToolTip("Words that a trial must hold, and comparisons: time, promised, trial, any dimension")
+        self.filter.setFixedWidth(220)
+        self.filter.setClearButtonEnabled(True)
+        self.filter.textChanged.connect(self._set_filter)
+        self.apply = QPushButton("Apply best")
+        self.apply.setProperty("role", "small")
+        self.apply.clicked.connect(self.apply_requested)
+        self.header_layout.addWidget(self.filter)
+        self.header_layout.addWidget(self.apply)
+        self.body_layout.addWidget(self.table)
+        self.table.sorted.connect(self._tell)
+        self.show_empty(NOTHING)
+
+    def show_trials(self, trials: Trials, group: str, origin: str) -> None:
+        """Shows a group's trials, or what came since."""
+        model = self.table.trials
+        kept = self.table.selected
+        model.show_group(trials, group, origin)
+        self.table.fit()
+        self.table.select(kept)
+        self._tell()
+        self.show_body()
+
+    def show_nothing(self) -> None:
+        """No run is shown."""
+        self.subtitle.setText("")
+        self.show_empty(NOTHING)
+
+    def show_selection(self, row: int) -> None:
+        """Marks a trial that was chosen elsewhere."""
+        self.table.select(row)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        super().set_theme(theme)
+        self.table.set_theme(theme)
+
+    def _set_filter(self, text: str) -> None:
+        kept = self.table.selected
+        self.table.trials.set_filter(text)
+        self.table.select(kept)
+        self._tell()
+
+    def _tell(self) -> None:
+        """How many rows of how many, in which order; or which word of the filter means nothing."""
+        model = self.table.trials
+        if model.unknown:
+            self.subtitle.setText(f"no trial has “{model.unknown}”")
+            return
+        order = f"sorted by {model.head(model.sorted_by).lower()}".replace(" µs", "")
+        self.subtitle.setText(f"{len(model.order):,} shown, {order}")
+
+
+class TrialTable(QTableView):
+    """Lines of 24 pixels; a click or the arrow keys select a trial, a click on a head sorts."""
+
+    trial_selected = Signal(int)
+    sorted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trials = TrialModel()
+        self.theme: Theme | None = None
+        self.selected = NONE
+        self._silent = False
+        self._fitted: tuple[str, ...] = ()
+        self.setModel(self.trials)
+        self.setItemDelegate(_Delegate(self))
+        self.setAccessibleName("Trials")
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerItem)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        lines = self.verticalHeader()
+        lines.hide()
+        lines.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        lines.setMinimumSectionSize(ROW)
+        lines.setDefaultSectionSize(ROW)
+        heads = self.horizontalHeader()
+        heads.setFixedHeight(HEAD)
+        heads.setHighlightSections(False)
+        heads.setSectionsClickable(True)
+        heads.sectionClicked.connect(self._sort)
+        self.selectionModel().currentChanged.connect(self._announce)
+
+    def fit(self) -> None:
+        """Gives new columns their widths; those of columns that stay are the user's."""
+        columns = self.trials.columns
+        if columns == self._fitted:
+            return
+        self._fitted = columns
+        heads = self.horizontalHeader()
+        for number, name in enumerate(columns):
+            words = heads.fontMetrics().horizontalAdvance(self.trials.head(name)) + 24
+            self.setColumnWidth(number, WIDTHS.get(name, max(DIMENSION, words)))
+        heads.setStretchLastSection(True)
+
+    def select(self, row: int) -> None:
+        """Marks the line of a trial without announcing it; scrolls only where it is not in sight."""
+        self.selected = row
+        line = self.trials.line_of(row) if row != NONE else NONE
+        self._silent = True
+        if line == NONE:
+            self.setCurrentIndex(QModelIndex())
+        elif self.currentIndex().row() != line:
+            self.setCurrentIndex(self.trials.index(line, 0))
+        self._silent = False
+        self.viewport().update()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        self.viewport().update()
+
+    def _sort(self, section: int) -> None:
+        """Sorts by a column, the other way round where it was sorted by it."""
+        column = self.trials.columns[section]
+        self.trials.sort_by(column, column == self.trials.sorted_by and not self.trials.descending)
+        self.select(self.selected)
+        self.sorted.emit()
+
+    def _announce(self, index: QModelIndex) -> None:
+        if index.isValid() and not self._silent:
+            self.selected = self.trials.row_at(index)
+            self.trial_selected.emit(self.selected)
+
+
+class _Delegate(QStyledItemDelegate):
+    """Paints one cell; the line of the selected trial is tinted as a whole."""
+
+    def __init__(self, table: TrialTable) -> None:
+        super().__init__(table)
+        self._table = table
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Figures at the right of their columns, words at the left."""
+        theme, model = self._table.theme, self._table.trials
+        if theme is None or index.row() >= len(model.order):
+            return
+        box, column, row = QRectF(option.rect), model.columns[index.column()], model.row_at(index)
+        if row == self._table.selected:
+            painter.fillRect(box, theme.colour("accent-bg"))
+            if index.column() == 0:
+                painter.fillRect(QRectF(box.x(), box.y(), 2, box.height()), theme.colour("accent"))
+        elif option.state & QStyle.StateFlag.State_MouseOver:
+            painter.fillRect(box, theme.colour("raised"))
+        cell = model.cell(row, column)
+        painter.setFont(semibold() if (cell.strong and not cell.failed) or cell.wrong else face())
+        quiet = cell.failed or column in (TO_BEST, PROMISED)
+        painter.setPen(theme.colour("wrong" if cell.wrong else "text-3" if quiet else "text"))
+        left = 12.0
+        if column == RESULT and cell.failed:
+            painter.save()
+            paint_verdict(painter, box.center().__class__(box.x() + 18, box.center().y()), "infeasible", theme, 3.6)
+            painter.restore()
+            left = 30.0
+        words = column in WORDS
+        draw_text(painter, box.adjusted(left if words else 4, 0, -4 if words else -12, 0), cell.text, right=not words)

@@ -1,0 +1,136 @@
+"""The tuning panel: progress of one group, promises against results, what its dimensions and entries are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
+
+from engine.ablation import AblationDoc
+from engine.documents import Problem
+from views.format import duration
+from views.message import Message
+from views.panel import Panel, bar, label
+from views.rows import RowView
+from views.theme import Theme
+from views.tuning.headline import TuningHeadline
+from views.tuning.nodes import Importance, Summary
+from views.tuning.progress import ProgressPlot
+from views.tuning.promise import PromisePlot
+from views.tuning.rows import flip_rows, importance_rows, paint_flip, paint_importance
+from views.tuning.trials import Rows, Trials
+
+PROGRESS, PROMISE, DIMENSIONS, ABLATION = TABS = ("Progress", "Promise", "Dimensions", "Ablation")
+NOTHING = "No run is shown. Start one for the open model, or attach to the records of a run, also of one still running."
+NO_SPREAD = "Nothing can be said about dimensions before several programs have a time"
+NO_ABLATION = "Which entries of the best recipe matter: each is taken back once, and the kernel predicted again"
+
+
+class TuningView(Panel):
+    """Shows one group of a run; `trial_selected` carries the row of a trial."""
+
+    trial_selected = Signal(int)
+    start_requested = Signal()
+    attach_requested = Signal()
+    ablation_requested = Signal()
+    dismissed = Signal()
+    """What was refused has been read."""
+
+    def __init__(self) -> None:
+        super().__init__("Tuning", TABS)
+        self.headline = TuningHeadline()
+        self.progress_plot = ProgressPlot()
+        self.promise = PromisePlot()
+        for plot in (self.progress_plot, self.promise):
+            plot.trial_selected.connect(self.trial_selected)
+        self.importance = RowView("How much of the spread each dimension explains", paint_importance)
+        self.ablation = RowView("What each entry of the best recipe is worth", paint_flip)
+        for rows in (self.importance, self.ablation):
+            rows.chevrons = False
+        self.ablate = QPushButton("Take each back")
+        self.ablate.setProperty("role", "small")
+        self.ablate.clicked.connect(self.ablation_requested)
+        self._importance_note = label(NO_SPREAD, "small-hint")
+        self._ablation_note = label(NO_ABLATION, "small-hint")
+        self.refused = Message((("Attach to records…", self.attach_requested), ("Back", self.dismissed)))
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self.progress_plot)
+        self.pages.addWidget(self.promise)
+        self.pages.addWidget(_under(self._importance_note, self.importance))
+        self.pages.addWidget(_under(self._ablation_note, self.ablation, self.ablate))
+        self.pages.addWidget(self.refused)
+        self.tab_selected.connect(lambda name: self.pages.setCurrentIndex(TABS.index(name)))
+        self.body_layout.addWidget(self.headline)
+        self.body_layout.addWidget(self.pages, 1)
+        self.empty.add_button("Start tuning").clicked.connect(self.start_requested)
+        self.empty.add_button("Attach to records…").clicked.connect(self.attach_requested)
+        self.show_empty(NOTHING)
+
+    @property
+    def tab(self) -> str:
+        """The tab in front."""
+        return next(name for name, button in self.tabs.items() if button.isChecked())
+
+    def show_progress(self, trials: Trials, rows: Rows, summary: Summary, total: int) -> None:
+        """Replaces headline and dots; `total`: trials that the group may get, 0 where nobody knows."""
+        self.headline.show_summary(summary)
+        self.progress_plot.show_trials(trials, rows, summary, total)
+        self.headline.show()
+        self.pages.setCurrentIndex(TABS.index(self.tab))
+        self.show_body()
+
+    def show_promise(self, trials: Trials, rows: Rows, origin: str, correlation: float) -> None:
+        """Replaces the dots of promises and results."""
+        self.promise.show_trials(trials, rows, origin, correlation)
+
+    def show_importance(self, found: Sequence[Importance], origin: str) -> None:
+        """Replaces the dimensions."""
+        self.importance.show_rows(importance_rows(found))
+        said = f"Part of the variance of the {origin} times (their logarithm) that each dimension explains alone"
+        self._importance_note.setText(said if found else NO_SPREAD)
+
+    def show_ablation(self, found: AblationDoc | None, note: str = "") -> None:
+        """Replaces the entries of the best recipe; `note`: of which trial, or why there are none."""
+        self.ablation.show_rows(flip_rows(found) if found else ())
+        if found is not None:
+            time = f"{duration(found.microseconds)} {found.origin}"
+            note = f"{note}, {time}: each entry taken back by itself, and the kernel {found.origin} again"
+        self._ablation_note.setText(note or NO_ABLATION)
+
+    def show_refusal(self, title: str, problem: Problem) -> None:
+        """Says why records cannot be shown or a run not be started, and what to do."""
+        self.refused.show_refusal(title, problem)
+        self.headline.hide()
+        self.pages.setCurrentWidget(self.refused)
+        self.show_body()
+
+    def show_nothing(self) -> None:
+        """No run is shown."""
+        self.show_empty(NOTHING)
+
+    def show_selection(self, row: int) -> None:
+        """Marks a trial."""
+        self.progress_plot.show_selection(row)
+        self.promise.show_selection(row)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        super().set_theme(theme)
+        for part in (self.headline, self.progress_plot, self.promise, self.importance, self.ablation):
+            part.set_theme(theme)
+
+
+def _under(note: QWidget, rows: QWidget, *buttons: QWidget) -> QWidget:
+    """Rows under a strip with a note."""
+    page = QWidget()
+    layout = QVBoxLayout(page)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(0)
+    strip, row = bar("subheader", 32)
+    row.addWidget(note, 1)
+    for button in buttons:
+        row.addWidget(button)
+    layout.addWidget(strip)
+    layout.addWidget(rows, 1)
+    return page
