@@ -94,6 +94,11 @@ def failure(error: EngineError, repairs: Sequence[str] = ()) -> None:
         stderr.print(f"  hint: {error.hint}", markup=False)
 
 
+def note(text: str) -> None:
+    """A line beside the result that is no warning."""
+    stderr.print(text, markup=False)
+
+
 def warn(text: str) -> None:
     """A line beside the result: why the exit code is not 0."""
     stderr.print(text, markup=False, style="red" if stderr.is_terminal else None)

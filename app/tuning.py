@@ -1,73 +1,37 @@
-"""What the verbs of tuning print."""
+"""What `loomscope tune` does: a search whose every trial is kept, with its progress, its result and how it ended."""
 
 from __future__ import annotations
 
+import contextlib
+import signal
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import engine
 from app import output
+from app.example import path_of
 from app.job import Job
-from engine import BadInput, MissingCapability
-from engine.mapping import WRONG, MappingDoc, MappingsDoc
+from engine import BadInput
 from engine.records.export import export
 from engine.records.store import RecordStore
-from engine.run.nodes import PREDICTED
+from engine.run.nodes import MEASURED, PREDICTED
+from engine.suite import is_reference
 from engine.text import to_json
-from engine.tune.nodes import Limits
-from engine.tune.problem import Problem
+from engine.tune.begin import Settings
+from engine.tune.closing import Judge
+from engine.tune.cluster import cluster
+from engine.tune.executors import Workers, here, processes
+from engine.tune.nodes import Limits, Task
+from engine.tune.progress import Progress, program_of
 from engine.tune.search import Search
+from engine.tuning import REPLAYED, judge, runner
 from views.format import duration, plural
 
-SHOWN = 5
-"""Mappings of one intrinsic that a table shows."""
-
-
-def mappings(job: Job, check: bool, every: bool, json: bool) -> bool:
-    """Mappings of each group; whether no kernel of them is wrong."""
-    recipe = job.recipe
-    found = [
-        engine.mappings(group, recipe, emulate=check) for group in output.track(job.groups, len(job.groups), "mapping")
-    ]
-    if json:
-        output.document(groups=[_document(one) for one in found])
-    for one in () if json else found:
-        _show(one, every)
-    return not any(mapping.state == WRONG for one in found for mapping in one.mappings)
-
-
-def _document(found: MappingsDoc) -> dict[str, Any]:
-    fields: dict[str, Any] = to_json(found)
-    return {"name": fields.pop("group"), **fields}
-
-
-def _show(found: MappingsDoc, every: bool) -> None:
-    """A table of the mappings, and a line for each intrinsic that has none."""
-    title = f"{found.group}  {found.product}" + (f"  ({found.because})" if found.because else "")
-    count = Counter(mapping.intrinsic for mapping in found.mappings)
-    shown: list[MappingDoc] = []
-    for name in count:
-        listed = [mapping for mapping in found.mappings if mapping.intrinsic == name]
-        shown += listed if every else listed[:SHOWN]
-    output.say(title)
-    if shown:
-        cells = (
-            (m.intrinsic, m.binding, " ".join(m.outer), f"{m.calls:,}", f"{m.padding:.1%}", m.state, m.why_not)
-            for m in shown
-        )
-        columns = ("intrinsic", "axes", "loops around", "calls>", "padding>", "state", "why not")
-        output.table("", columns, cells)
-    if len(shown) < len(found.mappings):
-        totals = ", ".join(f"{plural(number, 'mapping')} to {name}" for name, number in count.items())
-        output.say(f"{totals}; all of them with --all")
-    reasons: dict[str, list[str]] = {}
-    for refused in found.refused:
-        reasons.setdefault(refused.because, []).append(refused.intrinsic)
-    for because, names in reasons.items():
-        output.say(f"none to {', '.join(names)}: {because}")
-    output.say("")
+TITLES = {PREDICTED: "Predicted times: a model's, not measured", MEASURED: "Times measured on a GPU"}
 
 
 @dataclass(frozen=True)
@@ -77,10 +41,13 @@ class Wishes:
     records: Path
     trials: int
     minutes: float | None
+    patience: int
     strategy: str
     runner: str
     resume: bool
     check: bool
+    jobs: int
+    cluster: str | None
     out: Path | None
     table: Path | None
     seed: int
@@ -89,110 +56,160 @@ class Wishes:
 def tune(job: Job, wishes: Wishes, json: bool) -> None:
     """Search, show what was found, write the best recipe; an interrupt ends the search and nothing is lost."""
     _refuse(wishes)
+    running = runner(wishes.runner)
     recipe = job.recipe
-    with RecordStore(wishes.records) as store:
-        plan = job.plan if job.only is None else replace(job.plan, groups=job.groups)
-        search = engine.tune(plan, recipe, store, wishes.strategy, wishes.seed)
-        was_interrupted = _run(search, wishes)
-        unchecked = _checked(search) if wishes.check and not was_interrupted else {}
-        found = search.recipe()
+    plan = job.plan if job.only is None else replace(job.plan, groups=job.groups)
+    limits = Limits(wishes.trials, wishes.minutes or float("inf"), patience=wishes.patience)
+    source = job.file if is_reference(job.file) else str(path_of(job.file).resolve())
+    settings = Settings(wishes.strategy, running, limits, wishes.seed, source, wishes.resume)
+    deciding = judge(wishes.runner) if wishes.check else Judge()
+    with RecordStore(wishes.records) as store, _workers(wishes, recipe.target) as workers:
+        search = engine.tune(plan, recipe, store, settings, workers, deciding)
+        was_interrupted = _run(search)
         if wishes.out is not None:
-            engine.write_recipe(found, wishes.out)
+            engine.write_recipe(search.recipe(), wishes.out)
         if wishes.table is not None:
-            export(store, PREDICTED, wishes.table)
-    _report_search(search, wishes, unchecked, json)
+            export(store, running.origin, wishes.table)
+        counts = Counter(one.state for one in search.log.attempts())
+    if json:
+        output.document(**_document(search, wishes))
+    else:
+        _show(search)
+    _say_what_is_kept(search, wishes, counts.total(), was_interrupted)
     if was_interrupted:
         raise KeyboardInterrupt
 
 
 def _refuse(wishes: Wishes) -> None:
     """Options that cannot be meant."""
-    if wishes.runner != PREDICTED:
-        hint = "`loomscope measure` times one kernel on a GPU"
-        raise BadInput("command line", f"--runner {wishes.runner}", "is not there: only predicted is", hint)
     if wishes.minutes is not None and not 0 < wishes.minutes < float("inf"):
         raise BadInput("command line", f"--minutes {wishes.minutes:g}", "is no time", "say a number above 0")
+    if wishes.patience < 1:
+        raise BadInput("command line", f"--patience {wishes.patience}", "is no number of rounds", "say 1 or more")
     if wishes.resume and not wishes.records.is_file():
         raise BadInput("command line", str(wishes.records), "is not there to go on with", "leave out --resume")
+    if wishes.runner == REPLAYED and not wishes.records.is_file():
+        hint = "name a file of measured trials with --records"
+        raise BadInput("command line", str(wishes.records), "is not there to be replayed", hint)
+    if wishes.cluster is not None and wishes.jobs != 1:
+        raise BadInput("command line", "--jobs", "is for this machine alone", "a cluster has the workers that it has")
+    if wishes.runner == MEASURED and wishes.jobs != 1:
+        raise BadInput("command line", "--jobs", "would time kernels beside each other on one GPU", "leave it out")
 
 
-def _run(search: Search, wishes: Wishes) -> bool:
-    """Spend the trials; whether a person ended it."""
-    limits = Limits(wishes.trials, float("inf") if wishes.minutes is None else wishes.minutes)
-    total = wishes.trials * len(search.progress)
-    done = 0
-    with output.steps("searching") as step:
+@contextlib.contextmanager
+def _workers(wishes: Wishes, target: str) -> Iterator[Workers]:
+    """Where programs run; they are let go whatever happens."""
+    if wishes.cluster is not None:
+        workers = cluster(wishes.cluster, target, one_at_a_time=wishes.runner == MEASURED)
+    else:
+        workers = here() if wishes.jobs == 1 else processes(wishes.jobs)
+    try:
+        yield workers
+    finally:
+        workers.close()
+
+
+def _run(search: Search) -> bool:
+    """Spend the trials; whether a person ended it at the terminal."""
+    total = search.limits.trials * len(search.progress)
+    failed = 0
+    with output.steps("searching") as step, _terminated_like_interrupted():
         try:
-            for each in search.rounds(limits):
-                done += len(each.results)
-                step(f"{each.group} {duration(each.best)}", done, total)
+            step(f"searching {plural(len(search.progress), 'group')}", search.spent, total)
+            for attempt in search.run():
+                failed += bool(attempt.failure)
+                best = search.progress[attempt.group].time
+                told = f"best {duration(best)}" if best < float("inf") else "nothing ran yet"
+                step(f"{attempt.group} {told}, {failed} failed", search.spent, total)
         except KeyboardInterrupt:
             return True
     return False
 
 
-def _checked(search: Search) -> dict[str, str]:
-    """Groups whose best kernel could not be compared or is wrong, and why; wrong ones are not taken."""
-    found: dict[str, str] = {}
-    for name, one in search.progress.items():
-        if one.winner is None or one.gain <= 0:
-            continue
-        kernel = engine.compile(one.problem.group, one.problem.tuned(one.winner.program))
-        try:
-            result = engine.check(kernel)
-        except MissingCapability as error:
-            found[name] = f"not checked: {error.reason}"
-            continue
-        if result.status != "pass":
-            found[name] = f"{result.status}: {result.message}"
-            one.winner = None
-    return found
+@contextlib.contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM ends a search as Ctrl-C does: what was found is still written."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
-def _funnels(problem: Problem) -> dict[str, Any]:
-    """What pruning left of each mapping of a group."""
-    return {
-        task.name: {
-            "total": task.funnel.total,
-            "dropped": {d.rule: d.count for d in task.funnel.dropped},
-            "left": len(task.programs),
-        }
-        for task in problem.tasks
-    }
-
-
-def _report_search(search: Search, wishes: Wishes, unchecked: dict[str, str], json: bool) -> None:
-    best = {
-        name: {
-            "microseconds": one.winner.microseconds, "before": one.problem.before, "origin": PREDICTED,
-            "program": to_json(one.winner.program), "note": unchecked.get(name, ""),
-        }
-        for name, one in search.progress.items() if one.winner is not None
-    }  # fmt: skip
+def _document(search: Search, wishes: Wishes) -> dict[str, Any]:
     failures: Counter[str] = Counter()
     for one in search.progress.values():
         failures += one.failures
-    trials = sum(one.trials for one in search.progress.values())
-    reused = sum(one.reused for one in search.progress.values())
-    repeated = sum(one.repeated for one in search.progress.values())
-    if json:
-        funnels = {name: _funnels(one.problem) for name, one in search.progress.items()}
-        output.document(
-            best=best, trials=trials, failures=dict(failures), reused=reused, repeated=repeated, funnels=funnels,
-            skipped=search.skipped, unchecked=unchecked,
+    return {
+        "run": search.log.number,
+        "origin": search.runner.origin,
+        "ended": search.why_ended or "interrupted",
+        "best": {name: _best(search, one) for name, one in search.progress.items() if one.winner is not None},
+        "trials": search.spent,
+        "failures": dict(failures),
+        "reused": sum(one.reused for one in search.progress.values()),
+        "repeated": search.repeated,
+        "funnels": {
+            name: {task.name: _funnel(task) for task in one.problem.tasks} for name, one in search.progress.items()
+        },
+        "skipped": dict(search.skipped),
+        "unchecked": {name: note for name, note in _notes(search).items() if "not checked" in note},
+        "records": str(wishes.records),
+    }
+
+
+def _best(search: Search, one: Progress) -> dict[str, Any]:
+    winner = one.winner
+    assert winner is not None, "only groups with a winner are told"
+    return {
+        "microseconds": one.time, "before": to_json(one.before), "origin": search.runner.origin,
+        "program": to_json(program_of(winner)), "is_faster": one.gain > 0, "note": one.note,
+    }  # fmt: skip
+
+
+def _funnel(task: Task) -> dict[str, Any]:
+    dropped = {d.rule: d.count for d in task.funnel.dropped}
+    return {"total": task.funnel.total, "dropped": dropped, "left": len(task.programs)}
+
+
+def _notes(search: Search) -> dict[str, str]:
+    """What is to be said of the best of each group that became faster."""
+    faster = ((name, one) for name, one in search.progress.items() if one.gain > 0)
+    return {name: one.note or "not checked" for name, one in faster if one.note != "agrees with the reference"}
+
+
+def _show(search: Search) -> None:
+    def row(name: str, one: Progress) -> tuple[str, ...]:
+        left = len(one.problem.programs)
+        known = one.before < float("inf")
+        return (
+            name, str(len(one.tasks)), f"{one.problem.total:,}", f"{left:,}", str(one.trials),
+            str(one.failures.total()), duration(one.before) if known else "",
+            duration(min(one.before, one.time)) if known or one.winner else "",
+            str(program_of(one.winner)) if one.winner and one.gain > 0 else "as it was",
         )  # fmt: skip
-        return
-    cells = (
-        (
-            name, f"{one.problem.total:,}", f"{len(one.problem.programs):,}", str(one.trials),
-            str(sum(one.failures.values())), duration(one.problem.before),
-            duration(min(one.problem.before, *one.best)),
-            str(one.winner.program) if one.winner and one.gain > 0 else "as it was",
-        )
-        for name, one in search.progress.items()
+
+    columns = (
+        "group", "mappings>", "programs>", "after pruning>", "trials>", "failed>", "before>", "best>", "program",
     )  # fmt: skip
-    columns = ("group", "programs>", "after pruning>", "trials>", "failed>", "before>", "best>", "program")
-    output.table("Predicted times: a model's, not measured", columns, cells)
-    for name, why in (*unchecked.items(), *search.skipped.items()):
+    title = TITLES.get(search.runner.origin, f"Times of origin {search.runner.origin}")
+    output.table(title, columns, [row(name, one) for name, one in search.progress.items()])
+    checked = [name for name, one in search.progress.items() if one.note == "agrees with the reference"]
+    if checked:
+        output.say(f"{plural(len(checked), 'best kernel')} compared with the reference: no difference found")
+    for name, why in (*_notes(search).items(), *search.skipped.items()):
         output.say(f"{name}: {why}")
-    output.say(f"{plural(trials, 'trial')}, {reused} of them known before; kept in {wishes.records}")
+
+
+def _say_what_is_kept(search: Search, wishes: Wishes, attempts: int, was_interrupted: bool) -> None:
+    """On standard error, for a document may be on the other."""
+    why = "interrupted" if was_interrupted else search.why_ended
+    reused = sum(one.reused for one in search.progress.values())
+    kept = f"{why}: {plural(attempts, 'attempt')} of run {search.log.number}, {reused} known before, "
+    hint = "; --resume goes on" if was_interrupted else ""
+    output.note(f"{kept}all kept in {wishes.records}{hint}")

@@ -18,9 +18,9 @@ def mappings(
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
     """Every way to compute each sum of products by an intrinsic, and why the others cannot."""
-    from app import tuning
+    from app import tuning_mappings
 
-    if not tuning.mappings(job(file, target, dim, group, recipe), check, every, json):
+    if not tuning_mappings.mappings(job(file, target, dim, group, recipe), check, every, json):
         raise typer.Exit(1)
 
 
@@ -32,20 +32,36 @@ def tune(
     ] = Path("loomscope.db"),
     trials: Annotated[int, typer.Option("--trials", metavar="N", help="For each group on average.")] = 64,
     minutes: Annotated[float | None, typer.Option("--minutes", metavar="M", help="Stop after so long.")] = None,
-    strategy: Annotated[str, typer.Option("--strategy", help="model, random or exhaustive.")] = "model",
-    runner: Annotated[str, typer.Option("--runner", help="predicted: times are the model's.")] = "predicted",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with DB, which must be there.")] = False,
-    check: Annotated[bool, typer.Option("--check/--no-check", help="Run the best kernels on the CPU first.")] = True,
+    patience: Annotated[
+        int, typer.Option("--patience", metavar="R", help="Rounds without gain after which a group gets no more.")
+    ] = 8,
+    strategy: Annotated[
+        str, typer.Option("--strategy", help="learned (default), model, evolution, random or exhaustive.")
+    ] = "learned",
+    runner: Annotated[
+        str,
+        typer.Option(
+            "--runner", help="predicted: the model's times; measured: this GPU's; replayed: those measured in DB."
+        ),
+    ] = "predicted",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with DB's last run; nothing is repeated.")] = False,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Compare the best with the reference.")] = True,
+    jobs: Annotated[int, typer.Option("--jobs", metavar="N", help="Processes of this machine.")] = 1,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="ADDRESS", help="Dask scheduler; one GPU for each worker.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="R.json", help="Recipe with the best.")] = None,
     table: Annotated[Path | None, typer.Option("--export", metavar="FILE", help="Trials as .csv or .json.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of everything that is drawn by chance.")] = 0,
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
-    """Search tiles, warps and pipelines of matrix products; every finished trial is kept."""
+    """Search mappings, tiles and pipelines of every group; every finished trial is kept."""
     from app import tuning
 
     tuning.tune(
         job(file, target, dim, group, recipe),
-        tuning.Wishes(records, trials, minutes, strategy, runner, resume, check, out, table, seed),
+        tuning.Wishes(
+            records, trials, minutes, patience, strategy, runner, resume, check, jobs, cluster, out, table, seed
+        ),
         json,
     )

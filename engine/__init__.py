@@ -15,7 +15,6 @@ The command line and the window stand on these verbs.
 from __future__ import annotations
 
 from engine.api import (
-    ablate,
     addresses,
     calibrate,
     chart,
@@ -36,7 +35,6 @@ from engine.api import (
     predict,
     regroup,
     space,
-    tune,
     variant,
     what_if,
     why_apart,
@@ -67,12 +65,13 @@ from engine.run.nvrtc import ARCHITECTURES
 from engine.schedule.nodes import Conflict
 from engine.sources import write_sources
 from engine.stitch.nodes import Fixed
+from engine.tuning import ablate, tune
 
 __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
     "Failure", "Fixed", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph",
-    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "ablate", "addresses", "advised", "calibrate", "chart",
-    "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed", "decisions",
+    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "ablate", "addresses", "advised", "calibrate",
+    "chart", "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed", "decisions",
     "default_recipe", "edited", "entry", "explain", "fuse", "fusion_choices", "keep_calibration", "kernel_doc",
     "launched", "listing", "load", "mappings", "measure", "model_doc", "moves", "nvrtc", "order", "plan_bytes",
     "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "space", "time_doc",

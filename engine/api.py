@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.ablation import AblationDoc
 from engine.charts import ChartDoc, ListingDoc, VariantDoc, WhatIfDoc
 from engine.compile import Kernel, Observer, compile_group
 from engine.compile import default_recipe as _default_recipe
@@ -31,7 +30,7 @@ from engine.predict.calibration import Calibration
 from engine.predict.calibration import predict as _predict
 from engine.predict.nodes import Prediction
 from engine.recipe import Recipe
-from engine.run.nodes import PREDICTED, Check, Compiled, Failure, GpuState, Timing
+from engine.run.nodes import Check, Compiled, Failure, GpuState, Timing
 from engine.schedule.text import to_text
 from engine.stitch.nodes import Fixed
 from engine.suite import is_reference, model_file
@@ -39,11 +38,8 @@ from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, lower_supported
 from engine.tensorize.space import Knobs
-from engine.tune.nodes import DEFAULT_STRATEGY
 
 if TYPE_CHECKING:
-    from engine.records.store import RecordStore
-    from engine.tune.search import Search
     from engine.verify.model import ModelCheck
 
 
@@ -226,29 +222,6 @@ def mappings(group: FusionGroup, recipe: Recipe | None = None, emulate: bool = F
     from engine.explore.mapped import group_mappings
 
     return group_mappings(group, recipe or _default_recipe(group), check if emulate else None)
-
-
-def tune(
-    plan: FusionPlan, recipe: Recipe, records: RecordStore, strategy: str = DEFAULT_STRATEGY, seed: int = 0
-) -> Search:
-    """A search for faster recipes of a plan's products by the predicted runner; iterate over its `rounds`.
-
-    records: where trials are kept, and taken from where they were run before.  strategy: "model", "random" or
-    "exhaustive".  Raises BadInput for another one, Unsupported where nothing of any group can be searched.
-    """
-    from engine.tune.search import Search
-
-    return Search(plan, recipe, records, strategy, seed)
-
-
-def ablate(group: FusionGroup, best: Recipe, before: Recipe) -> AblationDoc:
-    """What each entry of a tuned recipe is worth by the model of times: taken back one at a time, to what stood before.
-
-    Raises what `compile` raises where `best` makes no kernel.
-    """
-    from engine.tune.ablation import ablate as taken_back
-
-    return taken_back(group, best, before, lambda kernel: predict(kernel).microseconds, PREDICTED)
 
 
 def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:

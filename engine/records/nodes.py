@@ -80,8 +80,8 @@ GO, PAUSE, STOP = "run", "pause", "stop"
 WISHES = (GO, PAUSE, STOP)
 NEW, REUSED, FAILED = "new", "reused", "failed"
 """States of an attempt: run now, known before, or without a time (of which a known failure is one)."""
-SILENCE = 5.0
-"""Seconds without a sign of life after which a run counts as dead; it gives one every half second."""
+BEAT, SILENCE = 0.5, 5.0
+"""Seconds between signs of life of a run, and without one after which it counts as dead."""
 
 SEARCHED, CHECKED, TIMED_AGAIN = "search", "check", "again"
 """Kinds of rounds: trials of a group, the comparison of candidates with the reference, the last interleaved timing."""

@@ -13,10 +13,11 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 
 from engine.errors import BadInput
 from engine.records.faults import told
-from engine.records.nodes import GO, RUNNING, WISHES, Attempt, Request, Round, Run, TaskRecord, Trial
+from engine.records.nodes import BEAT, FAILED, GO, RUNNING, WISHES, Attempt, Request, Round, Run, TaskRecord, Trial
 from engine.records.reader import ATTEMPT_COLUMNS, ROUND_COLUMNS, is_alive, read_attempts, read_rounds, read_run
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import PATIENCE, RecordStore
@@ -35,6 +36,8 @@ class RunLog:
     def __init__(self, store: RecordStore, number: int) -> None:
         """An existing run; `start` and `resume` make one to write."""
         self.store, self.number = store, number
+        self.was_new = True
+        """Whether the last trial was not kept before."""
 
     @staticmethod
     def start(
@@ -52,6 +55,12 @@ class RunLog:
             number = store.connection.execute(query, values).lastrowid
         assert number is not None, "a row that was added has a number"
         return RunLog(store, number)
+
+    @staticmethod
+    def last(store: RecordStore) -> Run:
+        """The run that was started last.  Raises BadInput where there is none."""
+        with told(store.path):
+            return read_run(store.connection, store.path)
 
     @staticmethod
     def resume(store: RecordStore, number: int | None = None) -> RunLog:
@@ -95,11 +104,17 @@ class RunLog:
         kept = []
         with told(self.store.path), self.store.transaction():
             for attempt, trial in pairs:
-                number = None if trial is None else self.store.number_of(trial)
+                number, self.was_new = (None, True) if trial is None else self.store.number_of(trial)
                 kept.append(replace(attempt, trial=number))
                 self.store.connection.execute(_ADD_ATTEMPT, (self.number, *_attempt_row(kept[-1])))
             self._beat()
         return tuple(kept)
+
+    def condemn(self, attempt: int, kind: str, message: str) -> None:
+        """Make an attempt whose result proved wrong a failure; the time stays with its trial, whose origin it is."""
+        query = "UPDATE attempts SET state = ?, failure = ?, message = ? WHERE run = ? AND number = ?"
+        with told(self.store.path):
+            self.store.connection.execute(query, (FAILED, kind, message, self.number, attempt))
 
     def add_round(self, decision: Round) -> None:
         """Keep a decision."""
@@ -109,6 +124,12 @@ class RunLog:
         )  # fmt: skip
         with told(self.store.path):
             self.store.connection.execute(_ADD_ROUND, values)
+
+    def set_request(self, request: Request) -> None:
+        """Keep what a run that goes on is asked for now."""
+        with told(self.store.path):
+            query = "UPDATE runs SET request = ? WHERE number = ?"
+            self.store.connection.execute(query, (json.dumps(to_json(request)), self.number))
 
     def set_tasks(self, tasks: Sequence[TaskRecord], skipped: Mapping[str, str]) -> None:
         """Keep what can be chosen, once it is known."""
@@ -127,16 +148,46 @@ class RunLog:
         """Give a sign of life; what a person wishes meanwhile: "run", "pause" or "stop"."""
         with told(self.store.path):
             self._beat()
-            query = "SELECT wish FROM runs WHERE number = ?"
-            return str(self.store.connection.execute(query, (self.number,)).fetchone()[0])
+            return _wish(self.store.connection, self.number)
 
     def _beat(self) -> None:
-        query = "UPDATE runs SET heartbeat = ? WHERE number = ?"
-        self.store.connection.execute(query, (time.time(), self.number))
+        _live(self.store.connection, self.number)
+
+
+class Pulse:
+    """Signs of life of a run, and the wishes for it, on a connection of its own: for a thread beside the search."""
+
+    def __init__(self, path: Path, run: int) -> None:
+        """To be used in one thread, which must be the one that enters it."""
+        self._path, self._run = path, run
+        self._last = -math.inf
+
+    def __enter__(self) -> Pulse:
+        self._connection = sqlite3.connect(self._path, timeout=BEAT, isolation_level=None)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._connection.close()
+
+    def beat(self) -> str:
+        """What a person wishes; a sign of life is given every BEAT seconds.  Raises what `RecordStore` does."""
+        with told(self._path):
+            if time.monotonic() - self._last > BEAT:
+                _live(self._connection, self._run)
+                self._last = time.monotonic()
+            return _wish(self._connection, self._run)
+
+
+def _live(connection: sqlite3.Connection, run: int) -> None:
+    connection.execute("UPDATE runs SET heartbeat = ? WHERE number = ?", (time.time(), run))
+
+
+def _wish(connection: sqlite3.Connection, run: int) -> str:
+    return str(connection.execute("SELECT wish FROM runs WHERE number = ?", (run,)).fetchone()[0])
 
 
 def ask(path: str | Path, run: int, wish: str, patience: float = PATIENCE) -> None:
-    """Wish something of a run: "run", "pause" or "stop"; its process reads it within half a second.
+    """Wish something of a run: "run", "pause" or "stop"; its process hears it at once.
 
     patience: seconds to wait while another process writes.  Raises what `RecordStore` does, and BadInput for a run
     that is not there.

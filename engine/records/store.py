@@ -97,14 +97,12 @@ class RecordStore:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
 
-    def number_of(self, trial: Trial) -> int:
-        """The number of a trial, which is kept now where the same one was not; inside a transaction."""
-        if self.connection.execute(_INSERT, _row(trial)).rowcount == 1:
-            number = self.connection.execute("SELECT last_insert_rowid()").fetchone()[0]
-        else:
-            query = "SELECT number FROM trials WHERE key = ? AND origin = ?"
-            number = self.connection.execute(query, (trial.subject.key, trial.origin)).fetchone()[0]
-        return int(number)
+    def number_of(self, trial: Trial) -> tuple[int, bool]:
+        """The number of a trial, and whether it is kept only now; inside a transaction."""
+        is_new = self.connection.execute(_INSERT, _row(trial)).rowcount == 1
+        query = "SELECT number FROM trials WHERE key = ? AND origin = ?"
+        (number,) = self.connection.execute(query, (trial.subject.key, trial.origin)).fetchone()
+        return int(number), is_new
 
     def find(self, subject: Subject, origin: str) -> Trial | None:
         """The kept trial of a subject, or None."""

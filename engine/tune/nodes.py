@@ -10,8 +10,8 @@ from typing import Protocol
 from engine.compile import Kernel
 from engine.recipe import Entry
 
-DEFAULT_STRATEGY = "model"
-"""What the model of the pipeline promises most is tried first."""
+DEFAULT_STRATEGY = "learned"
+"""The model first, then what trials taught."""
 
 Value = int | str
 """What a dimension of a search takes: a number, or a word."""
@@ -24,6 +24,8 @@ class Limits:
     trials: int = 64
     """For each subgraph on average."""
     minutes: float = math.inf
+    round: int = 16
+    """Trials of one round, at most: what is learned after it decides where the next goes."""
     patience: int = 8
     """Rounds without gain after which a subgraph gets no more."""
 

@@ -1,131 +1,300 @@
-"""The search over all groups of a plan: rounds go where they are expected to pay, every trial is kept at once."""
+"""The search over all groups of a plan: rounds go where they are expected to pay, every trial is kept at once.
+
+Programs are under way in whatever executor does the work, several at once where it can; results are taken as they
+finish, and what is tried next knows them.  No round waits for the one before it to end.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
-from engine.errors import BadInput, Unsupported
-from engine.fuse.nodes import FusionPlan
+from engine.errors import EngineError
 from engine.recipe import Recipe
-from engine.records.store import RecordStore
-from engine.tune.allocate import Subgraph, Turn, budget, next_turn, round_size, without_outsiders
-from engine.tune.nodes import Limits
-from engine.tune.problem import Problem, problem
-from engine.tune.runner import Ran, run_predicted
-from engine.tune.strategies import STRATEGIES
-from engine.tune.strategy import Strategy
+from engine.records.nodes import FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED, STOPPED, Attempt, Round, Trial
+from engine.records.runs import RunLog
+from engine.run.nodes import PREDICTED, Failure
+from engine.tune.allocate import budget
+from engine.tune.closing import Judge, settle
+from engine.tune.control import LOOK, Clock, Control
+from engine.tune.executors import Workers
+from engine.tune.nodes import Limits, Program
+from engine.tune.progress import Progress, charged, program_of
+from engine.tune.rounds import OpenRound, Rounds
+from engine.tune.runner import NOT_RECORDED, Outcome, Prepared, Runner, this_process
+
+SPENT, LATE, STOPPED_BY_HAND = "all trials are spent", "its time is up", "a person stopped it"
+"""Why a run ends."""
 
 
-@dataclass(slots=True)
-class Progress:
-    """What a search found out about one group so far."""
+@dataclass(slots=True, eq=False)
+class _Item:
+    """A program under way."""
 
-    problem: Problem
-    strategy: Strategy
-    best: list[float] = field(default_factory=list)
-    """After each round; infinite while nothing ran."""
-    winner: Ran | None = None
-    stagnant: int = 0
-    is_exhausted: bool = False
-    trials: int = 0
-    reused: int = 0
-    repeated: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
-
-    def subgraph(self) -> Subgraph:
-        """As the allocation sees it."""
-        group = self.problem.group
-        return Subgraph(
-            group.name, tuple(self.best), self.problem.flops, len(group.instances), group.kind, self.is_exhausted,
-            self.stagnant,
-        )  # fmt: skip
-
-    @property
-    def gain(self) -> float:
-        """Microseconds that the best program saves of the recipe's own; negative where none is as fast."""
-        now = self.winner.microseconds if self.winner else None
-        return -math.inf if now is None else self.problem.before - now
-
-    def take(self, results: Sequence[Ran], asked: int) -> None:
-        """Count a round."""
-        before = self.best[-1] if self.best else math.inf
-        for ran in results:
-            self.trials += 1
-            self.reused += ran.is_reused
-            self.repeated += ran.is_repeated
-            if ran.failure is not None:
-                self.failures[ran.failure.kind] += 1
-            now = self.winner.microseconds if self.winner else None
-            if ran.microseconds is not None and (now is None or ran.microseconds < now):
-                self.winner = ran
-        self.best.append(self.problem.before - self.gain)
-        self.stagnant = 0 if self.best[-1] < before else self.stagnant + 1
-        self.is_exhausted = len(results) < asked
-        self.strategy.learn([(ran.program, ran.microseconds) for ran in results])
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One round of one group."""
-
-    turn: Turn
-    group: str
-    results: tuple[Ran, ...]
-    best: float
-    """Microseconds, after the round."""
+    progress: Progress
+    recipe: Recipe
+    """Of its group alone."""
+    program: Program | None
+    """None for the recipe before the search."""
+    promised: float
+    round: OpenRound | None
+    prepared: Prepared | None = None
+    """None until it is prepared."""
+    is_suspect: bool = False
+    """Whether a worker died while it had this program, perhaps for another's sake."""
+    executor: Executor | None = None
+    """That it was given to last."""
 
 
 class Search:
-    """A search over the groups of a plan; iterate over `rounds`, stop at any moment, take `recipe`."""
+    """A search that is ready to go; iterate over `run`, stop at any moment, take `recipe`."""
 
-    def __init__(self, plan: FusionPlan, recipe: Recipe, store: RecordStore, strategy: str, seed: int = 0) -> None:
-        """Raises BadInput for an unknown strategy, Unsupported where nothing of any group can be searched."""
-        if strategy not in STRATEGIES:
-            raise BadInput("tune", f"strategy {strategy}", "is not known", f"one of {', '.join(STRATEGIES)}")
-        self._recipe, self._store, self._rng = recipe, store, random.Random(seed)
-        self.skipped: dict[str, str] = {}
-        """Groups that are not searched, and why."""
-        self.progress: dict[str, Progress] = {}
-        for group in plan.groups:
-            found = problem(group, recipe)
-            if isinstance(found, str):
-                self.skipped[group.name] = found
-                continue
-            order = STRATEGIES[strategy](found.tasks[0], self._rng)
-            self.progress[group.name] = Progress(found, order)
-        if not self.progress:
-            reasons = "; ".join(f"{name} {why}" for name, why in list(self.skipped.items())[:3])
-            raise Unsupported("tune", plan.graph, "has nothing to search", reasons)
+    def __init__(
+        self, recipe: Recipe, progress: Mapping[str, Progress], skipped: Mapping[str, str], log: RunLog, runner: Runner,
+        workers: Workers, limits: Limits, judge: Judge, seed: int = 0, clock: Clock = time.monotonic,
+    ) -> None:  # fmt: skip
+        """progress: of each group, by name.  skipped: groups that are not searched, and why.
 
-    def rounds(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> Iterator[Round]:
-        """Rounds until a limit is met or nothing is left to try; a round ends early when time is up."""
-        size, left = round_size(limits.trials, len(self.progress)), budget(limits.trials, len(self.progress))
-        end = clock() + 60 * limits.minutes
-        while left > 0 and clock() < end:
-            subgraphs = without_outsiders([one.subgraph() for one in self.progress.values()])
-            turn = next_turn(subgraphs, self._rng, limit=limits.patience)
-            if turn is None:
-                return
-            one = self.progress[turn.subgraph]
-            asked = one.strategy.propose(min(size, left))
-            results = []
-            for program in asked:
-                results.append(run_predicted(one.problem, program, self._store))
-                if clock() >= end:
-                    break
-            one.take(results, min(size, left) if len(results) == len(asked) else len(results))
-            left -= len(results)
-            yield Round(turn, turn.subgraph, tuple(results), one.best[-1])
+        Made by `engine.tune.begin`.  Raises BadInput where a round of each group would have no trial.
+        """
+        self.progress, self.skipped, self.log = progress, skipped, log
+        self.limits, self.runner = limits, runner
+        self.why_ended = ""
+        """Why nothing more is tried; "" while it goes on."""
+        self.repeated = 0
+        """Trials that were run though another process had kept them meanwhile."""
+        self._recipe, self._workers, self._judge = recipe, workers, judge
+        self._left = budget(limits.trials, len(progress))
+        self._rounds = Rounds(progress, limits, random.Random(f"rounds {seed}"))
+        self._under_way: dict[Future[Any], _Item] = {}
+        self._suspects: deque[_Item] = deque()
+        """Programs whose worker died: each is run again alone, so that the one to blame is found."""
+        self._attempts, self._decisions, spent = self._restored()
+        self._shared: dict[str, Any] = {}
+        self._control = Control(log, limits.minutes, spent, clock)
+        unknown = (one for one in progress.values() if math.isinf(one.before) and runner.origin != PREDICTED)
+        self._first = deque(_Item(one, self._own(one, recipe), None, one.problem.before, None) for one in unknown)
+
+    def run(self) -> Iterator[Attempt]:
+        """Attempts as they finish, until a limit is met, nothing is left to try or a person stops it.
+
+        Raises MissingCapability where the machine lacks what the runner needs, and what `RecordStore` does; what was
+        kept stays kept, whatever is raised.
+        """
+        state, message = INTERRUPTED, "it was broken off"
+        try:
+            with self._control:
+                while not (self._is_stopped() or self.why_ended):
+                    yield from self._step()
+                if not self._is_stopped():
+                    self._settle()
+                state, message = (STOPPED if self._is_stopped() else FINISHED), self.why_ended
+        except EngineError as error:
+            message = str(error)
+            raise
+        finally:
+            self._workers.close()
+            # Where the file itself is why the run ends, what is raised says so.
+            with contextlib.suppress(EngineError):
+                self._close_rounds()
+                self.log.set_state(state, message)
+
+    @property
+    def spent(self) -> int:
+        """Trials that count, of this run and all its processes."""
+        return budget(self.limits.trials, len(self.progress)) - self._left
 
     def recipe(self) -> Recipe:
         """The recipe with the best program of each group that became faster than what it had."""
         result = self._recipe
         for name, one in self.progress.items():
-            if one.gain > 0 and one.winner is not None:
-                result = result.with_group(name, one.problem.tuned(one.winner.program).groups[name])
+            winner = one.winner
+            if one.gain > 0 and winner is not None:
+                result = result.with_group(name, one.problem.tuned(program_of(winner)).groups[name])
         return result
+
+    def _is_stopped(self) -> bool:
+        """Whether a person ends it; a pause is waited for here."""
+        if self._control.is_stopped():
+            self.why_ended = STOPPED_BY_HAND
+            return True
+        return False
+
+    def _step(self) -> Iterator[Attempt]:
+        """Fill the workers, and take what is done."""
+        if self._control.is_late():
+            self.why_ended = LATE
+            return
+        while len(self._under_way) < self._workers.slots and (item := self._next()) is not None:
+            self._submit(item)
+        if not self._under_way:
+            self.why_ended = SPENT if self._left <= 0 else self._rounds.why_none
+            return
+        done, _ = wait(self._under_way, timeout=LOOK, return_when=FIRST_COMPLETED)
+        for future in done:
+            attempt = self._advanced(self._under_way.pop(future), future)
+            if attempt is not None:
+                yield attempt
+
+    def _next(self) -> _Item | None:
+        """What is to be run next; None where nothing may be now."""
+        if self._suspects:
+            return None if self._under_way else self._suspects.popleft()
+        if any(item.is_suspect for item in self._under_way.values()):
+            return None
+        if self._first:
+            return self._first.popleft()
+        found = self._rounds.next(self._left - sum(item.program is not None for item in self._under_way.values()))
+        if found is None:
+            return None
+        opened, task, program = found
+        problem = opened.progress.problem
+        recipe = self._own(opened.progress, problem.tuned(program))
+        return _Item(opened.progress, recipe, program, task.task.rank(program), opened)
+
+    def _own(self, progress: Progress, recipe: Recipe) -> Recipe:
+        """What a recipe says of one group: all that its programs depend on."""
+        name = progress.problem.group.name
+        return replace(recipe, groups={name: recipe.groups.get(name, ())})
+
+    def _submit(self, item: _Item) -> None:
+        group = item.progress.problem.group
+        if group.name not in self._shared:
+            needed = group if self.runner.needs_graph else replace(group, graph=None)
+            self._shared[group.name] = self._workers.share(needed)
+        call = partial(self.runner.prepare if item.prepared is None else self.runner.finish, recipe=item.recipe)
+        shared = self._shared[group.name]
+        try:
+            future = self._workers.executor.submit(call, shared)
+        except self._workers.lost:
+            self._renew(self._workers.executor)
+            future = self._workers.executor.submit(call, shared)
+        item.executor = self._workers.executor
+        self._under_way[future] = item
+
+    def _advanced(self, item: _Item, future: Future[Any]) -> Attempt | None:
+        """One step further with a program: the attempt, where that was its last."""
+        try:
+            result = future.result()
+        except self._workers.lost as error:
+            return self._lost(item, error)
+        if item.prepared is None:
+            item.prepared = result
+            subject, outcome = result.subject, result.outcome
+            known = None if subject is None else self.log.store.find(subject, self.runner.origin)
+            if known is not None:
+                return self._keep(item, known.outcome, known, is_known=True)
+            if outcome is None:
+                self._submit(item)
+                return None
+        else:
+            subject, outcome = item.prepared.subject, result
+        if subject is None or (isinstance(outcome, Failure) and outcome.kind == NOT_RECORDED):
+            return self._keep(item, outcome, None)
+        because = "the recipe before the search" if item.program is None else str(item.program)
+        name = item.progress.problem.group.name
+        trial = Trial(subject, self.runner.origin, outcome, name, item.prepared.recipe, because)
+        return self._keep(item, outcome, trial)
+
+    def _lost(self, item: _Item, error: BaseException) -> Attempt | None:
+        """A worker died: a program that does so alone, or that its cluster gave up, is a crash."""
+        self._renew(item.executor)
+        if self._workers.renew is None or item.is_suspect:
+            message = f"the process that ran it died: {type(error).__name__}"
+            return self._keep(item, Failure("crash", message), None)
+        item.is_suspect, item.prepared = True, None
+        self._suspects.append(item)
+        return None
+
+    def _renew(self, broken: Executor | None) -> None:
+        """Another executor in place of one that a dead worker took with it."""
+        if self._workers.renew is not None and broken is self._workers.executor:
+            self._workers.executor = self._workers.renew()
+
+    def _keep(self, item: _Item, outcome: Outcome, trial: Trial | None, is_known: bool = False) -> Attempt:
+        """Keep an attempt, and learn from it."""
+        failure = outcome if isinstance(outcome, Failure) else None
+        worker = item.prepared.worker if item.prepared else ""
+        self._attempts += 1
+        attempt = Attempt(
+            self._attempts, None, item.progress.problem.group.name,
+            "" if item.program is None else item.program.mapping, () if item.program is None else item.program.values,
+            item.promised, FAILED if failure else REUSED if is_known else NEW,
+            None if isinstance(outcome, Failure) else outcome.microseconds, failure.kind if failure else "",
+            outcome.message if isinstance(outcome, Failure) else outcome.noise, self._control.seconds,
+            "" if worker == this_process() else worker,
+        )  # fmt: skip
+        kept = self.log.keep(attempt, trial)
+        self.repeated += trial is not None and not is_known and not self.log.was_new
+        self._take(kept, item)
+        return kept
+
+    def _take(self, attempt: Attempt, item: _Item) -> None:
+        item.progress.take(attempt)
+        self._left -= charged(attempt)
+        if not attempt.mapping:
+            self._tell_tasks()
+        if item.round is None:
+            return
+        item.round.under_way -= 1
+        item.round.tried[attempt.mapping] += 1
+        if item.round.is_over:
+            self._close(item.round)
+
+    def _close(self, one: OpenRound) -> None:
+        """Keep a round that is over, or that is broken off."""
+        one.progress.open_rounds -= 1
+        one.progress.close_round(one.progress.time)
+        name = one.progress.problem.group.name
+        self._decide(SEARCHED, name, one.mapping, one.because, one.figures(), one.progress.time, one.tried.total())
+
+    def _close_rounds(self) -> None:
+        """Rounds that were broken off count with what they tried."""
+        open_ones = {id(item.round): item.round for item in self._under_way.values() if item.round is not None}
+        if (current := self._rounds.current) is not None and not current.is_over:
+            open_ones[id(current)] = current
+        for one in open_ones.values():
+            if one.tried:
+                self._close(one)
+
+    def _decide(
+        self, kind: str, group: str, mapping: str, because: str, figures: Mapping[str, float], best: float,
+        tried: int = 0,
+    ) -> None:  # fmt: skip
+        self._decisions += 1
+        seconds = self._control.seconds
+        self.log.add_round(Round(self._decisions, kind, group, mapping, because, figures, best, tried, seconds))
+
+    def _settle(self) -> None:
+        """Decide which program of each group is named."""
+        for name, one in self.progress.items():
+            for verdict in settle(one, self._judge):
+                if verdict.is_wrong:
+                    self.log.condemn(verdict.attempt.number, "wrong result", verdict.reason)
+                self._decide(verdict.kind, name, verdict.attempt.mapping, verdict.reason, verdict.figures, one.time)
+                if self._is_stopped():
+                    return
+
+    def _tell_tasks(self) -> None:
+        self.log.set_tasks([task for one in self.progress.values() for task in one.record()], self.skipped)
+
+    def _restored(self) -> tuple[int, int, float]:
+        """Take in what earlier processes of the run did: its last attempt and decision, and the seconds they took."""
+        attempts, rounds = self.log.attempts(), self.log.rounds()
+        for attempt in attempts:
+            if attempt.group in self.progress:
+                self.progress[attempt.group].take(attempt)
+            self._left -= charged(attempt)
+        for one in rounds:
+            if one.kind == SEARCHED and one.group in self.progress:
+                self.progress[one.group].close_round(one.best)
+        ends = [*(one.seconds for one in attempts[-1:]), *(one.seconds for one in rounds[-1:])]
+        return len(attempts), len(rounds), max(ends, default=0.0)

@@ -44,7 +44,7 @@ def executable(text: str, entry: str, *, checked: bool) -> Path:
     """
     compiler = _required()
     flags = (*_COMMON, *_UNROLLED, f"-DLOOM_CHECKED={int(checked)}")
-    name = digest(_version(compiler), " ".join(flags), _digest_of_sources(), entry, text)
+    name = digest(_version(compiler), " ".join(flags), digest_of_sources(), entry, text)
     built = cache_folder() / "emulator" / name
     if built.exists():
         return built
@@ -71,7 +71,7 @@ def _required() -> str:
 def _machine(compiler: str, checked: bool) -> list[Path]:
     """Objects of the emulated machine, compiled when this compiler has not yet."""
     flags = (*_COMMON, f"-DLOOM_CHECKED={int(checked)}")
-    name = digest(_version(compiler), " ".join(flags), _digest_of_sources())
+    name = digest(_version(compiler), " ".join(flags), digest_of_sources())
     sources = sorted(file for file in RUNTIME.glob("*.cpp") if file.name != "entry.cpp")
     built = cache_folder() / "machine" / name
     if not built.exists():
@@ -116,6 +116,7 @@ def _version(compiler: str) -> str:
 
 
 @cache
-def _digest_of_sources() -> str:
+def digest_of_sources() -> str:
+    """One name for all that an emulator is made of besides the kernel."""
     files = [file for folder in (INCLUDE, RUNTIME, GPU_INCLUDE) for file in folder.iterdir() if file.is_file()]
     return digest_of_files(files)

@@ -1,0 +1,102 @@
+"""Programs on many machines: a Dask cluster as an executor, with one GPU for each worker where times are measured.
+
+Dask itself runs what a lost worker had again on another one; a search only sees results.  Workers must run the same
+Loomscope with the same figures as the search, for what they compile and predict must be the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+from concurrent.futures import Executor
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import BadInput, MissingCapability
+from engine.predict.calibration import calibration_of
+from engine.run.cache import digest, digest_of_files
+from engine.run.nvrtc import nvrtc_version
+from engine.tune.executors import Workers
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+PATIENCE = 10.0
+"""Seconds to wait for the scheduler."""
+AHEAD = 2
+"""Programs for each thread of a worker, so that none waits for the network."""
+ATTEMPTS = 3
+"""Workers that may die with a program before it is to blame."""
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PATIENCE) -> Workers:
+    """The workers of a Dask cluster.
+
+    address: of its scheduler, "tcp://host:8786" or "host:8786".  target: of the search, whose calibration all must
+    share.  one_at_a_time: whether a worker has a GPU that it must not share.
+    Raises MissingCapability without Dask; BadInput where nobody answers, no worker is there, or versions differ.
+    """
+    try:
+        from distributed import Client, KilledWorker
+    except ImportError as error:
+        reason = "Dask's distributed is not installed"
+        raise MissingCapability("tune", "--cluster", reason, "pip install 'loomscope[cluster]'") from error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters of it is told by errors
+    try:
+        client = Client(address, timeout=patience, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        reason = f"does not answer as a Dask scheduler within {patience:g} s"
+        raise BadInput("tune", f"cluster {address}", reason, "start one with `dask scheduler`") from error
+    try:
+        threads = _same_everywhere(client, address, target)
+    except BaseException:
+        client.close()
+        raise
+    slots = len(threads) if one_at_a_time else AHEAD * sum(threads.values())
+
+    def share(value: Any) -> Any:
+        return client.scatter(value, broadcast=True)
+
+    def end(executor: Executor) -> None:
+        executor.shutdown(wait=False)
+        client.close()
+
+    executor = client.get_executor(pure=False, retries=ATTEMPTS - 1)
+    return Workers(executor, slots, share, None, (KilledWorker,), end)
+
+
+def _same_everywhere(client: Client, address: str, target: str) -> dict[str, int]:
+    """Threads of each worker by address.  Raises BadInput where there is none, or one is not like this process."""
+    threads: dict[str, int] = client.nthreads()
+    if not threads:
+        reason, hint = "has no workers", f"start some, one for each GPU: `dask worker {address} --nthreads 1`"
+        raise BadInput("tune", f"cluster {address}", reason, hint)
+    mine = identity(target)
+    try:
+        theirs = client.run(identity, target)
+    except (ImportError, AttributeError) as error:
+        reason = f"a worker cannot run Loomscope: {error}"
+        raise BadInput("tune", f"cluster {address}", reason, "install the same version in its environment") from error
+    for worker, found in sorted(theirs.items()):
+        other = [f"{what} {found.get(what)} instead of {own}" for what, own in mine.items() if found.get(what) != own]
+        if other:
+            hint = "install the same version everywhere, and copy the calibration"
+            raise BadInput("tune", f"worker {worker}", f"differs from this machine: {', '.join(other)}", hint)
+    return threads
+
+
+@cache
+def identity(target: str) -> dict[str, str]:
+    """What must be the same wherever programs of one search run, by name."""
+    import distributed
+
+    fitted = calibration_of(target)
+    return {
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "distributed": str(distributed.__version__),
+        "Loomscope": digest_of_files([*ROOT.glob("engine/**/*.py"), *ROOT.glob("engine/**/*.cuh")])[:12],
+        "NVRTC": nvrtc_version() or "none",
+        "calibration": digest(repr(fitted))[:12] if fitted else "none",
+    }

@@ -1,0 +1,104 @@
+"""The verbs of tuning: what a search is made of, put together from the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from engine.ablation import AblationDoc
+from engine.api import check, group_values, measure, nvrtc, predict
+from engine.compile import Kernel
+from engine.errors import BadInput
+from engine.fuse.nodes import FusionGroup, FusionPlan
+from engine.recipe import Recipe
+from engine.run.nodes import MEASURED, PREDICTED, Compiled, Failure, Timing
+from engine.tune.begin import Settings, begin
+
+if TYPE_CHECKING:
+    from engine.records.store import RecordStore
+    from engine.tune.closing import Judge
+    from engine.tune.executors import Workers
+    from engine.tune.runner import Runner
+    from engine.tune.search import Search
+
+REPLAYED = "replayed"
+RUNNERS = (PREDICTED, MEASURED, REPLAYED)
+
+
+def tune(
+    plan: FusionPlan,
+    recipe: Recipe,
+    records: RecordStore,
+    settings: Settings | None = None,
+    workers: Workers | None = None,
+    judge: Judge | None = None,
+) -> Search:
+    """A search for faster recipes of a plan's groups; iterate over its `run`, then take its `recipe`.
+
+    records: where trials and the run are kept, and trials taken from where they were run before.  settings: by default
+    the model of times and the strategy that learns from it.  workers: where programs run, by default here.  judge: who
+    compares the best with the reference, by default nobody.  Raises what `engine.tune.begin` does.
+    """
+    return begin(plan, recipe, records, settings or Settings(), workers, judge)
+
+
+def runner(name: str, origin: str = MEASURED) -> Runner:
+    """The runner of a name.  origin: of the trials that "replayed" takes.
+
+    Raises BadInput for another name, MissingCapability where measuring cannot work on this machine.
+    """
+    from engine.run.measure import require_pycuda
+    from engine.tune.measured import Measured, ruled_out
+    from engine.tune.replayed import Replayed
+    from engine.tune.runner import Predicted
+
+    if name == PREDICTED:
+        return Predicted()
+    if name == REPLAYED:
+        return Replayed(origin)
+    if name != MEASURED:
+        raise BadInput("tune", f"runner {name}", "is not known", f"one of {', '.join(RUNNERS)}")
+    require_pycuda()
+    return Measured(_measured, _machine_code, ruled_out)
+
+
+def judge(name: str) -> Judge:
+    """Who decides which program of a runner is the best: the GPU checks results itself and times once more."""
+    from engine.tune.closing import Judge
+
+    return Judge(time_together=time_together) if name == MEASURED else Judge(check=partial(check, seed=0))
+
+
+def time_together(kernels: Sequence[Kernel]) -> tuple[Timing, ...] | Failure:
+    """Times of kernels of one group in interleaved rounds on this machine's GPU.
+
+    Raises MissingCapability where there is none.
+    """
+    from engine.run.measure import Trial, measure_kernels
+    from engine.tune.measured import VALUES
+
+    expected, before = group_values(kernels[0].group, VALUES)
+    trials = [Trial(kernel.source, _machine_code(kernel), {**expected, **before}) for kernel in kernels]
+    found = measure_kernels(trials, timeout=60.0 + 10.0 * len(trials))
+    return found if isinstance(found, Failure) else tuple(one.timing for one in found)
+
+
+def ablate(group: FusionGroup, best: Recipe, before: Recipe) -> AblationDoc:
+    """What each entry of a tuned recipe is worth by the model of times: taken back one at a time, to what stood before.
+
+    Raises what `compile` raises where `best` makes no kernel.
+    """
+    from engine.tune.ablation import ablate as taken_back
+
+    return taken_back(group, best, before, lambda kernel: predict(kernel).microseconds, PREDICTED)
+
+
+def _measured(kernel: Kernel) -> Timing | Failure:
+    from engine.tune.measured import VALUES
+
+    return measure(kernel, seed=VALUES)
+
+
+def _machine_code(kernel: Kernel) -> Compiled:
+    return nvrtc(kernel, kernel.target.architecture)
