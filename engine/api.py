@@ -21,7 +21,8 @@ from engine.cycles import cycles_left_alone
 from engine.errors import BadInput, EngineError, MissingCapability
 from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, RegroupDoc, SpaceDoc, WarpDoc, WhyDoc
 from engine.fuse.nodes import FusionGroup, FusionPlan
-from engine.fuse.plan import DEFAULT, POLICIES, plan
+from engine.fuse.partial import in_parts
+from engine.fuse.plan import DEFAULT, POLICIES, folded, plan
 from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
 from engine.mapping import MappingsDoc
@@ -339,7 +340,11 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
     if left_out:
         expected_all = {**expected_all, **reference_values(group.graph, seed, left_out)}
     if missing := missing - left_out:
-        expected_all = {**expected_all, **temporaries(lower(group.graph), expected_all, missing)}
+        lowered = lower(group.graph)
+        expected_all = {**expected_all, **temporaries(lowered, expected_all, missing & lowered.arrays.keys())}
+        if missing := missing - expected_all.keys():  # of reductions in parts
+            parted = in_parts(folded(lowered, group.graph).program)
+            expected_all = {**expected_all, **temporaries(parted, expected_all, missing)}
     view, declared = group.instances[0].view, group.program.arrays
     expected = {n: view(declared[n], expected_all[tensor]) for n, tensor in arrays.items() if n in outside}
     updated = {update.target for update in group.graph.updates}

@@ -212,5 +212,6 @@ def _reduction(statement: Statement) -> Reduction:
 
 def _scratch(emitter: Emitter, name: str, reduction: Reduction, elements: int) -> str:
     dtype = "int32" if reduction.accumulate == "bool" else reduction.accumulate
-    emitter.buffers[name] = Buffer(name, dtype, (elements,), "shared")
-    return name
+    unique = emitter.register(name, dtype)
+    emitter.buffers[unique] = Buffer(unique, dtype, (elements,), "shared")
+    return unique

@@ -20,10 +20,17 @@ A_LAUNCH = 10**8
 """Instructions that the GPU issues in the time that one more kernel launch costs: what recomputing may add."""
 
 
-def recomputed(statements: Sequence[Statement], kept: frozenset[str]) -> frozenset[str]:
+MOST_REPEATED = 1024
+"""Points of a statement that every block may compute for itself: a few for each thread."""
+
+
+def recomputed(
+    statements: Sequence[Statement], kept: frozenset[str], everywhere: frozenset[str] = frozenset()
+) -> frozenset[str]:
     """Statements that may be computed again in their readers: element-wise, from outside, wanted by nobody else.
 
-    Where storing needs another kernel, recomputing may add as many instructions as a launch is worth.
+    Where storing needs another kernel, recomputing may add as many instructions as a launch is worth.  everywhere:
+    statements whose results every block has.
     """
     made = {s.write.array: s for s in statements}
     found: set[str] = set()
@@ -35,8 +42,28 @@ def recomputed(statements: Sequence[Statement], kept: frozenset[str]) -> frozens
             and statement.covers
             and not statement.guards
             and is_plain(statement.write)
-            and all(s.name in found for s in sources)
+            and statement.name not in everywhere
+            and all(s.name in found or s.name in everywhere for s in sources)
             and _added(statement, statements) <= A_LAUNCH
+        ):
+            found.add(statement.name)
+    return frozenset(found - {s.name for s in statements if not _readers(s, statements)})
+
+
+def repeated(statements: Sequence[Statement], kept: frozenset[str]) -> frozenset[str]:
+    """Statements that every block may compute for itself: short reductions from outside, and what follows from them."""
+    made = {s.write.array: s for s in statements}
+    found: set[str] = set()
+    for statement in statements:
+        sources = [made[a.array] for a in statement.reads() if a.array in made]
+        if (
+            (statement.reduction is not None or sources)
+            and statement.write.array not in kept
+            and statement.covers
+            and not statement.guards
+            and is_plain(statement.write)
+            and all(s.name in found for s in sources)
+            and math.prod(statement.extents.values()) <= MOST_REPEATED
         ):
             found.add(statement.name)
     return frozenset(found - {s.name for s in statements if not _readers(s, statements)})

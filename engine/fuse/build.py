@@ -14,6 +14,7 @@ from engine.fuse.packed import parts_of
 from engine.fuse.pattern import Patterns
 from engine.fuse.shape import Shape
 from engine.fuse.split import split
+from engine.fuse.stitched import KIND as STITCHED
 from engine.tensor.index import Index
 from engine.tensor.nodes import (
     Access,
@@ -93,14 +94,15 @@ class GroupBuilder:
 
     def _fresh(self, statements: Sequence[Statement], shape: Shape) -> Built:
         inlined = inline([s for s in statements if s.name in shape.inlined], statements)
-        named = [_canonical(s, shape, f"S{n}") for n, s in enumerate(inlined)]
+        own, arrays, shape = for_each_block(inlined, self._program.arrays, shape)
+        named = [_canonical(s, shape, f"S{n}") for n, s in enumerate(own)]
         used = dict.fromkeys(a.array for s in named for a in (*s.reads(), s.write))
         made = {s.write.array for s in named}
         reads = {a.array for s in named for a in s.reads()}
         inputs = [a for a in used if a in self._inputs or (a in reads and a not in made)]
         body = TensorProgram(
             name="",
-            arrays={a: self._program.arrays[a] for a in used},
+            arrays={a: arrays[a] for a in used},
             statements=tuple(named),
             inputs=tuple(inputs),
             outputs=tuple(a for a in used if a in self._outputs and a in made),
@@ -117,6 +119,37 @@ class GroupBuilder:
         kind = f"{reduction_direction(named)} reduction" if shape.kind == "reduction" else shape.kind
         program = rename_arrays(without_unit_axes(body), short)
         return Built(program, instance, kind, _structure(program, kind))
+
+
+def for_each_block(
+    statements: Sequence[Statement], arrays: Mapping[str, Array], shape: Shape
+) -> tuple[list[Statement], Mapping[str, Array], Shape]:
+    """Statements without some of a stitched group's common axes get them: every block computes its own copy.
+
+    s = sum(c) p[c];  y[i,j] = x[i,j] - s      ->      s[i] = sum(c) p[c];  y[i,j] = x[i,j] - s[i]
+    """
+    at = {s.name: {shape.axes[s.name, i.name]: i.name for i in s.iterators} for s in statements}
+    missing = {s.write.array: [a for a in shape.rows if a not in at[s.name]] for s in statements}
+    if shape.kind != STITCHED or not any(missing.values()):
+        return list(statements), arrays, shape
+    axes = dict(shape.axes)
+    found: list[Statement] = []
+    for statement in statements:
+        mine = at[statement.name] | {axis: f"block.{axis}" for axis in missing[statement.write.array]}
+        axes |= {(statement.name, name): axis for axis, name in mine.items()}
+
+        def own(access: Access, mine: Mapping[int, str] = mine) -> Access:
+            more = tuple(Index.of(mine[axis]) for axis in missing.get(access.array, ()))
+            return replace(access, indices=(*access.indices, *more)) if more else access
+
+        added = tuple(Iterator(mine[axis], shape.extents[axis]) for axis in missing[statement.write.array])
+        one = replace(rewrite_reads(statement, own), write=own(statement.write))
+        found.append(replace(one, iterators=(*added, *statement.iterators)))
+    shapes = {
+        array: replace(arrays[array], shape=(*arrays[array].shape, *(shape.extents[axis] for axis in more)))
+        for array, more in missing.items() if more
+    }  # fmt: skip
+    return found, {**arrays, **shapes}, replace(shape, axes=axes)
 
 
 def _structure(program: TensorProgram, kind: str) -> str:

@@ -9,12 +9,13 @@ from engine.fuse.anchors import is_product
 from engine.fuse.attention import ATTENTION
 from engine.fuse.attention_figures import attention_figures
 from engine.fuse.fits import Fits
+from engine.fuse.partial import in_parts
 from engine.fuse.pattern import Patterns
 from engine.fuse.shape import Shape
 from engine.fuse.steps import Steps, steps_of
 from engine.graph.nodes import Operator
 from engine.stitch.assess import Assessor
-from engine.stitch.choose import Chosen, choose
+from engine.stitch.choose import STITCH, Chosen, choose
 from engine.stitch.nodes import Figures, Fixed, Kernel, Why
 from engine.stitch.search import accurate, moving
 from engine.target import Target
@@ -103,6 +104,7 @@ def partition(
     without_kernel: operators of the graph that the program lacks.  fixed: what a person decided, which stays.
     packing: whether independent kernels may share a launch.
     """
+    program = in_parts(program) if policy == STITCH else program
     fits = Fits(program.arrays, target)
     steps = steps_of(program, without_kernel, fits, fixed)
     patterns = Patterns(program.arrays, ())

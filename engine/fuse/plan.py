@@ -10,7 +10,7 @@ from engine.fuse.build import Built, GroupBuilder
 from engine.fuse.concat import joined_parts
 from engine.fuse.explain import group_reason, group_title, main_word, schemes
 from engine.fuse.explored import explored
-from engine.fuse.fold import fold_layouts
+from engine.fuse.fold import Folded, fold_layouts
 from engine.fuse.nodes import Boundary, FusionGroup, FusionPlan, Instance, Launch
 from engine.fuse.partition import Partition
 from engine.graph.nodes import OperatorGraph
@@ -37,10 +37,10 @@ def plan(
     program: the lowered graph.  unsupported: operators it does not hold, with the reason.  fixed: what a person decided
     about groups; it stays, and the rest is explored.  Raises BadInput where that cannot be.
     """
-    folded = joined_parts(fold_layouts(program, graph.constants))
+    own = folded(program, graph)
     left_out = [op for op in graph.operators if op.name in unsupported]
-    parts = explored(folded.program, left_out, policy, target, fixed or Fixed())
-    builder = GroupBuilder(parts.program, _leaving(parts), folded.absorbed)
+    parts = explored(own.program, left_out, policy, target, fixed or Fixed())
+    builder = GroupBuilder(parts.program, _leaving(parts), own.absorbed)
     built = [_stored(builder.build(statements, shape), parts.views) for statements, shape in parts.groups]
     groups, launches = _collect(built, graph)
     return FusionPlan(
@@ -54,6 +54,11 @@ def plan(
         fixed=fixed or Fixed(),
         choice=parts,
     )
+
+
+def folded(program: TensorProgram, graph: OperatorGraph) -> Folded:
+    """A lowered graph as all policies part it: layouts folded into their readers, few operands side by side joined."""
+    return joined_parts(fold_layouts(program, graph.constants))
 
 
 def _leaving(parts: Partition) -> frozenset[str]:

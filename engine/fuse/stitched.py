@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from engine.fuse.again import recomputed
+from engine.fuse.again import recomputed, repeated
 from engine.fuse.shape import ONE_BLOCK, Key, Shape, is_contraction
 from engine.fuse.split import digits, inner_of, split, wanted_splits
 from engine.fuse.vectors import has_few_vectors
@@ -24,6 +24,8 @@ Uses = Mapping[str, Sequence[tuple[Statement, Access]]]
 """Array -> who writes and reads it, and how."""
 
 KIND = "stitched"
+FEW_BLOCKS = 512
+"""Blocks that run at once: what each of them computes for itself costs no more than what one does."""
 MOST_AXES = 16
 """Axes that the loops of one kernel have names for."""
 
@@ -54,18 +56,42 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shape | str
     reason = _unfit(statements)
     if reason:
         return reason
-    found = _common(statements, recomputed(statements, kept))
-    again = found.again
-    own = [s for s in statements if s.name not in again]
-    axes = _numbered(own, found.axes)
+    everywhere = repeated(statements, kept)
+    found = _common(statements, recomputed(statements, kept, everywhere) | everywhere)
+    again = found.again - everywhere
+    own = [s for s in statements if s.name not in found.again]
+    copied = [s for s in statements if s.name in found.again & everywhere]
+    common = _worth_copying(own, copied, found.axes)
+    axes = _numbered(own, common)
     extents = {axes[s.name, i.name]: i.extent for s in own for i in s.iterators}
-    rows, columns = tuple(range(len(found.axes))), tuple(range(len(found.axes), len(extents)))
+    for statement in copied:
+        for iterator in statement.iterators:
+            axes[statement.name, iterator.name] = len(extents)
+            extents[len(extents)] = iterator.extent
+    rows, columns = tuple(range(len(common))), tuple(range(len(common), len(extents)))
     if len(extents) > MOST_AXES:
         return f"its statements have {len(extents)} different loops, a kernel names at most {MOST_AXES}"
-    points = max(math.prod(i.extent for i in s.iterators) for s in own)
+    points = max(map(_points, own))
     if not rows and points > ONE_BLOCK:
         return f"{found.because}: one block would walk all {points} elements"
     return Shape(KIND, axes, rows, columns, extents, tuple(s.name for s in statements if s.name in again))
+
+
+def _worth_copying(
+    own: Sequence[Statement], copied: Sequence[Statement], common: Sequence[Mapping[str, str]]
+) -> Sequence[Mapping[str, str]]:
+    """The common axes, outermost first, as far as a block has more to do than what every block computes for itself."""
+    widest = max(own, key=_points)
+    again = sum(map(_points, copied))
+    rows = math.prod(widest.extents[axis[widest.name]] for axis in common)
+    while rows > FEW_BLOCKS and rows * again > _points(widest):
+        *common, axis = common
+        rows //= widest.extents[axis[widest.name]]
+    return common
+
+
+def _points(statement: Statement) -> int:
+    return math.prod(statement.extents.values())
 
 
 def _unfit(statements: Sequence[Statement]) -> str:
