@@ -30,7 +30,8 @@ def attention_form(statements: Sequence[Statement], kept: Collection[str], array
     found = next(filter(None, (_found(finder, statement) for statement in statements)), None)
     if found is None:
         return ""
-    more = [s.operator for s in statements if is_contraction(s) and s.name not in (found.scores.name, found.values.name)]
+    own = (found.scores.name, found.values.name)
+    more = [s.operator for s in statements if is_contraction(s) and s.name not in own]
     if more:
         return f"an attention has two matrix products, {more[0]} would be a third"
     try:

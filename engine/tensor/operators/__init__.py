@@ -19,6 +19,7 @@ from engine.tensor.operators import (
     sample,
     scan,
     scatter,
+    strided,
 )
 from engine.tensor.operators.registry import RULES, Rule, rule_of
 
@@ -26,4 +27,5 @@ __all__ = [
     "RULES", "Rule", "rule_of",
     "activations", "bits", "contractions", "convolution", "einsum", "elementwise", "fourier", "gather", "layout",
     "local", "normalization", "pooling", "recurrent", "reductions", "resize", "sample", "scan", "scatter",
+    "strided",
 ]  # fmt: skip

@@ -13,7 +13,23 @@ from engine.graph.nodes import Operator
 from engine.tensor.operators.attributes import real, text
 from engine.tensor.operators.elementwise import elementwise, logistic
 from engine.tensor.operators.special import erf
-from engine.tensor.terms import Term, absolute, apply, compare, exp, log, maximum, minimum, select, sigmoid, sqrt, tanh
+from engine.tensor.terms import (
+    Term,
+    absolute,
+    apply,
+    both,
+    compare,
+    either,
+    exp,
+    log,
+    maximum,
+    minimum,
+    select,
+    sigmoid,
+    sqrt,
+    tanh,
+    test,
+)
 
 
 def _softplus(x: Term) -> Term:
@@ -23,6 +39,20 @@ def _softplus(x: Term) -> Term:
 
 _SELU = (1.67326319217681884765625, 1.05070102214813232421875)
 """Alpha and gamma of the ONNX standard."""
+
+
+def _angle(op: Operator, y: Term, x: Term) -> Term:
+    """The angle of the point (x, y): that of y / x, half a turn on where x is negative, the signs of zeros counted."""
+    ends = both(test("isinf", x), test("isinf", y))
+    slope = select(ends, apply("sign", x) * apply("sign", y), y / x)
+    angle = select(compare("equal", y, 0), y, apply("atan", slope))
+    half = select(_is_negative(y), -math.pi, math.pi)
+    return select(_is_negative(x), angle * select(compare("equal", y, 0), 0, 1) + half, angle)
+
+
+def _is_negative(x: Term) -> Term:
+    """Whether x is below zero, or the zero below."""
+    return either(compare("less", x, 0), both(compare("equal", x, 0), compare("less", 1 / x, 0)))
 
 
 def _gelu(op: Operator, x: Term) -> Term:
@@ -132,6 +162,7 @@ elementwise("onnx.Acosh akg.Acosh", lambda op, x: log(x + sqrt(x * x - 1)), lamb
 elementwise("onnx.Atanh", lambda op, x: log((1 + x) / (1 - x)) * 0.5, lambda op, x: np.arctanh(x), compound=True)
 
 elementwise("onnx.Atan akg.Atan", lambda op, x: apply("atan", x), lambda op, x: np.arctan(x))
+elementwise("akg.Atan2", _angle, lambda op, y, x: np.arctan2(y, x), compound=True)
 elementwise(
     "onnx.Asin akg.Asin",
     lambda op, x: apply("atan", x / sqrt(1 - x * x)),

@@ -164,12 +164,16 @@ elementwise("onnx.Pow", _power, lambda op, a, b: np.power(a, b.astype(np.result_
 
 def _modulo(op: Operator, a: Term, b: Term) -> Term:
     """`mod` has the divisor's sign, as Python's %; with `fmod` the result has the dividend's."""
-    if not integer(op, "fmod", 0):
-        return apply("mod", a, b)
+    return _remainder(op, a, b) if integer(op, "fmod", 0) else apply("mod", a, b)
+
+
+def _remainder(op: Operator, a: Term, b: Term) -> Term:
+    """What division toward zero leaves: it has the dividend's sign."""
     return apply("sign", a) * apply("mod", absolute(a), absolute(b))
 
 
 elementwise("onnx.Mod", _modulo, lambda op, a, b: np.fmod(a, b) if integer(op, "fmod", 0) else np.mod(a, b))
+elementwise("akg.Mod", _remainder, lambda op, a, b: np.fmod(a, b))
 
 
 def _isinf(op: Operator, x: Term) -> Term:

@@ -155,13 +155,16 @@ def concat(op: Operator, build: Builder) -> None:
         start += build.shape(source)[axis]
 
 
-@operator("onnx.Tile", meaning=lambda op, x: [np.tile(x[0], x[1])])
+@operator("onnx.Tile", "akg.Tile", meaning=lambda op, x: [np.tile(x[0], given(op, x, "multiples", 1) or ())])
 def tile(op: Operator, build: Builder) -> None:
-    """ONNX Tile: the whole array repeats along each axis."""
+    """ONNX and AKG Tile: the whole array repeats along each axis, AKG's also along new ones in front."""
     sizes = build.shape(op.inputs[0])
+    added = len(build.shape(op.outputs[0])) - len(sizes)
     build.layout(
-        op.inputs[0], op.outputs[0], lambda b: [i.mod(n, b.extents) for i, n in zip(b.written, sizes, strict=True)]
-    )  # fmt: skip
+        op.inputs[0],
+        op.outputs[0],
+        lambda b: [i.mod(n, b.extents) for i, n in zip(b.written[added:], sizes, strict=True)],
+    )
 
 
 @operator("onnx.DepthToSpace", meaning=lambda op, x: [_depth_to_space(op, x[0])])

@@ -169,23 +169,30 @@ def reduce_log_sum_exp(op: Operator, build: Builder) -> None:
     build.emit(target, space, value, at=placed(space.written, kept, build.shape(target)))
 
 
+def _arg_axis(op: Operator, rank: int) -> int:
+    return axis_of(op, integer(op, "axis", -1 if op.dialect == "akg" else 0), rank)
+
+
 def _arg_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axis, find = integer(op, "axis", 0), np.argmax if op.kind == "ArgMax" else np.argmin
+    axis, find = _arg_axis(op, x[0].ndim), np.argmax if op.kind.lower() == "argmax" else np.argmin
     if integer(op, "select_last_index", 0):
         found = x[0].shape[axis] - 1 - find(np.flip(x[0], axis), axis=axis)
     else:
         found = find(x[0], axis=axis)
+    if op.dialect == "akg":
+        return [np.atleast_1d(found)]
     return [np.expand_dims(found, axis) if integer(op, "keepdims", 1) else np.asarray(found)]
 
 
-@operator("onnx.ArgMax", "onnx.ArgMin", meaning=_arg_meaning)
+@operator("onnx.ArgMax", "onnx.ArgMin", "akg.Argmax", "akg.Argmin", meaning=_arg_meaning)
 def arg_extreme(op: Operator, build: Builder) -> None:
-    """The extreme, then the first (or last) place that holds it."""
+    """The extreme, then the first (or last) place that holds it.  AKG leaves the axis out."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
-    axis = axis_of(op, integer(op, "axis", 0), len(shape))
+    axis = _arg_axis(op, len(shape))
+    operation = "max" if op.kind.lower() == "argmax" else "min"
     best = build.temporary(target, "extreme", keepdims(shape, (axis,)), build.dtype(source))
-    reduced(build, "max" if op.kind == "ArgMax" else "min", source, (axis,), best, _same, because="extreme value")
+    reduced(build, operation, source, (axis,), best, _same, because="extreme value")
     space = over(shape, (axis,))
     at = placed(space.written, keepdims(shape, (axis,)), build.shape(target))
     last = integer(op, "select_last_index", 0)

@@ -15,7 +15,7 @@ from engine.errors import Unsupported
 from engine.graph.nodes import Operator
 from engine.tensor.build import Builder, box, lowest, over
 from engine.tensor.index import Element, Index, linear
-from engine.tensor.operators.attributes import axis_of, integer, parameter, present_output
+from engine.tensor.operators.attributes import axis_of, given, integer, parameter, present_output
 from engine.tensor.operators.layout import padded
 from engine.tensor.operators.normalization import softmax_axes
 from engine.tensor.operators.reductions import keepdims, reduced
@@ -24,7 +24,21 @@ from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, both, cast, compare, either, number, position, select
 
 
-@operator("onnx.CumSum", "onnx.CumProd", meaning=standard)
+def _running(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+    """AKG's attributes with NumPy; the standard's own implementation for ONNX."""
+    if op.dialect != "akg":
+        return list(standard(op, x))
+    (axis,) = given(op, x, "axis", 1) or (0,)
+    function, neutral = (np.cumsum, 0) if op.kind == "CumSum" else (np.cumprod, 1)
+    turned = np.flip(x[0], axis) if integer(op, "reverse", 0) else x[0]
+    found = function(turned, axis=axis)
+    if integer(op, "exclusive", 0):
+        first = np.full_like(np.take(found, [0], axis), neutral)
+        found = np.concatenate([first, np.delete(found, -1, axis)], axis)
+    return [np.flip(found, axis) if integer(op, "reverse", 0) else found]
+
+
+@operator("onnx.CumSum", "onnx.CumProd", "akg.CumSum", "akg.CumProd", meaning=_running)
 def running(op: Operator, build: Builder) -> None:
     """y[i] = x[0] + ... + x[i]; `reverse` counts from the end, `exclusive` leaves x[i] out."""
     source, target = op.inputs[0], op.outputs[0]
