@@ -31,7 +31,7 @@ def test_tiles(multiples: tuple[int, ...], tmp_path: Path) -> None:
     same(tmp_path / "op.json", "Tile", [X], np.tile(X, multiples), multiples=list(multiples))
 
 
-def cut(begin: list[int], end: list[int], strides: list[int], **masks: int) -> dict[str, object]:
+def cut(begin: list[int], end: list[int], strides: list[int], /, **masks: int) -> dict[str, object]:
     return {"begin": begin, "end": end, "strides": strides, **{f"{name}_mask": mask for name, mask in masks.items()}}
 
 
