@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 import engine
 from tests.semantics.single import Node, write_model
@@ -30,7 +31,8 @@ class Attention:
     """Heads of queries for each head of keys."""
     mask: str = ""
     """"", "add" (every score its own), "padding" (one for each key), "causal" (Where of positions), "infinite" (rows
-    of -inf at the start), "lowest" (rows of the lowest number)."""
+    of -inf at the start), "lowest" (rows of the lowest number); in the file itself "triangle" (-inf behind a diagonal),
+    "low triangle" (the lowest number there) and "chosen triangle" (Where of what Trilu leaves of ones)."""
     scale: str = "after"
     """Where scores are scaled: "after" the product, "before" (both factors), or "" for nowhere."""
 
@@ -60,6 +62,19 @@ class Attention:
             constants["lowest"] = np.array(-np.inf, self.dtype)
             nodes.append(("Where", ["allowed", scores, "lowest"], ["masked"], {}))
             scores = "masked"
+        elif self.mask == "chosen triangle":
+            constants |= {
+                "ones": np.ones((self.queries, self.keys), np.float32), "lowest": np.array(-np.inf, self.dtype),
+                "ahead": np.array(self.keys - self.queries, np.int64),
+            }  # fmt: skip
+            nodes.append(("Trilu", ["ones", "ahead"], ["triangle"], {"upper": 0}))
+            nodes.append(("Cast", ["triangle"], ["counts"], {"to": onnx.TensorProto.BOOL}))
+            nodes.append(("Where", ["counts", scores, "lowest"], ["masked"], {}))
+            scores = "masked"
+        elif "triangle" in self.mask:
+            constants["mask"] = self.triangle.astype(self.dtype)
+            nodes.append(("Add", [scores, "mask"], ["masked"], {}))
+            scores = "masked"
         elif self.mask:
             rows = 1 if self.mask == "padding" else self.queries
             inputs["mask"] = (self.dtype, (self.batch, 1, rows, self.keys))
@@ -67,6 +82,12 @@ class Attention:
             scores = "masked"
         nodes += [("Softmax", [scores], ["p"], {"axis": -1}), ("MatMul", ["p", values], ["y"], {})]
         return write_model(folder / "attention.onnx", [*nodes, *more], inputs, outputs, constants)
+
+    @property
+    def triangle(self) -> np.ndarray:
+        """The mask of a file that holds one: the last query has all keys."""
+        counts = np.arange(self.keys) <= np.arange(self.queries)[:, None] + self.keys - self.queries
+        return np.where(counts, 0.0, MASKED[self.dtype] if self.mask == "low triangle" else -np.inf)
 
     def _shared(self, name: str, nodes: list[Node], constants: dict[str, np.ndarray]) -> str:
         """Keys or values for every head of queries, as exporters repeat them."""
@@ -126,6 +147,8 @@ class Attention:
         with np.errstate(all="ignore"):
             if "allowed" in given:
                 scores = np.where(given["allowed"], scores, -np.inf)
+            elif "triangle" in self.mask:
+                scores = scores + self.triangle
             elif "mask" in given:
                 mask = given["mask"].astype(np.float64)
                 scores = np.where(mask <= MASKED[self.dtype], np.minimum(mask, MASKED[self.dtype]), scores + mask)

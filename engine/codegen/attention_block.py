@@ -21,7 +21,7 @@ from engine.codegen.emit import LANE_OF_VECTOR, Emitter, at
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Side, Tiling, choose_operand, copy_tile
 from engine.codegen.product import Owned
-from engine.codegen.tile import Barrier, Comment, Commit, TileProgram, Wait, Wish
+from engine.codegen.tile import Barrier, Comment, Commit, Leave, TileProgram, Wait, Wish
 from engine.fuse.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.schedule.nodes import Member
@@ -121,6 +121,16 @@ class Block:
         copy_tile(self.emitter, self.query, Index(), link)
         for op in (Commit(link), Wait(0, link), Barrier(link)):
             self.emitter.add(op)
+
+    def leave_masked(self, tile: Index, shift: int) -> None:
+        """No tile that lies behind the diagonal of all queries of the block.  shift: keys to query + shift count."""
+        emitter, tiles = self.emitter, self.tiles
+        first = tiles.queries + shift
+        count = -(-self.queries // tiles.queries)
+        runs = (min(self.steps, (number * tiles.queries + first - 1) // tiles.keys + 1) for number in range(count))
+        emitter.add(Comment("all later keys are masked for the queries of this block", self.scores_link))
+        behind = tile * tiles.keys - self.start - first
+        emitter.add(Leave(behind, (sum(runs), count * self.steps), self.scores_link))
 
     def copy_keys_and_values(self, tile: Index) -> None:
         """One tile of each, awaited together."""

@@ -16,6 +16,7 @@ from engine.codegen.tile import (
     Commit,
     Declare,
     For,
+    Leave,
     Load,
     MapFragment,
     Mask,
@@ -34,6 +35,7 @@ from engine.codegen.tile import (
 )
 from engine.graph.nodes import DTYPES
 from engine.tensor.access import VECTOR_BYTES
+from engine.tensor.index import Index
 
 TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce, WarpSync, MatrixLoad, MatrixMultiply)
 """Operations that all threads of a warp or block take part in."""
@@ -71,9 +73,10 @@ def _uniform(body: tuple[TileOp, ...], same: set[str]) -> Iterator[str]:
             case Bind(name, index) if set(index.iterators()) <= same:
                 same |= {name}
             case Uniform(condition, inner):
-                for name in sorted(set(condition.iterators()) - same):
-                    yield f"the branch on {condition} is meant for all threads, but {name} may differ between them"
+                yield from _differing(condition, same)
                 yield from _uniform(inner, set(same))
+            case Leave(condition):
+                yield from _differing(condition, same)
             case For(name, _, inner):
                 yield from _uniform(inner, {*same, name})
             case When(_, inner):
@@ -83,6 +86,12 @@ def _uniform(body: tuple[TileOp, ...], same: set[str]) -> Iterator[str]:
                     yield from _uniform(inner, set(same))
             case _:
                 continue
+
+
+def _differing(condition: Index, same: set[str]) -> Iterator[str]:
+    """Names of a condition for all threads that may differ between them."""
+    for name in sorted(set(condition.iterators()) - same):
+        yield f"the branch on {condition} is meant for all threads, but {name} may differ between them"
 
 
 def _buffers(program: TileProgram) -> Iterator[str]:

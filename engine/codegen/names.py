@@ -9,6 +9,7 @@ from engine.codegen.tile import (
     AsyncCopy,
     Bind,
     Declare,
+    Leave,
     Load,
     MapFragment,
     Mask,
@@ -62,7 +63,7 @@ def names_read(op: TileOp) -> Iterator[str]:
                 yield from _of_slot(slot)
         case When(mask):
             yield mask
-        case Uniform(condition):
+        case Uniform(condition) | Leave(condition):
             yield from condition.iterators()
         case _:
             return

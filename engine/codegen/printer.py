@@ -23,6 +23,7 @@ from engine.codegen.tile import (
     Commit,
     Declare,
     For,
+    Leave,
     Load,
     MapFragment,
     Mask,
@@ -214,6 +215,8 @@ class _Printer:
             case When(mask, body, at):
                 self.line(f"if ({mask}) {{", at)
                 self.nested(body)
+            case Leave(condition, _, at):
+                self.line(f"if ({condition_text(condition)}) break;", at)
             case Ranges():
                 self.ranges(op)
             case Uniform(condition, body, at):

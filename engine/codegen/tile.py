@@ -248,6 +248,19 @@ class Uniform:
 
 
 @dataclass(frozen=True, slots=True)
+class Leave:
+    """Leave the innermost loop where `condition >= 0`, over loop counters and the block: all threads of it do.
+
+    It holds for all iterations after the first that it holds for.
+    """
+
+    condition: Index
+    runs: tuple[int, int]
+    """Of all blocks' iterations together, how many get past it, and how many there are."""
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
 class Ranges:
     """Ranges of the launch's blocks that do different things; inside, `block` counts from the start of its range."""
 
@@ -259,7 +272,7 @@ class Ranges:
 TileOp = (
     Comment | Bind | Mask | Declare | Load | Store | AsyncCopy | Commit | Wait | Barrier | Assign | WarpReduce
     | WarpSync | MatrixLoad | MapFragment | MatrixMultiply | For | When | Uniform
-    | Ranges
+    | Leave | Ranges
 )  # fmt: skip
 
 
@@ -363,6 +376,8 @@ def executed(
             case Uniform(condition, inner):
                 taken, of = _taken(condition, around)
                 yield from executed(inner, times * taken // of, around)
+            case Leave(_, (some, every)):
+                times = times * some // every
             case Ranges(parts):
                 for _, inner in parts:
                     yield from executed(inner, times, around)

@@ -1,4 +1,4 @@
-"""Layout operators and scalar constants become part of the expressions that read them.
+"""Layout operators, scalar constants and masks of a triangle become part of the expressions that read them.
 
     t[i,j] = x[j,i]            (Transpose)
     y[i,j] = exp(t[i,j])   ->  y[i,j] = exp(x[j,i])
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
+from engine.fuse.triangles import Triangles
 from engine.graph.nodes import Constant
 from engine.tensor.index import Extents, Index
 from engine.tensor.nodes import Access, Literal, Scalar, Statement, TensorProgram
@@ -42,6 +43,7 @@ def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> F
             if rewritten.write.array not in program.outputs:
                 continue
         kept.append(rewritten)
+    kept = _without_triangles(replace(program, statements=tuple(kept)), constants, absorbed)
     kept = _alive(kept, program.outputs)
     used = {a.array for s in kept for a in (*s.reads(), s.write)} | set(program.outputs)
     return Folded(
@@ -54,6 +56,24 @@ def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> F
         ),
         absorbed,
     )
+
+
+def _without_triangles(
+    program: TensorProgram, constants: Mapping[str, Constant], absorbed: dict[str, tuple[str, ...]]
+) -> list[Statement]:
+    """The statements with triangles read as functions of position; `absorbed` gains the operators that made them."""
+    triangles = Triangles(program, constants)
+    statements: list[Statement] = []
+    for statement in program.statements:
+        rewritten = triangles.through(statement)
+        statements.append(rewritten)
+        if rewritten is statement:
+            continue
+        gone = {a.array for a in statement.reads()} - {a.array for a in rewritten.reads()}
+        taken = [op for made in triangles.makers(sorted(gone)) for op in (*absorbed.get(made.name, ()), made.operator)]
+        if taken:
+            absorbed[statement.name] = tuple(dict.fromkeys((*absorbed.get(statement.name, ()), *taken)))
+    return statements
 
 
 def _alive(statements: list[Statement], outputs: tuple[str, ...]) -> list[Statement]:

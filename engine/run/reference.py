@@ -57,7 +57,7 @@ def input_values(graph: OperatorGraph, seed: int = 0) -> Values:
     """
     values = _drawn(graph, seed, frozenset())
     suspects = _suspects(graph)
-    if suspects and check_finite(_meanings(graph, values)):
+    if suspects and check_finite(_meanings(graph, values), _masks(graph)):
         values = _drawn(graph, seed, suspects)
     return values
 
@@ -83,18 +83,28 @@ def reference_values(graph: OperatorGraph, seed: int = 0, wanted: Collection[str
     values = {**given, **computed}
     values.update({update.target: values[update.value].astype(values[update.target].dtype) for update in graph.updates})
     result = {name: values[name] for name in names}
-    broken = check_finite({name: result[name] for name in names if name not in graph.constants})
+    broken = check_finite({name: result[name] for name in names if name not in graph.constants}, _masks(graph))
     if broken:
         raise BadInput("reference", graph.name, broken[0], "its inputs need other ranges (metadata light.inputs)")
     return result
 
 
-def check_finite(values: Mapping[str, np.ndarray]) -> tuple[str, ...]:
-    """Tensors of which more than 1 % is infinite or NaN, in words.  Masks use the lowest finite number instead."""
+def _masks(graph: OperatorGraph) -> bool:
+    """Whether a constant holds -inf, as what masks scores does."""
+    values = (constant.value for constant in graph.constants.values() if constant.value is not None)
+    return any(is_float(value.dtype) and bool(np.isneginf(value).any()) for value in values)
+
+
+def check_finite(values: Mapping[str, np.ndarray], masks: bool = False) -> tuple[str, ...]:
+    """Tensors of which more than 1 % is infinite or NaN, in words.
+
+    masks: whether -inf is meant; other masks use the lowest finite number instead.
+    """
     found = []
     for name, value in values.items():
         if is_float(value.dtype) and value.size:
-            broken = value.size - np.count_nonzero(np.isfinite(value))
+            sound = np.isfinite(value) | np.isneginf(value) if masks else np.isfinite(value)
+            broken = value.size - np.count_nonzero(sound)
             if broken > MAX_NONFINITE * value.size:
                 found.append(f"{broken / value.size:.0%} of {name} is not finite")
     return tuple(found)

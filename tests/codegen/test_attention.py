@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.codegen.tile import MatrixMultiply, operations
+from engine.codegen.tile import Leave, MatrixMultiply, operations
 from engine.run.emulate.emulate import ORDERS, emulate
 from engine.verify.tolerance import group_tolerance, on_tensor_cores
 from tests.attentions import Attention, inputs_of
@@ -71,6 +71,9 @@ CASES = [
     Attention(queries=1, keys=50, heads=1, mask="padding"),
     Attention(queries=16, keys=40, depth=256, head=256, heads=24, mask="infinite"),
     Attention(queries=20, keys=40, depth=24, head=272, heads=4, mask="padding"),
+    Attention(queries=90, keys=130, heads=4, mask="triangle"),
+    Attention(queries=130, keys=90, heads=4, mask="chosen triangle"),
+    Attention(queries=100, keys=100, heads=4, mask="low triangle"),
 ]
 
 
@@ -117,6 +120,38 @@ def test_stages(stages: int, register_stages: int, dtype: str, tmp_path: Path) -
     assert (kernel.tile.stages, kernel.tile.register_stages) == (stages, register_stages)
     assert len([v for v in kernel.verdicts if v.placed.author == "user" and v.outcome == "honoured"]) == len(wishes)
     agrees(kernel, case)
+
+
+@needs_compiler
+@pytest.mark.parametrize(("mask", "queries", "leaves"), [
+    ("triangle", 70, True), ("low triangle", 70, True), ("chosen triangle", 70, True), ("triangle", 170, True),
+    ("low triangle", 170, False), ("causal", 70, False), ("infinite", 70, False),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_tiles_behind_a_diagonal_are_left_out(
+    mask: str, queries: int, leaves: bool, dtype: str, tmp_path: Path
+) -> None:
+    """Where the file itself holds the triangle, which is then not read; rows without any key have to see them all."""
+    case = Attention(queries=queries, keys=110, mask=mask, dtype=dtype, heads=4)
+    kernel = compiled(case, tmp_path, "S0 @ j: mark block 32", "S0 @ k: mark tile 16", "S0 @ k: mark stages 3")
+    found = [op for op in operations(kernel.tile.body) if isinstance(op, Leave)]
+    assert bool(found) == leaves
+    assert len(kernel.group.program.inputs) == (3 if "triangle" in mask else 4)
+    if leaves:
+        last_keys = [32 * n + 31 + 110 - queries for n in range(-(-queries // 32))]
+        assert found[0].runs == (sum(min(7, key // 16 + 1) for key in last_keys), 7 * len(last_keys))
+        agrees(kernel, case)
+
+
+@needs_compiler
+def test_leaving_too_early_is_caught(tmp_path: Path) -> None:
+    """The last key of the last query of a block is in the tile that would be left out."""
+    case = Attention(queries=64, keys=64, mask="triangle", heads=1)
+    kernel = compiled(case, tmp_path, "S0 @ i: mark block 32", "S0 @ j: mark tile 16")
+    text, edits = re.subn(r"tile \* 16 - 32\) break", "tile * 16 - 16) break", kernel.source.text)
+    assert edits == 1
+    emulation, outputs, _ = emulate(replace(kernel.source, text=text), inputs_of(kernel, case.values(0)), order="late")
+    assert emulation.findings or distance(kernel, case, 0, outputs) > 1
 
 
 TILES = [("float16", 128, 32, "warp 32"), ("float16", 16, 128, "warp 16"), ("float32", 32, 64, "thread 2")]
