@@ -40,6 +40,13 @@ def label(text: str = "", role: str = "", wrap: bool = False) -> QLabel:
     return made
 
 
+def clipped(role: str) -> QLabel:
+    """A label that takes the room there is and asks for none: what does not fit is cut."""
+    made = label("", role)
+    made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+    return made
+
+
 def icon_button(tip: str, role: str = "small") -> QToolButton:
     """A button that shows only an icon and therefore has a tool tip and an accessible name."""
     made = QToolButton()

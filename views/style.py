@@ -59,10 +59,7 @@ QLineEdit:focus { border-color: $accent; }
 QLineEdit[role="quiet"] { border: 1px solid transparent; min-height: 22px; font-size: 11px; padding: 0; border-radius: 4px; }
 QLineEdit[role="quiet"]:hover { border-color: $line; padding: 0 6px; }
 QLineEdit[role="quiet"]:focus { border-color: $accent; padding: 0 6px; }
-QSpinBox { background: $panel; border: 1px solid $line; border-radius: 4px; padding: 0 8px; min-height: 22px; font-size: 11px;
-  selection-background-color: $accent_bg; selection-color: $text; }
-QSpinBox QLineEdit { background: transparent; border: none; padding: 0; min-height: 0; font-size: 11px; }
-QSpinBox:focus { border-color: $accent; }
+QLineEdit[role="small"] { min-height: 22px; font-size: 11px; border-radius: 4px; }
 QComboBox { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 26px; }
 QComboBox:hover { background: $raised; }
 QComboBox:focus { border-color: $accent; }

@@ -43,16 +43,16 @@ def cuts(tasks: Iterable[TaskRecord], tried: int) -> tuple[Cut, ...]:
     left = sum(task.total for task in tasks)
     found = [Cut("All programs", left, plural(len(tasks), "mapping") if len(tasks) > 1 else "")]
     removed: dict[str, int] = defaultdict(int)
-    said: dict[str, str] = {}
+    said: dict[str, tuple[str, str]] = {}
     for task in tasks:
         for sieved in task.sieved:
             removed[sieved.rule] += sieved.count
             if sieved.count:
-                said.setdefault(sieved.rule, sieved.example or sieved.because)
+                said.setdefault(sieved.rule, (sieved.because, sieved.example))
     for rule, count in removed.items():
         left -= count
         if count:
-            found.append(Cut(rule, left, said.get(rule, "")))
+            found.append(Cut(rule, left, *said[rule]))
     waiting = max(left - tried, 0)
     return (*found, Cut("Tried", tried, f"{waiting:,} waiting" if waiting else "all of them"))
 

@@ -38,7 +38,7 @@ def explained(times: Numbers, values: NDArray[np.int32]) -> float:
         return 0.0
     logs, codes = np.log(times[known]), values[known]
     total = float(((logs - logs.mean()) ** 2).sum())
-    if total <= 0:
+    if total <= 0 or codes.min() == codes.max():
         return 0.0
     counts = np.bincount(codes)
     sums = np.bincount(codes, weights=logs)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPointF, QSize, QSizeF, Qt, Signal
-from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtCore import QPointF, QSize, QSizeF, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy
 
 from engine.charts import ROWS, BarDoc, ChartDoc
 from views.format import figure
+from views.picture import Picture
 from views.pipeline.geometry import Place, Plan
 from views.pipeline.painting import TITLES, ChartPainter, Look
 from views.theme import Theme
@@ -18,7 +19,7 @@ ENDS = {Keys.Key_Home: 0, Keys.Key_End: -1}
 ROWS_BY = {Keys.Key_Down: 1, Keys.Key_Up: -1}
 
 
-class PipelineCanvas(QWidget):
+class PipelineCanvas(Picture):
     """Paints one chart; `lines_selected` carries the lines of the CUDA text behind what was selected."""
 
     lines_selected = Signal(tuple)
@@ -47,7 +48,7 @@ class PipelineCanvas(QWidget):
         same = self._doc is not None and self._doc.group == doc.group
         self._doc = doc
         kept = self._place if same and self._place is not None and self._bars(self._place) else None
-        self._lay_out()
+        self.lay_out()
         self._place = kept
         self._describe()
 
@@ -93,17 +94,6 @@ class PipelineCanvas(QWidget):
         painter.fillRect(self.rect(), self.theme.colour("panel"))
         if self.plan is not None:
             ChartPainter(painter, self.plan, Look(self._place, None), self.theme).paint()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Lays the chart out for the new width."""
-        self._lay_out()
-
-    def event(self, event: QEvent) -> bool:
-        """A tool tip says what a bar is."""
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent) and self.plan is not None:
-            QToolTip.showText(event.globalPos(), self._tip(QPointF(event.pos())), self)
-            return True
-        return super().event(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Selects the tile under the pointer."""
@@ -161,14 +151,17 @@ class PipelineCanvas(QWidget):
         alike = [bar for bar in self._doc.bars if (bar.row, bar.step) == (place.row, place.step)]
         return alike or [bar for bar in self._doc.bars if bar.tile == place.tile >= 0]
 
-    def _lay_out(self) -> None:
+    def lay_out(self) -> None:
+        """Lays the chart out for the present width."""
         drawn = self._doc is not None and self._doc.bars
         self.plan = Plan(self._doc, QSizeF(self.size())) if self._doc is not None and drawn else None
         self.setFixedHeight(round(self.plan.height) if self.plan else 120)
         self.update()
 
-    def _tip(self, at: QPointF) -> str:
-        assert self.plan is not None
+    def tip_at(self, at: QPointF) -> str:
+        """What a bar or a flight is."""
+        if self.plan is None:
+            return ""
         bar, flight = self.plan.bar_at(at), self.plan.flight_at(at)
         if bar is not None:
             return describe(bar)

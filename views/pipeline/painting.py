@@ -121,11 +121,16 @@ class ChartPainter:
             return
         painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), min(3.0, box.width() / 2), 3)
         if bar.kind in ("stall", "hazard"):
-            self._hatch(box, theme.colour("worse" if bar.kind == "stall" else "wrong"), 1.2)
+            hatch(painter, box, theme.colour("worse" if bar.kind == "stall" else "wrong"), 1.2)
         text = _text(bar)
         painter.setFont(semibold(10.5) if chosen else face(10.5))
         if bar.row == COPY:
             self._beside(bar, box, chosen)
+            return
+        if text == "stall":
+            if box.width() >= text_width(painter, text) + 12:
+                painter.setPen(theme.colour("worse"))
+                self._on_hatch(box, text, theme.colour("accent-bg" if chosen else "panel"))
             return
         shorter = (f"b{bar.stage}", f"{bar.stage}") if bar.row == COMPUTE else ()
         for shown in (text, *shorter):
@@ -154,7 +159,7 @@ class ChartPainter:
         painter.setBrush(theme.colour("accent-bg" if chosen else "panel"))
         painter.drawRoundedRect(box, 3, 3)
         copying = QRectF(box.left(), box.top(), max(there - box.left(), 0), box.height())
-        self._hatch(copying, theme.colour("accent" if chosen else "edge"), 0.8)
+        hatch(painter, copying, theme.colour("accent" if chosen else "edge"), 0.8)
         use = QRectF(used, box.top(), max(box.right() - used, 0), box.height())
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(theme.colour("accent-bg" if chosen else "raised"))
@@ -169,11 +174,8 @@ class ChartPainter:
             if use.width() >= text_width(painter, name) + 6:
                 painter.drawText(use, Qt.AlignmentFlag.AlignCenter, name)
                 break
-        word = text_width(painter, "copy") + 8
-        if copying.width() >= word:
-            plate = QRectF(copying.center().x() - word / 2, box.top() + 3, word, box.height() - 6)
-            painter.fillRect(plate, theme.colour("accent-bg" if chosen else "panel"))
-            painter.drawText(copying, Qt.AlignmentFlag.AlignCenter, "copy")
+        if copying.width() >= text_width(painter, "copy") + 8:
+            self._on_hatch(copying, "copy", theme.colour("accent-bg" if chosen else "panel"))
 
     def _axis(self) -> None:
         painter, plan = self.painter, self.plan
@@ -215,17 +217,23 @@ class ChartPainter:
         painter.fillRect(QRectF(left - 3, y - 8, wide, 16), self.theme.colour("panel"))
         painter.drawText(QRectF(left, y - 9, wide, 18), Qt.AlignmentFlag.AlignVCenter, text)
 
-    def _hatch(self, box: QRectF, colour: QColor, width: float) -> None:
-        """Strokes from lower left to upper right."""
-        painter = self.painter
-        painter.save()
-        painter.setClipRect(box.adjusted(1, 1, -1, -1))
-        painter.setPen(QPen(colour, width))
-        x = box.left() - box.height() + (HATCH - box.left() % HATCH)
-        while x < box.right():
-            painter.drawLine(QPointF(x, box.bottom()), QPointF(x + box.height(), box.top()))
-            x += HATCH
-        painter.restore()
+    def _on_hatch(self, box: QRectF, text: str, back: QColor) -> None:
+        """A word on strokes, on a plate that keeps them off it."""
+        wide = text_width(self.painter, text) + 8
+        self.painter.fillRect(QRectF(box.center().x() - wide / 2, box.top() + 3, wide, box.height() - 6), back)
+        self.painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+
+
+def hatch(painter: QPainter, box: QRectF, colour: QColor, width: float) -> None:
+    """Strokes from lower left to upper right inside a box."""
+    painter.save()
+    painter.setClipRect(box.adjusted(1, 1, -1, -1))
+    painter.setPen(QPen(colour, width))
+    x = box.left() - box.height() + (HATCH - box.left() % HATCH)
+    while x < box.right():
+        painter.drawLine(QPointF(x, box.bottom()), QPointF(x + box.height(), box.top()))
+        x += HATCH
+    painter.restore()
 
 
 def _is_of(bar: BarDoc, place: Place | None) -> bool:

@@ -15,8 +15,8 @@ SEGMENTS, AFTER, USED = 10.0, 44.0, 80.0
 """Where the strips of stages, of what is used after the loop, and of what is used of the limit begin."""
 STRIP, THIN = 28.0, 6.0
 TABLE = 122.0
-CELL, CELL_ROW, PITCH = 28.0, 18.0, 21.0
-"""Width and height of a chunk, and the pitch of the table's rows."""
+CELL, GAP, PITCH, WIDEST = 28.0, 3.0, 21.0, 30.0
+"""Width of a chunk, the gap between rows of the table, and their pitch: the least, and where there is room."""
 PLACES = 8
 
 
@@ -103,6 +103,11 @@ class SharedMap(QWidget):
         assert self._doc is not None
         return (self.width() - SIDE - MARGIN) / max(self._doc.shared_bytes, 1)
 
+    @property
+    def _pitch(self) -> float:
+        """From one row of the table to the next: tall windows have taller rows."""
+        return min(max((self.height() - TABLE - 34) // PLACES, PITCH), WIDEST)
+
     def _boxes(self) -> list[QRectF]:
         if self._doc is None:
             return []
@@ -170,12 +175,12 @@ class SharedMap(QWidget):
             return
         together = _together(buffer)
         for line, chunks in enumerate(buffer.chunks):
-            top = TABLE + line * PITCH
+            top = TABLE + line * self._pitch
             painter.setFont(face(10.5))
             painter.setPen(theme.colour("text-3"))
             rows = sorted(set(buffer.rows[line]))
             name = f"{rows[0]}" if len(rows) == 1 else f"{rows[0]}–{rows[-1]}"
-            draw_text(painter, QRectF(MARGIN, top, SIDE - MARGIN - 8, CELL_ROW), name, right=True)
+            draw_text(painter, QRectF(MARGIN, top, SIDE - MARGIN - 8, self._pitch - GAP), name, right=True)
             for place, chunk in enumerate(chunks):
                 self._paint_cell(painter, theme, (line, place), chunk, (line, place) in together)
         self._paint_banks(painter, theme)
@@ -184,7 +189,7 @@ class SharedMap(QWidget):
     def _paint_cell(
         self, painter: QPainter, theme: Theme, at: tuple[int, int], chunk: int, read: bool
     ) -> None:
-        box = QRectF(SIDE + at[1] * (CELL + 2), TABLE + at[0] * PITCH, CELL, CELL_ROW)
+        box = QRectF(SIDE + at[1] * (CELL + 2), TABLE + at[0] * self._pitch, CELL, self._pitch - GAP)
         painter.setBrush(theme.colour("accent-bg") if read else Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(theme.colour("accent" if read else "line"), 1.4 if read else 1))
         painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 2, 2)
@@ -193,7 +198,7 @@ class SharedMap(QWidget):
         painter.drawText(box, Qt.AlignmentFlag.AlignCenter, f"{chunk}")
 
     def _paint_banks(self, painter: QPainter, theme: Theme) -> None:
-        y = TABLE + PLACES * PITCH + 2
+        y = TABLE + PLACES * self._pitch + 2
         painter.setFont(face(10.5))
         painter.setPen(theme.colour("text-3"))
         draw_text(painter, QRectF(MARGIN, y, SIDE - MARGIN - 8, 16), "bank", right=True)

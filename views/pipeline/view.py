@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.charts import ChartDoc
@@ -10,6 +11,7 @@ from engine.documents import Problem
 from views.format import figure, origin_of, percent, plural
 from views.panel import LoadingBar, bar, label, rule
 from views.pipeline.canvas import PipelineCanvas
+from views.pipeline.painting import hatch
 from views.pipeline.shared import SharedMap
 from views.pipeline.what_if import WhatIf
 from views.theme import Theme
@@ -81,7 +83,7 @@ class PipelinePage(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         self._theme = theme
-        for part in (self.canvas, self.shared, self.what_if):
+        for part in (self.canvas, self.shared, self.what_if, self.swatch):
             part.set_theme(theme)
         if self._doc is not None:
             self._show_head(self._doc)
@@ -90,7 +92,7 @@ class PipelinePage(QWidget):
         """Shared memory and knobs stand side by side where there is room, else below each other."""
         wide = self.width() >= WIDE
         self.below.setOrientation(Qt.Orientation.Horizontal if wide else Qt.Orientation.Vertical)
-        for part in (self.subtitle, self.stall):
+        for part in (self.subtitle, self.swatch, self.stall):
             part.setVisible(wide)
 
     def _make_body(self) -> QWidget:
@@ -126,13 +128,13 @@ class PipelinePage(QWidget):
     def _make_head(self) -> QWidget:
         strip, layout = bar("subheader", 32)
         self.title, self.subtitle = label("", "title"), label("", "hint")
-        self.hazards, self.stall = label("", "second"), label("", "second")
+        self.hazards, self.stall, self.swatch = label("", "second"), label("", "second"), _Swatch()
         self.origin = label("", "outline-chip")
         for widget in (self.title, self.subtitle):
             layout.addWidget(widget)
         self.subtitle.setMinimumWidth(10)
         layout.addStretch(1)
-        for widget in (self.hazards, self.stall, self.origin):
+        for widget in (self.hazards, self.swatch, self.stall, self.origin):
             layout.addWidget(widget)
         layout.setContentsMargins(12, 0, 12, 0)
         return strip
@@ -174,3 +176,27 @@ class PipelinePage(QWidget):
         place, doc = self.canvas.place, self._doc
         flight = next((f for f in doc.flights if place is not None and f.tile == place.tile), None) if doc else None
         self.shared.show_stage(flight.stage if flight else -1)
+
+
+class _Swatch(QWidget):
+    """What waiting for memory looks like in the chart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedSize(18, 12)
+        self._theme: Theme | None = None
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self._theme = theme
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """A small bar of the chart."""
+        if self._theme is None:
+            return
+        painter, box = QPainter(self), QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(self._theme.colour("worse"), 1))
+        painter.drawRoundedRect(box, 3, 3)
+        hatch(painter, box, self._theme.colour("worse"), 1.2)

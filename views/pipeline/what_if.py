@@ -152,7 +152,7 @@ class WhatIf(QWidget):
     def _make_foot(self) -> QWidget:
         foot = QWidget()
         row = QHBoxLayout(foot)
-        row.setContentsMargins(12, 2, 12, 4)
+        row.setContentsMargins(12, 0, 12, 4)
         left = QVBoxLayout()
         left.setSpacing(1)
         self.origin = label("", "small-hint")
@@ -299,7 +299,7 @@ class _StagePlot(QWidget):
         self.theme: Theme | None = None
         self._sweep: tuple[tuple[int, float], ...] = ()
         self._then = self._now = 0
-        self.setMinimumSize(120, 74)
+        self.setMinimumSize(120, 70)
         self.setAccessibleName("Predicted time over stages")
 
     def show_sweep(self, sweep: tuple[tuple[int, float], ...], then: int, now: int) -> None:

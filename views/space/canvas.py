@@ -8,18 +8,18 @@ from PySide6.QtCore import QEvent, QPointF, QSizeF, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFocusEvent,
-    QHelpEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
     QPixmap,
 )
-from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy
 
 from engine.documents import Problem
 from engine.exploration import ArrowDoc, OrderDoc, SpaceDoc
 from views.format import plural
+from views.picture import Picture
 from views.space.geometry import ACROSS, DOWN, INTO, Plan, named_arrow, plan
 from views.space.painting import Look, caption, paint_space
 from views.space.trial import Trial, paint_trial, verdict
@@ -42,7 +42,7 @@ HINTS = {
 HINTS |= {DOWN: HINTS[ACROSS], INTO: HINTS[ACROSS]}
 
 
-class SpaceCanvas(QWidget):
+class SpaceCanvas(Picture):
     """Paints one iteration space; what is tried on it leaves as a `Trial`, and again when it is let go."""
 
     statement_selected = Signal(str)
@@ -79,7 +79,7 @@ class SpaceCanvas(QWidget):
         self._arrow = named_arrow(doc)
         self._part = self._part if self._part is not None and self._part < len(doc.axes) else None
         self._describe()
-        self._lay_out()
+        self.lay_out()
 
     def show_selection(self, statements: Iterable[str]) -> None:
         """Colours the instances of statements."""
@@ -127,17 +127,6 @@ class SpaceCanvas(QWidget):
                     paint_space(painter, self.plan, look, theme)
             self._kept = key, made
         return self._kept[1]
-
-    def resizeEvent(self, event: QEvent) -> None:
-        """Lays the picture out for the new size."""
-        self._lay_out()
-
-    def event(self, event: QEvent) -> bool:
-        """A tool tip names the instance, or tells what an axis can do."""
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent) and self.plan is not None:
-            QToolTip.showText(event.globalPos(), self._tip(QPointF(event.pos())), self)
-            return True
-        return super().event(event)
 
     def focusNextPrevChild(self, forwards: bool) -> bool:
         """Tab goes from the points to each axis and then on."""
@@ -249,7 +238,8 @@ class SpaceCanvas(QWidget):
                 action.triggered.connect(lambda _=False, each=trial: self.dropped.emit(each))
         return menu
 
-    def _lay_out(self) -> None:
+    def lay_out(self) -> None:
+        """Lays the picture out, and says how many values of each axis it has room for."""
         self.plan = plan(self._doc, QSizeF(self.size())) if self._doc is not None else None
         self._kept = None
         if self.plan is not None:
@@ -327,8 +317,10 @@ class SpaceCanvas(QWidget):
         if wanted and axis < INTO:
             self._hold(Trial(axis, tile=wanted[0] if larger else wanted[-1]))
 
-    def _tip(self, position: QPointF) -> str:
-        assert self.plan is not None
+    def tip_at(self, position: QPointF) -> str:
+        """The instance under the pointer, or what an axis can do."""
+        if self.plan is None:
+            return ""
         point = self.plan.point_at(position)
         if point is not None:
             return self._tip_of_point(point)

@@ -65,7 +65,9 @@ class Cut:
     rule: str
     left: int
     because: str = ""
-    """What the rule is about, or an example of what it took."""
+    """What the rule is about."""
+    example: str = ""
+    """The first of what it took."""
 
 
 @dataclass(frozen=True, slots=True)

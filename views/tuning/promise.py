@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QWidget
 from views.format import figure
 from views.rows import draw_text
 from views.theme import Theme, face, semibold
+from views.timing.scale import ticks
 from views.tuning.dots import paint_dots
 from views.tuning.picture import axis_title
 from views.tuning.trials import NONE, Numbers, Rows, Trials
@@ -18,7 +19,7 @@ LEFT, RIGHT, TOP, BOTTOM = 60.0, 24.0, 34.0, 44.0
 REACH = 10.0
 AIR = 0.06
 """Part of the axis between its ends and the outermost dots."""
-ROUND = (1.0, 2.0, 5.0)
+TICKS = 6
 NOTHING = "No trial has both a promise and a time yet"
 
 
@@ -110,7 +111,7 @@ class PromisePlot(QWidget):
     def _axes(self, painter: QPainter, theme: Theme, area: QRectF) -> None:
         low, high = self._range()
         painter.setFont(face(10.5))
-        for value in _round_values(low, high):
+        for value in ticks(10**low, 10**high, TICKS):
             part = (np.log10(value) - low) / (high - low)
             x, y = round(area.x() + part * area.width()) + 0.5, round(area.bottom() - part * area.height()) + 0.5
             painter.setPen(QPen(theme.colour("line"), 1))
@@ -125,10 +126,3 @@ class PromisePlot(QWidget):
         name = QRectF(area.x(), area.bottom() + 21, area.width(), 16)
         draw_text(painter, name, "promised by the model before compiling, µs", right=True)
         axis_title(painter, area, f"{self._origin} µs", theme)
-
-
-def _round_values(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten between two logarithms."""
-    powers = range(int(np.floor(low)), int(np.ceil(high)) + 1)
-    values = [step * 10.0**power for power in powers for step in ROUND]
-    return [value for value in values if low <= np.log10(value) <= high]

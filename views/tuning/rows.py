@@ -34,7 +34,7 @@ def cut_rows(cuts: Sequence[Cut]) -> tuple[Row, ...]:
     for number, cut in enumerate(cuts):
         part = math.log(cut.left + 1) / math.log(most + 1) if most else 0.0
         last = number == len(cuts) - 1
-        tip = _tip(cut.rule, cut.because)
+        tip = _tip(cut.rule, cut.because, cut.example)
         rows.append(Row(f"{number}", f"{cut.rule} {cut.left:,}", (cut, part, last), (), 26, tip))
     return tuple(rows)
 
@@ -117,7 +117,7 @@ def paint_importance(painter: QPainter, row: Row, state: RowState, theme: Theme)
     """Name, bar, part of the variance, the best value."""
     found = row.value
     assert isinstance(found, Importance)
-    _bar_row(painter, state.box, found.dimension, found.part, theme.colour("edge"), theme)
+    _bar_row(painter, state.box, found.dimension.replace("_", " "), found.part, theme.colour("edge"), theme)
     note = f"best {found.best} of {found.values} values" if found.values > 1 else f"always {found.best}"
     _figure_and_note(painter, state.box, percent(found.part), note, theme)
 

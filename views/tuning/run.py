@@ -6,23 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QIntValidator
 from PySide6.QtWidgets import (
     QComboBox,
     QGridLayout,
     QHBoxLayout,
+    QLineEdit,
     QProgressBar,
     QPushButton,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
 from views.panel import PADDING, Panel, label, rule
-from views.theme import Theme
 from views.tuning.nodes import FINISHED, INTERRUPTED, PAUSED, RUNNING, STARTING, STOPPED, STOPPING, Status
 
 ALL, SELECTED = "All groups", "Selected group"
 NO_LIMIT = "no limit"
+TRIALS, MOST = 64, 1_000_000
+"""For each group on average: where nothing is typed, and at most."""
 SAID = {
     RUNNING: "running", PAUSED: "paused", STOPPED: "stopped, best kept", FINISHED: "finished",
     INTERRUPTED: "interrupted: its process gives no sign of life", STARTING: "starting…", STOPPING: "stopping…",
@@ -57,9 +59,8 @@ class RunView(Panel):
         self.setObjectName("tuning-run")
         self.strategy, self.runner, self.scope = _choice("Strategy"), _choice("Runner"), _choice("What is searched")
         self.scope.addItems([ALL, SELECTED])
-        self.trials = _number("Trials for each group on average", 1, 1_000_000, 64)
-        self.minutes = _number("Minutes", 0, 100_000, 0)
-        self.minutes.setSpecialValueText(NO_LIMIT)
+        self.trials = _number("Trials for each group on average", str(TRIALS))
+        self.minutes = _number("Minutes, at most", NO_LIMIT)
         self.start = _button("Start", self.start_requested, "primary-small")
         self.attach = _button("Attach to records…", self.attach_requested)
         self.pause = _button("Pause", self.pause_requested)
@@ -87,7 +88,8 @@ class RunView(Panel):
     def settings(self) -> Settings:
         """What is chosen for the next run."""
         return Settings(
-            self.strategy.currentText(), self.runner.currentText(), self.trials.value(), self.minutes.value(),
+            self.strategy.currentText(), self.runner.currentText(),
+            max(int(self.trials.text() or TRIALS), 1), int(self.minutes.text() or 0),
             self.scope.currentText() == SELECTED,
         )  # fmt: skip
 
@@ -127,10 +129,6 @@ class RunView(Panel):
         if problem is not None:
             self.message.setText(". ".join(filter(None, (f"{problem.subject} {problem.reason}", problem.hint))))
         self.setAccessibleDescription(f"{status.title}, {self.state.text()}, {self.count.text()}")
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
 
     def _show_facts(self, facts: Sequence[tuple[str, str]]) -> None:
         """Name over value, two in a line."""
@@ -200,13 +198,14 @@ def _choice(name: str) -> QComboBox:
     return made
 
 
-def _number(name: str, low: int, high: int, value: int) -> QSpinBox:
-    made = QSpinBox()
-    made.setRange(low, high)
-    made.setValue(value)
+def _number(name: str, default: str) -> QLineEdit:
+    """A whole number; what holds where nothing is typed stands there in grey."""
+    made = QLineEdit()
+    made.setProperty("role", "small")
+    made.setValidator(QIntValidator(0, MOST, made))
+    made.setPlaceholderText(default)
     made.setAccessibleName(name)
     made.setToolTip(name)
-    made.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
     return made
 
 

@@ -94,7 +94,8 @@ class TrialModel(QAbstractTableModel):
 
     def head(self, column: str) -> str:
         """What stands over a column."""
-        return f"{self.origin.capitalize()} µs" if column == TIME else HEADS.get(column, column.capitalize())
+        name = f"{self.origin} µs" if column == TIME else column.replace("_", " ")
+        return HEADS.get(column, name[:1].upper() + name[1:])
 
     def cell(self, row: int, column: str) -> Cell:
         """One cell of a row of the trials."""

@@ -162,7 +162,7 @@ class Trials:
 
     def program(self, row: int) -> str:
         """What a trial tried, in words: "stages 3, warps 8"."""
-        said = ((name, self.text(name, row)) for name in self._values)
+        said = ((name.replace("_", " "), self.text(name, row)) for name in self._values)
         return ", ".join(f"{name} {value}" for name, value in said if value)
 
     def _grow(self, count: int) -> None:

@@ -1,0 +1,195 @@
+"""Columns of trials, their table, filter and dots; rows of funnels and rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtTest import QAbstractItemModelTester
+
+from views.theme import load_theme
+from views.tuning.axes import progress_axes
+from views.tuning.dots import paint_dots
+from views.tuning.filtering import kept
+from views.tuning.nodes import Cut, Share, Summary
+from views.tuning.progress import ProgressPlot, improvements
+from views.tuning.rows import cut_rows, share_rows
+from views.tuning.table import NUMBER, PROMISED, RESULT, TIME, TrialModel
+from views.tuning.trial_table import TrialsView
+from views.tuning.trials import FAILED, NEW, NONE, Batch, Trials, Words
+
+AREA = QRectF(0, 0, 400, 200)
+
+
+def batch(trials: Trials, times: Sequence[float], group: str = "g", first: int = 1, stages: Sequence[int] = ()) -> Batch:
+    """Trials with these times, NaN for failures by their sixth bit of luck."""
+    words, count = trials.words, len(times)
+    codes = words.dimensions.setdefault("stages", Words())
+    asked = stages or [2 + number % 3 for number in range(count)]
+    failed = [math.isnan(time) for time in times]
+    return Batch(
+        np.arange(first, first + count), np.arange(first, first + count),
+        np.full(count, words.groups.code(group), np.int32), np.full(count, words.mappings.code("m"), np.int32),
+        np.array([FAILED if bad else NEW for bad in failed], np.int32),
+        np.array([words.kinds.code("wrong result") if bad else NONE for bad in failed], np.int32),
+        np.array(times, float), np.arange(count, dtype=float),
+        {"stages": np.array([codes.code(str(each)) for each in asked], np.int32)},
+    )  # fmt: skip
+
+
+def trials_of(*times: float) -> Trials:
+    made = Trials()
+    made.append(batch(made, times))
+    return made
+
+
+def shown(model: TrialModel, column: str = NUMBER) -> list[str]:
+    return [model.cell(int(row), column).text for row in model.order]
+
+
+def table(trials: Trials) -> TrialModel:
+    model = TrialModel()
+    model.show_group(trials, "g", "predicted")
+    return model
+
+
+def test_columns_grow_and_keep_what_was_there() -> None:
+    made = Trials()
+    made.append(batch(made, (3.0, 1.0)))
+    made.append(batch(made, [float(number) for number in range(5, 3005)], "other", 1))
+    made.append(batch(made, (math.nan, 0.5), first=3))
+    assert len(made) == 3004 and list(made.rows_of("g")) == [0, 1, 3002, 3003]
+    assert made.best(made.rows_of("g")) == 3003 and made.number[3003] == 4
+    assert made.text("kind", 3002) == "wrong result" and made.program(0) == "stages 2"
+    assert list(made.rows_of("nobody")) == [] and made.best(made.rows_of("nobody")) == NONE
+
+
+def test_a_dimension_that_comes_later_is_unknown_before() -> None:
+    made = trials_of(1.0)
+    late = batch(made, (2.0,))
+    made.words.dimensions["warps"] = Words()
+    made.append(Batch(*(getattr(late, name) for name in late.__dataclass_fields__ if name != "values"),
+                      {"warps": np.array([made.words.dimensions["warps"].code("8")], np.int32)}))  # fmt: skip
+    assert made.text("warps", 0) == "" and made.text("warps", 1) == "8" and made.text("stages", 1) == ""
+
+
+def test_numbers_sort_by_size_and_words_after_them() -> None:
+    words = Words()
+    for text in ("16", "none", "4", "128x64", "128x8", "8"):
+        words.code(text)
+    order = sorted(range(6), key=lambda code: words.ranks()[code])
+    assert [words.texts[code] for code in order] == ["4", "8", "16", "128x8", "128x64", "none"]
+
+
+def test_sorting_puts_failures_last_in_both_directions(qtbot: object) -> None:
+    model = table(trials_of(3.0, math.nan, 1.0, 2.0))
+    QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
+    assert shown(model) == ["3", "4", "1", "2"]
+    model.sort_by(TIME, descending=True)
+    assert shown(model) == ["1", "4", "3", "2"] and shown(model, TIME)[-1] == "—"
+    model.sort_by(PROMISED, descending=True)
+    assert shown(model) == ["4", "3", "2", "1"]
+    model.sort_by("stages", descending=False)
+    assert shown(model) == ["1", "4", "2", "3"]
+
+
+def test_rows_that_come_keep_the_order_and_the_chosen_trial(qtbot: object) -> None:
+    trials = trials_of(3.0, 1.0)
+    view = TrialsView()
+    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    QAbstractItemModelTester(view.table.trials, QAbstractItemModelTester.FailureReportingMode.Fatal)
+    view.show_trials(trials, "g", "predicted")
+    view.table.select(0)
+    assert view.table.currentIndex().row() == 1
+    trials.append(batch(trials, (0.5, 2.0), first=3))
+    view.show_trials(trials, "g", "predicted")
+    assert shown(view.table.trials) == ["3", "2", "4", "1"]
+    assert view.table.currentIndex().row() == 3 and view.table.selected == 0
+    assert view.subtitle.text() == "4 shown, sorted by predicted"
+
+
+def test_a_failure_says_its_kind_and_a_wrong_result_is_told_apart() -> None:
+    model = table(trials_of(1.0, math.nan))
+    cell = model.cell(1, RESULT)
+    assert cell.text == "wrong result" and cell.failed and cell.wrong
+    assert model.cell(0, RESULT).text == "new" and not model.cell(0, RESULT).failed
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("", [1, 2, 3, 4]), ("failed", [2]), ("ok", [1, 3, 4]), ("wrong", [2]), ("time<2.5", [3, 4]),
+        ("stages=2", [1, 4]), ("stages!=2", [2, 3]), ("stages>2 ok", [3]), ("sta>=3", [2, 3]), ("trial<=2", [1, 2]),
+        ("promised=3", [4]), ("reused", []),
+    ],
+)  # fmt: skip
+def test_filters(text: str, numbers: list[int]) -> None:
+    trials = trials_of(3.0, math.nan, 1.0, 2.0)
+    rows, unknown = kept(trials, trials.rows_of("g"), text)
+    assert list(trials.number[rows]) == numbers and unknown == ""
+
+
+@pytest.mark.parametrize("text", ["nobody", "warps=3", "time<fast"])
+def test_words_that_mean_nothing_are_told_and_keep_everything(text: str) -> None:
+    trials = trials_of(3.0, 1.0)
+    rows, unknown = kept(trials, trials.rows_of("g"), text)
+    assert len(rows) == 2 and unknown == text
+
+
+def test_improvements_are_the_trials_that_were_faster_than_all_before() -> None:
+    assert list(improvements(np.array([math.nan, 5.0, 6.0, 4.0, 4.0, math.nan, 1.0]))) == [1, 3, 6]
+
+
+def test_outliers_stand_at_the_edge_and_leave_the_others_room() -> None:
+    axes = progress_axes(AREA, np.array([10.0] * 98 + [11.0, 5000.0]), 12.0, 0)
+    assert axes.high < 20 and axes.y(5000.0) == AREA.top() and axes.y(10.0) > AREA.center().y()
+    assert axes.room >= 100
+
+
+def test_a_dot_covers_its_pixel_filled_where_measured_and_hollow_where_predicted(qapp: object) -> None:
+    def centre(origin: str) -> tuple[int, int]:
+        image = QImage(40, 40, QImage.Format.Format_ARGB32_Premultiplied)
+        image.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(image)
+        places = np.array([20.0]), np.array([20.0])
+        paint_dots(painter, QRectF(4, 4, 32, 32), *places, QColor("#FF0000"), origin)
+        painter.end()
+        opaque = sum(image.pixelColor(x, y).alpha() > 128 for x in range(40) for y in range(40))
+        return image.pixelColor(20, 20).alpha(), opaque
+
+    measured, predicted, synthetic = map(centre, ("measured", "predicted", "synthetic"))
+    assert measured[0] == 255 and predicted[0] == synthetic[0] == 0
+    assert measured[1] > predicted[1] > synthetic[1] > 0
+
+
+def test_a_click_near_a_dot_and_the_arrow_keys_choose_trials(qtbot: object) -> None:
+    trials, plot, chosen = trials_of(5.0, 6.0, math.nan, 4.0), ProgressPlot(), []
+    qtbot.addWidget(plot)  # type: ignore[attr-defined]
+    plot.resize(500, 300)
+    plot.set_theme(load_theme("light"))
+    plot.show_trials(trials, trials.rows_of("g"), Summary("g", "predicted", 8.0, 4.0, 4, 4, 1, 1), 0)
+    plot.trial_selected.connect(chosen.append)
+    plot.trial_selected.connect(plot.show_selection)
+    x, y = plot.axes().places(trials.microseconds)
+    at = QRectF(x[1], y[1], 0, 0).topLeft().toPoint()
+    qtbot.mouseClick(plot, Qt.MouseButton.LeftButton, pos=at)  # type: ignore[attr-defined]
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Up, Qt.Key.Key_End, Qt.Key.Key_Home):
+        qtbot.keyClick(plot, key)  # type: ignore[attr-defined]
+    assert chosen == [1, 2, 3, 0, 3, 0]
+    plot.grab()
+
+
+def test_the_funnel_ends_with_what_was_tried() -> None:
+    rows = cut_rows((Cut("All programs", 999), Cut("registers", 99), Cut("Tried", 9)))
+    parts = [row.value[1] for row in rows]  # type: ignore[index]
+    assert parts == pytest.approx([1, 2 / 3, 1 / 3]) and [row.value[2] for row in rows] == [False, False, True]  # type: ignore[index]
+
+
+def test_mappings_stand_under_their_group_only_where_there_are_several() -> None:
+    one, two = Share("a/x", "x", (1,), 0.1), Share("a/y", "y", (2,), 0.0)
+    both, single = share_rows((Share("a", "a", (1, 2), 0.1, (), (one, two)), Share("b", "b", (3,), 0.0, (), (one,))), 3)
+    assert [row.title for row in both.children] == ["x", "y"] and single.children == ()
