@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
+from engine.codegen.nodes import Buffer
 from engine.errors import BadInput, EngineError
 from engine.fuse.nodes import FusionPlan
 from engine.graph.nodes import DTYPES, OperatorGraph
@@ -28,19 +29,6 @@ from engine.text import from_json, to_json
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
-    """One pointer of a kernel."""
-
-    parameter: str
-    """Its identifier in the CUDA text."""
-    array: str
-    dtype: str
-    elements: int
-    read: bool
-    written: bool
-
-
-@dataclass(frozen=True, slots=True)
 class PreparedKernel:
     """One kernel, compiled."""
 
@@ -49,7 +37,7 @@ class PreparedKernel:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[Buffer, ...]
     launched: Launched
     """As the model of times sees it; its count is that of the whole row."""
 
@@ -104,13 +92,10 @@ def prepare(reference: str, target: str, recipe: Recipe | None = None) -> tuple[
             unsupported[group.name] = error.reason
             continue
         source = kernel.source
-        parameters = tuple(
-            Parameter(b.parameter, b.array, b.dtype, b.elements, b.read, b.written) for b in source.buffers
-        )
         grid, block = tuple(source.grid), tuple(source.block)
         launched = engine.launched(kernel, len(group.instances))
         kernels[group.name] = PreparedKernel(
-            source.text, source.entry, grid, block, source.shared_bytes, parameters, launched
+            source.text, source.entry, grid, block, source.shared_bytes, source.buffers, launched
         )
         code[group.name] = engine.nvrtc(kernel, target_of(target).architecture).cubin
     launches = tuple(_launches(plan, kernels)) if not unsupported else ()
