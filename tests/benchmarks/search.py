@@ -31,7 +31,7 @@ from engine.tune.strategies import STRATEGIES
 from tests.benchmarks import report
 from tests.benchmarks.pipelines_rows import SUITE
 from tests.benchmarks.search_races import Found, Outcome, Race, keep, of_operator, of_records
-from tests.benchmarks.search_truth import Operator
+from tests.benchmarks.search_truth import operator_of
 
 NAME = "search"
 QUICK = ("MM_BERT_FC2", "BMM_BERT_SV", "Conv2D_RN50_3")
@@ -73,7 +73,7 @@ def _synthetic(options: argparse.Namespace, race: Race) -> Iterator[Outcome]:
     size = options.sample or (QUICK_SAMPLE if options.quick else SAMPLE)
     figures = options.figures or cache_folder() / NAME / "figures.db"
     for name in names:
-        operator = Operator(name)
+        operator = operator_of(name)
         outcome, times = of_operator(operator, size, figures, options.processes, race)
         if options.records:
             with RecordStore(options.records) as store:

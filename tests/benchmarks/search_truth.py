@@ -111,6 +111,12 @@ class Operator:
         return described(self.row.name, kernel, compiled, conflicts)
 
 
+@lru_cache(maxsize=1)
+def operator_of(name: str) -> Operator:
+    """The operator that this process is at: processes that are forked from it find it there."""
+    return Operator(name)
+
+
 def everything(task: Task) -> Iterator[Program]:
     """Every combination of a task's choices, before pruning."""
     for values in itertools.product(*task.dimensions.values()):
@@ -189,11 +195,12 @@ def _compiled(kernel: Kernel, kept: Kept) -> Compiled:
 def _conflicts(row: Row, knobs: Knobs, kept: Kept) -> float:
     """Extra passes of copies and reads for each read of fragments, counted by the emulator in one block.
 
-    Where a tile lies in shared memory depends on its size alone, not on stages; slices share one tile.  Rows of a
-    product's first operand lie one after another, so that further warps along them read as the first does.
+    Where a tile lies in shared memory depends on its size alone, not on stages; slices share one tile.  The side whose
+    elements lie along the depth (rows of a product, columns of a convolution) is read alike by all warps along it.
     """
-    rows = knobs.block[0] if row.operator == "conv" else knobs.part[0]
-    tile = Knobs((rows, *knobs.block[1:]), knobs.part)
+    (rows, columns, depth), part = knobs.block, knobs.part
+    block = (rows, part[1], depth) if row.operator == "conv" else (part[0], columns, depth)
+    tile = Knobs(block, part)
     name = digest("conflicts", row.operator, str(tile), _code_generator())
     known = kept.get(name)
     if known is None:
@@ -240,15 +247,10 @@ def _begin(scratch: str) -> None:
     os.environ["LOOMSCOPE_CACHE"] = scratch
 
 
-@lru_cache(maxsize=1)
-def _operator(name: str) -> Operator:
-    return Operator(name)
-
-
 @cache
 def _kept(path: Path) -> Kept:
     return Kept(path)
 
 
 def _launches(name: str, programs: Sequence[Program], store: Path) -> list[Launch | Failure]:
-    return [_operator(name).launch(program, _kept(store)) for program in programs]
+    return [operator_of(name).launch(program, _kept(store)) for program in programs]
