@@ -68,10 +68,23 @@ def key_of(kernel: engine.Kernel, graph: OperatorGraph) -> str:
 
 
 def whole_key(plan: engine.FusionPlan, recipe: engine.Recipe, path: Path) -> str:
-    """The name under which a run of a whole model is kept: its file, its launches and the text of every kernel."""
+    """The name under which a run of a whole model is kept: its files, its launches and the text of every kernel."""
     texts = [repr(engine.compile(group, recipe).source) for group in plan.groups]
     launches = repr([(launch.group, launch.instance) for launch in plan.launches])
-    return digest(_checker(_WHOLE), version("onnxruntime"), path.read_bytes(), launches, *texts)
+    weights = repr([_stamp(file) for file in _weights(plan)])
+    return digest(_checker(_WHOLE), version("onnxruntime"), path.read_bytes(), weights, launches, *texts)
+
+
+def _weights(plan: engine.FusionPlan) -> list[Path]:
+    """The files beside a model that its weights lie in: they are mapped, not read."""
+    constants = plan.source.constants.values() if plan.source else ()
+    return sorted({Path(str(c.value.filename)) for c in constants if isinstance(c.value, np.memmap)})
+
+
+def _stamp(file: Path) -> tuple[str, int, int]:
+    """What changes with a file of many gigabytes: its size and the time of its last change."""
+    found = file.stat()
+    return file.name, found.st_size, found.st_mtime_ns
 
 
 def engine_state() -> str:

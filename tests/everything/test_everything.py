@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 import engine
 from tests.everything import __main__ as command
@@ -141,3 +142,24 @@ def test_whole_models_run_up_to_their_size(shared: Path, capsys: pytest.CaptureF
 def test_nothing_to_check_is_said(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--only", "nothing of the kind"]) == 2
     assert "nothing of the kind" in capsys.readouterr().err
+
+
+def test_a_whole_model_with_other_weights_beside_it_is_another(tmp_path: Path) -> None:
+    """The file stays as it is; what it maps from the file beside it does not."""
+    path, weights = tmp_path / "add.onnx", tmp_path / "add.weights"
+    proto = model([node("Add", "x w", "y")], {"x": [4, 8]}, ["y"])
+    stored = TensorProto(name="w", data_type=FLOAT, dims=[4, 8], data_location=TensorProto.EXTERNAL)
+    stored.external_data.add(key="location", value=weights.name)
+    proto.graph.initializer.append(stored)
+    weights.write_bytes(np.ones(32, np.float32).tobytes())
+    save(path, proto)
+
+    def key() -> str:
+        plan = engine.fuse(engine.load(path))
+        return kept.whole_key(plan, engine.default_recipe(plan), path)
+
+    before, first = key(), weights.stat()
+    assert key() == before
+    weights.write_bytes(np.zeros(32, np.float32).tobytes())
+    os.utime(weights, ns=(first.st_atime_ns, first.st_mtime_ns + 1))
+    assert key() != before

@@ -7,16 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import onnx
-
 import engine
 from app.history import NO_STEP, Step, Trail
 from app.loom_file import LoomFile, ModelReference, as_plain, write_loom
 from engine.documents import Time
 from engine.schedule.text import to_text
-from tests.graph.models import FLOAT, model, node
 from tests.graph.mutators import JSON, PROTOBUF, TEXT, Mutator
+from tests.graph.networks import networks
 from tests.schedule import published_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +48,7 @@ def seeds(folder: Path) -> tuple[Seed, ...]:
     """Every seed; `folder` is used to write workspace files."""
     softmax = _group(MODELS / "softmax_96x512.onnx")
     return (
-        *(Seed(name, "graph", proto.SerializeToString(), PROTOBUF, ".onnx") for name, proto in _networks().items()),
+        *(Seed(name, "graph", proto.SerializeToString(), PROTOBUF, ".onnx") for name, proto in networks().items()),
         *(Seed(path.stem, "graph", path.read_bytes(), PROTOBUF, ".onnx") for path in _small(MODELS, "*.onnx")),
         *(Seed(path.stem[:40], "graph", path.read_bytes(), JSON, ".json") for path in _operators()),
         Seed("tanh", "graph", _tanh(), JSON, ".json"),
@@ -74,121 +71,6 @@ def _operators() -> Iterator[Path]:
 
 def _group(path: Path) -> engine.FusionGroup:
     return engine.fuse(engine.load(path)).groups[0]
-
-
-def _networks() -> dict[str, onnx.ModelProto]:
-    """Models of a few operators each, which between them use every part of the importer."""
-    random = np.random.RandomState(0)
-
-    def weight(*shape: int) -> np.ndarray:
-        return random.standard_normal(shape).astype(np.float32)
-
-    convolution = model(
-        [
-            node("Conv", "x w b", "c", pads=[1, 1, 1, 1], strides=[2, 2]),
-            node("BatchNormalization", "c one zero zero one", "n"),
-            node("MaxPool", "n", "p", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
-            node("Resize", "p - scales", "r", mode="nearest"),
-            node("Pad", "r pads", "y", mode="reflect"),
-        ],
-        {"x": [1, 3, 12, 12]},
-        ["y"],
-        {
-            "w": weight(4, 3, 3, 3),
-            "b": weight(4),
-            "one": np.ones(4, np.float32),
-            "zero": np.zeros(4, np.float32),
-            "scales": np.array([1, 1, 2, 2], np.float32),
-            "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
-        },
-    )
-    shapes = model(
-        [
-            node("Shape", "x", "s"),
-            node("Gather", "s at", "rows"),
-            node("Unsqueeze", "rows zeros", "r"),
-            node("Concat", "r rest", "to", axis=0),
-            node("Reshape", "x to", "a"),
-            node("Slice", "a from_ until", "b"),
-            node("Expand", "b wide", "c"),
-            node("Transpose", "c", "d", perm=[1, 0, 2]),
-            node("Split", "d", "e f", axis=2, num_outputs=2),
-            node("Where", "mask e f", "g"),
-            node("TopK", "g k", "values indices"),
-            node("Cast", "indices", "y", to=FLOAT),
-        ],
-        {"x": ["batch", 24]},
-        ["y", "values"],
-        {
-            "at": np.array(0),
-            "zeros": np.array([0]),
-            "rest": np.array([4, 6]),
-            "from_": np.array([0, 1]),
-            "until": np.array([2, 4]),
-            "wide": np.array([2, 3, 6]),
-            "mask": np.array([True, False, True]),
-            "k": np.array([2]),
-        },
-    )
-    recurrent = model(
-        [node("LSTM", "x w r b", "y h c", hidden_size=4, direction="forward"), node("Squeeze", "y", "z")],
-        {"x": [3, 2, 5]},
-        ["z", "h"],
-        {"w": weight(1, 16, 5), "r": weight(1, 16, 4), "b": weight(1, 32)},
-    )
-    attention = model(
-        [
-            node("MatMul", "x w", "q"),
-            node("Einsum", "q x", "s", equation="bij,bkj->bik"),
-            node("Softmax", "s", "p"),
-            node("MatMul", "p x", "o"),
-            node("LayerNormalization", "o one zero", "n", axis=-1),
-            node("ReduceMean", "n axes", "m", keepdims=0),
-            node("Gemm", "m w", "y", transB=1),
-            node("ArgMax", "y", "z", axis=1),
-        ],
-        {"x": [2, 6, 8]},
-        ["z"],
-        {"w": weight(8, 8), "one": np.ones(8, np.float32), "zero": np.zeros(8, np.float32), "axes": np.array([1])},
-    )
-    light = model(
-        [node("ConstantOfShape", "s", "w"), node("MatMul", "x w", "y")], {"x": [4, 8]}, ["y"], {"s": np.array([8, 8])}
-    )
-    notes = {"light.weights": json.dumps({"w": ["normal", 0.0, 0.1]}), "light.inputs": json.dumps({"x": [-1.0, 1.0]})}
-    onnx.helper.set_model_props(light, notes)
-    outside = model([node("Add", "x w", "y")], {"x": [4]}, ["y"])
-    stored = onnx.TensorProto(name="w", data_type=FLOAT, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
-    stored.external_data.add(key="location", value="weights")
-    outside.graph.initializer.append(stored)
-    branch = onnx.helper.make_graph([node("Relu", "x", "inner")], "branch", [], [onnx.ValueInfoProto(name="inner")])
-    choice = model(
-        [node("If", "c", "y", then_branch=branch, else_branch=branch), node("Neg", "y", "z")],
-        {"x": [4]},
-        ["z"],
-        {"c": np.array(True)},
-    )
-    step = onnx.helper.make_graph(
-        [node("Add", "h e", "h2"), node("Tanh", "h2", "out")],
-        "step",
-        [onnx.ValueInfoProto(name="h"), onnx.ValueInfoProto(name="e")],
-        [onnx.ValueInfoProto(name="h2"), onnx.ValueInfoProto(name="out")],
-    )
-    scan = model(
-        [node("Scan", "start x", "last y", body=step, num_scan_inputs=1)],
-        {"x": [4, 6]},
-        ["last", "y"],
-        {"start": np.zeros(6, np.float32)},
-    )
-    return {
-        "scan": scan,
-        "convolution": convolution,
-        "shapes": shapes,
-        "recurrent": recurrent,
-        "attention": attention,
-        "light": light,
-        "outside": outside,
-        "choice": choice,
-    }
 
 
 def _tanh() -> bytes:
