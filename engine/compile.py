@@ -109,11 +109,11 @@ def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> 
         return (_with_schemes(group, pack_group(group, sms, places), machine),)
     ranked = plans(group.program, places)
     tensor = tensorize_group(group, sms, numerics)
-    asked = asked_tile(tensor)
+    asked = asked_tile(group, tensor)
     proposals = (
         vectorize_group(group, ranked),
         tensor if asked else map_group(group, sms, ranked),
-        pipeline_group(group, asked[1], most=4, step=asked[0]) if asked else pipeline_group(group),
+        pipeline_group(group, asked),
     )
     return tuple(a for a in proposals if a.scenario.entries or a.scenario.alternatives)
 

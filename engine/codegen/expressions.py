@@ -10,9 +10,14 @@ from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
 
 HELD = {
     "float32": "float", "float16": "float", "bfloat16": "float", "int32": "int", "int64": "i64", "bool": "bool",
-    "uint32": "u32",
+    "uint32": "u32", "uint16": "u16",
 }  # fmt: skip
 """Type of a register."""
+
+STORED = {
+    "float32": "float", "float16": "f16", "bfloat16": "bf16", "int32": "int", "int64": "i64", "bool": "bool8",
+}  # fmt: skip
+"""Element type in memory."""
 
 ROUND = {"float16": "round_f16", "bfloat16": "round_bf16"}
 """Device function that rounds a float to a narrower type."""
@@ -127,7 +132,7 @@ def _is_exact(value: Apply) -> bool:
 def _literal(number: float | int | bool, dtype: str) -> str:
     if dtype == "bool":
         return "true" if number else "false"
-    if dtype in ("int32", "int64"):
+    if "int" in dtype:
         # The lowest number has no literal of its own: its magnitude does not fit the type.
         lowest = int(number) == -(2 ** (31 if dtype == "int32" else 63))
         suffix = "LL" if dtype == "int64" else ""

@@ -1,7 +1,7 @@
 """Shared memory between two barriers: nobody may read what another thread stores, nor store over what it may read.
 
-The program is walked once, and loops with barriers three times around, with the bytes that each operation can touch:
-two scratch buffers that alternate are told apart from one that is used again too early.  Asynchronous copies keep their
+The program is walked once, and loops with barriers three times around (those written out, whole), with the bytes that
+each operation can touch: two scratch buffers that alternate are told apart from one that is used again too early.  Asynchronous copies keep their
 own rules (`engine.pipeline`), and so do parts of shared memory that belong to one warp, whose lanes meet by themselves.
 """
 
@@ -31,6 +31,7 @@ from engine.codegen.tile import (
 )
 from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index
+from engine.tensorize.nodes import ROW_BYTES
 
 ROUNDS = 3
 """Iterations of a loop with barriers after which alternating buffers come around again."""
@@ -99,12 +100,15 @@ class _Walk:
                     self._stored, self._read = [], []
                 case Bind(name, index, _, limit):
                     scope = scope.bind(name, index, limit)
-                case For(name, extent, inner) if any(isinstance(o, Barrier) for o in operations(inner)):
-                    for value in range(min(extent, ROUNDS)):
+                case For(name, extent, inner, unroll) if any(isinstance(o, Barrier) for o in operations(inner)):
+                    for value in range(extent if unroll else min(extent, ROUNDS)):
                         yield from self.body(inner, scope.bind(name, Index((), value), None))
                 case For(name, extent, inner):
                     yield from self.body(inner, scope.count(name, extent))
-                case When(_, inner) | Uniform(_, inner):
+                case Uniform(condition, inner):
+                    if (scope.bounds(condition) or (0, 0))[1] >= 0:
+                        yield from self.body(inner, scope)
+                case When(_, inner):
                     yield from self.body(inner, scope)
                 case Ranges(parts):
                     for blocks, inner in parts:  # no block does two of them
@@ -112,8 +116,9 @@ class _Walk:
                         yield from self.body(inner, scope.count(BLOCK, blocks))
                 case Load(_, buffer, position, width) if buffer in self._offsets:
                     yield from self._load(self._touched(buffer, position, width, scope))
-                case MatrixLoad(_, _, buffer) if buffer in self._offsets:
-                    yield from self._load(self._touched(buffer, Index(), self._buffers[buffer].elements, scope))
+                case MatrixLoad(_, _, buffer, position) if buffer in self._offsets:
+                    width = ROW_BYTES // DTYPES[self._buffers[buffer].dtype]
+                    yield from self._load(self._touched(buffer, position, width, scope))
                 case Store(buffer, position, _, width) if buffer in self._offsets:
                     yield from self._store(self._touched(buffer, position, width, scope))
                 case _:
@@ -137,6 +142,9 @@ class _Walk:
     def _touched(self, buffer: str, position: Index, width: int, scope: _Scope) -> _Touched:
         size, offset = DTYPES[self._buffers[buffer].dtype], self._offsets[buffer]
         last = self._buffers[buffer].elements - 1  # masks keep accesses inside
-        bounds = scope.bounds(position) if not self._buffers[buffer].row_bytes else None  # chunks of rows change places
-        low, high = bounds or (0, last)
-        return _Touched(buffer, offset + max(low, 0) * size, offset + (min(high + width - 1, last) + 1) * size - 1)
+        low, high = scope.bounds(position) or (0, last)
+        high += width - 1
+        if self._buffers[buffer].row_bytes:  # chunks change places within a period
+            period = self._buffers[buffer].period
+            low, high = low // period * period, (high // period + 1) * period - 1
+        return _Touched(buffer, offset + max(low, 0) * size, offset + (min(high, last) + 1) * size - 1)

@@ -26,8 +26,10 @@ from engine.tensor.rewrite import plain_iterator
 
 COPY_BYTES = (16, 8, 4)
 """Sizes of one cp.async."""
-PLAIN_TOGETHER = 8
-"""Elements that a thread copies at a time where there is no cp.async: each waits in a register."""
+MOST_HELD = 32
+"""Elements of a tile that a thread has in registers where there is no cp.async: more would crowd out its sums."""
+BITS = {2: "uint16"}
+"""Type of a register that holds an element of so many bytes as it is, which no conversion touches on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,32 +171,54 @@ def _allowed(emitter: Emitter, operand: Operand) -> bool:
 
 
 def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None:
-    """Every thread copies its share of tile number `tile`; beyond the array it fills zeros."""
-    side, tiling, width, threads = operand.side, operand.tiling, operand.width, emitter.extents["thread"]
-    per_row = operand.row // width
-    name = operand.access.array
-    shares = side.tile * tiling.tile // width // threads
-    together = shares if operand.is_async else min(shares, PLAIN_TOGETHER)
-    rounds = emitter.loop(f"{name}_round", shares // together, at, unroll=False)
-    with rounds as number, emitter.loop(f"{name}_share", together, at) as share:
-        flat = (number * together + share) * threads + Index.of("thread")
-        chunk = emitter.bind(f"{name}_chunk", flat, at)
-        outer = emitter.bind(f"{name}_outer", chunk.floordiv(per_row, emitter.extents), at)
-        inner = emitter.bind(f"{name}_inner", chunk.mod(per_row, emitter.extents) * width, at)
-        local_free, local_depth = (outer, inner) if operand.depth_inner else (inner, outer)
-        free = emitter.bind(f"{name}_free", side.start + local_free, at)
-        depth = emitter.bind(f"{name}_depth", tile * tiling.tile + local_depth, at)
+    """Every thread copies its share of tile number `tile`; beyond the array it fills zeros.
+
+    Without cp.async a thread loads all of its share before it stores any: a pipeline moves the two apart.
+    """
+    shares = operand.side.tile * operand.tiling.tile // operand.width // emitter.extents["thread"]
+    name, counter = operand.access.array, f"{operand.access.array}_share"
+    if operand.is_async:
+        with emitter.loop(counter, shares, at) as share:
+            place = _Place(emitter, operand, share, at)
+            source, inside = place.source(tile)
+            emitter.add(AsyncCopy(operand.tile, place.target, name, source, operand.width, inside, at))
+        return
+    together = min(shares, MOST_HELD)
+    dtype = BITS.get(DTYPES[operand.dtype], operand.dtype)
+    with emitter.loop(f"{name}_round", shares // together, at, unroll=False) as number:
+        held = emitter.register(f"{name}_held", dtype, (together,))
+        emitter.declare(held)
+        with emitter.loop(counter, together, at) as share:
+            source, inside = _Place(emitter, operand, number * together + share, at).source(tile)
+            emitter.add(Load(Slot(held, (share,)), name, source, 1, inside, Literal(0, dtype), at))
+        with emitter.loop(counter, together, at) as share:
+            target = _Place(emitter, operand, number * together + share, at).target
+            emitter.add(Store(operand.tile, target, Slot(held, (share,)), 1, None, at))
+
+
+class _Place:
+    """Where one of a thread's copies of a tile comes from and goes to.  Making it binds the chunk's coordinates."""
+
+    def __init__(self, emitter: Emitter, operand: Operand, share: Index, at: Line) -> None:
+        self.emitter, self.operand, self.at = emitter, operand, at
+        per_row, name, extents = operand.row // operand.width, operand.access.array, emitter.extents
+        chunk = emitter.bind(f"{name}_chunk", share * extents["thread"] + Index.of("thread"), at)
+        self.outer = emitter.bind(f"{name}_outer", chunk.floordiv(per_row, extents), at)
+        self.inner = emitter.bind(f"{name}_inner", chunk.mod(per_row, extents) * operand.width, at)
+
+    @property
+    def target(self) -> Index:
+        """Position in the tile."""
+        return self.outer * self.operand.stride + self.inner
+
+    def source(self, tile: Index) -> tuple[Index, str | None]:
+        """Position in global memory of what belongs there in tile number `tile`, and the mask where there is any."""
+        emitter, operand, at = self.emitter, self.operand, self.at
+        side, tiling, name, width = operand.side, operand.tiling, operand.access.array, operand.width
+        local = (self.outer, self.inner) if operand.depth_inner else (self.inner, self.outer)
+        free = emitter.bind(f"{name}_free", side.start + local[0], at)
+        depth = emitter.bind(f"{name}_depth", tile * tiling.tile + local[1], at)
         widths = (1, width) if operand.depth_inner else (width, 1)
-        inside = emitter.mask(
-            emitter.fresh(f"{name}_inside"),
-            [Index((), side.size - widths[0]) - free, Index((), tiling.size - widths[1]) - depth],
-            at,
-        )
-        source = operand.position(emitter, free, depth, at)
-        target = outer * operand.stride + inner
-        if operand.is_async:
-            emitter.add(AsyncCopy(operand.tile, target, name, source, width, inside, at))
-            return
-        held = emitter.register(f"{name}_element", operand.dtype)
-        emitter.add(Load(Slot(held), name, source, 1, inside, Literal(0, operand.dtype), at))
-        emitter.add(Store(operand.tile, target, Slot(held), 1, None, at))
+        conditions = [Index((), side.size - widths[0]) - free, Index((), tiling.size - widths[1]) - depth]
+        inside = emitter.mask(emitter.fresh(f"{name}_inside"), conditions, at)
+        return operand.position(emitter, free, depth, at), inside

@@ -8,9 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from engine.codegen.expressions import HELD, condition_text, index_text, permuted_text, scalar_text, slot_text
+from engine.codegen.expressions import (
+    HELD,
+    STORED,
+    condition_text,
+    index_text,
+    permuted_text,
+    scalar_text,
+    slot_text,
+)
 from engine.codegen.nodes import NOWHERE, CudaSource, Line
 from engine.codegen.nodes import Buffer as Parameter
+from engine.codegen.registers import assigned, packs
 from engine.codegen.tile import (
     BLOCK,
     THREAD,
@@ -46,10 +55,8 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Literal, Scalar
 from engine.tensor.terms import NARROW
 
-STORED = {
-    "float32": "float", "float16": "f16", "bfloat16": "bf16", "int32": "int", "int64": "i64", "bool": "bool8",
-}  # fmt: skip
-"""Element type in memory."""
+BITS = "uint16"
+"""Type of registers that hold 16-bit floats as they are."""
 
 REDUCERS = {"sum": "Sum", "max": "Max", "min": "Min", "prod": "Prod", "any": "Any", "all": "All"}
 
@@ -69,13 +76,13 @@ class _Printer:
         self.lines: list[Line] = []
         self.depth = 0
         everything = tuple(operations(program.body))
-        self.changed = {n for op in everything for n in _assigned(op)}
+        self.changed = {n for op in everything for n in assigned(op)}
         """Registers assigned after their declaration: not const."""
         self.declared = {op.buffer for op in everything if isinstance(op, Declare)}
         """Registers with a declaration of their own."""
-        self.packs = _packs(program)
+        self.packs = packs(program)
         """Registers whose last axis is one vector access: printed as `Pack`, loaded and stored whole."""
-        writes = Counter(n for op in everything for n in _assigned(op))
+        writes = Counter(n for op in everything for n in assigned(op))
         self.loaded_once = {op.slot.buffer for op in everything if isinstance(op, Load) and writes[op.slot.buffer] == 1}
         """Registers that one load alone gives their value."""
 
@@ -275,7 +282,8 @@ class _Printer:
         stored, held = STORED[source.dtype], HELD[source.dtype]
         place = self.place(op.source, op.position)
         if op.width == 1:
-            value = self.widen(f"{op.source}.load({place})", source.dtype)
+            element = f"{op.source}.load({place})"
+            value = f"{element}.bits" if target.dtype == BITS else self.widen(element, source.dtype)
             if op.mask:
                 value = f"{op.mask} ? {value} : {scalar_text(op.otherwise or Literal(0, source.dtype))}"
             if target.shape or op.slot.buffer in self.declared:
@@ -306,7 +314,9 @@ class _Printer:
         place = self.place(op.target, op.position)
         guard = f"if ({op.mask}) " if op.mask else ""
         if op.width == 1:
-            value = self.narrow(slot_text(op.slot), target.dtype)
+            held = slot_text(op.slot)
+            is_bits = self.program.buffers[op.slot.buffer].dtype == BITS
+            value = f"{stored}{{{held}}}" if is_bits else self.narrow(held, target.dtype)
             self.line(f"{guard}{op.target}.store({place}, {value});", op.at)
             return
         if op.slot.buffer in self.packs:
@@ -376,28 +386,3 @@ def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:
 def shared_bytes_of(buffer: Buffer) -> int:
     """Bytes of shared memory that a buffer takes: whole vectors."""
     return -(-buffer.elements * DTYPES[buffer.dtype] // ALIGNMENT) * ALIGNMENT
-
-
-def _packs(program: TileProgram) -> set[str]:
-    """Registers held as they are stored, whose vector accesses all cover exactly the last axis."""
-    widths: dict[str, set[int]] = {}
-    for op in operations(program.body):
-        if isinstance(op, Load | Store) and op.width > 1:
-            whole = len(op.slot.indices) == len(program.buffers[op.slot.buffer].shape) - 1
-            widths.setdefault(op.slot.buffer, set()).add(op.width if whole else 0)
-    return {
-        name
-        for name, found in widths.items()
-        if found == {program.buffers[name].shape[-1]}
-        and HELD[program.buffers[name].dtype] == STORED[program.buffers[name].dtype]
-    }
-
-
-def _assigned(op: TileOp) -> tuple[str, ...]:
-    match op:
-        case Assign(slot, _, _, _) | WarpReduce(slot, _, _, _):
-            return (slot.buffer,)
-        case Load(slot):
-            return (slot.buffer,)
-        case _:
-            return ()

@@ -69,6 +69,9 @@ class _Block:
     open_until: float = 0.0
     """When the copies that are not committed yet will be complete."""
     fetched: float = 0.0
+    """When what it loads to registers is there."""
+    asked: tuple[int, float] = (-1, 0.0)
+    """(group of copies, when) it last asked for that."""
 
 
 class Clock:
@@ -99,8 +102,17 @@ class Clock:
         action = self.trace.actions[block.place]
         block.place += 1
         match action.kind:
+            case "issue" if action.is_blocking:
+                self._put(block, action)
             case "issue":
-                self._copy(block, action)
+                arrived, start = self._copy(block, action)
+                block.open_until = max(block.open_until, arrived)
+                self._arrival(block, Arrival(len(block.groups), action.stage, action.step, start, arrived))
+            case "fetch":
+                arrived, start = self._copy(block, action)
+                block.fetched = max(block.fetched, arrived)
+                if block.asked[0] != len(block.groups):
+                    block.asked = (len(block.groups), start)
             case "commit":
                 block.groups.append(max(block.open_until, block.now))
                 block.open_until = 0.0
@@ -114,19 +126,27 @@ class Clock:
             case "store":
                 self._store(block, action)
 
-    def _copy(self, block: _Block, action: Action) -> None:
-        """Issue, pass the channel in turn, arrive a latency later; a plain load holds the block until then."""
+    def _copy(self, block: _Block, action: Action) -> tuple[float, float]:
+        """Issue, pass the channel in turn, arrive a latency later: (when it is there, when it was asked for)."""
         rhythm, start = self.rhythm, block.now
         block.now += action.amount * rhythm.issue
         begin = max(start, self._channel)
         self._channel = begin + rhythm.transfer * action.amount / self._copies
-        arrived = self._channel + rhythm.latency
-        block.open_until = max(block.open_until, arrived)
         self._span(block, COPY, action, start)
+        return self._channel + rhythm.latency, start
+
+    def _put(self, block: _Block, action: Action) -> None:
+        """Store what is in registers, once it is there."""
+        self._wait(block, action, block.fetched)
+        start = block.now
+        block.now += action.amount * self.rhythm.issue
+        group, asked = block.asked if block.asked[0] >= 0 else (len(block.groups), start)
+        self._span(block, COPY, action, start, group=group)
+        self._arrival(block, Arrival(group, action.stage, action.step, asked, block.now))
+
+    def _arrival(self, block: _Block, arrival: Arrival) -> None:
         if block.number == 0:
-            self.arrivals.append(Arrival(len(block.groups), action.stage, action.step, start, arrived))
-        if action.is_blocking:
-            self._wait(block, action, arrived)
+            self.arrivals.append(arrival)
 
     def _wait(self, block: _Block, action: Action, until: float) -> None:
         start, block.now = block.now, max(block.now, until)
@@ -146,7 +166,9 @@ class Clock:
         block.now += self.rhythm.epilogue / self._stores
         self._span(block, STORE, action, start)
 
-    def _span(self, block: _Block, row: str, action: Action, start: float, kind: str = "") -> None:
+    def _span(
+        self, block: _Block, row: str, action: Action, start: float, kind: str = "", group: int | None = None
+    ) -> None:
         """Adds to block 0's spans; neighbours of one row, step and stage are one."""
         if block.number != 0:
             return
@@ -155,7 +177,7 @@ class Clock:
         if last is not None and touches and abs(last.end - start) < 1e-9:
             last.end = block.now
         else:
-            group = len(block.groups) if row == COPY else -1
+            group = -1 if row != COPY else len(block.groups) if group is None else group
             self.spans.append(Span(row, action.step, action.stage, start, block.now, kind, group))
 
 
@@ -163,7 +185,7 @@ def _copies_of_a_step(actions: Sequence[Action]) -> float:
     """Copies of one thread between two commits."""
     total = 0.0
     for action in actions:
-        if action.kind == "issue":
+        if action.kind == "fetch" or (action.kind == "issue" and not action.is_blocking):
             total += action.amount
         elif action.kind == "commit" and total:
             return total

@@ -39,7 +39,7 @@ class Action:
     """One thing that a block does."""
 
     kind: str
-    """"issue", "commit", "wait", "barrier", "read", "use" or "store"."""
+    """"issue", "fetch", "commit", "wait", "barrier", "read", "use" or "store"."""
     step: int
     """Iteration of the main loop, `BEFORE` it, or its extent after it."""
     buffer: str = ""
@@ -48,9 +48,9 @@ class Action:
     pending: int = 0
     """Of a wait: groups that may still be on their way."""
     amount: float = 0.0
-    """Of an issue: copies of one thread; of a use: its part of a step's arithmetic."""
+    """Of an issue or a fetch: copies of one thread; of a use: its part of a step's arithmetic."""
     is_blocking: bool = False
-    """Of an issue: a plain load, whose value the thread itself stores."""
+    """Of an issue: a plain store of what the thread has in registers, by a fetch or by its own arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,9 @@ class _Walker:
         self.tile, self.loop = tile, loop
         self.copied = copied_buffers(tile)
         """What the main loop brings to shared memory; results that leave through it are no part of the pipeline."""
+        stores = (op for op in operations(loop.body) if isinstance(op, Store) and op.target in self.copied)
+        self.held = {op.slot.buffer for op in stores}
+        """Registers that hold it on the way."""
         self.weight = sum(_arithmetic(op) for op in loop.body) or 1.0
         self.is_over = False
 
@@ -141,6 +144,8 @@ class _Walker:
             case MatrixLoad(_, _, source, position) | Load(_, source, position):
                 if source in self.copied:
                     yield Action("read", here, source, self._stage(source, position, known))
+                elif isinstance(op, Load) and op.slot.buffer in self.held:
+                    yield Action("fetch", here, op.slot.buffer, amount=1)
             case MatrixMultiply() | Assign() if 0 <= here < self.loop.extent:
                 yield Action("use", here, amount=_arithmetic(op) / self.weight)
             case _:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from networkx.utils import UnionFind
 
 from engine.fuse.fold import is_layout
+from engine.fuse.grouped import group_splits, paired
+from engine.fuse.split import inner_of, split
 from engine.tensor.nodes import Access, Apply, Position, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator
 
@@ -108,10 +110,20 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     if len(statements) == 1:
         return _single_shape(statements[0])
     hearts = [s for s in statements if is_contraction(s)]
-    heart, contractions = hearts[0] if hearts else None, len(hearts)
-    if contractions > 1:
+    if len(hearts) > 1:
         names = dict.fromkeys(s.operator for s in hearts)
         return f"{TWO_PRODUCTS}: {' and '.join(names)}"
+    splits = group_splits(statements, hearts[0]) if hearts else {}
+    shape = _common_shape([split(s, splits) for s in statements] if splits else statements, kept, hearts[:1])
+    if isinstance(shape, str) or not splits:
+        return shape
+    inner = {key: shape.axes[key[0], inner_of(key[1])] for key in splits if key[0] not in shape.inlined}
+    return replace(shape, axes={**shape.axes, **inner}, splits=splits)
+
+
+def _common_shape(statements: Sequence[Statement], kept: frozenset[str], hearts: Sequence[Statement]) -> Shape | str:
+    """The loop space of statements with their loops as they are, around one product or none."""
+    heart, contractions = hearts[0] if hearts else None, len(hearts)
     reductions = [s for s in statements if s.reduction is not None]
     if heart is not None and len(reductions) > contractions:
         other = next(s.operator for s in reductions if s is not heart)
@@ -172,10 +184,10 @@ def _join(statements: Sequence[Statement], heart: Statement | None) -> dict[Key,
             if source is None:
                 continue
             for written, read in zip(source.write.indices, access.indices, strict=True):
-                left, right = plain_iterator(written), plain_iterator(read)
-                if left is not None and right is not None and not access.guards:
+                pairs = None if access.guards else paired(written, read, source, statement)
+                for left, right in pairs or ():
                     axis_of.union((source.name, left), (statement.name, right))
-                elif written != read or access.guards:
+                if access.guards or (pairs is None and written != read):
                     return f"{statement.operator} reads {access.array} in another arrangement than it is written"
         writer[statement.write.array] = statement
     if heart is None:

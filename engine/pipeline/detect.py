@@ -1,6 +1,8 @@
 """Which buffers may be filled ahead of their use: the three rules of ALCOP (section 3.1), read off the tile program.
 
-1. An asynchronous copy fills the buffer: nothing is computed on the way, and the hardware has such a copy.
+1. An asynchronous copy fills the buffer: nothing is computed on the way, and the hardware has such a copy.  Where it
+   has none that small, ordinary loads into registers run under the use of the tile before, whose loop waits for none of
+   them, and stores follow: as long as a thread has the registers for all its loads of a tile.
 2. It is filled and used inside one sequential loop; the pipelined loop is the innermost such.
 3. Where the machine synchronises a whole scope at once (cp.async groups and the block's barrier, not registers), all
    buffers of the scope agree on stages, loop, first and last use.
@@ -14,11 +16,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from engine.codegen.printer import shared_bytes_of, shared_map
-from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, Store, TileOp, TileProgram, Wish, operations
+from engine.codegen.tile import (
+    AsyncCopy,
+    Declare,
+    For,
+    Load,
+    MatrixLoad,
+    Store,
+    TileOp,
+    TileProgram,
+    Wish,
+    operations,
+)
 from engine.graph.nodes import DTYPES
 from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
 from engine.pipeline.overlay import used_after
-from engine.pipeline.uses import Uses, at_path, buffers_written, uses
+from engine.pipeline.uses import Uses, at_path, buffers_written, numbered, uses
 from engine.target.shared import SHARED_BYTES
 
 MAX_STAGES = 6
@@ -50,7 +63,9 @@ def _decision(program: TileProgram, wish: Wish) -> Decision:
         stages, limit = _shared_limit(program, wish, loop, path)
     else:
         stages, limit = _register_limit(wish, loop)
-    return Decision(wish, stages, path, loop, limit)
+    stored = [op for one in used.values() for _, op in one.fills if isinstance(op, Store)]
+    held = tuple(dict.fromkeys(load.source for op in stored for _, load in _loads_of(program, op)))
+    return Decision(wish, stages, path, loop, limit, held)
 
 
 def _refusal(
@@ -60,7 +75,7 @@ def _refusal(
     if not wish.buffers:
         return Refusal(1, "no load of the rows is 4, 8 or 16 bytes wide, as cp.async is", "wider vectors lift it")
     for buffer, one in used.items():
-        refusal = _rule_1(program, wish.mark, buffer, one)
+        refusal = _rule_1(program, wish.mark, buffer, one, next(iter(paths)) if len(paths) == 1 else None)
         if refusal:
             return refusal
     return _rule_2(wish, paths) if None in paths or len(paths) > 1 else None
@@ -69,14 +84,17 @@ def _refusal(
 # Rule 1
 
 
-def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses) -> Refusal | None:
-    """Why a buffer is not filled by an asynchronous copy alone; None where it is."""
+def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses, loop: Path | None) -> Refusal | None:
+    """Why a buffer is not filled by copies that can run ahead alone; None where it is."""
     copies = (AsyncCopy,) if mark == SHARED else (Load, MatrixLoad)
-    for _, op in used.fills:
+    for place, op in used.fills:
         if isinstance(op, copies):
             continue
         if isinstance(op, Store):
-            return _stored(program, op)
+            refusal = _stored(program, place, op, loop)
+            if refusal:
+                return refusal
+            continue
         because = f"{buffer} is computed where it is filled, and an asynchronous copy only copies"
         return Refusal(1, because, "compute on the side that uses it instead")
     if not used.fills:
@@ -84,22 +102,33 @@ def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses) -> Refusal
     return None
 
 
-def _stored(program: TileProgram, store: Store) -> Refusal:
-    """A buffer that ordinary stores fill: what they store was loaded as it is, or computed."""
-    loads = [op for op in operations(program.body) if isinstance(op, Load) and op.slot.buffer == store.slot.buffer]
-    writers = [op for op in operations(program.body) if store.slot.buffer in buffers_written(op)]
+def _stored(program: TileProgram, place: Path, store: Store, loop: Path | None) -> Refusal | None:
+    """Why a buffer that ordinary stores fill cannot be loaded a tile ahead of them; None where it can."""
+    held = store.slot.buffer
+    loads = _loads_of(program, store)
+    writers = [op for op in operations(program.body) if held in buffers_written(op)]
     if not loads or len(loads) < len(writers):
         because = f"{store.target} is filled with computed values, and an asynchronous copy only copies"
         return Refusal(1, because, f"copy what they are computed from, and compute where {store.target} is used")
-    source = program.buffers[loads[0].source]
-    size = DTYPES[source.dtype] * loads[0].width
-    if size < SMALLEST_COPY:
-        because = f"{source.name} is copied {size} bytes at a time and cp.async moves {SMALLEST_COPY}, 8 or 16"
-        run = SMALLEST_COPY // size
-        aligned = f"runs of {run} neighbours that begin at multiples of {SMALLEST_COPY} bytes lift it"
-        ways = f"rows of a multiple of {run} elements, or channels innermost where a window moves along rows"
-        return Refusal(1, because, f"{aligned}: {ways}")
-    return Refusal(1, f"{source.name} is copied through registers into {store.target}", "use cp.async")
+    declared = (path for path, op in numbered(program.body) if isinstance(op, Declare) and op.buffer == held)
+    made = next(declared, ())
+    if loop is None or (made and made[:-1] == loop and all(load[len(loop)] < place[len(loop)] for load, _ in loads)):
+        return None
+    first = loads[0][1]
+    source, elements = program.buffers[first.source], program.buffers[held].elements
+    size = DTYPES[source.dtype] * first.width
+    run = max(1, SMALLEST_COPY // size)
+    because = f"{source.name} is copied {size} bytes at a time and cp.async moves {SMALLEST_COPY}, 8 or 16"
+    room = f"its loads and stores take turns, {elements} at a time, as all of a tile do not fit a thread's registers"
+    aligned = f"runs of {run} neighbours that begin at multiples of {SMALLEST_COPY} bytes"
+    ways = f"rows of a multiple of {run} elements, or channels innermost where a window moves along rows"
+    return Refusal(1, f"{because}; {room}", f"more threads or a smaller tile lift it, and {aligned} do: {ways}")
+
+
+def _loads_of(program: TileProgram, store: Store) -> list[tuple[Path, Load]]:
+    """The loads of the register that a store stores, with their places."""
+    found = numbered(program.body)
+    return [(path, op) for path, op in found if isinstance(op, Load) and op.slot.buffer == store.slot.buffer]
 
 
 # Rule 2

@@ -39,6 +39,8 @@ class Decision:
     loop: For | None = None
     refusal: Refusal | None = None
     """Where the stages are not those asked for."""
+    held: tuple[str, ...] = ()
+    """Arrays that no asynchronous copy brings: a thread loads them into registers a tile ahead, and stores them."""
 
     @property
     def is_pipelined(self) -> bool:

@@ -9,13 +9,16 @@ becomes, with 3 stages,
     wait for all
 
 The barrier after the wait also sees to it that everybody has left the stage to be filled next, so one a tile is
-enough.  Registers that an inner loop fills from those tiles are filled across the boundary of two tiles: the wait moves
-into the inner loop, to the step in which the next tile is first read, and the first steps are loaded before the loop.
+enough.  What is copied through registers is loaded where other copies are issued, and stored just before the next
+barrier.
+
+Registers that an inner loop fills from those tiles are filled across the boundary of two tiles: the wait moves into the
+inner loop, to the step in which the next tile is first read, and the first steps are loaded before the loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.codegen.names import names_read
@@ -30,6 +33,7 @@ from engine.codegen.tile import (
     For,
     Mask,
     Note,
+    Store,
     TileOp,
     TileProgram,
     Uniform,
@@ -140,14 +144,17 @@ class _Rewriting:
         if stages == 1:
             return [about, replace(loop, body=self.body(loop.body, decision.path))]
         fresh: tuple[TileOp, ...] = (Wait(stages - 2, link), Barrier(link))
-        copies, use = _parted(loop.body, decision.wish.buffers)
-        first = For("ahead", ahead, (*self._early(decision, loop, "ahead", copies), Commit(link)), True, link)
+        parts = _parted(loop.body, decision.wish.buffers)
+        filled = self._early(decision, loop, "ahead", parts.filled)
+        first = For("ahead", ahead, (*filled, Commit(link)), True, link)
         another = Index((), loop.extent - 1 - ahead) - Index.of(loop.name)
-        guarded = Uniform(another, self._ahead(decision, loop, copies), link)
-        before, used = self._used(decision, loop, use, fresh)
-        start, turn = ((*fresh, *before), ()) if before else ((), fresh)
+        guarded = Uniform(another, self._ahead(decision, loop, parts.issued), link)
+        put = (Uniform(another, self._ahead(decision, loop, parts.put), link),) if parts.put else ()
+        before, used = self._used(decision, loop, parts.used, (*put, *fresh))
+        start, turn, end = ((*fresh, *before), (), ()) if before else ((), fresh, put)
         drain = (Wait(0, link), Barrier(link)) if later or len(decision.path) > 1 else (Wait(0, link),)
-        return [about, first, *start, replace(loop, body=(*turn, guarded, Commit(link), *used)), *drain]
+        body = (*turn, guarded, Commit(link), *used, *end)
+        return [about, *parts.declared, first, *start, replace(loop, body=body), *drain]
 
     def _early(self, decision: Decision, loop: For, counter: str, ops: Sequence[TileOp]) -> tuple[TileOp, ...]:
         """What fills buffers, for the first iterations: one for each value of a new counter."""
@@ -195,7 +202,8 @@ class _Rewriting:
         for name in names:
             self._enlarge(name, decision.stages)
         declared = [op for op in loop.body if isinstance(op, Declare) and op.buffer in names]
-        loads, use = _parted([op for op in loop.body if op not in declared], names)
+        parts = _parted([op for op in loop.body if op not in declared], names)
+        loads, use = parts.filled, parts.used
         early = self._early(decision, loop, "early", loads)
         number = Index.of(loop.name)
         used = self._change(decision, {}, number.mod(decision.stages, self.extents), self.extents).operations(use)
@@ -232,20 +240,46 @@ class _Rewriting:
         self.buffers[name] = replace(buffer, shape=shape)
 
 
-def _parted(body: Sequence[TileOp], buffers: Sequence[str]) -> tuple[list[TileOp], list[TileOp]]:
-    """(what fills the buffers, what uses them) of a loop's body, each with the names that it needs.
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A loop's body by its part in the pipeline, each part with the names that it needs."""
+
+    filled: list[TileOp]
+    """All that fills the buffers: of what goes through registers both halves."""
+    issued: list[TileOp]
+    """Copies that nobody waits for, and loads of what goes through registers."""
+    put: list[TileOp]
+    """Stores of what went through registers."""
+    declared: list[TileOp]
+    """Those registers."""
+    used: list[TileOp]
+
+
+def _parted(body: Sequence[TileOp], buffers: Sequence[str]) -> _Parts:
+    """The parts of a loop's body that fill and use some buffers.
 
     Commits, the wait with its barrier, and the barrier at the end belong to the copies, which get new ones.
     """
     fills = {n for n, op in enumerate(body) if any(_fills(o, buffers) for o in operations((op,)))}
+    put = {n for n in fills if any(isinstance(o, Store) for o in operations((body[n],)))}
+    held = {o.slot.buffer for n in put for o in operations((body[n],)) if isinstance(o, Store)}
+    declared = {n for n, op in enumerate(body) if isinstance(op, Declare) and op.buffer in held}
+    loads = {n for n, op in enumerate(body) if any(_fills(o, held) for o in operations((op,)))} - declared
     old = {n for n, op in enumerate(body) if isinstance(op, Commit | Wait)}
     old |= {n + 1 for n in old if isinstance(body[n], Wait) and isinstance(body[n + 1], Barrier)}
     old |= {len(body) - 1} if isinstance(body[-1], Barrier) else set()
     names = {n for n, op in enumerate(body) if isinstance(op, Bind | Mask)}
-    return _with_names(body, names, fills), _with_names(body, names, set(range(len(body))) - fills - old - names)
+    rest = set(range(len(body))) - fills - loads - declared - old - names
+    return _Parts(
+        filled=_with_names(body, names, fills | loads),
+        issued=_with_names(body, names, fills - put | loads),
+        put=_with_names(body, names, put),
+        declared=[body[n] for n in sorted(declared)],
+        used=_with_names(body, names, rest),
+    )
 
 
-def _fills(op: TileOp, buffers: Sequence[str]) -> bool:
+def _fills(op: TileOp, buffers: Collection[str]) -> bool:
     """Whether an operation fills one of the buffers; one that changes what it holds does not."""
     return any(name in buffers and name not in buffers_read(op) for name in buffers_written(op))
 
@@ -269,6 +303,7 @@ def _text(decision: Decision) -> str:
     stages = decision.stages
     if decision.is_pipelined:
         name = decision.loop.name if decision.loop else "tile"
-        return f"{stages} stages: cp.async fills {name} t + {stages - 1} while {name} t is used"
+        how = f" ({', '.join(decision.held)} through registers)" if decision.held else ""
+        return f"{stages} stages: cp.async fills {name} t + {stages - 1} while {name} t is used{how}"
     because = f" ({decision.refusal})" if decision.refusal else ""
     return f"one stage: the copies land, then the block uses them{because}"

@@ -10,7 +10,19 @@ import pytest
 
 import engine
 from engine.codegen.lower import lower
-from engine.codegen.tile import Assign, AsyncCopy, Buffer, For, Load, Slot, Store, TileOp, TileProgram, Wish
+from engine.codegen.tile import (
+    Assign,
+    AsyncCopy,
+    Buffer,
+    For,
+    Load,
+    Slot,
+    Store,
+    TileOp,
+    TileProgram,
+    Wish,
+    operations,
+)
 from engine.pipeline.detect import detect
 from engine.pipeline.nodes import Decision
 from engine.tensor.index import Index
@@ -69,7 +81,7 @@ HALF = {
 }  # fmt: skip
 
 
-def test_rule_1_a_copy_of_two_bytes_is_not_asynchronous() -> None:
+def test_rule_1_a_copy_of_two_bytes_is_stored_where_it_is_loaded() -> None:
     shared, register = decided(edited(through_a_register, buffers=HALF))
     assert shared.stages == 1 and shared.refusal is not None and shared.refusal.rule == 1
     assert "A is copied 2 bytes at a time and cp.async moves 4, 8 or 16" in shared.refusal.because
@@ -184,12 +196,27 @@ def test_a_stage_count_that_cannot_be_had(wish: str, nearest: int, because: str,
     assert f"ask for what the kernel takes: “required {wish.replace(str(number), str(nearest))}”" in str(refused.value)
 
 
-def test_copies_that_cannot_be_asynchronous_are_told(tmp_path: Path) -> None:
+def test_copies_that_cannot_be_asynchronous_go_through_registers(tmp_path: Path) -> None:
     """47 x 31 halves: no row begins at a multiple of 4 bytes, so cp.async moves none of them."""
-    kernel = advised(product_group(tmp_path, (64, 47), (47, 31)), "all @ k: mark stages 2")
+    group = product_group(tmp_path, (64, 47), (47, 31))
+    kernel = advised(group, "all @ k: mark stages 2")
     verdict = next(v for v in kernel.verdicts if v.placed.author == "user")
+    assert (kernel.tile.stages, verdict.outcome) == (2, "honoured")
+    assert not any(isinstance(op, AsyncCopy) for op in operations(kernel.tile.body))
+    assert "while tile t is used (left, right through registers)" in kernel.source.text
+
+
+def test_a_tile_that_does_not_fit_the_registers_is_told(tmp_path: Path) -> None:
+    """One warp would have 64 elements of either factor in registers at a time."""
+    group = product_group(tmp_path, (64, 147), (147, 31))
+    wishes = [f"all @ {d}: mark {name} 32" for d in "ij" for name in ("block", "warp")]
+    kernel = advised(group, *wishes, "all @ k: mark tile 64", "all @ k: mark slices 1", "all @ k: mark stages 2")
+    verdict = next(v for v in kernel.verdicts if str(v.placed.entry).endswith("stages 2") and v.placed.author == "user")
     assert (kernel.tile.stages, verdict.outcome) == (1, "relaxed")
-    assert "copied 2 bytes at a time" in verdict.because and "lift" in verdict.because
+    assert "copied 2 bytes at a time" in verdict.because and "take turns, 32 at a time" in verdict.because
+    assert "more threads or a smaller tile lift it" in verdict.because
+    allowed = advised(group, *wishes, "all @ k: mark tile 32", "all @ k: mark slices 1", "all @ k: mark stages 2")
+    assert allowed.tile.stages == 2
 
 
 def test_a_target_without_the_instruction(tmp_path: Path) -> None:
@@ -205,8 +232,8 @@ def test_a_target_without_the_instruction(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("innermost", ["channels", "columns"])
-def test_rule_1_channels_innermost_lift_what_a_window_along_rows_refuses(innermost: str) -> None:
-    """A 3 x 3 convolution of halves: the hint of its refusal is true."""
+def test_channels_innermost_are_copied_asynchronously(innermost: str) -> None:
+    """A 3 x 3 convolution of halves: where a window moves along rows, the image goes through registers."""
     row, column = Index.of("h") + Index.of("r"), Index.of("w") + Index.of("s")
     extents = {"b": 2, "o": 32, "h": 12, "w": 12, "c": 32, "r": 3, "s": 3}
     if innermost == "channels":
@@ -223,8 +250,7 @@ def test_rule_1_channels_innermost_lift_what_a_window_along_rows_refuses(innermo
     kernel = engine.compile(made_of(TensorProgram("conv", arrays, (heart,), ("x", "k"), ("y",)), "contraction"))
     (wish,) = (v for v in kernel.verdicts if v.placed.author == "pipeline" and "stages" in v.placed.entry.value)
     assert kernel.tile.intrinsic
-    if innermost == "channels":
-        assert wish.outcome == "honoured" and kernel.tile.stages > 1
-    else:
-        assert wish.outcome == "relaxed" and kernel.tile.stages == 1
-        assert "or channels innermost where a window moves along rows" in wish.because
+    assert wish.outcome == "honoured" and kernel.tile.stages > 1
+    copied = {op.source for op in operations(kernel.tile.body) if isinstance(op, AsyncCopy)}
+    assert copied == ({"x", "k"} if innermost == "channels" else {"k"})
+    assert ("one by one through registers" in wish.placed.entry.because) == (innermost == "columns")

@@ -2,6 +2,7 @@
 #pragma once
 
 using i64 = long long;
+using u16 = unsigned short;
 using u32 = unsigned int;
 using u64 = unsigned long long;
 

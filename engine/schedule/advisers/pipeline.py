@@ -9,28 +9,32 @@ from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction
 from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.advisers.mapping import mark
+from engine.schedule.advisers.tensorize import Asked
 from engine.tensor.nodes import Statement
 
 DEPTH = 16
 """Depths of a tile where no adviser asks for another number."""
 
 
-def pipeline_group(group: FusionGroup, depth: int = DEPTH, most: int = 3, step: int | None = None) -> Advice:
+def pipeline_group(group: FusionGroup, asked: Asked | None = None) -> Advice:
     """Stages for the reduced dimension of a contraction; other groups have nothing to pipeline.
 
-    depth: reduced elements of one tile.  most: stages that fill the time of a load.  step: depths of one step
-    on tensor cores; None on CUDA cores, where the compiler moves loads of registers ahead by itself.
+    asked: the tile for tensor cores; None on CUDA cores, where the compiler moves loads of registers ahead by itself.
     """
     heart = next((s for s in group.program.statements if is_contraction(s)), None)
-    return Advice("pipeline", Scenario(tuple(_entries(heart, depth, most, step)) if heart else ()))
+    return Advice("pipeline", Scenario(tuple(_entries(heart, asked)) if heart else ()))
 
 
-def _entries(heart: Statement, depth: int, most: int, step: int | None) -> Iterator[Entry]:
+def _entries(heart: Statement, asked: Asked | None) -> Iterator[Entry]:
     along = ((heart.name,), heart.reduced[-1].name)
-    tiles = -(-math.prod(i.extent for i in heart.reduced) // depth)
-    stages = 1 if tiles < 2 else 2 if tiles < 8 else most
-    yield mark(*along, "stages", stages, _because(stages, tiles))
-    steps = depth // step if step else 1
+    tiles = -(-math.prod(i.extent for i in heart.reduced) // (asked.depth if asked else DEPTH))
+    if asked and asked.through_registers and tiles > 1:
+        reason = "elements go one by one through registers, which hold one tile: it is loaded while another is used"
+        yield mark(*along, "stages", 2, reason)
+    else:
+        stages = 1 if tiles < 2 else 2 if tiles < 8 else 4 if asked else 3
+        yield mark(*along, "stages", stages, _because(stages, tiles))
+    steps = asked.depth // asked.step if asked else 1
     if steps > 1:
         reason = f"a tile has {steps} steps: the next one's fragments are loaded while one is multiplied, across tiles"
         yield mark(*along, "register_stages", 2, reason)

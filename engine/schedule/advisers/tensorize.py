@@ -11,9 +11,10 @@ from engine.fuse.shape import is_contraction
 from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.advisers.mapping import mark
 from engine.tensor.nodes import Iterator, Statement
+from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import Binding, allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import Intrinsic
+from engine.tensorize.nodes import WARP, Intrinsic
 
 LEAST = 8
 """Rows, columns and depths below which most of an instruction would multiply zeros."""
@@ -47,6 +48,12 @@ TILES = (
 """Largest reuse first: 128 sums to a thread, 32, 32, 16, 8."""
 GATHERED = _Tile((128, 128), (64, 32))
 """In place of the first where copies go element by element: twice the threads share the addresses."""
+MOST_WINDOWS = 2
+"""Axes that windows slide along, past which the addresses of elements leave no registers for the largest tile."""
+SMALLEST_COPY = 4
+"""Bytes of the smallest asynchronous copy."""
+MOST_HELD = 16
+"""Elements of an operand's tile that a thread copies one by one: past it their registers crowd out the sums."""
 
 
 def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -> Advice:
@@ -65,13 +72,27 @@ def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -
     return Advice("tensorize", Scenario())
 
 
-def asked_tile(advice: Advice) -> tuple[int, int] | None:
-    """(depths of one step of all slices, depths of one tile) that this author asks for; None for a group left alone."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What this author asks for, as far as the pipeline's author needs to know it."""
+
+    step: int
+    """Depths of one step of all slices."""
+    depth: int
+    """Depths of one tile."""
+    through_registers: bool
+    """Whether elements of a factor go to its tile one by one, through registers."""
+
+
+def asked_tile(group: FusionGroup, advice: Advice) -> Asked | None:
+    """The tile that this author asks for; None for a group left alone."""
     marks = {e.value[0]: e.value[1] for e in advice.scenario.entries if isinstance(e.value, tuple)}
     depth, slices = marks.get("tile"), marks.get("slices", 1)
     if not isinstance(depth, int) or not isinstance(slices, int):
         return None
-    return INTRINSICS[str(marks["intrinsic"])].k * slices, depth
+    intrinsic = INTRINSICS[str(marks["intrinsic"])]
+    heart = next(s for s in group.program.statements if is_contraction(s))
+    return Asked(intrinsic.k * slices, depth, goes_through_registers(heart, intrinsic))
 
 
 def entries_for(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int) -> list[Entry]:
@@ -82,11 +103,14 @@ def entries_for(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: i
     def blocks_of(block: tuple[int, ...]) -> int:
         return binding.batches * math.prod(-(-size // b) for size, b in zip((m, n), block, strict=True))
 
+    depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT, 1 << (k - 1).bit_length()))
     tiles = (GATHERED, *TILES[1:]) if _is_gathered(heart) else TILES
     fitted = [(_fitted(tile.block, (m, n)), tile) for tile in tiles]
+    if goes_through_registers(heart, intrinsic):
+        fitted = fitted[_windows(heart) > MOST_WINDOWS :]
+        fitted = [(b, t) for b, t in fitted if max(b) * depth <= MOST_HELD * WARP * _warps(b, t)] or fitted[-1:]
     filling = ((block, t) for block, t in fitted if blocks_of(block) >= sms and _warps(block, t) >= FEWEST_WARPS)
     block, tile = next(filling, fitted[-1])
-    depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT, 1 << (k - 1).bit_length()))
     waste = binding.padding((*block, depth))
     padded = f"{waste:.0%} of the products fill ragged tiles" if waste else "whole tiles, no padding"
     entries = [_intrinsic(heart, intrinsic, f"{binding}; {padded}; {intrinsic.because}")]
@@ -138,6 +162,18 @@ def _raster(sizes: tuple[int, int], block: tuple[int, int], sms: int) -> tuple[i
 def _is_gathered(heart: Statement) -> bool:
     """Whether a factor is read through windows: an index that several iterators move, as convolutions have."""
     return any(len(index.iterators()) > 1 for access in heart.reads() for index in access.indices)
+
+
+def _windows(heart: Statement) -> int:
+    """Axes along which windows slide."""
+    return max(sum(len(index.iterators()) > 1 for index in access.indices) for access in heart.reads())
+
+
+def goes_through_registers(heart: Statement, intrinsic: Intrinsic) -> bool:
+    """Whether single elements of a factor, smaller than any asynchronous copy, are read in steps along its last axis:
+    windows slide there, and no copy moves neighbours together."""
+    last = [access.indices[-1] for access in heart.reads() if access.indices]
+    return intrinsic.element_bytes < SMALLEST_COPY and any(plain_iterator(index) is None for index in last)
 
 
 def _warps(block: tuple[int, int], tile: _Tile) -> int:

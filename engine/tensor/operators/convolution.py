@@ -16,6 +16,7 @@ from engine.errors import Unsupported
 from engine.graph.nodes import Operator
 from engine.tensor.build import Box, Builder, accumulator, box
 from engine.tensor.index import Index, linear
+from engine.tensor.nodes import Access
 from engine.tensor.operators.attributes import integer, integers, parameter, present, text
 from engine.tensor.operators.layout import guarded, padded
 from engine.tensor.operators.registry import operator
@@ -114,6 +115,47 @@ def framed(
     return frame, [place + b for place, b in zip(places, before[first:], strict=False)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sliding:
+    """The points of a convolution: those of its result [n, m, *at], then a group's channels and the window, reduced."""
+
+    space: Box
+    batch: Index
+    channel: Index
+    """Of the result, all groups counted."""
+    group: Index
+    place: Index
+    """Of the channel in its group."""
+    at: tuple[Index, ...]
+    reduced: Index
+    """Channel of the group that is summed."""
+    inside: tuple[Index, ...]
+    """Place in the window."""
+
+
+def _is_product(op: Operator, build: Builder) -> bool:
+    """Whether image and weight both have to be read: one that is the same number everywhere is no factor."""
+    return all(isinstance(build.read(name, ()).scalar, Access) for name in op.inputs[:2])
+
+
+def _sliding(shape: Sequence[int], groups: int, filters: Sequence[int], has_loop: bool) -> _Sliding:
+    """The points of a result `shape` in groups of channels; filters: a group's channels summed, then the window.
+
+    has_loop: groups are a loop of their own where each is a matrix product: of several channels from several channels.
+    """
+    per = shape[1] // groups
+    if has_loop and groups > 1 and per > 1 and filters[0] > 1:
+        space = box((shape[0], groups, per, *shape[2:]), filters)
+        n, group, place, *rest = space.point
+        channel = group * per + place
+    else:
+        space = box(shape, filters)
+        n, channel, *rest = space.point
+        group, place = channel.floordiv(per, space.extents), channel.mod(per, space.extents)
+    at, (reduced, *inside) = rest[: len(shape) - 2], rest[len(shape) - 2 :]
+    return _Sliding(space, n, channel, group, place, tuple(at), reduced, tuple(inside))
+
+
 def _conv_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     image, weight = x[:2]
     groups = integer(op, "group", 1)
@@ -131,21 +173,20 @@ def _conv_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 @operator("onnx.Conv", meaning=_conv_meaning)
 def conv(op: Operator, build: Builder) -> None:
-    """Channels first; group g of the result's channels reads group g of the image's. Then the bias."""
+    """Channels first; group g of the result's channels reads group g of the image's.  Then the bias."""
     image, weight, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape, filters = build.shape(target), build.shape(weight)
     over = window(op, build.shape(image)[2:], filters[2:], shape[2:])
     kind = accumulator("sum", build.dtype(image))
     product_ = build.temporary(target, "product", shape, kind) if present(op, 2) else target
-    space = box(shape, filters[1:])
-    n, m, *rest = space.point
-    at, channel, inside = rest[: len(over.kernel)], rest[len(over.kernel)], rest[len(over.kernel) + 1 :]
-    group = m.floordiv(shape[1] // integer(op, "group", 1), space.extents)
+    sliding = _sliding(shape, integer(op, "group", 1), filters[1:], has_loop=_is_product(op, build))
+    space, n, m, at, inside = sliding.space, sliding.batch, sliding.channel, sliding.at, sliding.inside
     image, places = framed(build, image, target, over.places(at, inside), space, first=2)
-    value = cast(build.read(image, (n, group * filters[1] + channel, *places)), kind) * cast(
-        build.read(weight, (m, channel, *inside)), kind
+    channel = sliding.group * filters[1] + sliding.reduced
+    value = cast(build.read(image, (n, channel, *places)), kind) * cast(
+        build.read(weight, (m, sliding.reduced, *inside)), kind
     )
-    build.emit(product_, space, value, reduction="sum", accumulate=kind, because="convolution")
+    build.emit(product_, space, value, at=(n, m, *at), reduction="sum", accumulate=kind, because="convolution")
     if present(op, 2):
         add_bias(build, product_, op.inputs[2], target)
 
@@ -224,22 +265,22 @@ def conv_transpose(op: Operator, build: Builder) -> None:
     """
     image, weight, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape, filters = build.shape(target), build.shape(weight)
-    rank, groups = len(shape) - 2, integer(op, "group", 1)
+    groups = integer(op, "group", 1)
     channels = filters[0] // groups
     over = _transposed_window(op, build.shape(image)[2:], filters[2:], shape[2:])
     kind = accumulator("sum", build.dtype(image))
     product_ = build.temporary(target, "product", shape, kind) if present(op, 2) else target
-    space = box(shape, (channels, *filters[2:]))
-    n, m, *rest = space.point
-    at, channel, inside = rest[:rank], rest[rank], rest[rank + 1 :]
-    steps = zip(at, over.before, inside, over.dilation, strict=True)
+    sliding = _sliding(shape, groups, (channels, *filters[2:]), has_loop=_is_product(op, build))
+    space, n, inside = sliding.space, sliding.batch, sliding.inside
+    steps = zip(sliding.at, over.before, inside, over.dilation, strict=True)
     places = [a + before - i * dilation for a, before, i, dilation in steps]
     source, places = framed(build, spread(build, image, target, over.stride), target, places, space, first=2)
-    channel = m.floordiv(filters[1], space.extents) * channels + channel
+    channel, written = sliding.group * channels + sliding.reduced, (n, sliding.channel, *sliding.at)
     value = cast(build.read(source, (n, channel, *places)), kind) * cast(
-        build.read(weight, (channel, m.mod(filters[1], space.extents), *inside)), kind
+        build.read(weight, (channel, sliding.place, *inside)), kind
     )
-    build.emit(product_, space, value, reduction="sum", accumulate=kind, because="transposed convolution")
+    because = "transposed convolution"
+    build.emit(product_, space, value, at=written, reduction="sum", accumulate=kind, because=because)
     if present(op, 2):
         add_bias(build, product_, op.inputs[2], target)
 

@@ -1,0 +1,52 @@
+"""Loops cut in two because a product writes its channels group by group, and what follows it counts them in one.
+
+    y[24 * g + m] = sum(c) x[20 * g + c] * w[24 * g + m, c];  z[j] = max(y[j], 0)    ->    z[24 * j' + j"] = ..
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.fuse.split import digits
+from engine.tensor.index import Index
+from engine.tensor.nodes import Statement
+from engine.tensor.rewrite import plain_iterator
+
+
+def group_splits(statements: Sequence[Statement], heart: Statement) -> dict[tuple[str, str], int]:
+    """(statement, iterator) -> points of the inner loop, for all that walk an axis which `heart` writes in groups."""
+    made = {s.write.array for s in statements}
+    cut: dict[tuple[str, int], int] = {}
+    for axis, index in enumerate(heart.write.indices):
+        places = sorted(digits(index, heart.extents).values())
+        if len(places) == 2:
+            cut[heart.write.array, axis] = places[1]
+    splits: dict[tuple[str, str], int] = {}
+    walked = [
+        (s, a.array, axis, name)
+        for s in statements
+        for a in (s.write, *s.reads())
+        for axis, index in enumerate(a.indices)
+        if a.array in made and (name := plain_iterator(index)) is not None
+    ]
+    known = -1
+    while cut and known < len(cut) + len(splits):
+        known = len(cut) + len(splits)
+        for statement, array, axis, name in walked:
+            by = cut.get((array, axis)) or splits.get((statement.name, name))
+            if by and statement.extents[name] % by == 0:
+                cut[array, axis] = splits[statement.name, name] = by
+    return splits
+
+
+def paired(written: Index, read: Index, writer: Statement, reader: Statement) -> list[tuple[str, str]] | None:
+    """(writer's iterator, reader's) of every digit of an index that both write alike; None where they do not."""
+    plain = plain_iterator(written), plain_iterator(read)
+    if plain[0] is not None and plain[1] is not None:
+        return [(plain[0], plain[1])]
+    theirs, mine = digits(written, writer.extents), digits(read, reader.extents)
+    whole = theirs.keys() == set(written.iterators()) and mine.keys() == set(read.iterators())
+    if not whole or sorted(theirs.values()) != sorted(mine.values()) or written.constant != read.constant:
+        return None
+    at = {place: name for name, place in mine.items()}
+    return [(name, at[place]) for name, place in theirs.items()]
