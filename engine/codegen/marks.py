@@ -93,10 +93,9 @@ class Marks:
     def power(
         self, name: str, default: int, most: int, members: Collection[Member] | None = None, least: int = 1
     ) -> int:
-        """The number of a mark as a power of two from `least` to `most`."""
-        fit = power_up_to(most)
+        """The number of a mark as the nearest power of two from `least` to `most`."""
         needs = f"a power of two {f'from {least} to' if least > 1 else 'up to'} {most}"
-        return self.number(name, default, lambda asked: max(least, fit(asked)), needs, members)
+        return self.number(name, default, nearest_power(least, most), needs, members)
 
     def changed(self, name: str, given: int, because: str, members: Collection[Member] | None = None) -> None:
         """Note that a mark's number had to become `given` after all."""
@@ -137,3 +136,15 @@ def divisor_of(extent: int) -> Fit:
 def power_up_to(limit: int) -> Fit:
     """The largest power of two that is neither above the number nor above a limit."""
     return lambda asked: 1 << (min(asked, limit).bit_length() - 1)
+
+
+def nearest_power(least: int, most: int) -> Fit:
+    """The power of two between two others that is nearest to the number; of two as near the smaller."""
+    below = power_up_to(most)
+
+    def fit(asked: int) -> int:
+        low = max(least, below(asked))
+        high = min(2 * low, most)
+        return high if high - asked < asked - low else low
+
+    return fit

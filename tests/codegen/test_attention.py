@@ -143,6 +143,14 @@ def test_tiles_behind_a_diagonal_are_left_out(
         agrees(kernel, case)
 
 
+def test_the_longest_block_is_drawn(tmp_path: Path) -> None:
+    """Others leave the loop before its end."""
+    case = Attention(queries=64, keys=64, mask="triangle", heads=1)
+    kernel = compiled(case, tmp_path, "S0 @ i: mark block 32", "S0 @ j: mark tile 16")
+    chart = engine.chart(kernel)
+    assert chart.title == "Longest of 2 blocks" and chart.steps == 4 and not chart.hazards
+
+
 @needs_compiler
 def test_leaving_too_early_is_caught(tmp_path: Path) -> None:
     """The last key of the last query of a block is in the tile that would be left out."""
@@ -340,5 +348,5 @@ def test_its_pipeline_is_drawn(dtype: str, tmp_path: Path) -> None:
     """Copies ahead of their use, as of any loop over tiles; no knobs of a matrix product are offered."""
     kernel = compiled(replace(STAGED, dtype=dtype), tmp_path, "S0 @ j: mark tile 16", "S0 @ j: mark stages 3")
     chart = engine.chart(kernel)
-    assert (chart.stages, chart.loop, chart.knobs) == (3, "j", None)
+    assert (chart.stages, chart.loop, chart.knobs, chart.title[:8]) == (3, "j", None, "Block 0 ")
     assert chart.bars and chart.flights and not chart.hazards
