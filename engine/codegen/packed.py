@@ -23,7 +23,7 @@ def lower_packed(group: FusionGroup, tree: ScheduleTree) -> TileProgram:
     """One kernel for independent parts."""
     taken: dict[str, Buffer] = {}
     programs: list[TileProgram] = []
-    for part, node in _parts(group, tree.root):
+    for part, node in parts_of(group, tree.root):
         is_stitched = part.kind == STITCHED
         nest = (block_nest if is_stitched else loop_nest)(part.program, ScheduleTree(node))
         marks = Marks(nest)
@@ -33,7 +33,7 @@ def lower_packed(group: FusionGroup, tree: ScheduleTree) -> TileProgram:
     return _together(group, programs, taken)
 
 
-def _parts(group: FusionGroup, root: Node) -> Iterator[tuple[FusionGroup, Node]]:
+def parts_of(group: FusionGroup, root: Node) -> Iterator[tuple[FusionGroup, Node]]:
     """The parts and what the schedule says of each; element-wise statements that share no loop are parts, too."""
     children = root.children if isinstance(root, Sequence) else (root,)
     for part in part_groups(group):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from engine.compile import Kernel
 from engine.fuse.nodes import FusionGroup
+from engine.fuse.packed import KIND as PACKED
+from engine.fuse.stitched import KIND as STITCHED
 from engine.tune.elements import element_tasks
 from engine.tune.mapping_tasks import product_tasks, refused_mappings
 from engine.tune.nodes import Refused, Task
+from engine.tune.packed import packed_tasks
 from engine.tune.rows import row_tasks
+from engine.tune.stitched import stitched_tasks
 
 
 def tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]]:
@@ -21,4 +25,8 @@ def tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]
         found = row_tasks(group, kernel)
     elif group.kind in ("element-wise", "layout"):
         found = element_tasks(group, kernel)
+    elif group.kind == STITCHED:
+        found = stitched_tasks(group, kernel)
+    elif group.kind == PACKED:
+        found = packed_tasks(group, kernel)
     return found, refused
