@@ -6,16 +6,12 @@ What a statement costs is counted in instructions of one thread: its operations 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from engine.stitch.functions import instructions
 from engine.tensor.nodes import Access, Apply, Scalar, Statement
 from engine.tensor.rewrite import is_plain
 
-EXPENSIVE: Mapping[str, int] = {
-    "exp": 8, "log": 20, "tanh": 18, "erf": 40, "sigmoid": 16, "pow": 40, "sin": 20, "cos": 20, "atan": 20, "div": 8,
-    "sqrt": 8, "mod": 10,
-}  # fmt: skip
-"""Instructions of scalar functions that are more than one."""
 A_LAUNCH = 10**8
 """Instructions that the GPU issues in the time that one more kernel launch costs: what recomputing may add."""
 
@@ -85,6 +81,6 @@ def cost(value: Scalar) -> int:
         case Access():
             return 1
         case Apply(function, operands, _):
-            return EXPENSIVE.get(function, 1) + sum(map(cost, operands))
+            return instructions(function) + sum(map(cost, operands))
         case _:
             return 0

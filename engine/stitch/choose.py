@@ -67,18 +67,16 @@ def choose(assessor: Assessor, policy: str, packing: bool = True) -> Chosen:
     """The kernels of a policy.  packing: whether the search may give independent kernels one launch."""
     flow = assessor.flow
     if policy == NONE:
-        kernels = _by_operator(assessor)
+        graph = _by_operator(assessor)
     else:
-        kernels = makeable(assessor, xla_kernels(flow))
-        if policy == STITCH:
-            kernels = lean(assessor, stitched(assessor, lean(assessor, kernels)))
-            if packing:
-                kernels = packed(assessor, kernels)
-    graph = KernelGraph(flow, kernels)
+        graph = KernelGraph(flow, makeable(assessor, xla_kernels(flow)))
+    if policy == STITCH:
+        graph = lean(assessor, stitched(assessor, lean(assessor, graph)))
+        graph = packed(assessor, graph) if packing else graph
     return Chosen(assessor, graph, Joins(graph))
 
 
-def _by_operator(assessor: Assessor) -> list[Kernel]:
+def _by_operator(assessor: Assessor) -> KernelGraph:
     """A kernel for each operator, or one for each of its steps where they do not fit one."""
     flow = assessor.flow
     alone = [Kernel(frozenset((n,)), frozenset((n,)), step.closed) for n, step in enumerate(flow.steps)]
@@ -91,7 +89,7 @@ def _by_operator(assessor: Assessor) -> list[Kernel]:
     for members in groups.values():
         if len(members) > 1 and assessor.cost(joins.graph.merged(members)) is not None:
             joins.join(members)
-    return joins.merged()
+    return joins.joined()
 
 
 def _reachable(start: int, edges: Sequence[Sequence[int]], among: Callable[[int], bool]) -> set[int]:

@@ -84,6 +84,10 @@ class Joins:
         groups = dict.fromkeys(self._group[n] for n in self._at)
         return [self.graph.merged(g) if len(g) > 1 else self.graph.kernels[min(g)] for g in groups]
 
+    def joined(self) -> KernelGraph:
+        """The graph of these kernels: the same one where none were joined."""
+        return KernelGraph(self.graph.flow, self.merged()) if any(len(g) > 1 for g in self._group) else self.graph
+
     def closes_cycle(self, pattern: Collection[int]) -> bool:
         """Whether a kernel outside needs something of the pattern and feeds it, or lies too far off to tell."""
         return self._behind(self._whole(pattern)) is None

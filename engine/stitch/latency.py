@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from engine.documents import Term
 from engine.errors import Unsupported
+from engine.stitch.functions import CYCLES, classes
 from engine.stitch.nodes import Fit
 from engine.target import Target
 from engine.target.occupancy import WARP, resident
@@ -30,26 +31,6 @@ _VECTOR = 4
 """Elements that one instruction loads."""
 _FLIGHT = 4
 """Independent loads that a thread has in flight: each waits for a quarter of the latency."""
-
-CYCLES: Mapping[str, tuple[float, str]] = {
-    "arithmetic": (4.0, "Jia et al., arXiv 1804.06826: a dependent FFMA on V100, assumed for later GPUs"),
-    "special": (16.0, "programming guide: 16 results per clock and SM, 4 per scheduler, half a warp at a time"),
-    "shuffle": (23.0, "Jia et al.: V100"),
-    "shared": (19.0, "Jia et al.: a shared load on V100"),
-    "barrier": (30.0, "inferred: a shared round trip and the slowest warp"),
-}
-"""Instruction class -> (cycles of a warp, source)."""
-
-CLASSES: Mapping[str, Mapping[str, int]] = {
-    "exp": {"arithmetic": 5, "special": 1}, "log": {"arithmetic": 18, "special": 1},
-    "sqrt": {"arithmetic": 5, "special": 1}, "rsqrt": {"arithmetic": 1, "special": 1},
-    "reciprocal": {"arithmetic": 5, "special": 1}, "div": {"arithmetic": 7, "special": 1},
-    "tanh": {"arithmetic": 12, "special": 2}, "sigmoid": {"arithmetic": 10, "special": 2},
-    "erf": {"arithmetic": 30, "special": 1}, "sin": {"arithmetic": 20}, "cos": {"arithmetic": 20},
-    "atan": {"arithmetic": 20, "special": 1}, "pow": {"arithmetic": 30, "special": 2}, "mod": {"arithmetic": 10},
-    "cast": {"arithmetic": 1}, "copy": {},
-}  # fmt: skip
-"""Scalar function -> instructions by class; every function not listed is one of arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +162,7 @@ def per_element(value: Scalar) -> dict[str, int]:
     """Instructions of one evaluation by class, without loads."""
     found: dict[str, int] = {}
     if isinstance(value, Apply):
-        for part in (CLASSES.get(value.function, {"arithmetic": 1}), *map(per_element, value.operands)):
+        for part in (classes(value.function), *map(per_element, value.operands)):
             for name, count in part.items():
                 found[name] = found.get(name, 0) + count
     return found

@@ -9,9 +9,8 @@ from engine.stitch.graph import KernelGraph
 from engine.stitch.nodes import Kernel
 
 
-def lean(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
+def lean(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
     """The kernels without copies that cost more than reading their result, and without results that nobody reads."""
-    graph = KernelGraph(assessor.flow, kernels)
     home = {
         root: n
         for n, kernel in enumerate(graph.kernels)
@@ -22,7 +21,8 @@ def lean(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
         _without_copies(assessor, graph, n, {m for m in kernel.members - kernel.roots if m in home}, home)
         for n, kernel in enumerate(graph.kernels)
     ]
-    return _needed(assessor, found)
+    kernels = tuple(_needed(assessor, found))
+    return graph if kernels == graph.kernels else KernelGraph(assessor.flow, kernels)
 
 
 def _without_copies(

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from engine.stitch.assess import Assessor
 from engine.stitch.graph import Joins, KernelGraph
-from engine.stitch.nodes import Kernel
 from engine.stitch.reduction import Candidate, Pattern, of_consumers
 
 VIRTUAL = -1
@@ -20,15 +19,14 @@ MOST_PACKED = 64
 """Kernels looked at together."""
 
 
-def packed(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
+def packed(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
     """The kernels, independent ones of one depth in one launch where that saves time."""
-    graph = KernelGraph(assessor.flow, kernels)
     joins = Joins(graph)
     for level in _levels(graph):
         ordered = _by_size(graph, level)
         for start in range(0, len(ordered), MOST_PACKED):
             _pack(assessor, joins, ordered[start : start + MOST_PACKED])
-    return joins.merged()
+    return joins.joined()
 
 
 def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:

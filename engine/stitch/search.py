@@ -25,17 +25,16 @@ MOST_KERNELS = 32
 """Kernels of one pattern: what a pattern costs to look at grows with it."""
 
 
-def stitched(assessor: Assessor, kernels: Sequence[Kernel], rounds: int = ROUNDS) -> list[Kernel]:
+def stitched(assessor: Assessor, graph: KernelGraph, rounds: int = ROUNDS) -> KernelGraph:
     """Kernels of kernels, as long as a round finds some."""
     for _ in range(rounds):
-        joined = _round(assessor, KernelGraph(assessor.flow, kernels))
-        if len(joined) == len(kernels):
+        before, graph = graph, _round(assessor, graph)
+        if graph is before:
             break
-        kernels = joined
-    return list(kernels)
+    return graph
 
 
-def _round(assessor: Assessor, graph: KernelGraph) -> list[Kernel]:
+def _round(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
     """The kernels that the patterns of the best plan make."""
     apart = Joins(graph)
     scores: dict[Pattern, float | None] = {}
@@ -55,7 +54,7 @@ def _round(assessor: Assessor, graph: KernelGraph) -> list[Kernel]:
         best = min(plans(region, candidates), key=lambda plan: _microseconds(assessor, graph, plan))
         for candidate in best:
             joins.join(candidate.pattern)  # but where two patterns wait for each other
-    return joins.merged()
+    return joins.joined()
 
 
 def _score(assessor: Assessor, apart: Joins, pattern: Pattern) -> float | None:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from engine.tensor.nodes import Apply, Scalar, Statement
+from engine.stitch.functions import is_expensive
+from engine.tensor.nodes import Statement
 
-EXPENSIVE = frozenset("exp log tanh erf sigmoid pow sin cos atan sqrt rsqrt div mod reciprocal".split())
-"""Scalar functions that take many instructions or the special-function units."""
 _START = ""
 """The vertex before all statements."""
 
@@ -96,8 +95,3 @@ def degradation_order(statements: Sequence[Statement], arrays: Sequence[str]) ->
     makers = {s.write.array: s for s in statements}
     open_ = [a for a in arrays if makers[a].reduction is None]
     return tuple(sorted(open_, key=lambda a: (is_expensive(makers[a].expression), -place[a])))
-
-
-def is_expensive(value: Scalar) -> bool:
-    """Whether an element takes more than a few instructions."""
-    return isinstance(value, Apply) and (value.function in EXPENSIVE or any(map(is_expensive, value.operands)))

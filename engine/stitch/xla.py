@@ -25,7 +25,7 @@ from engine.tensor.nodes import Apply, Scalar
 
 SMALL = 32
 """Terms of a reduction below which XLA computes it element by element: a warp would be idle in part."""
-EXPENSIVE = frozenset("log tanh erf sigmoid pow sin cos atan mod".split())
+ONCE = frozenset("log tanh erf sigmoid pow sin cos atan mod".split())
 """Functions that XLA neither copies nor computes several times for one element."""
 
 
@@ -78,7 +78,7 @@ def _may_go(flow: Flow, n: int, takers: set[int], members: dict[int, set[int]], 
         return False  # an update in place is done once
     if any(len(members[root]) >= MOST_STATEMENTS for root in takers):
         return False
-    costly = any(expensive(s.expression) for s in step.statements)
+    costly = any(is_computed_once(s.expression) for s in step.statements)
     if costly and (needed or len(takers) > 1 or _is_reused(flow, n)):
         return False
     return not needed or _is_unary(flow, step)
@@ -108,9 +108,9 @@ def _is_unary(flow: Flow, step: Step) -> bool:
     return len(large) <= 1
 
 
-def expensive(value: Scalar) -> bool:
+def is_computed_once(value: Scalar) -> bool:
     """Whether XLA avoids to compute the value twice."""
-    return isinstance(value, Apply) and (value.function in EXPENSIVE or any(map(expensive, value.operands)))
+    return isinstance(value, Apply) and (value.function in ONCE or any(map(is_computed_once, value.operands)))
 
 
 def joined_outputs(flow: Flow, kernels: Sequence[Kernel]) -> list[Kernel]:

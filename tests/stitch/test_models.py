@@ -6,7 +6,8 @@ import pytest
 
 from engine.errors import Unsupported
 from engine.stitch.delta import cost, gain
-from engine.stitch.latency import CYCLES, Launch, fast_latency, latency, launch_of, live_registers, per_element
+from engine.stitch.functions import CYCLES
+from engine.stitch.latency import Launch, fast_latency, latency, launch_of, live_registers, per_element
 from engine.stitch.nodes import Cost, Fit
 from engine.stitch.shared import degradation_order, shared_layout
 from engine.target import target
