@@ -151,12 +151,19 @@ def test_the_longest_block_is_drawn(tmp_path: Path) -> None:
     assert chart.title == "Longest of 2 blocks" and chart.steps == 4 and not chart.hazards
 
 
+LEFT = {
+    "a tile too early": (r"tile \* 16 - 32\) break", "tile * 16 - 16) break"),
+    "with copies under way": (r"(break;[\s\S]*)async_wait<0>\(\);", r"\1;"),
+}
+
+
 @needs_compiler
-def test_leaving_too_early_is_caught(tmp_path: Path) -> None:
-    """The last key of the last query of a block is in the tile that would be left out."""
+@pytest.mark.parametrize("name", LEFT)
+def test_faults_of_leaving_are_caught(name: str, tmp_path: Path) -> None:
+    """The last key of the last query of a block is in the tile before; what was copied ahead is awaited even so."""
     case = Attention(queries=64, keys=64, mask="triangle", heads=1)
     kernel = compiled(case, tmp_path, "S0 @ i: mark block 32", "S0 @ j: mark tile 16")
-    text, edits = re.subn(r"tile \* 16 - 32\) break", "tile * 16 - 16) break", kernel.source.text)
+    text, edits = re.subn(*LEFT[name], kernel.source.text)
     assert edits == 1
     emulation, outputs, _ = emulate(replace(kernel.source, text=text), inputs_of(kernel, case.values(0)), order="late")
     assert emulation.findings or distance(kernel, case, 0, outputs) > 1
