@@ -125,6 +125,9 @@ def generate(job: Job, out: Path, programs: list[str], json: bool) -> None:
     """`.cu` files and their manifest."""
     kernels = output.track(job.kernels(), len(job.groups), "generating")
     manifest = engine.write_sources(job.graph, job.plan, kernels, out, job.seconds, programs)
+    for kernel in manifest["kernels"]:
+        for entry in kernel["relaxed"]:
+            output.note(f"{kernel['group']}: {entry['author']}'s “{entry['entry']}” is relaxed: {entry['because']}")
     if json:
         output.document(**manifest)
         return

@@ -91,6 +91,11 @@ def _row(kernel: Kernel) -> dict[str, Any]:
         "compiled": {
             name: {"registers": found.registers, "spill_bytes": found.spill_bytes} for name, found in compiled.items()
         },
+        "relaxed": [
+            {"author": v.placed.author, "entry": str(v.placed.entry), "because": v.because}
+            for v in kernel.verdicts
+            if v.outcome == "relaxed"
+        ],
     }
 
 

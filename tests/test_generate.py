@@ -55,7 +55,7 @@ def test_a_kernel_has_exactly_these_figures(manifest: dict[str, Any]) -> None:
     for kernel in manifest["kernels"]:
         assert kernel.keys() == {
             "group", "file", "entry", "grid", "block", "shared_bytes", "tensor_cores", "stages", "parameters",
-            "compiled",
+            "compiled", "relaxed",
         }  # fmt: skip
         assert kernel["stages"].keys() == {"shared", "register"}
         assert kernel["compiled"].keys() == {"sm_80", "sm_90a"}
@@ -94,3 +94,21 @@ def test_the_table_names_every_file(folder: Path, manifest: dict[str, Any]) -> N
     done = loomscope("generate", "example", "-o", str(folder))
     assert done.returncode == 0
     assert all(kernel["file"] in done.stdout for kernel in manifest["kernels"])
+
+
+def test_entries_that_a_kernel_did_not_take_are_told(tmp_path: Path) -> None:
+    """Softened entries cost nothing but the wish: the kernels are written, and stderr and manifest say what became."""
+    path = tmp_path / "recipe.json"
+    assert loomscope("recipe", "example", "-o", str(path)).returncode == 0
+    recipe = json.loads(path.read_text())
+    group = next(iter(recipe["groups"]))
+    wish = {"statements": ["S0"], "dimension": "innermost", "field": "mark", "value": ["stages", 3]}
+    advice = {"author": "user", "scenario": {"entries": [wish]}}
+    recipe["groups"][group].append(advice)
+    path.write_text(json.dumps(recipe))
+    done = loomscope("generate", "example", "-o", str(tmp_path / "k"), "--recipe", str(path), "--group", group, "--json")
+    assert done.returncode == 0, done.stderr
+    (kernel,) = json.loads(done.stdout)["kernels"]
+    (entry,) = (e for e in kernel["relaxed"] if e["author"] == "user")
+    assert "mark stages 3" in entry["entry"] and entry["because"]
+    assert f"{group}: user's “{entry['entry']}” is relaxed: {entry['because']}" in done.stderr
