@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import platform
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from functools import cache
 from pathlib import Path
@@ -50,7 +51,7 @@ def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PA
         reason = f"does not answer as a Dask scheduler within {patience:g} s"
         raise BadInput("tune", f"cluster {address}", reason, "start one with `dask scheduler`") from error
     try:
-        threads = _same_everywhere(client, address, target)
+        threads = same_everywhere(client, address, target, identity(target))
     except BaseException:
         client.close()
         raise
@@ -67,13 +68,15 @@ def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PA
     return Workers(executor, slots, share, None, (KilledWorker,), end)
 
 
-def _same_everywhere(client: Client, address: str, target: str) -> dict[str, int]:
-    """Threads of each worker by address.  Raises BadInput where there is none, or one is not like this process."""
+def same_everywhere(client: Client, address: str, target: str, mine: Mapping[str, str]) -> dict[str, int]:
+    """Threads of each worker by address.  mine: what identity all must have.
+
+    Raises BadInput where there is no worker, or one has another identity.
+    """
     threads: dict[str, int] = client.nthreads()
     if not threads:
         reason, hint = "has no workers", f"start some, one for each GPU: `dask worker {address} --nthreads 1`"
         raise BadInput("tune", f"cluster {address}", reason, hint)
-    mine = identity(target)
     try:
         theirs = client.run(identity, target)
     except (ImportError, AttributeError) as error:

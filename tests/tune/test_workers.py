@@ -1,0 +1,112 @@
+"""Programs in other processes: in a pool, in one whose processes die, and in whatever executor a caller brings."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from engine.errors import MissingCapability
+from engine.fuse.nodes import FusionGroup
+from engine.recipe import Recipe
+from engine.records.nodes import FAILED, INTERRUPTED
+from engine.records.reader import RunReader
+from engine.records.store import RecordStore
+from engine.run.nodes import SYNTHETIC, Timing
+from engine.tune.executors import Workers, processes
+from engine.tune.runner import Outcome, Prepared
+from tests.tune.runs import Synthetic, run, search
+
+TRIALS = 5
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """The kernel of one time kills the process that runs it: always, or only while a file is not there."""
+
+    time: float
+    mark: str
+    always: bool
+    name: str = "synthetic"
+    origin: str = SYNTHETIC
+    needs_graph: bool = False
+
+    def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
+        return Synthetic().prepare(group, recipe)
+
+    def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
+        outcome = Synthetic().finish(group, recipe)
+        assert isinstance(outcome, Timing)
+        if outcome.microseconds == self.time and (self.always or not Path(self.mark).exists()):
+            Path(self.mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return outcome
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """A runner on a machine that lacks what it needs."""
+
+    name: str = "synthetic"
+    origin: str = SYNTHETIC
+    needs_graph: bool = False
+
+    def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
+        return Synthetic().prepare(group, recipe)
+
+    def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
+        raise MissingCapability("measure", "this machine", "there is no CUDA device", "install one")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[object, float | None]:
+    """Times of the programs of a random search in this process."""
+    path = tmp_path_factory.mktemp("alone") / "r.db"
+    return {(a.mapping, a.values): a.microseconds for a in run(path, trials=TRIALS, runner=Synthetic())[1]}
+
+
+def test_processes_find_what_one_finds(alone: dict[object, float | None], tmp_path: Path) -> None:
+    one, attempts = run(tmp_path / "r.db", trials=TRIALS, runner=Synthetic(), workers=processes(2))
+    assert {(a.mapping, a.values): a.microseconds for a in attempts} == alone
+    workers = {a.worker for a in attempts}
+    assert workers and all(worker.endswith(tuple("0123456789")) for worker in workers), "each names its process"
+    assert one.spent == TRIALS and one.repeated == 0
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_process_that_dies_costs_at_most_its_own_program(
+    always: bool, alone: dict[object, float | None], tmp_path: Path
+) -> None:
+    deadly = list(alone)[2]
+    time = alone[deadly]
+    assert time is not None and list(alone.values()).count(time) == 1
+    runner = Deadly(time, str(tmp_path / "mark"), always)
+    _, attempts = run(tmp_path / "r.db", trials=TRIALS, runner=runner, workers=processes(2))
+    found = {(a.mapping, a.values): a.microseconds for a in attempts}
+    assert found == ({**alone, deadly: None} if always else alone), "who died for another's sake is run again"
+    assert {a.failure for a in attempts if a.state == FAILED} == ({"crash"} if always else set())
+
+
+def test_any_executor_does(alone: dict[object, float | None], tmp_path: Path) -> None:
+    def share(value: object) -> object:
+        shared.append(value)
+        return value
+
+    shared: list[object] = []
+    executor: Executor = ThreadPoolExecutor(3)
+    _, attempts = run(tmp_path / "r.db", trials=TRIALS, runner=Synthetic(), workers=Workers(executor, 3, share))
+    assert {(a.mapping, a.values): a.microseconds for a in attempts} == alone
+    assert len(shared) == 1, "a group is brought to the workers once"
+    with pytest.raises(RuntimeError, match="shutdown"):
+        executor.submit(int)
+
+
+def test_what_a_machine_lacks_ends_the_run_and_is_told(tmp_path: Path) -> None:
+    with RecordStore(tmp_path / "r.db") as store, pytest.raises(MissingCapability, match="no CUDA device"):
+        list(search(store, runner=Lacking()).run())
+    with RunReader(tmp_path / "r.db") as reader:
+        assert reader.run().state == INTERRUPTED and "no CUDA device" in reader.run().message
