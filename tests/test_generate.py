@@ -106,7 +106,8 @@ def test_entries_that_a_kernel_did_not_take_are_told(tmp_path: Path) -> None:
     advice = {"author": "user", "scenario": {"entries": [wish]}}
     recipe["groups"][group].append(advice)
     path.write_text(json.dumps(recipe))
-    done = loomscope("generate", "example", "-o", str(tmp_path / "k"), "--recipe", str(path), "--group", group, "--json")
+    chosen = ("--recipe", str(path), "--group", group, "--json")
+    done = loomscope("generate", "example", "-o", str(tmp_path / "k"), *chosen)
     assert done.returncode == 0, done.stderr
     (kernel,) = json.loads(done.stdout)["kernels"]
     (entry,) = (e for e in kernel["relaxed"] if e["author"] == "user")
