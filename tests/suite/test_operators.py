@@ -24,7 +24,7 @@ CONVOLUTION = {
 }
 SIZES = {
     **{name: PRODUCT for name in OPERATORS if name.startswith("matmul")},
-    **dict.fromkeys(("batchnorm-relu", "batchnorm-add-relu", "batch-statistics-relu", "mean", "variance"), IMAGES),
+    **{name: IMAGES for name in OPERATORS if name.startswith(("batchnorm", "batch-statistics", "mean", "variance"))},
     **{name: {"elements": 100} for name in ("copy", "add", "sum")},
     "gemv": {"m": 24, "k": 40},
     "scan": PRODUCT,

@@ -76,6 +76,16 @@ def batchnorm_relu(s: Sketch, batch: int, channels: int, space: tuple[int, ...])
     s.output("y", batch, channels, *space)
 
 
+@operator("batchnorm-relu-nhwc")
+def batchnorm_relu_nhwc(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
+    """As batchnorm-relu, the channels last in memory: the axes are turned around it in name alone."""
+    first = (0, len(space) + 1, *range(1, len(space) + 1))
+    last = (0, *range(2, len(space) + 2), 1)
+    turned = s.node("Transpose", s.input("x", batch, *space, channels), perm=first)
+    s.node("Transpose", s.node("Relu", _normal(s, turned, channels)), perm=last, to="y")
+    s.output("y", batch, *space, channels)
+
+
 @operator("batchnorm-add-relu")
 def batchnorm_add_relu(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> None:
     """Normalisation with stored statistics, a residual, ReLU: what follows a convolution."""
@@ -85,7 +95,11 @@ def batchnorm_add_relu(s: Sketch, batch: int, channels: int, space: tuple[int, .
 
 
 def _batchnorm(s: Sketch, batch: int, channels: int, space: tuple[int, ...]) -> str:
-    x = s.input("x", batch, channels, *space)
+    return _normal(s, s.input("x", batch, channels, *space), channels)
+
+
+def _normal(s: Sketch, x: str, channels: int) -> str:
+    """By stored statistics."""
     gains = [s.input(name, channels) for name in ("gain", "shift", "mean")]
     return s.node("BatchNormalization", x, *gains, s.input("variance", channels, between=(0.5, 1.5)))
 
