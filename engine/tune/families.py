@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from engine.compile import Kernel
+from engine.fuse.attention import ATTENTION
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.packed import KIND as PACKED
 from engine.fuse.stitched import KIND as STITCHED
+from engine.tune.attentions import attention_tasks
 from engine.tune.elements import element_tasks
 from engine.tune.mapping_tasks import product_tasks, refused_mappings
 from engine.tune.nodes import Refused, Task
@@ -29,4 +31,7 @@ def tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]
         found = stitched_tasks(group, kernel)
     elif group.kind == PACKED:
         found = packed_tasks(group, kernel)
+    elif group.kind == ATTENTION:
+        found, more = attention_tasks(group, kernel)
+        refused = more
     return found, refused

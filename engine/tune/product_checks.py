@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.codegen.contraction import MAX_THREADS
+from engine.codegen.operand import COPY_BYTES, MOST_HELD
 from engine.codegen.tensor_cores import MAX_WARPS
 from engine.explore.limits import LIMITS, Limit, kib
 from engine.predict.alcop import allowed_registers
@@ -18,7 +19,7 @@ from engine.tune.prune import GRID, REGISTERS_BECAUSE, whole_warps
 
 CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
 """Rows and columns of a block's and of a thread's tile, and depths, on CUDA cores."""
-LEAST_COPY = 4
+SMALLEST_COPY = min(COPY_BYTES)
 """Bytes that one asynchronous copy moves at least."""
 BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
 """Smallest and largest rows or columns of a block's and of a warp's tile, and depths, that tensor-core kernels take."""
@@ -62,10 +63,15 @@ def _exchange(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
 
 
 def _copies(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-    narrowest = min(contraction.widths) * contraction.element_bytes
-    if knobs.stages == 1 or narrowest >= LEAST_COPY:
+    """What is too small for an asynchronous copy goes through registers: they must hold a thread's part of a tile."""
+    if knobs.stages == 1:
         return ""
-    return f"{knobs.stages} stages, and an operand is copied {narrowest} bytes at a time"
+    threads = knobs.parts * contraction.lanes
+    for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
+        size, held = width * contraction.element_bytes, side * knobs.block[2] // width // threads
+        if size < SMALLEST_COPY and held > MOST_HELD:
+            return f"{knobs.stages} stages, and a thread copies {held} times {size} bytes through {MOST_HELD} registers"
+    return ""
 
 
 def _registers(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
@@ -99,7 +105,7 @@ PRODUCT_LIMITS = (
     Limit("whole warps", _warps, "lanes without a thread cost as much as those with one"),
     *LIMITS,
     Limit("exchange of sums", _exchange, "slices add their sums by way of shared memory"),
-    Limit("asynchronous copies", _copies, f"cp.async moves {LEAST_COPY} bytes or more, what is gathered waits"),
+    Limit("asynchronous copies", _copies, f"cp.async moves {SMALLEST_COPY} bytes or more, registers hold the rest"),
     Limit("registers", _registers, REGISTERS_BECAUSE),
     Limit("grid", _grid, "a launch of more blocks fails"),
     Limit("filled tiles", _empty, "half the tile does the same work"),

@@ -120,8 +120,12 @@ def test_grids_half_empty_tiles_and_narrow_copies() -> None:
     assert rule(replace(SQUARE, batch=2**24), GOOD) == ["grid"]
     assert rule(replace(SQUARE, m=64), GOOD) == ["filled tiles"]
     assert rule(replace(SQUARE, m=65), GOOD) == []
-    assert rule(replace(SQUARE, widths=(1, 8)), GOOD) == ["asynchronous copies"]
-    assert "asynchronous copies" not in rule(replace(SQUARE, widths=(2, 8)), GOOD)
+    # 128 x 32 elements of two bytes, one by one, are 32 for each of 128 threads; twice the depth are 64.
+    gathered = replace(SQUARE, widths=(1, 8))
+    assert rule(gathered, GOOD) == []
+    assert rule(gathered, replace(GOOD, block=(128, 128, 64), stages=1)) == []
+    assert rule(gathered, replace(GOOD, block=(128, 128, 64))) == ["asynchronous copies"]
+    assert rule(replace(SQUARE, widths=(2, 8)), replace(GOOD, block=(128, 128, 64))) == []
 
 
 @pytest.mark.parametrize(("space", "total"), [("dense", 1620), ("conv2d", 2430)])

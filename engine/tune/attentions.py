@@ -1,0 +1,280 @@
+"""Attention: queries of a block and of a warp or thread, keys of a tile, and tiles under way, for each instruction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from engine.codegen.attention import INSTRUCTION
+from engine.codegen.attention_cuda_cores import SHARERS
+from engine.compile import Kernel, compile_group
+from engine.errors import EngineError
+from engine.fuse.attention import attention_of
+from engine.fuse.attention_cost import head_parts, shared_bytes
+from engine.fuse.nodes import FusionGroup
+from engine.graph.nodes import DTYPES
+from engine.recipe import Entry
+from engine.rewrite.online import online
+from engine.schedule.advisers.mapping import mark
+from engine.target import Target
+from engine.tensorize.attention import intrinsic_misfit
+from engine.tensorize.bind import allowed
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import WARP, Intrinsic
+from engine.tune.advised import tuned
+from engine.tune.nodes import Figures, Program, Refused, Task, Value
+from engine.tune.products import CUDA_CORES
+from engine.tune.promise import LANES, promised
+from engine.tune.prune import Check, checked, resource_checks, user_check
+from engine.tune.rules import CACHE_READ, INLINE, PARTIAL_TILING, PLACE_MAIN, TILING, Choices, Situation, sketch
+
+DECIDED = frozenset(("block", "warp", "thread", "tile", "stages", "register_stages", "intrinsic"))
+QUERIES, KEYS = (16, 32, 64, 128), (16, 32, 64, 128)
+OWN_ON_TENSOR_CORES, OWN_ON_CUDA_CORES = (16, 32), (1, 2, 4, 8)
+"""Queries of a warp, and of a thread."""
+STAGES, REGISTER_STAGES = (1, 2, 3, 4), (1, 2, 4)
+BESIDE, FLOAT = 40, 4
+"""Registers of a thread beside scores and results, an estimate; bytes of a weight in shared memory."""
+ACCESS_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionTiles:
+    """The programs of an attention on one kind of core."""
+
+    group: FusionGroup
+    kernel: Kernel
+    """Of this mapping, with the tiles that the advisers chose."""
+    intrinsic: Intrinsic | None
+
+    @property
+    def name(self) -> str:
+        """Of the mapping."""
+        return self.intrinsic.name if self.intrinsic else CUDA_CORES
+
+    @property
+    def decided(self) -> frozenset[str]:
+        """Marks that its programs decide."""
+        return DECIDED
+
+    @property
+    def machine(self) -> Target:
+        """The GPU."""
+        return self.kernel.target
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Extents of the kernel."""
+        return dict(self.kernel.tile.constants)
+
+    def entries(self, program: Program) -> Sequence[Entry]:
+        """The instruction, the tiles and the stages."""
+        found = attention_of(self.group.program)
+        scores, key = (found.scores.name,), found.key.name
+        entries: list[Entry] = []
+        if self.intrinsic is not None:
+            where = found.scores.reduced[-1].name
+            entries.append(Entry(scores, where, "mark", ("intrinsic", self.intrinsic.name)))
+        if found.queries:
+            row = found.queries[-1].name
+            entries.append(mark(scores, row, "block", program.number("queries"), ""))
+            entries.append(mark(scores, row, "warp" if self.intrinsic else "thread", program.number("own"), ""))
+        entries.append(mark(scores, key, "tile", program.number("keys"), ""))
+        entries.append(mark(scores, key, "stages", program.number("stages"), ""))
+        if program.number("register_stages") > 1:
+            entries.append(mark(scores, key, "register_stages", program.number("register_stages"), ""))
+        return entries
+
+    def threads(self, program: Program) -> int:
+        """Of a block: a warp for its queries, or the threads that share a row of scores."""
+        return program.number("queries") // program.number("own") * (WARP if self.intrinsic else SHARERS)
+
+    def figures(self, program: Program) -> Figures:
+        """From the tiles: every block reads all keys and values of its batch."""
+        sizes, facts = self.sizes, self.kernel.facts
+        queries, keys, stages = (program.number(name) for name in ("queries", "keys", "stages"))
+        tiles = -(-sizes["QUERIES"] // queries)
+        blocks = facts.blocks // -(-sizes["QUERIES"] // sizes["TILE_QUERIES"]) * tiles
+        element = self.element_bytes
+        depth, heads = sizes["DEPTH"], head_parts(sizes["HEAD"])[0]
+        steps = -(-sizes["KEYS"] // keys)
+        of_block = (queries * depth + steps * keys * (depth + heads)) * element
+        threads = self.threads(program)
+        held = (keys + heads) * queries // threads
+        return Figures(
+            blocks=blocks,
+            threads=threads,
+            steps=steps,
+            stages=stages,
+            shared_bytes=shared_bytes((depth, heads), queries, keys, stages, element, self.intrinsic is None),
+            registers=BESIDE + held,
+            requested=blocks * of_block + facts.dram_bytes_written,
+        )
+
+    @property
+    def element_bytes(self) -> int:
+        """Of an element of the weights, as they are multiplied."""
+        program = self.group.program
+        return DTYPES[program.arrays[attention_of(program).weights].dtype]
+
+    def rank(self, program: Program) -> float:
+        """The time that the model of compiled kernels promises, in microseconds."""
+        figures, base, sizes = self.figures(program), self.kernel.facts, self.sizes
+        padded = figures.blocks * program.number("queries") * figures.steps * program.number("keys")
+        now = base.blocks * sizes["TILE_QUERIES"] * -(-sizes["KEYS"] // sizes["TILE_KEYS"]) * sizes["TILE_KEYS"]
+        facts = replace(
+            base,
+            tensor_flops=base.tensor_flops * padded // now,
+            shared_bytes_moved=figures.blocks * self._moved(program, figures.steps),
+        )
+        return promised(facts, figures, self.machine, figures.requested / (ACCESS_BYTES * LANES))
+
+    def _moved(self, program: Program, steps: int) -> int:
+        """Bytes that a block moves to and from shared memory.
+
+        It copies everything once; every warp, or on CUDA cores every row of threads, reads each tile of keys and values
+        for its own queries.  There all threads of a row read its queries and its weights, for every tile.
+        """
+        sizes, element = self.sizes, self.element_bytes
+        depth, heads = sizes["DEPTH"], head_parts(sizes["HEAD"])[0]
+        queries, keys = program.number("queries"), program.number("keys")
+        tile, readers = keys * (depth + heads) * element, queries // program.number("own")
+        of_queries, moved = queries * depth * element, steps * tile * (1 + readers)
+        if self.intrinsic is not None:
+            return moved + 2 * of_queries
+        weights = queries * keys * FLOAT * (1 + SHARERS)
+        return moved + of_queries + steps * (SHARERS * of_queries + weights)
+
+    def program_of(self, kernel: Kernel) -> Program | None:
+        """The program that a kernel stands at."""
+        sizes, tile = kernel.tile.constants, kernel.tile
+        own = sizes.get("WARP_QUERIES" if self.intrinsic else "THREAD_QUERIES")
+        if own is None or (tile.intrinsic or CUDA_CORES) != self.name:
+            return None
+        values = (sizes["TILE_QUERIES"], own, sizes["TILE_KEYS"], tile.stages, tile.register_stages)
+        return Program(self.name, tuple(zip(_FIXED, values, strict=True)))
+
+
+_FIXED: dict[str, Value] = {"queries": INSTRUCTION, "own": 1, "keys": INSTRUCTION, "stages": 1, "register_stages": 1}
+"""Every dimension: queries of a block, of a warp (thread), keys of a tile, tiles and sets of fragments under way."""
+
+
+def attention_tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]]:
+    """A task for each instruction that multiplies both products, and for CUDA cores; that of `kernel` first."""
+    found: list[Task] = []
+    refused: list[Refused] = []
+    for intrinsic in _instructions(group, kernel, refused):
+        made = _standing(group, kernel, intrinsic)
+        if isinstance(made, str):
+            refused.append(Refused(intrinsic.name if intrinsic else CUDA_CORES, made))
+        else:
+            found.append(_task(AttentionTiles(group, made, intrinsic), kernel))
+    now = kernel.tile.intrinsic or CUDA_CORES
+    return sorted(found, key=lambda task: task.name != now), refused
+
+
+def _instructions(group: FusionGroup, kernel: Kernel, refused: list[Refused]) -> Iterator[Intrinsic | None]:
+    """What multiplies both products; None for CUDA cores.  A person's instruction is the only one."""
+    found = attention_of(group.program)
+    after = online(group.program, found.values.name)
+    values = after.statement(found.values.name)
+    own = (e.value for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled)
+    wish = next((str(v[1]) for v in own if isinstance(v, tuple) and v[0] == "intrinsic"), "")
+    for intrinsic in INTRINSICS.values():
+        misfit = intrinsic_misfit(found.scores, values, after, intrinsic)
+        if not misfit and not allowed(intrinsic, kernel.recipe.numerics):
+            misfit = f'the recipe\'s numerics must say "tensor_cores": "{intrinsic.numerics}"'
+        if misfit:
+            refused.append(Refused(intrinsic.name, misfit))
+        elif wish in ("", intrinsic.name):
+            yield intrinsic
+    if not wish:
+        yield None
+
+
+def _standing(group: FusionGroup, kernel: Kernel, intrinsic: Intrinsic | None) -> Kernel | str:
+    """A kernel of a mapping, `kernel` where that is one; else why there is none."""
+    name = intrinsic.name if intrinsic else ""
+    if kernel.tile.intrinsic == name:
+        return kernel
+    least = Program(name, tuple(_FIXED.items()))
+    own = OWN_ON_TENSOR_CORES[0] if intrinsic else OWN_ON_CUDA_CORES[0]
+    entries = AttentionTiles(group, kernel, intrinsic).entries(_with(least, "own", own))
+    try:
+        made = compile_group(group, tuned(kernel.recipe, group, DECIDED, entries))
+    except EngineError as error:
+        return error.reason
+    return made if made.tile.intrinsic == name else "its kernel runs elsewhere"
+
+
+def _with(program: Program, dimension: str, value: Value) -> Program:
+    return replace(program, values=tuple((n, value if n == dimension else v) for n, v in program.values))
+
+
+def _task(family: AttentionTiles, kernel: Kernel) -> Task:
+    on_tensor_cores = family.intrinsic is not None
+    has_queries = bool(attention_of(family.group.program).queries)
+    tiles: Choices = {
+        "queries": QUERIES if has_queries else (INSTRUCTION,),
+        "own": (OWN_ON_TENSOR_CORES if on_tensor_cores else OWN_ON_CUDA_CORES) if has_queries else _only(family),
+    }
+    offers: dict[str, Choices] = {
+        CACHE_READ: {"keys": KEYS, "stages": STAGES},
+        INLINE: {},
+        PARTIAL_TILING if on_tensor_cores else TILING: tiles,
+        PLACE_MAIN: {"register_stages": REGISTER_STAGES},
+    }
+    made, applied = sketch(Situation(family.name, _FIXED, offers))
+    checks = (*_checks(family), *resource_checks(family.figures, family.machine), user_check(family, kernel))
+    return Task(family.name, made.dimensions, checked(made.points(), checks), applied, family)
+
+
+def _only(family: AttentionTiles) -> tuple[Value, ...]:
+    """What a single query is shared out by."""
+    sizes = family.sizes
+    return (sizes["WARP_QUERIES" if family.intrinsic else "THREAD_QUERIES"],)
+
+
+def _checks(family: AttentionTiles) -> tuple[Check, ...]:
+    """What kernels of attention take."""
+    return (
+        Check("whole parts", lambda p: _parts(family, p), "every warp or thread owns as much of the tile"),
+        Check("filled tiles", lambda p: _empty(family, p), "half the tile does the same work"),
+        Check("stages", lambda p: _stages(family, p), "a pipeline is no longer than its loop"),
+    )
+
+
+def _parts(family: AttentionTiles, program: Program) -> str:
+    queries, own, keys = (program.number(name) for name in ("queries", "own", "keys"))
+    if queries % own or queries < own:
+        return f"parts of {own} queries do not divide {queries}"
+    if family.intrinsic is None and queries // own > min(queries, keys, 1024 // SHARERS):
+        return f"{queries // own} rows of threads, a tile of {keys} keys has copies for {min(queries, keys)}"
+    return ""
+
+
+def _empty(family: AttentionTiles, program: Program) -> str:
+    sizes = family.sizes
+    for what, size in (("queries", sizes["QUERIES"]), ("keys", sizes["KEYS"])):
+        tile = program.number(what)
+        if tile >= 2 * max(size, INSTRUCTION):
+            return f"a tile of {tile} {what} for {size}"
+    return ""
+
+
+def _stages(family: AttentionTiles, program: Program) -> str:
+    steps = -(-family.sizes["KEYS"] // program.number("keys"))
+    stages, sets = program.number("stages"), program.number("register_stages")
+    if stages > steps:
+        return f"{stages} stages, and the loop has {steps} tiles"
+    inner = _inner_steps(family, program)
+    if sets > 1 and any(step % sets for step in inner):
+        return f"{sets} register stages do not divide loops of {' and '.join(map(str, inner))} steps"
+    return ""
+
+
+def _inner_steps(family: AttentionTiles, program: Program) -> tuple[int, int]:
+    """Steps of the loops over the depth of scores and over the keys of a tile."""
+    step = family.intrinsic.k if family.intrinsic else 4
+    return math.ceil(family.sizes["DEPTH"] / step), program.number("keys") // step
