@@ -105,9 +105,9 @@ def table(files: Sequence[Measurements]) -> Iterator[str]:
     yield ""
     yield f"| row | floor | {OURS} | {' | '.join(names)} | best peer / ours | floor / ours |"
     yield f"| --- |{' ---: |' * (len(names) + 4)}"
-    known = {one.row.name: one for one in ratios(rows)}
+    known = {id(one.row): one for one in ratios(rows)}  # several files may hold a row of one name
     for row in rows:
-        one = known.get(row.name)
+        one = known.get(id(row))
         cells = [row.name, _number(row.floor), *(_cell(row, name) for name in (OURS, *names))]
         best = f"{_number(one.best)}{' ~' if one.is_tie else ''}" if one else ""
         yield f"| {' | '.join([*cells, best, _number(one and one.floor)])} |"

@@ -126,7 +126,7 @@ def test_a_smaller_sample_is_within_a_larger_one() -> None:
 def test_the_whole_command_and_its_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = ["--trials", "20", "--seeds", "1"]
     file, records = tmp_path / "search.json", tmp_path / "truth.db"
-    arguments = ["--quick", "--sample", "4", "--processes", "1", "--figures", str(tmp_path / "f.db"), *common]
+    arguments = ["--quick", "--sample", "3", "--processes", "1", "--figures", str(tmp_path / "f.db"), *common]
     assert search.main([*arguments, "--json", str(file), "--records", str(records)]) == 0
     document = json.loads(file.read_text())
     summary = document["summary"]

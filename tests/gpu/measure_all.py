@@ -11,9 +11,11 @@ On the machine, which needs Python 3.12 with PyTorch (Triton, JAX), and no netwo
     python3 tests/gpu/measure_all.py run --out "$OUT" --minutes 9 --suite calibration --suite memory --suite alcop
 
 It installs, passes the tests of `tests/gpu`, measures, fits the model of times, prints the table, and leaves
-`results.tar.gz` and `table.md`.  What one step lacks is said, and the rest goes on.  A second call with `--resume
-measured/results.tar.gz` (carried too) goes on where the first one stopped, with more suites or more `--systems`; those
-that compile for long are best asked for last.  Back home::
+`results.tar.gz` and `table.md`.  With `--tuning` it tunes ten operators and times them beside their peers (see
+`tests/gpu/tuning.py`), and of the suites measures only those that are named.  What one step lacks is said, and the rest
+goes on.  A second call with `--resume measured/results.tar.gz` (carried too) goes on where the first one stopped, with
+more suites or more `--systems`; those that compile for long, as torch.compile does, are best asked for last.  Back
+home::
 
     python3 -m tests.gpu.measure_all keep measured/results.tar.gz       # resources/measurements/DATE-SUITE.json
     loomscope calibrate resources/measurements/*.json
@@ -63,6 +65,8 @@ class Call:
     systems: str
     minutes: float
     resume: Path | None = None
+    tunes: bool = False
+    """Whether ten operators are tuned."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,10 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in keep(options.archive, options.folder):
             print(path)
         return 0
-    suites = tuple(options.suite or SUITES)
+    suites = tuple(options.suite or (() if options.tuning else SUITES))
     call = Call(
         options.out, options.wheels, options.kernels, options.site, suites, options.systems, options.minutes,
-        options.resume,
+        options.resume, options.tuning,
     )  # fmt: skip
     return run(call, options.dry_run)
 
@@ -94,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     run_.add_argument("--site", type=Path, default=prepare.SITE)
     run_.add_argument("--suite", action="append", choices=SUITES, help="all, most telling first, where none is named")
     run_.add_argument("--systems", default=SYSTEMS)
+    run_.add_argument("--tuning", action="store_true", help="tune ten operators, and no suite that is not named")
     run_.add_argument("--minutes", type=float, default=9.0, help="for everything, the installation included")
     run_.add_argument("--resume", type=Path, help="results.tar.gz of an earlier call")
     run_.add_argument("--dry-run", action="store_true", help="say what would run")
@@ -116,7 +121,8 @@ def run(call: Call, dry: bool = False) -> int:
     print("".join(f"{what}\n" for _, what in lacks), end="", flush=True)
     if (lacks and not dry) or prepare.run(prepare.install(call.wheels, call.site), dry):
         return 3
-    made = (tests_step, rows_step, calibration_step, table_step)
+    rows = (rows_step, calibration_step, table_step) if call.suites else ()
+    made = (tests_step, *((tuning_step,) if call.tunes else ()), *rows)
     failed = 0
     for make in made:
         before = time.monotonic()
@@ -147,6 +153,16 @@ def rows_step(call: Call, results: Path, seconds: float) -> prepare.Step:
         "--kernels", str(call.kernels), "--minutes", f"{minutes:.2f}", "-o", str(results),
     )  # fmt: skip
     return prepare.Step("rows", command, _environment(call, results))
+
+
+def tuning_step(call: Call, results: Path, seconds: float) -> prepare.Step:
+    """Ten operators tuned, then timed beside their peers."""
+    minutes = max(seconds - CLOSING_SECONDS, 0.0) / 60
+    command = (
+        sys.executable, "-m", "tests.gpu.tuning", "-o", str(results), "--systems", call.systems,
+        "--minutes", f"{minutes:.2f}",
+    )  # fmt: skip
+    return prepare.Step("tuning", command, _environment(call, results))
 
 
 def calibration_step(call: Call, results: Path, seconds: float) -> prepare.Step:
@@ -193,14 +209,14 @@ def _done(step: prepare.Step, seconds: float) -> int:
 
 
 def _pack(results: Path, out: Path) -> None:
-    """All files in one, and the table beside it."""
+    """All files in one, and the tables beside it."""
     with tarfile.open(out / "results.tar.gz", "w:gz") as archive:
         for path in sorted(results.rglob("*")):
             if path.is_file():
                 archive.add(path, path.relative_to(results).as_posix())
-    table = results / "table.md"
-    if table.is_file():
-        (out / "table.md").write_bytes(table.read_bytes())
+    for table in (results / "table.md", results / "tuning.md"):
+        if table.is_file():
+            (out / table.name).write_bytes(table.read_bytes())
 
 
 def is_archive(path: Path) -> bool:
@@ -218,12 +234,16 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 
 def keep(archive: Path, folder: Path = MEASURED) -> list[Path]:
-    """The archive's files under the names of recorded measurements: DATE-SUITE.json, DATE-table.md, DATE-h200.json."""
+    """The archive's files under the names of recorded measurements: DATE-SUITE.json, DATE-table.md, DATE-h200.json.
+
+    Of what tuning leaves, that is DATE-tuned.json, DATE-tuning.md and DATE-tuning.db; kernels and recipes stay there.
+    """
     kept: list[Path] = []
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive) as files:
-        held = {name: files.extractfile(name).read() for name in files.getnames()}  # type: ignore[union-attr]
-    suites = {name: json.loads(data) for name, data in held.items() if name.startswith("gpu-")}
+        names = [name for name in files.getnames() if not name.startswith(("kernels/", "recipes/"))]
+        held = {name: files.extractfile(name).read() for name in names}  # type: ignore[union-attr]
+    suites = {name: json.loads(data) for name, data in held.items() if name.startswith(("gpu-", "tuned."))}
     date = min((one["environment"]["date"][:10] for one in suites.values()), default="undated")
     for name, data in held.items():
         own = suites[name]["environment"]["date"][:10] if name in suites else date
