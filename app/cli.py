@@ -356,4 +356,7 @@ def doctor(json: Json = False) -> None:
 app.command("mappings", epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")(
     tuning_verbs.mappings
 )
-app.command("tune", epilog="Exit codes: 0 done, 2 bad input or nothing to search, 130 interrupted.")(tuning_verbs.tune)
+app.command(
+    "tune", epilog="Exit codes: 0 done, 2 bad input or nothing to search, 3 no GPU or no Dask, 130 interrupted."
+)(tuning_verbs.tune)
+app.command("trials", epilog="Exit codes: 0 done, 2 bad input.")(tuning_verbs.trials)

@@ -65,3 +65,19 @@ def tune(
         ),
         json,
     )
+
+
+@verb
+def trials(
+    records: Annotated[Path, typer.Argument(metavar="DB", help="File of records that `tune` wrote.")],
+    run: Annotated[int | None, typer.Option("--run", metavar="N", help="The run to tell of, else the last.")] = None,
+    table: Annotated[Path | None, typer.Option("--export", metavar="FILE", help="Trials as .csv or .json.")] = None,
+    origin: Annotated[
+        str | None, typer.Option("--origin", help="Of what is exported: predicted, measured or synthetic.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Runs of a file of records, the best of each mapping, and which dimensions explain the times."""
+    from app import tuning_records
+
+    tuning_records.trials(records, run, table, origin, json)

@@ -6,7 +6,7 @@ import heapq
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.records.nodes import REUSED, Attempt, Sieved, TaskRecord
@@ -45,6 +45,8 @@ class Progress:
     """After each round; infinite while nothing ran."""
     timed: dict[int, Attempt] = field(default_factory=dict)
     """Attempts with a time by number; those that a check found wrong are taken out."""
+    leader: Attempt | None = None
+    """The fastest of these."""
     again: dict[int, float] = field(default_factory=dict)
     """Attempts that were timed again, beside each other: number -> microseconds."""
     note: str = ""
@@ -67,14 +69,14 @@ class Progress:
     @property
     def ranking(self) -> list[Attempt]:
         """The best attempts, fastest first, by their last comparable times."""
-        own = ((one.microseconds or math.inf, number) for number, one in self.timed.items())
-        known = ((time, number) for number, time in self.again.items() if number in self.timed)
-        return [self.timed[number] for _, number in heapq.nsmallest(FINALISTS, known if self.again else own)]
+        if not self.again:
+            return heapq.nsmallest(FINALISTS, self.timed.values(), key=_speed)
+        return [self.timed[n] for n in sorted(self.again, key=lambda n: (self.again[n], n)) if n in self.timed]
 
     @property
     def winner(self) -> Attempt | None:
         """The fastest; None while nothing ran."""
-        return next(iter(self.ranking), None)
+        return next(iter(self.ranking), None) if self.again else self.leader
 
     @property
     def time(self) -> float:
@@ -86,8 +88,8 @@ class Progress:
 
     @property
     def gain(self) -> float:
-        """Microseconds that the winner saves of the recipe's own; 0 where none is faster, or nothing is known."""
-        return max(0.0, self.before - self.time) if math.isfinite(self.before) else 0.0
+        """Microseconds that the winner saves; 0 where none is faster, infinite where the old recipe failed."""
+        return 0.0 if self.winner is None else max(0.0, self.before - self.time)
 
     def take(self, attempt: Attempt) -> None:
         """Count an attempt, run now or by an earlier process."""
@@ -98,8 +100,9 @@ class Progress:
         if not attempt.mapping:
             self.before = attempt.microseconds or math.inf
             return
-        if attempt.microseconds is not None:
+        if attempt.microseconds is not None and not attempt.failure:
             self.timed[attempt.number] = attempt
+            self.leader = min(self.leader or attempt, attempt, key=_speed)
         task = self.tasks.get(attempt.mapping)
         if task is not None:
             task.attempts += 1
@@ -109,6 +112,7 @@ class Progress:
     def condemn(self, attempt: Attempt, kind: str) -> None:
         """Take a program that proved wrong out of the ranking, and count it as a failure."""
         del self.timed[attempt.number]
+        self.leader = min(self.timed.values(), key=_speed, default=None)
         self.failures[kind] += 1
 
     def close_round(self, best: float) -> None:
@@ -128,6 +132,11 @@ class Progress:
             )
             for task in self.problem.tasks
         )  # fmt: skip
+
+
+def _speed(attempt: Attempt) -> tuple[float, int]:
+    """Faster comes first, of equal ones the earlier."""
+    return math.inf if attempt.microseconds is None else attempt.microseconds, attempt.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +162,21 @@ def allot(progress: Progress, size: int, rng: random.Random) -> Allotment:
     because = f"first trials of {len(first)} of {len(progress.tasks)} mappings as they promise" if first else ""
     if len(first) < size:
         because = f"{because}, then {chosen.because}" if first else chosen.because
-    return Allotment((*first, *_dealt(chosen.kept, size - len(first))), because, dict(chosen.shares))
+    shares = {name: chosen.shares[name] for name in chosen.kept}
+    return Allotment((*first, *_dealt(shares, size - len(first))), because, dict(chosen.shares))
 
 
-def _dealt(names: Iterable[str], size: int) -> tuple[str, ...]:
-    """One after the other, again and again."""
-    names = tuple(names)
-    return tuple(names[number % len(names)] for number in range(size))
+def _dealt(shares: Mapping[str, float], count: int) -> tuple[str, ...]:
+    """So many trials in proportion to the shares, in an order that keeps to it from the first on."""
+    total = sum(shares.values())
+    parts = {name: share / total if total else 1 / len(shares) for name, share in shares.items()}
+    got = dict.fromkeys(parts, 0)
+    dealt: list[str] = []
+    while len(dealt) < count:
+        name = max(parts, key=lambda name: parts[name] * (len(dealt) + 1) - got[name])
+        got[name] += 1
+        dealt.append(name)
+    return tuple(dealt)
 
 
 def program_of(attempt: Attempt) -> Program:
