@@ -113,7 +113,7 @@ def test_a_second_run_launches_nothing_again(gpu: Gpu, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("figures", "says"),
-    [({"spill_bytes": 8}, "8 bytes of registers are spilled"), ({"registers": 300}, "300 registers a thread"), ({}, "")],
+    [({"spill_bytes": 8}, "8 bytes of registers are spilled"), ({"registers": 300}, "300 registers"), ({}, "")],
 )
 def test_what_nvrtc_rules_out_is_never_launched(figures: dict[str, int], says: str, gpu: Gpu) -> None:
     plan = engine.fuse(engine.load(ROW))
