@@ -17,6 +17,8 @@ from engine.stitch.xla import xla_kernels
 NONE, XLA, STITCH = "none", "xla", "stitch"
 POLICIES = (NONE, XLA, STITCH)
 """`none`: one kernel an operator.  `xla`: the rules of XLA's fusion passes.  `stitch`: the search, on top of them."""
+APART = {NONE: "the policy none makes a kernel of each operator", XLA: "the rules of the policy xla do not join them"}
+"""Why kernels that could be one are two, where nothing is explored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Chosen:
     graph: KernelGraph
     joins: Joins
     """Of the kernels as they are: none is joined to another."""
+    policy: str = STITCH
 
     def in_order(self) -> list[int]:
         """The numbers of the kernels in an order that respects data flow."""
@@ -45,6 +48,8 @@ class Chosen:
         closed = next(filter(None, map(self.assessor.closed, parts)), "")
         if closed:
             return Why(True, closed, gain)
+        if self.policy != STITCH:
+            return Why(True, APART[self.policy], gain)
         if gain is None or gain.microseconds > 0:
             return Why(True, "another plan saves more: its other reader or producer was joined first", gain)
         return Why(True, f"one kernel would be slower: {gain}", gain)
@@ -73,7 +78,7 @@ def choose(assessor: Assessor, policy: str, packing: bool = True) -> Chosen:
     if policy == STITCH:
         graph = lean(assessor, stitched(assessor, lean(assessor, graph)))
         graph = packed(assessor, graph) if packing else graph
-    return Chosen(assessor, graph, Joins(graph))
+    return Chosen(assessor, graph, Joins(graph), policy)
 
 
 def _by_operator(assessor: Assessor) -> KernelGraph:
