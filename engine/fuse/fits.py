@@ -172,7 +172,12 @@ def _where_made(maker: Statement, reader: Statement, shape: Shape) -> bool:
 def row_bytes(shape: Shape, statements: Sequence[Statement], arrays: Mapping[str, Array]) -> dict[str, int]:
     """What a block that owns one row of a stitched kernel hands over in shared memory: array -> bytes."""
     rows = max(1, math.prod(shape.extents[axis] for axis in shape.rows))
-    return {array: -(-arrays[array].bytes // rows) for array in handed_over(shape, statements)}
+    divided = {statement for (statement, _), axis in shape.axes.items() if axis in shape.rows}
+    makers = {s.write.array: s.name for s in statements}
+    return {
+        array: -(-arrays[array].bytes // (rows if makers[array] in divided else 1))
+        for array in handed_over(shape, statements)
+    }
 
 
 def _not_in_place(shape: Shape, statements: Sequence[Statement]) -> str:

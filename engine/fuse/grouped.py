@@ -1,26 +1,38 @@
-"""Loops cut in two because a product writes its channels group by group, and what follows it counts them in one.
+"""Loops cut in two because a product and what follows it count the same axis in one loop here and in two there.
 
     y[24 * g + m] = sum(c) x[20 * g + c] * w[24 * g + m, c];  z[j] = max(y[j], 0)    ->    z[24 * j' + j"] = ..
+    y[r, n] = sum(k) x[r, k] * w[k, n];  z[b, i, n] = y[128 * b + i, n] + c[n]       ->    y[128 * r' + r", n] = ..
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from engine.fuse.split import digits
 from engine.tensor.index import Index
 from engine.tensor.nodes import Statement
 from engine.tensor.rewrite import plain_iterator
 
+WIDE = 32
+"""Points of an inner loop that tiles of a product can go along."""
 
-def group_splits(statements: Sequence[Statement], heart: Statement) -> dict[tuple[str, str], int]:
-    """(statement, iterator) -> points of the inner loop, for all that walk an axis which `heart` writes in groups."""
+
+def group_splits(
+    statements: Sequence[Statement], heart: Statement, kept: Collection[str]
+) -> dict[tuple[str, str], int]:
+    """(statement, iterator) -> points of the inner loop, for all that walk an axis of `heart` which one has in two.
+
+    kept: arrays needed outside.  A result that is read there reads best as one array, by a kernel of all its readers.
+    """
     made = {s.write.array for s in statements}
     cut: dict[tuple[str, int], int] = {}
-    for axis, index in enumerate(heart.write.indices):
-        places = sorted(digits(index, heart.extents).values())
-        if len(places) == 2:
-            cut[heart.write.array, axis] = places[1]
+    own = heart.write.array
+    results = [(s, a) for s in statements for a in s.reads() if a.array == own and own not in kept]
+    for statement, access in [(heart, heart.write), *results]:
+        for axis, index in enumerate(access.indices):
+            places = sorted(digits(index, statement.extents).values())
+            if len(places) == 2 and (statement is heart or places[1] >= WIDE):
+                cut.setdefault((access.array, axis), places[1])
     splits: dict[tuple[str, str], int] = {}
     walked = [
         (s, a.array, axis, name)

@@ -113,8 +113,9 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     if len(hearts) > 1:
         names = dict.fromkeys(s.operator for s in hearts)
         return f"{TWO_PRODUCTS}: {' and '.join(names)}"
-    splits = group_splits(statements, hearts[0]) if hearts else {}
-    shape = _common_shape([split(s, splits) for s in statements] if splits else statements, kept, hearts[:1])
+    splits = group_splits(statements, hearts[0], kept) if hearts else {}
+    cut = [split(s, splits) for s in statements]
+    shape = _common_shape(cut, kept, [s for s, before in zip(cut, statements, strict=True) if before in hearts])
     if isinstance(shape, str) or not splits:
         return shape
     inner = {key: shape.axes[key[0], inner_of(key[1])] for key in splits if key[0] not in shape.inlined}

@@ -106,3 +106,32 @@ def test_an_image_takes_in_what_is_done_to_its_points_as_a_list(tmp_path: Path) 
     plan = engine.fuse(graph)
     assert [g.title for g in plan.groups if "erf" in g.title and "conv" in g.title]
     assert engine.check_model(graph, plan).status == "pass"
+
+
+def reshaped(path: Path, images: int, points: int, result_too: bool = False) -> Path:
+    """relu(x @ w as images + b), where x is one long list of points."""
+    shape = numpy_helper.from_array(np.array([images, points, 24]))
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["z"]),
+        helper.make_node("Constant", [], ["s"], value=shape),
+        helper.make_node("Reshape", ["z", "s"], ["t"]),
+        helper.make_node("Add", ["t", "b"], ["a"]),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    shapes = {"x": (images * points, 40), "w": (40, 24), "b": (points, 1)}
+    return model(path, nodes, shapes, ["y", "z"] if result_too else ["y"])
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("images", "points", "result_too", "kernels"),
+    [(5, 32, False, 1), (3, 40, False, 1), (20, 8, False, 2), (5, 32, True, 2)],
+    ids=["images", "ragged", "narrow images", "the result is wanted too"],
+)
+def test_what_follows_a_reshape_is_computed_in_the_tiles(
+    images: int, points: int, result_too: bool, kernels: int, tmp_path: Path
+) -> None:
+    graph = engine.load(reshaped(tmp_path / "m.onnx", images, points, result_too))
+    plan = engine.fuse(graph)
+    assert len(plan.launches) == kernels
+    assert engine.check_model(graph, plan).status == "pass"
