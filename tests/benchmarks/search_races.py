@@ -76,8 +76,8 @@ class Outcome:
     """Part of all programs that pruning leaves; None where the truth does not tell."""
     pruned_loss: float | None = None
     """How much slower the best of what is left is, as a part of the best of all."""
-    unpruned_trials_to_99: float | None = None
-    """Of random search in the sample before pruning."""
+    random_trials: tuple[float, float] | None = None
+    """That random search needs for 99 % of the best: in the sample before pruning, and after it."""
 
 
 class Space:
@@ -156,9 +156,11 @@ def outcome_of(name: str, origin: str, task: Task, times: Times, race: Race) -> 
     )  # fmt: skip
     if len(left.programs) == len(times):
         return found  # what was dropped was not tried
+    patient = replace(race, trials=len(times))
+    before, after = (run(space, times, "random", patient).trials_to_99 for space in (Space(task, tuple(times)), left))
+    loss = min(truth_of, default=math.inf) / found.best - 1
     return replace(
-        found, left_share=len(kept) / task.funnel.total, pruned_loss=min(truth_of, default=math.inf) / found.best - 1,
-        unpruned_trials_to_99=run(Space(task, tuple(times)), times, "random", race).trials_to_99,
+        found, left_share=len(kept) / task.funnel.total, pruned_loss=loss, random_trials=(before, after)
     )  # fmt: skip
 
 

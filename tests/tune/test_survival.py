@@ -107,7 +107,7 @@ def kill_and_resume(records: Path, kills: int, trials: int, seed: int) -> None:
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path / "killed.db", kills=2, trials=120, seed=0)
+    kill_and_resume(tmp_path / "killed.db", kills=2, trials=240, seed=0)
 
 
 @pytest.mark.slow
