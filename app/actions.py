@@ -145,6 +145,10 @@ ACTIONS = (
         "tune-ablate", "Ab&lation of Best", "What each entry of the best recipe is worth: the kernel without it",
         needs=A_TRIAL,
     ),
+    ActionInfo(
+        "tune-all", "Trials of All &Groups", "The trials of all groups in one table, or those of one group",
+        ("Ctrl+Shift+G",), needs="follow a run of several groups",
+    ),
     ActionInfo("tune-filter", "&Filter Trials", "Put the cursor into the filter of the trials", ("Ctrl+Shift+F",)),
     ActionInfo("cancel", "Cancel &Jobs", "Stop everything that runs", ("Ctrl+.",), "cancel", needs="nothing runs"),
     ActionInfo("machine", "Target and &Dimensions…", "Open the model for another GPU or at other sizes", needs=A_MODEL),
@@ -180,7 +184,7 @@ MENUS = (
         "&Tune",
         (
             "tune-start", "tune-pause", "tune-stop", "", "tune-attach", "tune-detach", "", "tune-best", "tune-trial",
-            "tune-ablate", "", "tune-filter",
+            "tune-ablate", "", "tune-all", "tune-filter",
         ),
     ),
     ("&Help", ("keys", "about")),

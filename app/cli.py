@@ -94,7 +94,7 @@ def render(
     file: File,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="PNG", help="Picture to write.")],
     panel: Annotated[str | None, typer.Option("--panel", metavar="NAME", help="Only this panel.")] = None,
-    perspective: Annotated[str, typer.Option("--perspective", help="explore, schedule or pipeline.")] = "explore",
+    perspective: Annotated[str, typer.Option("--perspective", help="explore, schedule, pipeline or tune.")] = "explore",
     size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels of the window.")] = "1440x900",
     theme: Annotated[str, typer.Option("--theme", help="dark or light.")] = "dark",
     group: Annotated[
@@ -104,7 +104,8 @@ def render(
         str,
         typer.Option(
             "--tab",
-            help="Of schedule: tree, iteration space, decisions, addresses, pipeline; of timing: live, roofline.",
+            help="Of schedule: tree, iteration space, decisions, addresses, pipeline; of timing: live, roofline; "
+            "of tuning: progress, promise, dimensions, ablation.",
         ),
     ] = "tree",
     advice: Annotated[
@@ -112,6 +113,9 @@ def render(
     ] = None,
     replay: Annotated[
         Path | None, typer.Option("--replay", metavar="FILE", help="Recorded times to show.")
+    ] = None,
+    records: Annotated[
+        Path | None, typer.Option("--records", metavar="DB", help="Tuning run to show, in the perspective tune.")
     ] = None,
     what_if: Annotated[
         list[str], typer.Option("--what-if", metavar="NAME=VALUE", help="A slider of the pipeline: stages=3.")
@@ -138,6 +142,7 @@ def render(
         tab=tab,
         advice=advice,
         replay=replay,
+        records=records,
         what_if=dimensions_of(what_if),
         tile=tile,
     )

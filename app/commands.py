@@ -144,6 +144,7 @@ class Commands(QObject):
             "tune-best": tuning.apply_best,
             "tune-trial": lambda: tuning.apply(tuning.selected),
             "tune-ablate": self._ablate,
+            "tune-all": window.panels.trials.every.toggle,
             "tune-filter": self._filter_trials,
             "cancel": workspace.client.cancel,
             "machine": self._ask_machine,

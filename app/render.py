@@ -20,6 +20,8 @@ from engine.errors import BadInput, EngineError, OverBudget
 from views.schedule.view import ADDRESSES, PIPELINE, TABS
 from views.theme import THEMES
 from views.timing.view import TABS as TIMES
+from views.tuning.view import ABLATION
+from views.tuning.view import TABS as TUNING
 
 SCHEDULE_ONLY = ("code", "constraints", "moves", "history")
 """Panels that the Explore perspective does not show."""
@@ -42,6 +44,7 @@ def render(
     tab: str = "tree",
     advice: Path | None = None,
     replay: Path | None = None,
+    records: Path | None = None,
     what_if: Mapping[str, int] | None = None,
     tile: int | None = None,
     command: Sequence[str] = COMMAND,
@@ -50,12 +53,12 @@ def render(
 
     `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  `tab`: of the schedule or the
     timing panel.  `replay`: a file of times, whose samples of the group are shown and whose times stand on the graph.
-    `advice`: a file with entries to add to the group's advice, as text.  `what_if`: where the sliders of the pipeline
+    `records`: of a tuning run that ended, for the Tune perspective.  `advice`: a file with entries to add to the group's advice, as text.  `what_if`: where the sliders of the pipeline
     stand, by name ("stages").  `tile`: the one that is selected in its chart.  BadInput for a file, group, panel, tab,
     theme, perspective or slider that there is not, and for a place where no picture can be written.
     """
     perspectives = {name.lower(): name for name in PERSPECTIVES}
-    tabs = {name.lower(): name for name in (*TABS, *TIMES)}
+    tabs = {name.lower(): name for name in (*TABS, *TIMES, *TUNING)}
     choices = (("theme", theme, THEMES), ("perspective", perspective, perspectives), ("tab", tab, tabs))
     for what, given, known in choices:
         if given not in known:
@@ -79,7 +82,9 @@ def render(
             raise _failure(window, path)
         if replay is not None:
             _replay(window, replay)
-        window.workspace.bus.select_group(_known(model, group) if group else dearest_group(model))
+        if records is not None:
+            _attach(window, records)
+        window.workspace.bus.select_group(_known(model, group) if group else _first(window, model))
         _wait_idle(window)
         if window.wiring.timing.player is not None:
             window.wiring.timing.player.finish()
@@ -115,6 +120,12 @@ def dearest_group(model: ModelDoc) -> str:
     return max(model.groups, key=lambda each: each.share).name if model.groups else ""
 
 
+def _first(window: Window, model: ModelDoc) -> str:
+    """The group of the run that is shown, else the dearest one."""
+    tuned = window.wiring.tuning.group
+    return tuned if any(each.name == tuned for each in model.groups) else dearest_group(model)
+
+
 def _known(model: ModelDoc, group: str) -> str:
     if all(each.name != group for each in model.groups):
         raise BadInput("window", f"group {group}", "the model has no such group", "`loomscope fuse FILE` lists them")
@@ -141,10 +152,28 @@ def _replay(window: Window, path: Path) -> None:
     window.show_colour("measured")
 
 
+def _attach(window: Window, path: Path) -> None:
+    """Shows a tuning run; BadInput where it is refused."""
+    tuning = window.wiring.tuning
+    tuning.attach(str(path))
+    if not wait(lambda: tuning.refusal is not None or (tuning.shown is not None and tuning.is_settled)):
+        reason = f"was not read within {LIMIT_MS // 1000} s"
+        raise OverBudget("window", str(path), reason, "wait until its run has ended")
+    if tuning.refusal is not None:
+        problem = tuning.refusal
+        raise BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
+    tuning.show()
+
+
 def _open_tab(window: Window, tab: str) -> None:
     """Brings a tab to the front; addresses are counted only when somebody asks."""
     if tab in TIMES:
         window.panels.timing.select_tab(tab)
+        return
+    if tab in TUNING:
+        window.panels.tuning.select_tab(tab)
+        if tab == ABLATION:
+            window.wiring.tuning.ablate()
         return
     window.panels.schedule.select_tab(tab)
     if tab == ADDRESSES:
@@ -180,7 +209,7 @@ def _wait_idle(window: Window) -> None:
 def _is_idle(window: Window) -> bool:
     wiring = window.wiring
     settled = window.workspace.client.is_idle and wiring.explored.exploring.is_settled and wiring.pipelines.is_settled
-    settled = settled and window.wiring.timing.is_idle
+    settled = settled and window.wiring.timing.is_idle and window.wiring.tuning.is_settled
     return settled and window.document.is_idle and not window.panels.graph.scene.is_building
 
 

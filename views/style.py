@@ -48,6 +48,7 @@ QToolButton[role="link"], QPushButton[role="link"] { background: transparent; bo
 QPushButton[role="link"]:hover { text-decoration: underline; }
 QPushButton[role="primary"], QToolButton[primary="true"] { background: $accent_fill; color: $on_accent; border-color: $accent_fill; font-weight: 600; }
 QPushButton[role="small"] { min-height: 22px; padding: 0 8px; font-size: 11px; border-radius: 4px; }
+QPushButton[role="small"]:checked { background: $accent_bg; border-color: $accent; }
 QPushButton[role="primary-small"] { background: $accent_fill; color: $on_accent; border-color: $accent_fill; font-weight: 600;
   min-height: 22px; padding: 0 8px; font-size: 11px; border-radius: 4px; }
 QPushButton[role="primary-small"]:disabled { background: $raised; color: $text_3; border-color: $line; }

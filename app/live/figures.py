@@ -14,6 +14,8 @@ from views.format import figure, plural
 from views.tuning.nodes import Cause, Cut, Importance, Share, Summary
 from views.tuning.trials import NONE, Rows, Trials
 
+TOLD = 6
+"""Decisions about a group, the last ones, that are told with their figures."""
 WRONG = "wrong"
 """In the kind of a failure whose kernel gave other values than the reference."""
 
@@ -103,7 +105,7 @@ def importance(trials: Trials, rows: Rows) -> tuple[Importance, ...]:
 def _share(
     key: str, title: str, rounds: Sequence[Round], gain: float, parts: tuple[Share, ...] = ()
 ) -> Share:
-    return Share(key, title, tuple(each.number for each in rounds), gain, tuple(map(_because, rounds)), parts)
+    return Share(key, title, tuple(each.number for each in rounds), gain, tuple(map(_because, rounds[-TOLD:])), parts)
 
 
 def _because(decision: Round) -> str:

@@ -51,6 +51,11 @@ class Preview(QObject):
         self._settle.timeout.connect(self._read)
         view.shown.connect(self._read)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the chosen trial has been asked for."""
+        return not self._settle.isActive()
+
     def show(self, chosen: Chosen | None) -> None:
         """Shows another trial, or none."""
         self.chosen, self.text = chosen, ""

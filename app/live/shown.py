@@ -32,6 +32,8 @@ class Shown:
     examples: dict[tuple[str, str], str] = field(default_factory=dict)
     overlay: str = ""
     problem: Problem | None = None
+    is_complete: bool = False
+    """Whether everything that was written has been read."""
     _pace: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     @staticmethod
@@ -45,6 +47,7 @@ class Shown:
         self.trials.append(update.batch)
         self.rounds += update.rounds
         self.examples = update.examples
+        self.is_complete = update.is_complete
         self._pace.append((time.monotonic(), len(self.trials)))
         ended = update.run.state_at(time.time()) != RUNNING
         if (self.overlay == STOPPING and ended) or (self.overlay == STARTING and not ended):

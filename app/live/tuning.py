@@ -63,6 +63,8 @@ class LiveTuning(QObject):
         self.group = ""
         self.selected = NONE
         """The row of the chosen trial."""
+        self._is_starting = False
+        """Whether a process is about to be started: its recipe is being written."""
         self._refusal: tuple[str, Problem] | None = None
         self._ticks = 0
         self._repaint = QTimer(self)
@@ -80,6 +82,17 @@ class LiveTuning(QObject):
         return same_model(run.request, opened.path, opened.target)
 
     @property
+    def refusal(self) -> Problem | None:
+        """Why the last file or start was refused, until it is read."""
+        return self._refusal[1] if self._refusal else None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what is written of a run that ended has been read and shown."""
+        is_read = self.shown is None or self.shown.is_complete
+        return is_read and self.preview.is_settled and self.attachment.is_idle and not self.is_live
+
+    @property
     def can_start(self) -> bool:
         """Whether a run can be started now."""
         return self.workspace.model is not None and not self.is_live
@@ -87,7 +100,8 @@ class LiveTuning(QObject):
     @property
     def is_live(self) -> bool:
         """Whether a run that is shown works or waits to."""
-        return bool(self.process.process_id) or (self.shown is not None and self.shown.status().is_live)
+        is_ours = self._is_starting or bool(self.process.process_id)
+        return is_ours or (self.shown is not None and self.shown.status().is_live)
 
     @property
     def best(self) -> int:
@@ -106,7 +120,9 @@ class LiveTuning(QObject):
             chosen.strategy, chosen.runner, chosen.trials, chosen.minutes, only, records,
             recipe_beside(records),
         )  # fmt: skip
-        self._refusal = None
+        self.put_away()
+        self._is_starting = True
+        self.show()
         self._write_recipe(order, lambda: self.attachment.start_after(records, lambda: self._begin(order)))
 
     def pause_or_resume(self) -> None:
@@ -182,6 +198,7 @@ class LiveTuning(QObject):
             "tune-best": has_best,
             "tune-trial": self.selected != NONE and self.is_ours,
             "tune-ablate": has_best,
+            "tune-all": self.shown is not None and len(self.shown.groups) > 1,
         }
 
     def select(self, row: int) -> None:
@@ -189,6 +206,10 @@ class LiveTuning(QObject):
         if self.shown is None or row == self.selected:
             return
         self.selected = row
+        group = self.shown.trials.text("group", row)
+        if group != self.group:
+            self.group = group
+            self.show()
         self.panels.tuning.show_selection(row)
         self.panels.trials.show_selection(row)
         self.preview.show(self._chosen(row))
@@ -225,10 +246,11 @@ class LiveTuning(QObject):
             view.shown.connect(self._show_soon)
         panels.search.shown.connect(self._show_soon)
         panels.search.group_selected.connect(self._choose_group)
+        panels.trials.every.toggled.connect(lambda _: self.show())
         panels.tuning.tab_selected.connect(lambda _: self._show_dear())
 
     def _begin(self, order: Order) -> None:
-        self.shown, self.selected = None, NONE
+        self._is_starting = False
         self.process.start(order, self.command)
         self.show()
 
@@ -288,6 +310,7 @@ class LiveTuning(QObject):
             self._show_soon()
 
     def _on_refused(self, path: Path, error: EngineError) -> None:
+        self._is_starting = False
         problem = Problem(error.stage, error.subject, error.reason, error.hint)
         self._refusal = f"{path.name} cannot be used", problem
         self.workspace.add_problem("", problem)
@@ -345,7 +368,7 @@ class LiveTuning(QObject):
         if self._refusal is not None:
             panels.tuning.show_refusal(*self._refusal)
         if shown is None or shown.run is None:
-            panels.run.show_status(_BEGINNING if self.process.process_id else None)
+            panels.run.show_status(_BEGINNING if self.is_live else None)
             if self._refusal is None:
                 panels.tuning.show_nothing()
             panels.trials.show_nothing()
@@ -382,7 +405,8 @@ class LiveTuning(QObject):
             summary = shown.summary(self.group, rows, model)
             room = shown.run.request.trials if len(shown.groups) == 1 else 0
             panels.tuning.show_progress(trials, rows, summary, room)
-        panels.trials.show_trials(trials, self.group, shown.run.request.origin)
+        several = len(shown.groups) > 1
+        panels.trials.show_trials(trials, self.group, shown.run.request.origin, several)
 
     def _show_dear(self) -> None:
         """What is worked out from all trials: funnel, shares, causes, and the tab that is in front."""

@@ -154,6 +154,7 @@ PREPARED: dict[str, Callable[[Window], object]] = {
     "reset": lambda window: window.docks["outline"].hide(),
     **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster", "pin-samples"), replay),
     "tune-start": start_nothing,
+    "tune-all": lambda window: window.wiring.tuning.panels.trials.every.setChecked(True),
     **dict.fromkeys(("tune-pause", "tune-detach", "tune-best", "tune-trial", "tune-ablate"), tune),
     "tune-stop": lambda window: tune(window, RUNNING),
     "fit": lambda window: window.panels.graph.canvas.zoom(3),

@@ -81,7 +81,7 @@ class Share:
     gain: float
     """Part of the time before that was saved."""
     because: tuple[str, ...] = ()
-    """The figures of each round's decision, as many as rounds."""
+    """The last decisions, with the figures that they were made of."""
     parts: tuple[Share, ...] = ()
     """The mappings of a group."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
@@ -104,8 +105,8 @@ def paint_share(painter: QPainter, row: Row, state: RowState, theme: Theme) -> N
     painter.drawLine(QPointF(track.x(), middle), QPointF(track.right(), middle))
     colour = theme.colour("accent" if state.marked else "text-3")
     width = min(max(track.width() / max(total, 1) - 1.0, 1.0), 4.0)
-    for number in share.rounds:
-        x = track.x() + (number - 1) / max(total - 1, 1) * (track.width() - width)
+    places = np.asarray(share.rounds, float) - 1
+    for x in np.unique(np.rint(track.x() + places / max(total - 1, 1) * (track.width() - width))):
         painter.fillRect(QRectF(x, box.center().y() - 6, width, 12), colour)
     painter.setFont(semibold() if state.marked else face(11 if state.depth else 12))
     painter.setPen(theme.colour("text-2" if state.depth else "text"))
@@ -176,7 +177,7 @@ def _figure_and_note(
 
 def _share(share: Share, total: int, key: str) -> Row:
     parts = tuple(_share(part, total, f"{key}/{part.key}") for part in share.parts) if len(share.parts) > 1 else ()
-    tip = _tip(share.title, "\n".join(share.because[-6:]))
+    tip = _tip(share.title, "\n".join(share.because))
     return Row(key, share.title, (share, total), parts, 22 if not parts and "/" in key else 24, tip)
 
 

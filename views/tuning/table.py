@@ -9,17 +9,20 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 
 from views.format import figure
 from views.tuning.filtering import kept
-from views.tuning.trials import NONE, REUSED, Numbers, Rows, Trials
+from views.tuning.trials import NONE, REUSED, Codes, Numbers, Rows, Trials
 
 Index = QModelIndex | QPersistentModelIndex
 NOWHERE = QModelIndex()
-NUMBER, TIME, TO_BEST, PROMISED, MAPPING, RESULT = "number", "microseconds", "to best", "promised", "mapping", "result"
+NUMBER, TIME, TO_BEST, PROMISED = "number", "microseconds", "to best", "promised"
+GROUP, MAPPING, RESULT = "group", "mapping", "result"
 BEFORE = (NUMBER, TIME, TO_BEST, PROMISED)
-AFTER = (MAPPING, RESULT)
+AFTER = (GROUP, MAPPING, RESULT)
 """Columns before and after those of the dimensions."""
-WORDS = (MAPPING, RESULT)
+WORDS = AFTER
 """Columns that are read from the left."""
-HEADS = {NUMBER: "Trial", TO_BEST: "To best", PROMISED: "Promised", MAPPING: "Mapping", RESULT: "Result"}
+HEADS = {
+    NUMBER: "Trial", TO_BEST: "To best", PROMISED: "Promised", GROUP: "Group", MAPPING: "Mapping", RESULT: "Result",
+}  # fmt: skip
 NO_TIME = "—"
 
 
@@ -49,10 +52,11 @@ class TrialModel(QAbstractTableModel):
         """The word of the filter that means nothing."""
         self.order: Rows = np.empty(0, np.int64)
         """Rows of the trials, from top to bottom."""
-        self._best = NONE
+        self._bests: Numbers = np.empty(0)
+        """Of each group the best time."""
 
     def show_group(self, trials: Trials, group: str, origin: str) -> None:
-        """Shows the trials of a group; the rows of the same group stay where the view has them."""
+        """Shows the trials of a group, "" for all; the rows of the same group stay where the view has them."""
         if trials is self.trials and group == self.group and origin == self.origin:
             self.refresh()
             return
@@ -107,7 +111,7 @@ class TrialModel(QAbstractTableModel):
         if column == TIME:
             return Cell(NO_TIME if failed else figure(time), strong=True, failed=failed)
         if column == TO_BEST:
-            return Cell("" if failed or self._best == NONE else _to_best(time / float(trials.microseconds[self._best])))
+            return Cell("" if failed else _to_best(time / float(self._bests[trials.column(GROUP)[row]])))
         if column == PROMISED:
             promised = float(trials.promised[row])
             return Cell(NO_TIME if np.isnan(promised) else figure(promised), failed=failed)
@@ -155,12 +159,12 @@ class TrialModel(QAbstractTableModel):
         """Those with something in them: dimensions that no program of the group has are left out."""
         rows = self.trials.rows_of(self.group)
         dimensions = [name for name in self.trials.dimensions if (self.trials.value(name)[rows] != NONE).any()]
-        mapped = len(np.unique(self.trials.column("mapping")[rows])) > 1
-        return (*BEFORE, *dimensions, *(AFTER if mapped else (RESULT,)))
+        words = [name for name in (GROUP, MAPPING) if _differ(self.trials.column(name)[rows])]
+        return (*BEFORE, *dimensions, *words, RESULT)
 
     def _ordered(self) -> Rows:
         rows = self.trials.rows_of(self.group)
-        self._best = self.trials.best(rows)
+        self._bests = self.trials.bests()
         rows, self.unknown = kept(self.trials, rows, self.filter)
         keys = self._keys(rows)
         order = np.argsort(keys if not self.descending else -keys, kind="stable")
@@ -171,12 +175,14 @@ class TrialModel(QAbstractTableModel):
         trials, column = self.trials, self.sorted_by
         if column in (NUMBER, PROMISED):
             return trials.column(column)[rows].astype(float)
-        if column in (TIME, TO_BEST) or column not in self.columns:
+        if column == TIME or column not in self.columns:
             return trials.microseconds[rows]
+        if column == TO_BEST:
+            return trials.microseconds[rows] / self._bests[trials.column(GROUP)[rows]]
         if column == RESULT:
             words, codes = trials.words.kinds, trials.column("kind")[rows]
-        elif column == MAPPING:
-            words, codes = trials.words.mappings, trials.column("mapping")[rows]
+        elif column in (GROUP, MAPPING):
+            words, codes = getattr(trials.words, f"{column}s"), trials.column(column)[rows]
         else:
             words, codes = trials.words.dimensions[column], trials.value(column)[rows]
         return np.append(words.ranks(), np.nan)[codes]
@@ -197,6 +203,10 @@ class TrialModel(QAbstractTableModel):
         ]
         self.changePersistentIndexList(held, moved)
         self.layoutChanged.emit()
+
+
+def _differ(codes: Codes) -> bool:
+    return len(codes) > 0 and bool((codes != codes[0]).any())
 
 
 def _to_best(part: float) -> str:

@@ -19,11 +19,11 @@ from views.panel import Panel
 from views.rows import draw_text
 from views.shapes import paint_verdict
 from views.theme import Theme, face, semibold
-from views.tuning.table import MAPPING, NUMBER, PROMISED, RESULT, TIME, TO_BEST, WORDS, Index, TrialModel
+from views.tuning.table import GROUP, MAPPING, NUMBER, PROMISED, RESULT, TIME, TO_BEST, WORDS, Index, TrialModel
 from views.tuning.trials import NONE, Trials
 
 ROW, HEAD = 24, 26
-WIDTHS = {NUMBER: 62, TIME: 96, TO_BEST: 72, PROMISED: 74, MAPPING: 130, RESULT: 120}
+WIDTHS = {NUMBER: 62, TIME: 96, TO_BEST: 72, PROMISED: 74, GROUP: 110, MAPPING: 130, RESULT: 120}
 DIMENSION = 72
 """Pixels of a dimension's column, at least."""
 NOTHING = "Trials appear here as they come: one row each, failures with their cause"
@@ -48,17 +48,25 @@ class TrialsView(Panel):
         self.filter.setFixedWidth(220)
         self.filter.setClearButtonEnabled(True)
         self.filter.textChanged.connect(self._set_filter)
+        self.every = QPushButton("All groups")
+        self.every.setProperty("role", "small")
+        self.every.setCheckable(True)
+        self.every.setToolTip("The trials of all groups in one table (Ctrl+Shift+G)")
+        self.every.hide()
         self.apply = QPushButton("Apply best")
         self.apply.setProperty("role", "small")
         self.apply.clicked.connect(self.apply_requested)
         self.header_layout.addWidget(self.filter)
+        self.header_layout.addWidget(self.every)
         self.header_layout.addWidget(self.apply)
         self.body_layout.addWidget(self.table)
         self.table.sorted.connect(self._tell)
         self.show_empty(NOTHING)
 
-    def show_trials(self, trials: Trials, group: str, origin: str) -> None:
-        """Shows a group's trials, or what came since."""
+    def show_trials(self, trials: Trials, group: str, origin: str, several: bool = False) -> None:
+        """Shows a group's trials, or what came since.  several: whether the run has other groups as well."""
+        self.every.setVisible(several)
+        group = "" if several and self.every.isChecked() else group
         model = self.table.trials
         kept = self.table.selected
         model.show_group(trials, group, origin)

@@ -142,7 +142,9 @@ class Trials:
         return tuple(self._values)
 
     def rows_of(self, group: str) -> Rows:
-        """Rows of one group's trials, the oldest first."""
+        """Rows of one group's trials, the oldest first; "" for those of all groups."""
+        if not group:
+            return np.arange(self._count)
         code = self.words.groups.find(group)
         return np.flatnonzero(self.column("group") == code) if code != NONE else np.empty(0, np.int64)
 
@@ -152,6 +154,13 @@ class Trials:
         if not len(rows) or np.isnan(times).all():
             return NONE
         return int(rows[np.nanargmin(times)])
+
+    def bests(self) -> Numbers:
+        """Of each group the fastest time, by the group's number; NaN where none has a time."""
+        found = np.full(len(self.words.groups.texts), np.nan)
+        known = np.isfinite(self.microseconds)
+        np.fmin.at(found, self.column("group")[known], self.microseconds[known])
+        return found
 
     def text(self, name: str, row: int) -> str:
         """A word of one trial: "group", "mapping", "kind", or a dimension; "" where it has none."""
