@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.codegen.attention import INSTRUCTION
 from engine.codegen.attention_cuda_cores import SHARERS
 from engine.compile import Kernel, compile_group
 from engine.errors import EngineError
-from engine.fuse.attention import attention_of
+from engine.fuse.attention import Attention, attention_of
 from engine.fuse.attention_cost import head_parts, shared_bytes
 from engine.fuse.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
@@ -47,6 +47,9 @@ class AttentionTiles:
     kernel: Kernel
     """Of this mapping, with the tiles that the advisers chose."""
     intrinsic: Intrinsic | None
+    found: Attention
+    element_bytes: int
+    """Of an element of the weights, as they are multiplied."""
 
     @property
     def name(self) -> str:
@@ -64,13 +67,13 @@ class AttentionTiles:
         return self.kernel.target
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """Extents of the kernel."""
-        return dict(self.kernel.tile.constants)
+    def sizes(self) -> Mapping[str, int]:
+        """Extents and tiles of `kernel`."""
+        return self.kernel.tile.constants
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The instruction, the tiles and the stages."""
-        found = attention_of(self.group.program)
+        found = self.found
         scores, key = (found.scores.name,), found.key.name
         entries: list[Entry] = []
         if self.intrinsic is not None:
@@ -111,12 +114,6 @@ class AttentionTiles:
             registers=BESIDE + held,
             requested=blocks * of_block + facts.dram_bytes_written,
         )
-
-    @property
-    def element_bytes(self) -> int:
-        """Of an element of the weights, as they are multiplied."""
-        program = self.group.program
-        return DTYPES[program.arrays[attention_of(program).weights].dtype]
 
     def rank(self, program: Program) -> float:
         """The time that the model of compiled kernels promises, in microseconds."""
@@ -164,20 +161,22 @@ def attention_tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], lis
     """A task for each instruction that multiplies both products, and for CUDA cores; that of `kernel` first."""
     found: list[Task] = []
     refused: list[Refused] = []
-    for intrinsic in _instructions(group, kernel, refused):
-        made = _standing(group, kernel, intrinsic)
+    attention = attention_of(group.program)
+    element = DTYPES[group.program.arrays[attention.weights].dtype]
+    for intrinsic in _instructions(attention, kernel, refused):
+        family = AttentionTiles(group, kernel, intrinsic, attention, element)
+        made = _standing(family)
         if isinstance(made, str):
-            refused.append(Refused(intrinsic.name if intrinsic else CUDA_CORES, made))
+            refused.append(Refused(family.name, made))
         else:
-            found.append(_task(AttentionTiles(group, made, intrinsic), kernel))
+            found.append(_task(replace(family, kernel=made), kernel))
     now = kernel.tile.intrinsic or CUDA_CORES
     return sorted(found, key=lambda task: task.name != now), refused
 
 
-def _instructions(group: FusionGroup, kernel: Kernel, refused: list[Refused]) -> Iterator[Intrinsic | None]:
+def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> Iterator[Intrinsic | None]:
     """What multiplies both products; None for CUDA cores.  A person's instruction is the only one."""
-    found = attention_of(group.program)
-    after = online(group.program, found.values.name)
+    after = online(kernel.group.program, found.values.name)
     values = after.statement(found.values.name)
     own = (e.value for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled)
     wish = next((str(v[1]) for v in own if isinstance(v, tuple) and v[0] == "intrinsic"), "")
@@ -193,19 +192,18 @@ def _instructions(group: FusionGroup, kernel: Kernel, refused: list[Refused]) ->
         yield None
 
 
-def _standing(group: FusionGroup, kernel: Kernel, intrinsic: Intrinsic | None) -> Kernel | str:
-    """A kernel of a mapping, `kernel` where that is one; else why there is none."""
-    name = intrinsic.name if intrinsic else ""
-    if kernel.tile.intrinsic == name:
+def _standing(family: AttentionTiles) -> Kernel | str:
+    """A kernel of a mapping, that of the recipe where it is one; else why there is none."""
+    intrinsic, kernel, group = family.intrinsic, family.kernel, family.group
+    if (kernel.tile.intrinsic or CUDA_CORES) == family.name:
         return kernel
-    least = Program(name, tuple(_FIXED.items()))
     own = OWN_ON_TENSOR_CORES[0] if intrinsic else OWN_ON_CUDA_CORES[0]
-    entries = AttentionTiles(group, kernel, intrinsic).entries(_with(least, "own", own))
+    entries = family.entries(_with(Program(family.name, tuple(_FIXED.items())), "own", own))
     try:
         made = compile_group(group, tuned(kernel.recipe, group, DECIDED, entries))
     except EngineError as error:
         return error.reason
-    return made if made.tile.intrinsic == name else "its kernel runs elsewhere"
+    return made if (made.tile.intrinsic or CUDA_CORES) == family.name else "its kernel runs elsewhere"
 
 
 def _with(program: Program, dimension: str, value: Value) -> Program:
@@ -214,7 +212,7 @@ def _with(program: Program, dimension: str, value: Value) -> Program:
 
 def _task(family: AttentionTiles, kernel: Kernel) -> Task:
     on_tensor_cores = family.intrinsic is not None
-    has_queries = bool(attention_of(family.group.program).queries)
+    has_queries = bool(family.found.queries)
     tiles: Choices = {
         "queries": QUERIES if has_queries else (INSTRUCTION,),
         "own": (OWN_ON_TENSOR_CORES if on_tensor_cores else OWN_ON_CUDA_CORES) if has_queries else _only(family),

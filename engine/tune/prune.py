@@ -6,17 +6,17 @@ code is generated counts: threads, shared memory, estimated registers, the grid,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from engine.compile import Kernel
-from engine.explore.knobs import about
 from engine.explore.limits import kib
 from engine.predict.alcop import allowed_registers
 from engine.recipe import Entry
 from engine.target import Target
 from engine.target.shared import most_shared
+from engine.tune.advised import kind_of
 from engine.tune.nodes import Dropped, Family, Figures, Funnel, Program
 
 GRID = 2**31 - 1
@@ -84,25 +84,32 @@ def prune(points: Iterable[Program], rules: Sequence[Named], broken: Broken) -> 
 
 
 def user_check(family: Family, kernel: Kernel) -> Check:
-    """Programs that ask for something else than the user's own entries do.
-
-    kernel: of the group under its recipe: where the user's marks stand in its schedule.
-    """
-    wishes = _wishes(kernel)
+    """Programs that ask for something else than the user's own entries do.  kernel: of the group under its recipe."""
+    own = [e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled]
+    wishes = [e for e in own if kind_of(e) in family.decided]
 
     def broken(program: Program) -> str:
-        for entry in family.entries(program):
-            wish = wishes.get(about(entry))
-            if wish is not None and wish.value != entry.value:
-                return f"the user asks for {wish}"
-        return ""
+        pairs = ((wish, entry) for wish in wishes for entry in family.entries(program))
+        found = next((wish for wish, entry in pairs if _contradict(wish, entry)), None)
+        return f"the user asks for {found}" if found is not None else ""
 
     return Check("entries of the user", broken if wishes else _never, "what a person decided is not searched")
 
 
-def _wishes(kernel: Kernel) -> Mapping[tuple[tuple[str, ...], str, str, str], Entry]:
-    """What the user's entries decide."""
-    return {about(e): e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled}
+def _contradict(wish: Entry, entry: Entry) -> bool:
+    """Whether two entries give the same dimension of a statement other values.
+
+    A place in the order of loops may be any dimension: no kernel takes two values of one mark.
+    """
+    if kind_of(wish) != kind_of(entry) or wish.value == entry.value:
+        return False
+    together = not wish.statements or not entry.statements or bool(set(wish.statements) & set(entry.statements))
+    return together and (wish.dimension == entry.dimension or _is_place(wish) or _is_place(entry))
+
+
+def _is_place(entry: Entry) -> bool:
+    """Whether an entry speaks of a place in the order of loops, not of a named one."""
+    return entry.dimension in ("", "innermost", "outermost") or entry.dimension.startswith("after ")
 
 
 def _never(program: Program) -> str:
