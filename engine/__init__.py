@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from engine.api import (
     addresses,
+    attempts,
     calibrate,
     chart,
     check,
@@ -54,6 +55,7 @@ from engine.choices import (
 from engine.comparison import compare
 from engine.compile import Kernel
 from engine.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
+from engine.exploration import Wish
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.predict.calibration import Calibration, keep_calibration
@@ -70,10 +72,10 @@ from engine.tuning import ablate, tune
 __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
     "Failure", "Fixed", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph",
-    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "ablate", "addresses", "advised", "calibrate",
-    "chart", "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed", "decisions",
-    "default_recipe", "edited", "entry", "explain", "fuse", "fusion_choices", "keep_calibration", "kernel_doc",
-    "launched", "listing", "load", "mappings", "measure", "model_doc", "moves", "nvrtc", "order", "plan_bytes",
-    "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "space", "time_doc",
-    "tune", "variant", "what_if", "why_apart", "write_published", "write_recipe", "write_sources",
+    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "Wish", "ablate", "addresses", "advised", "attempts",
+    "calibrate", "chart", "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed",
+    "decisions", "default_recipe", "edited", "entry", "explain", "fuse", "fusion_choices", "keep_calibration",
+    "kernel_doc", "launched", "listing", "load", "mappings", "measure", "model_doc", "moves", "nvrtc", "order",
+    "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "space",
+    "time_doc", "tune", "variant", "what_if", "why_apart", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip

@@ -41,6 +41,7 @@ from engine.tensor.lower import lower, lower_supported
 from engine.tensorize.space import Knobs
 
 if TYPE_CHECKING:
+    from engine.explore.attempt import Attempts
     from engine.verify.model import ModelCheck
 
 
@@ -78,6 +79,16 @@ def regroup(plan: FusionPlan, fixed: Fixed, target: str = "h200") -> RegroupDoc:
     from engine.explore.regroup import regroup as tried
 
     return tried(plan, fixed, _target(target))
+
+
+def attempts(plan: FusionPlan, target: str = "h200") -> Attempts:
+    """Looks at wishes about a plan's groups, each in milliseconds, and changes nothing: `.attempt(Wish("join", ...))`.
+
+    What a legal wish would fix is for `fuse` to carry out.
+    """
+    from engine.explore.attempt import Attempts
+
+    return Attempts(plan, _target(target))
 
 
 def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:

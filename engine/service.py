@@ -39,7 +39,6 @@ from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.run.machine import machine
 from engine.schedule.nodes import Conflict
-from engine.target import target as find_target
 from engine.tensorize.space import Knobs
 from engine.text import from_json, to_json
 
@@ -167,7 +166,7 @@ class Service:
         """What looks at wishes about the present plan."""
         if self._known_attempts is None:
             opened = self._file()
-            self._known_attempts = Attempts(opened.plan, find_target(opened.target))
+            self._known_attempts = engine.attempts(opened.plan, target=opened.target)
         return self._known_attempts
 
     def _check(self, arguments: Arguments, send: Send) -> Any:

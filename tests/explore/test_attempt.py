@@ -152,3 +152,11 @@ def test_links_tell_scheme_and_bytes(graph: engine.OperatorGraph) -> None:
     assert not any(node.fixed for node in document.nodes)
     held = engine.model_doc(graph, engine.fuse(graph, fixed=Fixed(groups=(("n3",),))))
     assert [node.operators for node in held.nodes if node.fixed] == [("n3",)]
+
+
+def test_wishes_are_a_verb_of_the_library(graph: engine.OperatorGraph) -> None:
+    plan = engine.fuse(graph)
+    found = engine.attempts(plan).attempt(engine.Wish(SPLIT, ("n1", "n2")))
+    assert found == Attempts(plan, target("h200")).attempt(Wish(SPLIT, ("n1", "n2"))) and found.legal
+    with pytest.raises(engine.BadInput, match="target"):
+        engine.attempts(plan, target="abacus")
