@@ -10,6 +10,7 @@ The second form (Chan, Golub and LeVeque, 1979) is as stable as the first, and n
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -31,23 +32,29 @@ SHORTEST = 32
 
 
 def in_parts(program: TensorProgram) -> TensorProgram:
-    """The program with every long reduction of few rows made of parts, in arrays called after the whole."""
+    """The program with every long reduction of few rows made of parts, in arrays called after the whole.
+
+    One operator's reductions that wait for each other, as those of a softmax, stay whole: each would be a kernel more.
+    """
+    long = {s.write.array: p for s in program.statements if (p := _parts(s, program.arrays)) is not None}
+    if not long:
+        return program
     makers = {s.write.array: s for s in program.statements}
+    means = {array: _mean_of(parts.whole, makers, long) for array, parts in long.items()}
+    waiting = Counter(long[array].whole.operator for array, mean in means.items() if mean is None)
+    found = {array: parts for array, parts in long.items() if waiting[parts.whole.operator] <= 1}
+    means = {array: mean if mean and mean[0].whole.write.array in found else None for array, mean in means.items()}
     arrays = dict(program.arrays)
     made: list[Statement] = []
-    found: dict[str, _Parts] = {}
     for statement in program.statements:
-        one = _parts(statement, arrays)
-        if one is None:
+        array = statement.write.array
+        if array not in found:
             made.append(statement)
             continue
-        mean = _mean_of(statement, makers, found)
-        pair = one.centred(*mean) if mean else one.summed()
-        array = arrays[statement.write.array]
-        arrays[one.name] = replace(array, name=one.name, shape=(*array.shape, one.count))
-        found[array.name] = one
-        made += pair
-    return replace(program, arrays=arrays, statements=tuple(made)) if found else program
+        one, mean = found[array], means[array]
+        arrays[one.name] = replace(arrays[array], name=one.name, shape=(*arrays[array].shape, one.count))
+        made += one.centred(*mean) if mean else one.summed()
+    return replace(program, arrays=arrays, statements=tuple(made))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Statement, TensorProgram
 from tests.fuse.test_narrow import model
 from tests.needs import needs_compiler
-from tests.programs import apply, at, number, program, statement
+from tests.programs import apply, at, number, program, softmax, statement
 
 ROWS, CHANNELS, LENGTH = 2, 72, 1024
 TERMS = CHANNELS * LENGTH
@@ -102,6 +102,14 @@ def unordered(source: TensorProgram) -> TensorProgram:
 )
 def test_what_is_parted(source: TensorProgram, parted: Sequence[str]) -> None:
     assert [n for n in names(in_parts(source)) if n.endswith(".parts")] == parted
+
+
+def test_a_softmax_stays_whole() -> None:
+    """Its sum waits for its maximum: in parts it would be three kernels."""
+    source = softmax(1, TERMS)
+    one = replace(source, statements=tuple(replace(s, operator="softmax") for s in source.statements))
+    assert in_parts(one) == one
+    assert in_parts(source) != source, "two operators that a person may want apart"
 
 
 def consumer(parted: TensorProgram, *wanted: str) -> list[Statement]:
