@@ -48,6 +48,11 @@ def attempts(records: Path) -> tuple[Attempt, ...] | None:
         return None
 
 
+def told(process: subprocess.Popen[bytes]) -> str:
+    """What a process that has ended said on standard error."""
+    return process.communicate()[1].decode()
+
+
 def wait_for(records: Path, process: subprocess.Popen[bytes], more_than: int) -> tuple[Attempt, ...]:
     """The attempts, once there are more than so many, or the process has ended."""
     end = time.monotonic() + HANG
@@ -94,7 +99,7 @@ def kill_and_resume(records: Path, kills: int, trials: int, seed: int) -> None:
             wait_for(records, process, len(known))
         time.sleep(delay)
         seen = attempts(records) or ()
-        assert process.poll() is None, "the run ended before it was killed: give it more trials"
+        assert process.poll() is None, f"the run ended before it was killed: {told(process)}"
         process.send_signal(signal.SIGKILL)
         process.communicate()
         left = attempts(records) or ()
@@ -151,7 +156,7 @@ def test_a_lost_worker_of_a_cluster_loses_nothing(tmp_path: Path) -> None:
             client.wait_for_workers(2, timeout=HANG)
         process = tune(records, trials, "--cluster", address)
         seen = wait_for(records, process, 20)
-        assert process.poll() is None, "the run ended before a worker was killed"
+        assert process.poll() is None, f"the run ended before a worker was killed: {told(process)}"
         workers[0].kill()
         _, errors = process.communicate(timeout=HANG)
         assert process.returncode == 0, errors.decode()
