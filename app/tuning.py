@@ -64,7 +64,8 @@ def tune(job: Job, wishes: Wishes, json: bool) -> None:
     settings = Settings(wishes.strategy, running, limits, wishes.seed, source, wishes.resume)
     deciding = judge(wishes.runner) if wishes.check else Judge()
     with RecordStore(wishes.records) as store, _workers(wishes, recipe.target) as workers:
-        search = engine.tune(plan, recipe, store, settings, workers, deciding)
+        with output.steps("rules") as step:
+            search = engine.tune(plan, recipe, store, settings, workers, deciding, step)
         was_interrupted = _run(search)
         if wishes.out is not None:
             engine.write_recipe(search.recipe(), wishes.out)

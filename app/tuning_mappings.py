@@ -30,7 +30,8 @@ def mappings(job: Job, check: bool, every: bool, json: bool) -> bool:
 
 
 def _document(found: MappingsDoc) -> dict[str, Any]:
-    fields: dict[str, Any] = to_json(found)
+    fields = to_json(found)
+    assert isinstance(fields, dict), "a document is an object"
     return {"name": fields.pop("group"), **fields}
 
 

@@ -13,7 +13,7 @@ from engine.errors import BadInput
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.recipe import Recipe
 from engine.run.nodes import MEASURED, PREDICTED, Compiled, Failure, Timing
-from engine.tune.begin import Settings, begin
+from engine.tune.begin import Observer, Settings, begin
 
 if TYPE_CHECKING:
     from engine.records.store import RecordStore
@@ -33,14 +33,16 @@ def tune(
     settings: Settings | None = None,
     workers: Workers | None = None,
     judge: Judge | None = None,
+    observe: Observer | None = None,
 ) -> Search:
     """A search for faster recipes of a plan's groups; iterate over its `run`, then take its `recipe`.
 
     records: where trials and the run are kept, and trials taken from where they were run before.  settings: by default
     the model of times and the strategy that learns from it.  workers: where programs run, by default here.  judge: who
-    compares the best with the reference, by default nobody.  Raises what `engine.tune.begin` does.
+    compares the best with the reference, by default nobody.  observe: called with (group, groups done, groups) while it
+    is found out what can be searched.  Raises what `engine.tune.begin.begin` does.
     """
-    return begin(plan, recipe, records, settings or Settings(), workers, judge)
+    return begin(plan, recipe, records, settings or Settings(), workers, judge, observe)
 
 
 def runner(name: str, origin: str = MEASURED) -> Runner:

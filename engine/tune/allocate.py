@@ -92,7 +92,7 @@ class Sample:
 
 
 def round_size(trials: int, subgraphs: int) -> int:
-    """Trials of one round when each subgraph is to get `trials` on average.  Raises BadInput where nothing is left."""
+    """Trials of one round of a run of so many trials in all.  Raises BadInput where nothing is left."""
     size = min(ROUND, trials // subgraphs) if subgraphs else 0
     if size < 1:
         reason = f"are too few for {subgraphs} subgraphs: a round of each would have none"

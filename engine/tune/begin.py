@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import BadInput, Unsupported
@@ -41,9 +41,13 @@ class Settings:
     """Whether the last run of the records goes on."""
 
 
+Observer = Callable[[str, int, int], None]
+"""Called with (group, groups done, groups) while it is found out what can be searched."""
+
+
 def begin(
     plan: FusionPlan, recipe: Recipe, store: RecordStore, how: Settings, workers: Workers | None = None,
-    judge: Judge | None = None, clock: Clock = time.monotonic,
+    judge: Judge | None = None, observe: Observer | None = None, clock: Clock = time.monotonic,
 ) -> Search:  # fmt: skip
     """A search of all groups of a plan, with a run in the store.
 
@@ -52,7 +56,7 @@ def begin(
     """
     if how.strategy not in STRATEGIES:
         raise BadInput("tune", f"strategy {how.strategy}", "is not known", f"one of {', '.join(STRATEGIES)}")
-    found, skipped = _problems(plan, recipe, store, how.runner)
+    found, skipped = _problems(plan, recipe, store, how.runner, observe or (lambda group, done, total: None))
     if not found:
         raise _nothing(plan.graph, skipped)
     request = Request(
@@ -72,12 +76,13 @@ def begin(
 
 
 def _problems(
-    plan: FusionPlan, recipe: Recipe, store: RecordStore, runner: Runner
+    plan: FusionPlan, recipe: Recipe, store: RecordStore, runner: Runner, observe: Observer
 ) -> tuple[dict[str, Problem], dict[str, str]]:
     """What can be searched of each group by name, and why nothing can of the others."""
     found: dict[str, Problem] = {}
     skipped: dict[str, str] = {}
-    for group in plan.groups:
+    for done, group in enumerate(plan.groups):
+        observe(group.name, done, len(plan.groups))
         try:
             one = problem(group, recipe)
             if isinstance(one, Problem) and isinstance(runner, Replayed):
