@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from engine.measurements import read_measurements
 from engine.measurements.nodes import OURS
 from engine.records.reader import RunReader
 from engine.suite import read_row
+from engine.tune.search import LATE
 from tests.benchmarks import gpu, prepared
 from tests.benchmarks.gpu_process import ROOT, GpuProcess
 from tests.benchmarks.test_gpu_benchmark import worker
@@ -98,11 +100,32 @@ def test_a_search_that_fails_or_does_not_end_leaves_the_row_as_it_was(
     monkeypatch.setattr(
         tuning.Call, "command", lambda *_: (sys.executable, "-c", "import time; time.sleep(60)")
     )
-    tuning.tune(call, ROW, 0.0)
+    assert not tuning.tune(call, ROW, 0.0)
     assert "did not end in time" in capsys.readouterr().out and not call.document(ROW).exists()
     monkeypatch.setattr(tuning.Call, "command", lambda *_: (sys.executable, "-c", "raise SystemExit(1)"))
-    tuning.tune(call, ROW, 1.0)
+    assert not tuning.tune(call, ROW, 1.0)
     assert not call.document(ROW).exists()
+
+
+@needs_nvrtc
+def test_a_search_that_its_time_ended_goes_on_and_its_row_is_timed_again(
+    call: tuning.Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tuning.run(call, "a test GPU") == []
+    said = json.loads(call.document(ROW).read_text(encoding="utf-8"))
+    call.document(ROW).write_text(json.dumps(said | {"ended": LATE}), encoding="utf-8")
+    timed: list[str] = []
+
+    def measure(process: GpuProcess, reference: str, systems: Sequence[str]) -> dict[str, Any]:
+        timed.append(reference)
+        return {name: {"microseconds": 3.0, "origin": "synthetic"} for name in systems}
+
+    monkeypatch.setattr(GpuProcess, "measure_row", measure)
+    assert tuning.run(call, "a test GPU") == [] and timed == [ROW]
+    with RunReader(call.records) as reader:
+        assert {one.state for one in reader.attempts(2)} == {"reused"}, "what was tried is not tried again"
+    more = replace(call, trials=6)
+    assert not tuning.is_searched(more, ROW) and tuning.is_searched(call, ROW)
 
 
 def test_time_that_is_over_leaves_rows(call: tuning.Call) -> None:

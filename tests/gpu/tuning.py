@@ -10,10 +10,11 @@ On a machine that is there for minutes and bare, with what was carried to it (se
 
 Each operator gets `loomscope tune --runner measured` with 50 trials, all kept in `results/tuning.db`; the kernels of
 the best recipes are then timed in one process with the peers, on the same buffers, in interleaved rounds, and the ratio
-of each is printed.  A second call goes on where the first one stopped: what was tuned is not tuned again, a row that
-lacks one of `--systems` is taken again with all of them.  Leaves `tuned.json` (as the files under
-resources/measurements), `tuning.md`, the records and the recipes.  `--dry-run` says what would run.
-Exit codes: 0 done, 1 a row is left, 2 bad input, 3 no GPU.
+of each is printed.  A second call goes on where the first one stopped: a search that its time ended goes on with what
+it had, a row that was searched further, or lacks one of `--systems`, is timed again with all of them.  Leaves
+`tuned.json` (as the files under resources/measurements), `tuning.md`, the records and the recipes.  A trial has a
+process of its own, so that ten rows are expected to take several calls of nine minutes.  `--dry-run` says what would
+run.  Exit codes: 0 done, 1 a row is left, 2 bad input, 3 no GPU.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from engine.measurements import read_measurements
 from engine.measurements.nodes import OURS
 from engine.run.measure import GPU_HINT, gpu_name
 from engine.suite import read_row
-from tests.benchmarks import gpu, gpu_table, prepared
+from engine.tune.search import LATE
+from tests.benchmarks import gpu, gpu_table, prepared, report
 from tests.benchmarks.gpu_process import QUIET, ROOT, GpuProcess
 
 ROWS = (
@@ -128,17 +130,15 @@ def run(call: Call, device: str, clock: Callable[[], float] = time.monotonic) ->
     end = clock() + 60 * call.minutes
     call.recipe(call.rows[0]).parent.mkdir(parents=True, exist_ok=True)
     tuned_by = clock() + 60 * call.minutes * TUNING_SHARE
-    waiting = [reference for reference in call.rows if not call.document(reference).exists()]
+    waiting = [reference for reference in call.rows if not is_searched(call, reference)]
     for number, reference in enumerate(waiting):
         share = (tuned_by - clock()) / 60 / (len(waiting) - number)
-        if share > 0:
-            tune(call, reference, share)
+        if share > 0 and tune(call, reference, share):
+            forget(call, reference)
     kernels = call.output / "kernels"
     for reference in call.rows:
-        if call.document(reference).exists():
-            kept = call.recipe(reference)
-            recipe = read_recipe(kept) if kept.exists() else None
-            prepared.write(*prepared.prepare(reference, call.target, recipe), kernels)
+        if call.recipe(reference).exists():
+            prepared.write(*prepared.prepare(reference, call.target, read_recipe(call.recipe(reference))), kernels)
     process = GpuProcess(QUIET, kernels)
     try:
         (document,) = gpu.run([call.plan()], device, process, end - clock(), clock)
@@ -148,11 +148,29 @@ def run(call: Call, device: str, clock: Callable[[], float] = time.monotonic) ->
     (call.output / "tuning.md").write_text(text + "\n", encoding="utf-8")
     print(text)
     left: list[str] = document["summary"]["left"]
-    return left
+    return [reference for reference in call.rows if reference in left or not is_searched(call, reference)]
 
 
-def tune(call: Call, reference: str, minutes: float) -> None:
-    """Search one row; what it says is kept only where it ended by itself."""
+def is_searched(call: Call, reference: str) -> bool:
+    """Whether the search of a row ended by itself, with as many trials as are asked for."""
+    path = call.document(reference)
+    if not path.exists():
+        return False
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found["ended"] != LATE and found["asked"] >= call.trials
+
+
+def forget(call: Call, reference: str) -> None:
+    """A row that has other kernels now is to be timed again."""
+    path = call.output / f"{NAME}.json"
+    if path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))
+        rows = [row for row in known["rows"] if row["row"] != reference]
+        report.write(path, known["name"], known["environment"], rows, known["summary"])
+
+
+def tune(call: Call, reference: str, minutes: float) -> bool:
+    """Search one row; whether that left a recipe, and what there is to say of it."""
     print(f"tuning {reference}, up to {minutes:.1f} minutes", flush=True)
     command = call.command(reference, minutes)
     try:
@@ -161,11 +179,14 @@ def tune(call: Call, reference: str, minutes: float) -> None:
         )
     except subprocess.TimeoutExpired:
         print(f"{reference}: its search did not end in time; its trials are kept", flush=True)
-        return
+        return False
     if done.returncode in (2, 3):
         raise BadInput("benchmark", reference, f"its search ended with status {done.returncode}: see above")
-    if done.returncode == 0:
-        call.document(reference).write_text(done.stdout, encoding="utf-8")
+    if done.returncode != 0:
+        return False
+    said = json.loads(done.stdout) | {"asked": call.trials}
+    call.document(reference).write_text(json.dumps(said, indent=1), encoding="utf-8")
+    return True
 
 
 def told(call: Call) -> Iterator[str]:
