@@ -177,10 +177,10 @@ def _join(statements: Sequence[Statement], heart: Statement | None) -> dict[Key,
     partly = {s.write.array for s in statements if not s.covers}
     for statement in statements:
         if statement.guards or (statement.covers and statement.write.array in partly):
-            return f"{statement.operator} writes part of its result"
+            return f"{statement.operator} writes its result in parts, each in a loop of its own"
         for access in statement.reads():
             if access.array in partly:
-                return f"{statement.operator} reads {access.array}, which is written in parts"
+                return f"{statement.operator} reads {access.array}, which several loops write in parts"
             source = writer.get(access.array)
             if source is None:
                 continue

@@ -74,7 +74,8 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shape | str
     points = max(map(_points, own))
     if not rows and points > ONE_BLOCK:
         return f"{found.because}: one block would walk all {points} elements"
-    return Shape(KIND, axes, rows, columns, extents, tuple(s.name for s in statements if s.name in again))
+    inlined = tuple(s.name for s in statements if s.name in again)
+    return _overwritten(statements) or Shape(KIND, axes, rows, columns, extents, inlined)
 
 
 def _worth_copying(
@@ -96,24 +97,28 @@ def _points(statement: Statement) -> int:
 
 def _unfit(statements: Sequence[Statement]) -> str:
     """Why no block can run these statements at all, or ""."""
-    made: dict[str, Statement] = {}
-    read: dict[str, Statement] = {}
     for statement in statements:
         if is_contraction(statement) and not has_few_vectors(statement):
             return f"{statement.operator} is a matrix product: its tiles fill a kernel of their own"
         if statement.reduction is not None and not statement.reduction.associative:
             return f"{statement.operator} takes its terms in order: threads cannot share them"
         if not statement.covers or statement.guards:
-            return f"{statement.operator} writes part of its result"
-        array = statement.write.array
-        for access in statement.reads():
-            read.setdefault(access.array, statement)
-        if array in read or array in made:
-            who = read.get(array) or made[array]
-            return f"{statement.operator} overwrites {array}, which {who.operator} uses in other blocks"
+            return f"{statement.operator} writes its result in parts, each in a loop of its own"
         if any(digits(i, statement.extents).keys() < set(i.iterators()) for i in statement.write.indices):
             return f"{statement.operator} writes {statement.write}, not one element for each of its points"
-        made[array] = statement
+    return ""
+
+
+def _overwritten(statements: Sequence[Statement]) -> str:
+    """Why an update in place is no part of a block's work, or "": threads do not wait for those that read before."""
+    used: dict[str, Statement] = {}
+    for statement in statements:
+        for access in statement.reads():
+            used.setdefault(access.array, statement)
+        array = statement.write.array
+        if array in used:
+            return f"{statement.operator} overwrites {array} where {used[array].operator} may still need it"
+        used[array] = statement
     return ""
 
 
