@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest, loop_nest
-from engine.codegen.share import MAX_THREADS
 from engine.codegen.strips import UNROLLED
 from engine.codegen.transpose import TILE
 from engine.compile import Kernel
@@ -251,8 +250,7 @@ def _is_left(plan: Plan, kernel: Kernel) -> bool:
 
 def _too_few(family: Walks, program: Program) -> str:
     portion, steps = family.portion(program), program.number("steps")
-    if steps > 1 and portion * steps >= 2 * family.elements:
-        return f"{portion * steps} elements of {family.elements}"
-    if portion * steps > MAX_THREADS and portion >= 2 * family.elements:
-        return f"{portion} elements at once of {family.elements}"
+    needed = -(-family.elements // portion)
+    if steps > needed:
+        return f"{steps} times {portion} elements, {needed} are all of {family.elements}"
     return ""

@@ -191,6 +191,6 @@ def _too_few(family: Packed, program: Program) -> str:
     threads = program.number("threads")
     for part in family.parts:
         steps = part.share(program)
-        if not part.is_stitched and steps > 1 and threads * part.now * steps >= 2 * part.total:
-            return f"{threads * part.now * steps} elements of {part.total}"
+        if not part.is_stitched and steps > max(1, -(-part.total // (threads * part.now))):
+            return f"{steps} times {threads * part.now} elements of {part.total}"
     return ""
