@@ -9,7 +9,7 @@ import engine
 from app import output
 from app.job import Job
 from engine.mapping import WRONG, MappingDoc, MappingsDoc
-from engine.text import to_json
+from engine.text import fields_to_json
 from views.format import plural
 
 SHOWN = 5
@@ -30,8 +30,7 @@ def mappings(job: Job, check: bool, every: bool, json: bool) -> bool:
 
 
 def _document(found: MappingsDoc) -> dict[str, Any]:
-    fields = to_json(found)
-    assert isinstance(fields, dict), "a document is an object"
+    fields = fields_to_json(found)
     return {"name": fields.pop("group"), **fields}
 
 

@@ -12,7 +12,7 @@ from engine.compile import Kernel
 from engine.errors import BadInput
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.recipe import Recipe
-from engine.run.nodes import MEASURED, PREDICTED, Compiled, Failure, Timing
+from engine.run.nodes import MEASURED, PREDICTED, Failure, Timing
 from engine.tune.begin import Observer, Settings, begin
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def runner(name: str, origin: str = MEASURED) -> Runner:
     Raises BadInput for another name, MissingCapability where measuring cannot work on this machine.
     """
     from engine.run.measure import require_pycuda
-    from engine.tune.measured import Measured, ruled_out
+    from engine.tune.measured import Measured
     from engine.tune.replayed import Replayed
     from engine.tune.runner import Predicted
 
@@ -62,7 +62,7 @@ def runner(name: str, origin: str = MEASURED) -> Runner:
     if name != MEASURED:
         raise BadInput("tune", f"runner {name}", "is not known", f"one of {', '.join(RUNNERS)}")
     require_pycuda()
-    return Measured(_measured, _machine_code, ruled_out)
+    return Measured(_measured)
 
 
 def judge(name: str) -> Judge:
@@ -81,7 +81,8 @@ def time_together(kernels: Sequence[Kernel]) -> tuple[Timing, ...] | Failure:
     from engine.tune.measured import VALUES
 
     expected, before = group_values(kernels[0].group, VALUES)
-    trials = [Trial(kernel.source, _machine_code(kernel), {**expected, **before}) for kernel in kernels]
+    compiled = [nvrtc(kernel, kernel.target.architecture) for kernel in kernels]
+    trials = [Trial(kernel.source, c, {**expected, **before}) for kernel, c in zip(kernels, compiled, strict=True)]
     found = measure_kernels(trials, timeout=60.0 + 10.0 * len(trials))
     return found if isinstance(found, Failure) else tuple(one.timing for one in found)
 
@@ -100,7 +101,3 @@ def _measured(kernel: Kernel) -> Timing | Failure:
     from engine.tune.measured import VALUES
 
     return measure(kernel, seed=VALUES)
-
-
-def _machine_code(kernel: Kernel) -> Compiled:
-    return nvrtc(kernel, kernel.target.architecture)

@@ -56,6 +56,9 @@ def begin(
     """
     if how.strategy not in STRATEGIES:
         raise BadInput("tune", f"strategy {how.strategy}", "is not known", f"one of {', '.join(STRATEGIES)}")
+    if how.limits.trials < 1:
+        reason = "are too few: the first round of each group would have none"
+        raise BadInput("tune", f"{how.limits.trials} trials for each group", reason, "allow at least 1")
     found, skipped = _problems(plan, recipe, store, how.runner, observe or (lambda group, done, total: None))
     if not found:
         raise _nothing(plan.graph, skipped)

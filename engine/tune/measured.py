@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.compile import Kernel
-from engine.errors import EngineError, Unsupported
 from engine.fuse.nodes import FusionGroup
 from engine.recipe import Recipe
 from engine.records.nodes import Subject
-from engine.run.nodes import MEASURED, Compiled, Failure
+from engine.run.nodes import MEASURED, Failure
 from engine.run.nvrtc import nvrtc_version
-from engine.target.occupancy import resident
-from engine.tune.runner import COMPILE, PRUNED, Outcome, Prepared, compiled, recipe_of, subject_of, this_process
+from engine.tune.compiled import compiled_limits
+from engine.tune.runner import PRUNED, Outcome, Prepared, compiled, recipe_of, subject_of, this_process
 
 VALUES = 0
 """Seed of the values that kernels are measured on: part of what a trial is kept under."""
@@ -30,10 +28,8 @@ class Measured:
 
     measure: Callable[[Kernel], Outcome]
     """Runs, compares with the reference and times a kernel, on values of seed VALUES."""
-    compile: Callable[[Kernel], Compiled]
-    """By NVRTC."""
-    limits: Callable[[Compiled, Kernel], str]
-    """Why NVRTC's figures rule a kernel out; "" where they do not."""
+    limits: Callable[[Kernel], str] = compiled_limits
+    """Why the compiler's figures rule a kernel out; "" where they do not."""
     name: str = MEASURED
     origin: str = MEASURED
     needs_graph: bool = True
@@ -43,13 +39,7 @@ class Measured:
         kernel = compiled(group, recipe)
         if isinstance(kernel, Failure):
             return Prepared(None, "", kernel, this_process())
-        try:
-            machine_code = self.compile(kernel)
-        except EngineError as error:
-            if error.exit_code == 3:
-                raise  # without NVRTC no program can be measured
-            return Prepared(None, "", Failure(COMPILE, error.reason), this_process())
-        broken = self.limits(machine_code, kernel)
+        broken = self.limits(kernel)
         if broken:
             return Prepared(None, "", Failure(PRUNED, broken), this_process())
         return Prepared(measured_subject(kernel), recipe_of(kernel), None, this_process())
@@ -67,13 +57,3 @@ def measured_subject(kernel: Kernel) -> Subject:
     """What a measured time depends on."""
     flags = (f"--gpu-architecture={kernel.target.architecture}",)
     return subject_of(kernel, f"NVRTC {nvrtc_version() or 'absent'}", flags, VALUES)
-
-
-def ruled_out(compiled: Compiled, kernel: Kernel) -> str:
-    """Why a kernel is not worth a launch by NVRTC's figures: no block fits, or registers are spilled; "" otherwise."""
-    threads = math.prod(kernel.source.block)
-    try:
-        resident(threads, kernel.source.shared_bytes, compiled.registers, kernel.target)
-    except Unsupported as error:
-        return error.reason
-    return f"{compiled.spill_bytes} bytes of registers are spilled" if compiled.spill_bytes else ""

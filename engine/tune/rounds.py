@@ -7,7 +7,6 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.errors import BadInput
 from engine.tune.allocate import Turn, budget, next_turn, round_size, without_outsiders
 from engine.tune.nodes import Limits, Program
 from engine.tune.progress import Allotment, Progress, TaskProgress, allot
@@ -53,10 +52,7 @@ class Rounds:
     """Opens one round after the other, also while programs of earlier ones are under way."""
 
     def __init__(self, progress: Mapping[str, Progress], limits: Limits, rng: random.Random) -> None:
-        """Raises BadInput where a round of each group would have no trial."""
-        if limits.trials < 1:
-            reason = "are too few: the first round of each group would have none"
-            raise BadInput("tune", f"{limits.trials} trials for each group", reason, "allow at least 1")
+        """limits: with at least one trial."""
         self._progress, self._limits, self._rng = progress, limits, rng
         self._size = min(limits.round, round_size(budget(limits.trials, len(progress)), len(progress)))
         self.current: OpenRound | None = None

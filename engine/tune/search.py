@@ -63,7 +63,7 @@ class Search:
     ) -> None:  # fmt: skip
         """progress: of each group, by name.  skipped: groups that are not searched, and why.
 
-        Made by `engine.tune.begin`.  Raises BadInput where a round of each group would have no trial.
+        Made by `engine.tune.begin.begin`.
         """
         self.progress, self.skipped, self.log = progress, skipped, log
         self.limits, self.runner = limits, runner

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 import engine
+from app import tuning as tuning_verb
 from engine.errors import BadInput, OverBudget, Unsupported
 from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED
 from engine.records.reader import RunReader
 from engine.records.store import RecordStore
 from engine.run.nodes import MEASURED, PREDICTED, SYNTHETIC, Check, Failure, Timing
-from engine.tune import begin
 from engine.tune.closing import Judge
 from engine.tune.problem import Problem, problem
 from engine.tune.products import CUDA_CORES, Products
@@ -26,20 +27,6 @@ from engine.tune.replayed import Replayed
 from engine.tune.search import LATE, SPENT
 from tests.commands import document, loomscope, refused
 from tests.tune.runs import ROW, Synthetic, plan, recipe, run, search
-
-
-@cache
-def found() -> Problem | str:
-    return problem(plan().groups[0], recipe())
-
-
-@pytest.fixture(autouse=True)
-def known_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same product is searched again and again: what can be chosen is found out once."""
-    monkeypatch.setattr(
-        begin, "problem", lambda group, wanted: found() if wanted == recipe() else problem(group, wanted)
-    )
-
 
 PASSED = Check("matmul_0", "pass", 0.0, 1e-3, "", 1, 1, 1, ("late", "early"), (), ())
 
@@ -53,7 +40,7 @@ def test_the_next_search_repeats_no_trial_whatever_asks_for_it(tmp_path: Path) -
         kept = list(store.trials(PREDICTED))
         assert len(kept) == 9
     made = engine.compile(plan().groups[0], Recipe.loads(kept[0].recipe))
-    known = found()
+    known = problem(plan().groups[0], recipe())
     assert isinstance(known, Problem)
     stands = [str(task.family.program_of(made)) for task in known.tasks]
     assert kept[0].because in stands
@@ -279,8 +266,58 @@ def test_what_cannot_be_searched_says_why(tmp_path: Path) -> None:
             plan().groups[0].program.statements[0].name, at="i", mark=("block", 48), because="no kernel has it"
         )
         fixed = recipe().advise("user", wish, group="matmul_0")
-        with pytest.raises(Unsupported, match="matmul_0: has nothing to search"):
+        with pytest.raises(Unsupported, match=r"matmul_0: has nothing to search: no program is left of .* drops"):
             engine.tune(plan(), fixed, store)
+        assert not RunReader(store.path).runs(), "no run was begun"
+
+
+def newer(path: Path) -> None:
+    RecordStore(path).close()
+    with sqlite3.connect(path) as other:
+        other.execute("PRAGMA user_version = 99")
+    other.close()
+
+
+def truncated(path: Path) -> None:
+    with RecordStore(path) as store:
+        list(search(store, 12).run())
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+
+
+def foreign(path: Path) -> None:
+    path.write_text("night-time notes, long enough to be looked at " * 40)
+
+
+def locked(path: Path) -> None:
+    RecordStore(path).close()
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    HELD.append(other)
+
+
+HELD: list[sqlite3.Connection] = []
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (newer, "is of format 99"), (truncated, "is damaged"), (foreign, "is no file of records"),
+        (locked, "is locked by another program"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_hold_trials_is_told_and_left_as_it_was(
+    broken: Callable[[Path], None], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "r.db"
+    broken(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(tuning_verb, "RecordStore", lambda name: RecordStore(name, patience=0.05))
+    told = " ".join(refused("tune", ROW, "--records", str(path), "--trials", "3").split())
+    while HELD:
+        HELD.pop().close()
+    assert words in told and "hint:" in told
+    assert path.read_bytes() == before
 
 
 def test_the_command_searches_checks_resumes_and_writes(tmp_path: Path) -> None:
