@@ -14,7 +14,7 @@ PERSPECTIVES = {
     "Explore": ((("outline", 0.57), ("explain", 0.43)), (("graph", 1.0),), (("schedule", 0.54), ("timing", 0.46))),
     "Schedule": ((("code", 1.0),), (("schedule", 1.0),), (("constraints", 0.62), ("moves", 0.38))),
     "Pipeline": ((("code", 1.0),), (("schedule", 1.0),)),
-    "Tune": ((("tuning", 0.53), ("trials", 0.47)), (("search", 0.68), ("run", 0.32))),
+    "Tune": ((("tuning", 0.53), ("trials", 0.47)), (("search", 0.71), ("run", 0.29))),
 }
 """Perspective -> columns from left to right, each from top to bottom with its share of the height."""
 

@@ -53,9 +53,10 @@ def render(
 
     `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  `tab`: of the schedule or the
     timing panel.  `replay`: a file of times, whose samples of the group are shown and whose times stand on the graph.
-    `records`: of a tuning run that ended, for the Tune perspective.  `advice`: a file with entries to add to the group's advice, as text.  `what_if`: where the sliders of the pipeline
-    stand, by name ("stages").  `tile`: the one that is selected in its chart.  BadInput for a file, group, panel, tab,
-    theme, perspective or slider that there is not, and for a place where no picture can be written.
+    `records`: of a tuning run, for the Tune perspective.  `advice`: a file with entries to add to the group's advice,
+    as text.  `what_if`: where the sliders of the pipeline stand, by name ("stages").  `tile`: the one that is selected
+    in its chart.  BadInput for a file, group, panel, tab, theme, perspective or slider that there is not, and for a
+    place where no picture can be written.
     """
     perspectives = {name.lower(): name for name in PERSPECTIVES}
     tabs = {name.lower(): name for name in (*TABS, *TIMES, *TUNING)}

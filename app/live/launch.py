@@ -69,7 +69,7 @@ def order_again(request: Request, records: Path) -> Order:
 
 
 class RunProcess(QObject):
-    """One process at a time; it is left alone when the window closes, unless it is told to end."""
+    """One process at a time; it ends with the window, and can be resumed."""
 
     ended = Signal(int, str)
     """Exit code, and the last lines that it wrote to standard error."""
@@ -78,6 +78,8 @@ class RunProcess(QObject):
         super().__init__()
         self._process: QProcess | None = None
         self._log = ""
+        self._dying: set[QProcess] = set()
+        """Ended, but not gone yet."""
 
     @property
     def process_id(self) -> int:
@@ -97,12 +99,27 @@ class RunProcess(QObject):
         process.start(command[0], [*command[1:], *order.arguments()])
 
     def kill(self) -> None:
-        """Ends the process at once: finished trials are in the records."""
+        """Ends the process at once: finished trials are in the records, and its end is no news."""
         process, self._process = self._process, None
         if process is not None:
-            process.blockSignals(True)  # its end is no news
+            process.finished.disconnect()
+            process.errorOccurred.disconnect()
+            process.finished.connect(lambda code, status: self._forget(process))
+            self._dying.add(process)
             process.kill()
+
+    def close(self) -> None:
+        """Ends the process and waits until it is gone."""
+        self.kill()
+        for process in tuple(self._dying):
             process.waitForFinished(KILL_MS)
+            self._forget(process)
+
+    def _forget(self, process: QProcess) -> None:
+        if process in self._dying:
+            self._dying.remove(process)
+            process.readyReadStandardError.disconnect()
+            process.finished.disconnect()
             process.deleteLater()
 
     def _read(self) -> None:

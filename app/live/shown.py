@@ -13,6 +13,7 @@ from app.live.follower import Follower, Update
 from engine.documents import ModelDoc, Problem
 from engine.records.nodes import RUNNING, Round, Run
 from views.format import plural
+from views.hierarchy import ambiguous_titles
 from views.tuning.nodes import STARTING, STOPPING, Status, Summary
 from views.tuning.trials import Rows, Trials
 
@@ -79,9 +80,11 @@ class Shown:
         return summary(self.run, self.trials, rows, self.rounds, group, self.title(group, model))
 
     def title(self, group: str, model: ModelDoc | None) -> str:
-        """What a group is called in the open model, else its name."""
-        known = model.groups if model else ()
-        return next((each.title for each in known if each.name == group), group)
+        """What a group is called in the open model; its name where others are called the same, or it has no other."""
+        if model is None:
+            return group
+        title = next((each.title for each in model.groups if each.name == group), group)
+        return group if title in ambiguous_titles(model) else title
 
     def status(self) -> Status:
         """The run in the panel's words."""
@@ -90,14 +93,13 @@ class Shown:
             return Status("Tuning", STARTING, 0, 0, "", (), self.problem)
         request = run.request
         facts = (
-            ("Strategy", request.strategy), ("Runner", f"{request.runner}, {request.origin} times"),
+            ("Strategy", request.strategy), ("Times", request.origin),
             ("Records", self.path.name), ("Process", f"{run.pid} on {run.host}"),
         )  # fmt: skip
-        problem = self.problem
-        if problem is None and run.message:
-            problem = Problem("tune", "the run", f"ended: {run.message}", "")
         title = f"Tuning {Path(request.source).stem}"
-        return Status(title, self.state, len(self.trials), self.total, self._left(), facts, problem)
+        return Status(
+            title, self.state, len(self.trials), self.total, self._left(), facts, self.problem, run.message
+        )
 
     def _left(self) -> str:
         """How long it will take at the present pace; "" where nobody can tell."""

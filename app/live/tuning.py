@@ -39,7 +39,7 @@ REPLAYED = "replayed"
 """The runner that takes times from the records."""
 SLOWLY = 5
 """Repaints of the table between two of what is dearer to work out."""
-KILL_MS = 150
+KILL_MS = 120
 """A process of ours that has not stopped by then is ended: everything finished is in its records."""
 
 
@@ -218,7 +218,7 @@ class LiveTuning(QObject):
     def close(self) -> None:
         """Ends a process of ours, and lets the records go."""
         self._repaint.stop()
-        self.process.kill()
+        self.process.close()
         self.attachment.close()
 
     def _connect(self) -> None:
@@ -404,6 +404,7 @@ class LiveTuning(QObject):
         if self._refusal is None:
             summary = shown.summary(self.group, rows, model)
             room = shown.run.request.trials if len(shown.groups) == 1 else 0
+            room = room if self.is_live else len(rows)
             panels.tuning.show_progress(trials, rows, summary, room)
         several = len(shown.groups) > 1
         panels.trials.show_trials(trials, self.group, shown.run.request.origin, several)

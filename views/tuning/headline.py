@@ -1,14 +1,14 @@
-"""The shown group in one line over the plots: best, gain, trials, and where the times come from."""
+"""Over the plots: the shown group in one line, and what the marks of the plot mean."""
 
 from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from views.format import duration, plural
+from views.format import duration, figure, plural
 from views.moves.rows import gain_text
 from views.rows import draw_text, text_width
 from views.shapes import paint_time_mark
@@ -104,3 +104,70 @@ class TuningHeadline(QWidget):
         painter.setPen(theme.colour("text-2"))
         draw_text(painter, QRectF(box.x() + 18, box.y(), width - 20, 18), self._summary.origin)
         return box.x()
+
+
+class Legend(QWidget):
+    """A step, a dot and an arrow with their names, at the right of the header; it gives way to the tabs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.theme: Theme | None = None
+        self._origin, self._edge = "", 0.0
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("What the marks mean")
+
+    def show_legend(self, origin: str, edge: float) -> None:
+        """Replaces what is said.  edge: microseconds beyond which trials stand at the edge; 0 where none does."""
+        if (origin, edge) != (self._origin, self._edge):
+            self._origin, self._edge = origin, edge
+            self.setAccessibleDescription(", ".join(self.texts()))
+            self.update()
+
+    def texts(self) -> list[str]:
+        """The names of the marks."""
+        return ["best so far", "trial", *([f"above {figure(self._edge)}"] if self._edge else [])]
+
+    def sizeHint(self) -> QSize:
+        """Room for all three."""
+        return QSize(250, 22)
+
+    def minimumSizeHint(self) -> QSize:
+        """None: the tabs come first."""
+        return QSize(0, 22)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.theme = theme
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """From the right; what finds no room is left out."""
+        if self.theme is None or not self._origin:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(face(11))
+        right, middle = self.width() - 8.0, self.height() / 2
+        for number, text in reversed(list(enumerate(self.texts()))):
+            left = right - text_width(painter, text)
+            if left < 24:
+                return
+            painter.setPen(self.theme.colour("text-2"))
+            draw_text(painter, QRectF(left, 0, right - left + 2, self.height()), text)
+            self._mark(painter, self.theme, number, QPointF(left - 9, middle))
+            right = left - (34 if number == 1 else 26)
+
+    def _mark(self, painter: QPainter, theme: Theme, number: int, at: QPointF) -> None:
+        painter.save()
+        if number == 0:
+            painter.setPen(QPen(theme.colour("accent"), 2))
+            x, y = at.x(), at.y()
+            step = ((x - 14, y - 4), (x - 5, y - 4), (x - 5, y + 4), (x + 4, y + 4))
+            painter.drawPolyline([QPointF(*corner) for corner in step])
+        elif number == 1:
+            paint_time_mark(painter, at, self._origin, theme)
+        else:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(theme.colour("text-2"))
+            painter.drawPolygon(QPolygonF([at + QPointF(-3.4, 3), at + QPointF(0, -3.4), at + QPointF(3.4, 3)]))
+        painter.restore()

@@ -28,6 +28,8 @@ class Status:
     """(name, value): strategy, runner, records, process."""
     problem: Problem | None = None
     """Why it ended, where it did not end by itself."""
+    message: str = ""
+    """Why it ended, in the words of its process."""
 
     @property
     def is_live(self) -> bool:

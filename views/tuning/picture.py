@@ -107,7 +107,7 @@ class ProgressPicture:
             if points:
                 points.append(QPointF(self.x[place], points[-1].y()))
             points.append(QPointF(self.x[place], y))
-        corners = points[::2] if len(points) > 1 else points
+        corners = points[::2]
         points.append(QPointF(self.x[-1], points[-1].y()))
         painter.setPen(QPen(accent, 2, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap, Qt.PenJoinStyle.MiterJoin))
         painter.setBrush(Qt.BrushStyle.NoBrush)

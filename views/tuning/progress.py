@@ -59,6 +59,13 @@ class ProgressPlot(QWidget):
         before = self.summary.before if self.summary else 0.0
         return progress_axes(area, self.trials.microseconds[self.rows], before, self._room)
 
+    @property
+    def edge(self) -> float:
+        """Microseconds beyond which trials are drawn at the edge; 0 where none is."""
+        times = self.trials.microseconds[self.rows]
+        high = self.axes().high
+        return high if (times > high).any() else 0.0
+
     def paintEvent(self, event: QPaintEvent) -> None:
         """Grid, dots, steps, failures."""
         if self.theme is None or self.summary is None or not len(self.rows):

@@ -20,7 +20,8 @@ from views.tuning.nodes import Cause, Cut, Importance, Share
 NAME = 116.0
 """Pixels of the name at the left."""
 PADDING = 12.0
-BAR = 13.0
+BAR, BARS = 13.0, 0.4
+"""Pixels of a bar's height; part of the room beside name and figure that bars take, the rest is for notes."""
 FIGURE = 62.0
 GAIN, COUNT = 62.0, 46.0
 """Pixels of the columns of the rounds."""
@@ -36,7 +37,7 @@ def cut_rows(cuts: Sequence[Cut]) -> tuple[Row, ...]:
         part = math.log(cut.left + 1) / math.log(most + 1) if most else 0.0
         last = number == len(cuts) - 1
         tip = _tip(cut.rule, cut.because, cut.example)
-        rows.append(Row(f"{number}", f"{cut.rule} {cut.left:,}", (cut, part, last), (), 26, tip))
+        rows.append(Row(f"{number}", f"{cut.rule} {cut.left:,}", (cut, part, last), (), 24, tip))
     return tuple(rows)
 
 
@@ -158,7 +159,7 @@ def _bar_row(
 
 
 def _track(box: QRectF) -> QRectF:
-    width = max((box.width() - NAME - FIGURE - 2 * PADDING) * 0.5, 40.0)
+    width = max((box.width() - NAME - FIGURE - 2 * PADDING) * BARS, 40.0)
     return QRectF(PADDING + NAME + 8, box.center().y() - BAR / 2, width, BAR)
 
 

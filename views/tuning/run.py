@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QGridLayout,
     QHBoxLayout,
+    QLabel,
     QLineEdit,
     QProgressBar,
     QPushButton,
@@ -18,7 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from views.panel import PADDING, Panel, label, rule
+from views.panel import PADDING, Panel, clipped, label, rule
 from views.tuning.nodes import FINISHED, INTERRUPTED, PAUSED, RUNNING, STARTING, STOPPED, STOPPING, Status
 
 ALL, SELECTED = "All groups", "Selected group"
@@ -67,7 +68,7 @@ class RunView(Panel):
         self.stop = _button("Stop", self.stop_requested)
         self.resume = _button("Resume", self.resume_requested)
         self.detach = _button("Put away", self.detach_requested)
-        self.state_title, self.state, self.count = label("", "title"), label("", "hint"), label("", "second")
+        self.state_title, self.state, self.count = label("", "title"), clipped("hint"), label("", "second")
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName("Trials done")
@@ -112,7 +113,9 @@ class RunView(Panel):
         if status is None:
             return
         self.state_title.setText(status.title)
-        self.state.setText(SAID.get(status.state, status.state))
+        said = SAID.get(status.state, status.state)
+        self.state.setText(f"{said}: {status.message}" if status.message and not status.is_live else said)
+        self.state.setToolTip(self.state.text())
         count = f"{status.done:,} of {status.total:,} trials" if status.total else f"{status.done:,} trials"
         self.count.setText("  ".join(filter(None, (count, status.left))))
         self.bar.setRange(0, max(status.total, status.done, 1))
@@ -131,20 +134,19 @@ class RunView(Panel):
         self.setAccessibleDescription(f"{status.title}, {self.state.text()}, {self.count.text()}")
 
     def _show_facts(self, facts: Sequence[tuple[str, str]]) -> None:
-        """Name over value, two in a line."""
+        """Name over value, side by side."""
         while self.facts.count() > 2 * len(facts):
             self.facts.takeAt(self.facts.count() - 1).widget().deleteLater()
         for number, (name, value) in enumerate(facts):
-            row, column = 2 * (number // 2), number % 2
-            for offset, (text, role) in enumerate(((name, "small-hint"), (value, ""))):
-                item = self.facts.itemAtPosition(row + offset, column)
+            self.facts.setColumnStretch(number, 1)
+            for row, (text, role) in enumerate(((name, "small-hint"), (value, "second"))):
+                item = self.facts.itemAtPosition(row, number)
+                shown = item.widget() if item is not None else clipped(role)
+                assert isinstance(shown, QLabel)
+                shown.setText(text)
+                shown.setToolTip(value)
                 if item is None:
-                    made = label(text, role)
-                    self.facts.addWidget(made, row + offset, column)
-                else:
-                    item.widget().setText(text)
-                    made = item.widget()
-                made.setToolTip(value)
+                    self.facts.addWidget(shown, row, number)
 
     def _make_settings(self) -> QWidget:
         made = QWidget()
@@ -181,8 +183,8 @@ class RunView(Panel):
         for button in (self.pause, self.resume, self.stop, self.detach):
             head.addWidget(button)
         column.addLayout(head)
-        column.addWidget(self.bar)
         column.addWidget(self.count)
+        column.addWidget(self.bar)
         column.addLayout(self.facts)
         column.addWidget(self.message)
         return made

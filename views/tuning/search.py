@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QLabel, QScrollArea, QVBoxLayout, QWidget
 
@@ -40,23 +40,27 @@ class SearchView(Panel):
         self.shares = _Rows("Rounds", paint_share)
         self.causes = _Rows("Failures by cause", paint_cause)
         self.shares.row_selected.connect(lambda row: self.group_selected.emit(row.key.partition("/")[0]))
-        self._cuts_head, self._cuts = _section("Pruning")
         self._rounds_head, self._rounds = _section("Rounds")
         self._causes_head, self._causes = _section("Failures by cause")
         heads, row = bar("subheader", 26)
         row.setContentsMargins(int(PADDING), 0, int(PADDING), 0)
         row.setSpacing(0)
-        for text, width in (("Group", int(NAME) + 8), ("round 1", 0), ("Rounds", int(COUNT)), ("Gain", int(GAIN))):
+        columns = (
+            ("Group", int(NAME) + 8), ("round 1", 0), ("Rounds", int(COUNT) - 8), ("", 8), ("Gain", int(GAIN)),
+        )  # fmt: skip
+        for text, width in columns:
             head = label(text, "small-hint")
             if width:
                 head.setFixedWidth(width)
+            if text in ("Rounds", "Gain"):
+                head.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
             row.addWidget(head, 0 if width else 1)
         self._heads = heads
         content = styled(QWidget(), "body")
         column = QVBoxLayout(content)
-        column.setContentsMargins(0, 0, 0, 0)
+        column.setContentsMargins(0, 4, 0, 0)
         column.setSpacing(0)
-        parts = (self._cuts_head, self.cuts, self._rounds_head, heads, self.shares, self._causes_head, self.causes)
+        parts = (self.cuts, self._rounds_head, heads, self.shares, self._causes_head, self.causes)
         for widget in parts:
             column.addWidget(widget)
         column.addStretch(1)
@@ -68,8 +72,7 @@ class SearchView(Panel):
 
     def show_funnel(self, cuts: Sequence[Cut], title: str) -> None:
         """Replaces the steps of the funnel; `title`: whose programs these are."""
-        self.subtitle.setText(title)
-        self._cuts.setText("log scale, counts")
+        self.subtitle.setText(f"pruning of {title}, log scale, counts")
         self.cuts.show_all(cut_rows(cuts))
         self.show_body()
 

@@ -156,9 +156,9 @@ class TrialModel(QAbstractTableModel):
         return None
 
     def _columns(self) -> tuple[str, ...]:
-        """Those with something in them: dimensions that no program of the group has are left out."""
+        """Those that tell trials apart: what is the same in all of them is left out."""
         rows = self.trials.rows_of(self.group)
-        dimensions = [name for name in self.trials.dimensions if (self.trials.value(name)[rows] != NONE).any()]
+        dimensions = [name for name in self.trials.dimensions if _differ(self.trials.value(name)[rows])]
         words = [name for name in (GROUP, MAPPING) if _differ(self.trials.column(name)[rows])]
         return (*BEFORE, *dimensions, *words, RESULT)
 

@@ -24,7 +24,7 @@ from views.tuning.trials import NONE, Trials
 
 ROW, HEAD = 24, 26
 WIDTHS = {NUMBER: 62, TIME: 96, TO_BEST: 72, PROMISED: 74, GROUP: 110, MAPPING: 130, RESULT: 120}
-DIMENSION = 72
+DIMENSION = 58
 """Pixels of a dimension's column, at least."""
 NOTHING = "Trials appear here as they come: one row each, failures with their cause"
 FILTER = "Filter: stages=3  time<40  failed"
@@ -149,7 +149,7 @@ class TrialTable(QTableView):
         self._fitted = columns
         heads = self.horizontalHeader()
         for number, name in enumerate(columns):
-            words = heads.fontMetrics().horizontalAdvance(self.trials.head(name)) + 24
+            words = heads.fontMetrics().horizontalAdvance(self.trials.head(name)) + 22
             self.setColumnWidth(number, WIDTHS.get(name, max(DIMENSION, words)))
         heads.setStretchLastSection(True)
 

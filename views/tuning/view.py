@@ -14,7 +14,7 @@ from views.message import Message
 from views.panel import Panel, bar, clipped
 from views.rows import RowView
 from views.theme import Theme
-from views.tuning.headline import TuningHeadline
+from views.tuning.headline import Legend, TuningHeadline
 from views.tuning.nodes import Importance, Summary
 from views.tuning.progress import ProgressPlot
 from views.tuning.promise import PromisePlot
@@ -62,6 +62,9 @@ class TuningView(Panel):
         self.pages.addWidget(_under(self._ablation_note, self.ablation, self.ablate))
         self.pages.addWidget(self.refused)
         self.tab_selected.connect(lambda name: self.pages.setCurrentIndex(TABS.index(name)))
+        self.legend = Legend()
+        self.header_layout.addWidget(self.legend)
+        self.tab_selected.connect(lambda name: self.legend.setVisible(name == PROGRESS))
         self.body_layout.addWidget(self.headline)
         self.body_layout.addWidget(self.pages, 1)
         self.empty.add_button("Start tuning").clicked.connect(self.start_requested)
@@ -77,6 +80,7 @@ class TuningView(Panel):
         """Replaces headline and dots; `total`: trials that the group may get, 0 where nobody knows."""
         self.headline.show_summary(summary)
         self.progress_plot.show_trials(trials, rows, summary, total)
+        self.legend.show_legend(summary.origin, self.progress_plot.edge)
         self.headline.show()
         self.pages.setCurrentIndex(TABS.index(self.tab))
         self.show_body()
@@ -118,7 +122,7 @@ class TuningView(Panel):
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
         super().set_theme(theme)
-        for part in (self.headline, self.progress_plot, self.promise, self.importance, self.ablation):
+        for part in (self.headline, self.legend, self.progress_plot, self.promise, self.importance, self.ablation):
             part.set_theme(theme)
 
 
