@@ -44,7 +44,8 @@ def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PA
     except ImportError as error:
         reason = "Dask's distributed is not installed"
         raise MissingCapability("tune", "--cluster", reason, "pip install 'loomscope[cluster]'") from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters of it is told by errors
+    for handler in logging.getLogger("distributed").handlers:
+        handler.setLevel(logging.CRITICAL + 1)  # what matters of it is told by errors
     try:
         client = Client(address, timeout=patience, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

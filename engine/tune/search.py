@@ -12,12 +12,12 @@ import random
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from engine.errors import EngineError
+from engine.errors import EngineError, MissingCapability
 from engine.recipe import Recipe
 from engine.records.nodes import FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED, STOPPED, Attempt, Round, Trial
 from engine.records.runs import RunLog
@@ -186,6 +186,9 @@ class Search:
             result = future.result()
         except self._workers.lost as error:
             return self._lost(item, error)
+        except CancelledError:
+            hint = "bring them back and go on with --resume: every finished trial is kept"
+            raise MissingCapability("tune", "the workers", "are gone, with all that was under way", hint) from None
         if item.prepared is None:
             item.prepared = result
             subject, outcome = result.subject, result.outcome

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,32 @@ def test_any_executor_does(alone: dict[object, float | None], tmp_path: Path) ->
     assert len(shared) == 1, "a group is brought to the workers once"
     with pytest.raises(RuntimeError, match="shutdown"):
         executor.submit(int)
+
+
+class Vanishing(ThreadPoolExecutor):
+    """Gives back what it was given, from the sixth call on: as a cluster does that lost its scheduler."""
+
+    calls = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.calls += 1
+        if self.calls < 6:
+            return super().submit(fn, *args, **kwargs)
+        future: Future[Any] = Future()
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        return future
+
+
+def test_workers_that_are_gone_end_the_run_which_goes_on_elsewhere(tmp_path: Path) -> None:
+    with RecordStore(tmp_path / "r.db") as store:
+        one = search(store, TRIALS, runner=Synthetic(), workers=Workers(Vanishing(1)))
+        with pytest.raises(MissingCapability, match="are gone"):
+            list(one.run())
+        kept = one.log.attempts()
+        assert 0 < len(kept) < TRIALS and one.log.run().state == INTERRUPTED
+    again = run(tmp_path / "r.db", trials=TRIALS, runner=Synthetic(), resume=True)[1]
+    assert len(kept) + len(again) == TRIALS + 1, "with the recipe before the search"
 
 
 def test_what_a_machine_lacks_ends_the_run_and_is_told(tmp_path: Path) -> None:
