@@ -59,8 +59,9 @@ def _inner(index: Index, extents: Mapping[str, int]) -> int:
     match index.terms:
         case ((str() as name, 1),):
             return extents[name] if name in found else 1  # one of several slices of equal length
-        case _:
-            return max(found.values(), default=1)
+        case _:  # a part that is no loop yet, as c % 8, is cut first: what is inside it follows
+            largest = max((by for _, by in index.terms), default=1)
+            return largest if largest in found.values() else 1
 
 
 def _partners(

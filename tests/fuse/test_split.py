@@ -135,3 +135,25 @@ def test_what_follows_a_reshape_is_computed_in_the_tiles(
     plan = engine.fuse(graph)
     assert len(plan.launches) == kernels
     assert engine.check_model(graph, plan).status == "pass"
+
+
+def test_channels_of_a_group_norm_are_cut_before_the_rows_inside_them(tmp_path: Path) -> None:
+    """Cut at rows of 32 first, each block of the kernel would keep every group: 2 MB, and it cannot be generated."""
+    shapes = {"g": [1, 32, 8192], "p": [256, 32, 32]}
+    nodes = [
+        helper.make_node("Constant", [], [f"{n}_shape"], value=numpy_helper.from_array(np.array(shape, np.int64)))
+        for n, shape in shapes.items()
+    ]
+    nodes += [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("Reshape", ["t", "p_shape"], ["p"]),
+        helper.make_node("Add", ["p", "r"], ["a"]),
+        helper.make_node("Reshape", ["a", "g_shape"], ["g"]),
+        helper.make_node("InstanceNormalization", ["g", "s", "b"], ["n"]),
+        helper.make_node("Reshape", ["n", "p_shape"], ["q"]),
+        helper.make_node("Mul", ["q", "w"], ["m"]),
+        helper.make_node("Sigmoid", ["m"], ["y"]),
+    ]
+    inputs = {"x": (1024, 256), "r": (256, 32, 32), "s": (32,), "b": (32,), "w": (256, 1, 1)}
+    (group,) = engine.fuse(engine.load(model(tmp_path / "m.onnx", nodes, inputs, ["y"]))).groups
+    assert engine.compile(group).source.grid == (32, 1, 1)
