@@ -38,21 +38,20 @@ class Assessor:
 
     def cost(self, kernel: Kernel) -> Cost | None:
         """What a kernel costs, in the names of the first kernel alike; None where it cannot be one."""
-        if self._parted(kernel.members):
+        if self._apart and self._parted(kernel.members):
             return None
         first = self.first(kernel)
-        if first not in self._known:
+        try:
+            return self._known[first]
+        except KeyError:
             fit, statements, kept = self.fit(first), self.flow.statements(first.members), self.kept(first)
-            self._known[first] = (
-                None if isinstance(fit, str) else cost(statements, fit, kept, self.flow.program, self.target)
-            )
-        return self._known[first]
+            found = None if isinstance(fit, str) else cost(statements, fit, kept, self.flow.program, self.target)
+            return self._known.setdefault(first, found)
 
     def first(self, kernel: Kernel) -> Kernel:
         """The first kernel alike: the one in whose names the cost speaks."""
-        if kernel not in self._first_of:
-            self._first_of[kernel] = self._first.setdefault(self._key(kernel), kernel)
-        return self._first_of[kernel]
+        found = self._first_of.get(kernel)
+        return found or self._first_of.setdefault(kernel, self._first.setdefault(self._key(kernel), kernel))
 
     def fit(self, kernel: Kernel) -> Fit | str:
         """How the statements of a kernel fit, or why they do not, in the kernel's own names."""

@@ -117,28 +117,26 @@ def joined_outputs(flow: Flow, kernels: Sequence[Kernel]) -> list[Kernel]:
     """Multi-output fusion: kernels over the same elements with a result or an input in common."""
     graph = KernelGraph(flow, kernels)
     joins = Joins(graph)
+    over = [() if kernel.closed else _elements(flow, kernel) for kernel in graph.kernels]
+    reduces = {n for n, k in enumerate(graph.kernels) if not all(_is_loop(flow, flow.steps[root]) for root in k.roots)}
+
+    def join(a: int, b: int) -> None:
+        """Make one kernel of two that run over the same elements, where neither waits for a reduction of the other."""
+        if over[a] != over[b] or graph.kernels[a].closed or graph.kernels[b].closed or b in joins.group(a):
+            return
+        both = joins.group(a) | joins.group(b)
+        if sum(len(graph.kernels[n].members) for n in both) > MOST_STATEMENTS:
+            return
+        if both.isdisjoint(c for n in both & reduces for c in graph.consumers[n]):
+            joins.join(both)
+
     for n in sorted(range(len(graph.kernels)), key=graph.place.__getitem__, reverse=True):
         for consumer in graph.consumers[n]:
-            _join(joins, n, consumer)
+            join(n, consumer)
     for readers in _siblings(flow, graph):
         for a, b in pairwise(readers):
-            _join(joins, a, b)
+            join(a, b)
     return joins.merged()
-
-
-def _join(joins: Joins, a: int, b: int) -> None:
-    """Make one kernel of two that run over the same elements, where neither waits for a reduction of the other."""
-    graph = joins.graph
-    both = joins.group(a) | joins.group(b)
-    if joins.group(a) == joins.group(b) or any(graph.kernels[n].closed for n in both):
-        return
-    if sum(len(graph.kernels[n].members) for n in both) > MOST_STATEMENTS:
-        return
-    if _elements(graph.flow, graph.kernels[a]) != _elements(graph.flow, graph.kernels[b]):
-        return
-    reduced = [n for n in both if not all(_is_loop(graph.flow, graph.flow.steps[r]) for r in graph.kernels[n].roots)]
-    if both.isdisjoint(c for n in reduced for c in graph.consumers[n]):
-        joins.join(both)
 
 
 def _elements(flow: Flow, kernel: Kernel) -> tuple[int, ...]:
