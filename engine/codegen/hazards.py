@@ -1,8 +1,9 @@
 """Shared memory between two barriers: nobody may read what another thread stores, nor store over what it may read.
 
 The program is walked once, and loops with barriers three times around (those written out, whole), with the bytes that
-each operation can touch: two scratch buffers that alternate are told apart from one that is used again too early.  Asynchronous copies keep their
-own rules (`engine.pipeline`), and so do parts of shared memory that belong to one warp, whose lanes meet by themselves.
+each operation can touch: two scratch buffers that alternate are told apart from one that is used again too early.
+Asynchronous copies keep their own rules (`engine.pipeline`), and so do parts of shared memory that belong to one warp,
+whose lanes meet by themselves.
 """
 
 from __future__ import annotations

@@ -19,15 +19,14 @@ from engine.codegen.nodes import NOWHERE, Line
 from engine.codegen.tile import AsyncCopy, Buffer, Load, Slot, Store
 from engine.graph.nodes import DTYPES
 from engine.schedule.nodes import Member
+from engine.target.copies import COPY_BYTES, MOST_HELD
 from engine.tensor.access import VECTOR_BYTES, position, stride, unrolled
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
 
-COPY_BYTES = (16, 8, 4)
-"""Sizes of one cp.async."""
-MOST_HELD = 32
-"""Elements of a tile that a thread has in registers where there is no cp.async: more would crowd out its sums."""
+IN_TURN = 8
+"""Elements that it copies at a time where it has more: loads and stores then take turns."""
 BITS = {2: "uint16"}
 """Type of a register that holds an element of so many bytes as it is, which no conversion touches on its way."""
 
@@ -173,7 +172,8 @@ def _allowed(emitter: Emitter, operand: Operand) -> bool:
 def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None:
     """Every thread copies its share of tile number `tile`; beyond the array it fills zeros.
 
-    Without cp.async a thread loads all of its share before it stores any: a pipeline moves the two apart.
+    Without cp.async a thread loads all of its share before it stores any, so that a pipeline can move the two apart;
+    a large share is copied in turns.
     """
     shares = operand.side.tile * operand.tiling.tile // operand.width // emitter.extents["thread"]
     name, counter = operand.access.array, f"{operand.access.array}_share"
@@ -183,7 +183,7 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None
             source, inside = place.source(tile)
             emitter.add(AsyncCopy(operand.tile, place.target, name, source, operand.width, inside, at))
         return
-    together = min(shares, MOST_HELD)
+    together = shares if shares <= MOST_HELD else IN_TURN
     dtype = BITS.get(DTYPES[operand.dtype], operand.dtype)
     with emitter.loop(f"{name}_round", shares // together, at, unroll=False) as number:
         held = emitter.register(f"{name}_held", dtype, (together,))

@@ -32,13 +32,12 @@ from engine.graph.nodes import DTYPES
 from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
 from engine.pipeline.overlay import used_after
 from engine.pipeline.uses import Uses, at_path, buffers_written, numbered, uses
+from engine.target.copies import HELD_STAGES, SMALLEST_COPY
 from engine.target.shared import SHARED_BYTES
 
 MAX_STAGES = 6
 """Of shared memory: more than any latency needs."""
 REGISTER_STAGES = (1, 2, 4)
-SMALLEST_COPY = 4
-"""Bytes of the smallest cp.async."""
 
 
 def detect(program: TileProgram) -> tuple[Decision, ...]:
@@ -59,12 +58,12 @@ def _decision(program: TileProgram, wish: Wish) -> Decision:
     assert isinstance(loop, For)
     if refusal or wish.stages == 1:
         return Decision(wish, 1, path, loop, refusal)
-    if wish.mark == SHARED:
-        stages, limit = _shared_limit(program, wish, loop, path)
-    else:
-        stages, limit = _register_limit(wish, loop)
     stored = [op for one in used.values() for _, op in one.fills if isinstance(op, Store)]
     held = tuple(dict.fromkeys(load.source for op in stored for _, load in _loads_of(program, op)))
+    if wish.mark == SHARED:
+        stages, limit = _shared_limit(program, wish, loop, path, held)
+    else:
+        stages, limit = _register_limit(wish, loop)
     return Decision(wish, stages, path, loop, limit, held)
 
 
@@ -156,15 +155,23 @@ def _rule_2(wish: Wish, paths: set[Path | None]) -> Refusal:
 # Limits
 
 
-def _shared_limit(program: TileProgram, wish: Wish, loop: For, path: Path) -> tuple[int, Refusal | None]:
-    """Stages that the loop's extent and the shared memory of a block allow."""
+def _shared_limit(
+    program: TileProgram, wish: Wish, loop: For, path: Path, held: tuple[str, ...]
+) -> tuple[int, Refusal | None]:
+    """Stages that the loop's extent and the shared memory of a block allow.
+
+    held: arrays that go through registers, which have one tile on its way: further stages would hide nothing.
+    """
     later = used_after(program, path)
     stage = sum(shared_bytes_of(program.buffers[b]) for b in wish.buffers)
     others = shared_map({n: b for n, b in program.buffers.items() if n not in (*wish.buffers, *later)})[1]
     room = max(1, (SHARED_BYTES - others) // stage)
-    stages = min(wish.stages, loop.extent, room, MAX_STAGES)
+    stages = min(wish.stages, loop.extent, room, HELD_STAGES if held else MAX_STAGES)
     if stages == wish.stages:
         return stages, None
+    if held and stages == HELD_STAGES:
+        because = f"{' and '.join(held)} go through registers, and those hold one tile"
+        return stages, Refusal(0, because, f"copies of {SMALLEST_COPY} bytes and more have room for {MAX_STAGES}")
     if stages == loop.extent:
         return stages, Refusal(0, _short_loop(loop))
     if stages == room:

@@ -6,6 +6,7 @@ from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, Store, TileOp,
 from engine.graph.nodes import DTYPES
 from engine.predict.alcop_nodes import Contraction, Work
 from engine.predict.nodes import KernelFacts
+from engine.target.copies import MOST_HELD, SMALLEST_COPY
 from engine.tensor.access import VECTOR_BYTES
 from engine.tensorize.nodes import ROW_BYTES
 from engine.tensorize.space import Knobs
@@ -13,9 +14,14 @@ from engine.tensorize.space import Knobs
 SUM_BYTES = 4
 """Sums are float32."""
 REGISTER_BYTES = 4
-BESIDE, PER_SUM, PER_NARROW_COPY = 12, 3 / 8, 7
+BESIDE, PER_SUM, PER_COPY, PER_NARROW_COPY = 16, 1 / 4, 1, 6
 """Registers of a thread beside sums and fragments: a few counters, addresses and the epilogue as it owns more sums, the
-position and the guard of every copy narrower than 16 bytes.  Fitted to what NVRTC 13.0 gives kernels of ours."""
+place of every copy, and the position and the guard of one narrower than 16 bytes.  Fitted to what NVRTC 13.0 gives
+kernels of ours, as are the next two."""
+PER_HELD, IN_TURNS = 7.5, 14
+"""For every element that goes through a register a tile ahead, and in all where the elements take turns."""
+ESTIMATE_ERROR = 0.1
+"""Of the estimated registers: their mean error over the published operators, rounded up."""
 
 
 def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None = None) -> Work:
@@ -53,9 +59,12 @@ def estimated_registers(contraction: Contraction, knobs: Knobs) -> int:
     threads, size = knobs.parts * contraction.lanes, contraction.element_bytes
     copies = 0.0
     for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
-        narrow = 1 - width * size / VECTOR_BYTES
-        copies += narrow * side * knobs.block[2] / width / threads
-    return round(sums * (1 + PER_SUM) + fragments + PER_NARROW_COPY * copies) + BESIDE
+        count = side * knobs.block[2] / width / threads
+        if width * size < SMALLEST_COPY:
+            copies += PER_HELD * count if count <= MOST_HELD else IN_TURNS
+        else:
+            copies += (PER_COPY + PER_NARROW_COPY * (1 - width * size / VECTOR_BYTES)) * count
+    return round(sums * (1 + PER_SUM) + fragments + copies) + BESIDE
 
 
 def work_of_kernel(tile: TileProgram, facts: KernelFacts) -> Work:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.codegen.contraction import MAX_THREADS
-from engine.codegen.operand import COPY_BYTES, MOST_HELD
 from engine.codegen.tensor_cores import MAX_WARPS
 from engine.explore.limits import LIMITS, Limit, kib
 from engine.predict.alcop import allowed_registers
 from engine.predict.alcop_nodes import Contraction
-from engine.predict.alcop_work import SUM_BYTES, estimated_registers
+from engine.predict.alcop_work import ESTIMATE_ERROR, SUM_BYTES, estimated_registers
 from engine.target import Target
+from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
 from engine.target.shared import most_shared
 from engine.tensor.access import VECTOR_BYTES
 from engine.tensorize.space import FRAGMENT, Knobs
@@ -19,8 +19,6 @@ from engine.tune.prune import GRID, REGISTERS_BECAUSE, whole_warps
 
 CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
 """Rows and columns of a block's and of a thread's tile, and depths, on CUDA cores."""
-SMALLEST_COPY = min(COPY_BYTES)
-"""Bytes that one asynchronous copy moves at least."""
 BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
 """Smallest and largest rows or columns of a block's and of a warp's tile, and depths, that tensor-core kernels take."""
 
@@ -71,6 +69,8 @@ def _copies(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
         size, held = width * contraction.element_bytes, side * knobs.block[2] // width // threads
         if size < SMALLEST_COPY and held > MOST_HELD:
             return f"{knobs.stages} stages, and a thread copies {held} times {size} bytes through {MOST_HELD} registers"
+        if size < SMALLEST_COPY and knobs.stages > HELD_STAGES:
+            return f"{knobs.stages} stages, and copies of {size} bytes go through registers, which hold one tile"
     return ""
 
 
@@ -79,7 +79,7 @@ def _registers(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     wide = VECTOR_BYTES // contraction.element_bytes
     needed = estimated_registers(replace(contraction, widths=(wide, wide)), knobs)
     most = allowed_registers(knobs.parts * contraction.lanes, machine)
-    return f"about {needed} registers, a thread may have {most}" if needed > most else ""
+    return f"about {needed} registers, a thread may have {most}" if needed > most * (1 + ESTIMATE_ERROR) else ""
 
 
 def _grid(contraction: Contraction, knobs: Knobs, machine: Target) -> str:

@@ -23,6 +23,7 @@ from engine.suite import Row, read_suite
 from engine.suite.nodes import Size
 from engine.suite.operators import model_of
 from engine.target import Target, target
+from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
 from engine.tensorize.space import Knobs
 
 SUITE, TARGET, ARCHITECTURE = "alcop", "a100", "sm_80"
@@ -112,9 +113,19 @@ class Operator:
                     knobs = Knobs(block, part, stages, register_stages)
                     work = work_of_knobs(self.contraction, knobs)
                     spills = (work.registers or 0) > allowed_registers(work.threads, self.machine)
-                    found = None if spills else _fitting(work, self.machine)
+                    found = None if spills or not self._is_held(knobs) else _fitting(work, self.machine)
                     if found and stages <= -(-self.contraction.k // block[2]):
                         yield knobs, found.microseconds
+
+    def _is_held(self, knobs: Knobs) -> bool:
+        """Whether a thread has registers for what no asynchronous copy brings; else nothing is pipelined."""
+        size, threads = self.contraction.element_bytes, knobs.parts * self.contraction.lanes
+        sides = zip(knobs.block[:2], self.contraction.widths, strict=True)
+        return all(
+            w * size >= SMALLEST_COPY
+            or (knobs.stages <= HELD_STAGES and side * knobs.block[2] <= MOST_HELD * w * threads)
+            for side, w in sides
+        )
 
     def compiled(self, knobs: Knobs, rank: int) -> Configuration | None:
         """Registers, spills, occupancy and both models' times; None for knobs that the kernel does not take."""

@@ -207,15 +207,15 @@ def test_copies_that_cannot_be_asynchronous_go_through_registers(tmp_path: Path)
 
 
 def test_a_tile_that_does_not_fit_the_registers_is_told(tmp_path: Path) -> None:
-    """One warp would have 64 elements of either factor in registers at a time."""
+    """One warp would have 32 elements of either factor in registers at a time."""
     group = product_group(tmp_path, (64, 147), (147, 31))
     wishes = [f"all @ {d}: mark {name} 32" for d in "ij" for name in ("block", "warp")]
-    kernel = advised(group, *wishes, "all @ k: mark tile 64", "all @ k: mark slices 1", "all @ k: mark stages 2")
+    kernel = advised(group, *wishes, "all @ k: mark tile 32", "all @ k: mark slices 1", "all @ k: mark stages 2")
     verdict = next(v for v in kernel.verdicts if str(v.placed.entry).endswith("stages 2") and v.placed.author == "user")
     assert (kernel.tile.stages, verdict.outcome) == (1, "relaxed")
-    assert "copied 2 bytes at a time" in verdict.because and "take turns, 32 at a time" in verdict.because
+    assert "copied 2 bytes at a time" in verdict.because and "take turns, 8 at a time" in verdict.because
     assert "more threads or a smaller tile lift it" in verdict.because
-    allowed = advised(group, *wishes, "all @ k: mark tile 32", "all @ k: mark slices 1", "all @ k: mark stages 2")
+    allowed = advised(group, *wishes, "all @ k: mark tile 16", "all @ k: mark slices 1", "all @ k: mark stages 2")
     assert allowed.tile.stages == 2
 
 

@@ -120,9 +120,11 @@ def test_grids_half_empty_tiles_and_narrow_copies() -> None:
     assert rule(replace(SQUARE, batch=2**24), GOOD) == ["grid"]
     assert rule(replace(SQUARE, m=64), GOOD) == ["filled tiles"]
     assert rule(replace(SQUARE, m=65), GOOD) == []
-    # 128 x 32 elements of two bytes, one by one, are 32 for each of 128 threads; twice the depth are 64.
+    # 128 x 32 elements of two bytes, one by one, are 32 for each of 128 threads, 16 for each of 256.
     gathered = replace(SQUARE, widths=(1, 8))
-    assert rule(gathered, GOOD) == []
+    assert rule(gathered, GOOD) == ["asynchronous copies"]
+    assert rule(gathered, replace(GOOD, part=(64, 32))) == ["asynchronous copies"]  # registers hold one tile, not two
+    assert rule(gathered, replace(GOOD, part=(64, 32), stages=2)) == []
     assert rule(gathered, replace(GOOD, block=(128, 128, 64), stages=1)) == []
     assert rule(gathered, replace(GOOD, block=(128, 128, 64))) == ["asynchronous copies"]
     assert rule(replace(SQUARE, widths=(2, 8)), replace(GOOD, block=(128, 128, 64))) == []

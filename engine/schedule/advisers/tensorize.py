@@ -10,6 +10,7 @@ from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction
 from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.advisers.mapping import mark
+from engine.target.copies import MOST_HELD, SMALLEST_COPY
 from engine.tensor.nodes import Iterator, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import Binding, allowed, bind
@@ -50,10 +51,6 @@ GATHERED = _Tile((128, 128), (64, 32))
 """In place of the first where copies go element by element: twice the threads share the addresses."""
 MOST_WINDOWS = 2
 """Axes that windows slide along, past which the addresses of elements leave no registers for the largest tile."""
-SMALLEST_COPY = 4
-"""Bytes of the smallest asynchronous copy."""
-MOST_HELD = 16
-"""Elements of an operand's tile that a thread copies one by one: past it their registers crowd out the sums."""
 
 
 def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -> Advice:
