@@ -23,6 +23,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from engine.errors import BadInput, EngineError
 from engine.records.store import RecordStore
 from engine.run.cache import cache_folder
 from engine.run.nvrtc import nvrtc_version
@@ -49,13 +50,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     strategies = tuple(options.strategy or STRATEGIES)
     race = Race(strategies, options.trials, options.seeds)
-    outcomes = []
-    for outcome in of_records(options.recorded, race) if options.recorded else _synthetic(options, race):
-        print(_line(outcome), flush=True)
-        outcomes.append(outcome)
-    if not outcomes:
-        print(f"{options.recorded}: holds no times of anything that can be searched", file=sys.stderr)
-        return 2
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in _outcomes(options, race):
+            print(_line(outcome), flush=True)
+            outcomes.append(outcome)
+        if not outcomes:
+            raise BadInput("benchmark", str(options.recorded), "holds no times of anything that can be searched")
+    except EngineError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     summary = summarize(outcomes, strategies) | {"seconds": round(time.monotonic() - started, 1)}
     _show(summary, strategies)
     if options.json:
@@ -66,6 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"the model knows the device: a rank correlation of {correlation} tests nothing", file=sys.stderr)
         return 1
     return 0
+
+
+def _outcomes(options: argparse.Namespace, race: Race) -> Iterator[Outcome]:
+    if options.recorded:
+        return of_records(options.recorded, race, options.origin)
+    return _synthetic(options, race)
 
 
 def _synthetic(options: argparse.Namespace, race: Race) -> Iterator[Outcome]:
@@ -160,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--figures", type=Path, help="file of what was compiled, to write and to go on with")
     parser.add_argument("--records", type=Path, help="record file to keep the truth in")
     parser.add_argument("--recorded", type=Path, help="record file whose attempts are the truth")
+    parser.add_argument("--origin", help="of the recorded times, where the file has several")
     parser.add_argument("--json", type=Path, help="write rows and summary here")
     return parser
 

@@ -13,6 +13,7 @@ from statistics import mean
 import numpy as np
 
 import engine
+from engine.errors import BadInput
 from engine.recipe import Recipe
 from engine.records.nodes import FAILED, FINISHED, NEW, Attempt, Request, Sieved, TaskRecord
 from engine.records.reader import RunReader
@@ -122,10 +123,19 @@ def keep(operator: Operator, times: Times, store: RecordStore) -> None:
     log.set_state(FINISHED)
 
 
-def of_records(path: Path, race: Race) -> Iterator[Outcome]:
-    """The same for every mapping that the runs of a file tried, of whatever origin their times are."""
+def of_records(path: Path, race: Race, origin: str | None = None) -> Iterator[Outcome]:
+    """The same for every mapping that the runs of a file tried.
+
+    origin: of the times.  Raises BadInput where the file has times of several and none is named, for they never mix.
+    """
     with RunReader(path) as reader:
+        origins = sorted({searched.request.origin for searched in reader.runs()})
+        if origin is None and len(origins) > 1:
+            reason = f"holds times that are {' and '.join(origins)}"
+            raise BadInput("benchmark", str(path), reason, "name one of them with --origin")
         for searched in reader.runs():
+            if origin not in (None, searched.request.origin):
+                continue
             recipe = Recipe.loads(searched.request.recipe)
             plan = engine.fuse(engine.load(searched.request.source, searched.request.dimensions), recipe.target)
             attempts = reader.attempts(searched.number)

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.records.nodes import Request
+from engine.records.runs import RunLog
 from engine.records.store import RecordStore
-from engine.run.nodes import SYNTHETIC, Failure, Timing
+from engine.run.nodes import PREDICTED, SYNTHETIC, Failure, Timing
 from engine.tune.nodes import Program
 from engine.tune.strategies import STRATEGIES
 from tests.benchmarks import search
@@ -148,6 +150,17 @@ def test_records_without_times_are_told(tmp_path: Path, capsys: pytest.CaptureFi
     RecordStore(tmp_path / "empty.db").close()
     assert search.main(["--recorded", str(tmp_path / "empty.db")]) == 2
     assert "holds no times" in capsys.readouterr().err
+    assert search.main(["--recorded", str(tmp_path / "absent.db")]) == 2
+    assert "is not there" in capsys.readouterr().err
+
+
+def test_times_of_two_origins_are_never_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "both.db"
+    with RecordStore(path) as store:
+        for origin in (SYNTHETIC, PREDICTED):
+            RunLog.start(store, Request("suite:gta/gemm-16x512x128", "h200", "random", "none", origin, 1, recipe="{}"))
+    assert search.main(["--recorded", str(path)]) == 2
+    assert "times that are predicted and synthetic" in capsys.readouterr().err
 
 
 def test_a_model_that_knows_the_device_fails_the_run(
