@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject
 
 from app.client import Pending
 from app.live.attachment import Attachment
+from app.live.follower import Kept
 from app.workspace import Workspace
 from engine.ablation import AblationDoc
 from engine.documents import Problem
@@ -29,8 +30,8 @@ class Ablation(QObject):
         """Begins with a kept trial of a group of the open model."""
         self.forget()
         self.view.show_ablation(None, f"{title}: every entry is taken back in turn…")
-        on_text = partial(self._on_text, self._asked, group, title)
-        self.attachment.recipe(trial, group, on_text, partial(self._on_error, self._asked))
+        on_kept = partial(self._on_kept, self._asked, group, title)
+        self.attachment.read(trial, group, on_kept, partial(self._on_error, self._asked))
 
     def forget(self) -> None:
         """Another run or group: nothing known is about it."""
@@ -38,10 +39,10 @@ class Ablation(QObject):
         self.found = None
         self.view.show_ablation(None)
 
-    def _on_text(self, number: int, group: str, title: str, best: str) -> None:
+    def _on_kept(self, number: int, group: str, title: str, best: Kept) -> None:
         follower = self.attachment.follower
         if number == self._asked and follower is not None:
-            arguments = {"group": group, "recipe": best, "before": follower.start(group)}
+            arguments = {"group": group, "recipe": best.text, "before": follower.start(group)}
             on_found, on_problem = partial(self._on_found, number, title), partial(self._refuse, number)
             pending = Pending(AblationDoc, on_found, on_problem)
             self.workspace.client.request("ablation", arguments, f"Ablation of {title}", pending)

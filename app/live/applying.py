@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, Signal
 
 from app.live.attachment import Attachment
+from app.live.follower import Kept
 from app.live.preview import merged
 from app.workspace import Workspace
-from engine.documents import Problem
+from engine.documents import Problem, Time
 from engine.errors import EngineError
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     text: str
+    measured: Time | None
     said: str
 
 
@@ -38,15 +40,15 @@ class Applying(QObject):
     def apply(self, group: str, trial: int, said: str) -> None:
         """Applies a kept trial; `said` becomes the remark of the step."""
 
-        def read(text: str) -> None:
-            self._wanted[group] = _Wanted(text, said)
+        def read(kept: Kept) -> None:
+            self._wanted[group] = _Wanted(kept.text, kept.measured, said)
             self.workspace.bus.select_group(group)
             self._go_on(group)
 
-        self.attachment.recipe(trial, group, read, lambda error: self.refused.emit(_problem(error)))
+        self.attachment.read(trial, group, read, lambda error: self.refused.emit(_problem(error)))
 
     def _go_on(self, group: str) -> None:
-        """Asks for the step once the group's history is there, and writes the remark once the step is."""
+        """Asks for the step once the group's history is there; once the step is, it gets its remark and its time."""
         history = self.workspace.histories.get(group)
         wanted = self._wanted.pop(group, None) if history is not None else None
         if history is not None and wanted is not None:
@@ -55,11 +57,16 @@ class Applying(QObject):
             except EngineError as error:
                 self.refused.emit(_problem(error))
                 return
-            self._noted[group] = _Wanted(text, wanted.said)
+            if text == history.step.text:
+                return
+            measured = wanted.measured if text == wanted.text else None
+            self._noted[group] = replace(wanted, text=text, measured=measured)
             self.workspace.edit(group, text)
         noted = self._noted.get(group)
         if history is not None and noted is not None and history.step.text == noted.text:
             del self._noted[group]
+            if noted.measured is not None:
+                self.workspace.learn(group, noted.text, measured=noted.measured)
             if not history.step.note:
                 self.workspace.note(group, history.current, noted.said)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.background import Background
-from app.live.follower import Follower, Update
+from app.live.follower import Follower, Kept, Update
 from engine.errors import BadInput, EngineError
 from engine.records.nodes import STOPPED
 from engine.records.reader import RunReader
@@ -90,13 +90,13 @@ class Attachment(QObject):
         if path is not None and follower is not None:
             self._files.run(lambda: _stopped(path, follower.number), lambda _: None, lambda _: None)
 
-    def recipe(
-        self, trial: int, group: str, on_result: Callable[[str], None], on_error: Callable[[EngineError], None]
+    def read(
+        self, trial: int, group: str, on_result: Callable[[Kept], None], on_error: Callable[[EngineError], None]
     ) -> None:
-        """The advice of a kept trial in the text form."""
+        """What is kept of a trial of a group."""
         follower = self.follower
         if follower is not None:
-            self._files.run(lambda: follower.recipe(trial, group), on_result, on_error)
+            self._files.run(lambda: follower.kept(trial, group), on_result, on_error)
 
     def run(self, work: Callable[[], None], done: Callable[[], None], failed: Callable[[EngineError], None]) -> None:
         """Does something with files on the same thread."""

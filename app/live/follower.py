@@ -13,9 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.documents import Time
 from engine.recipe import Recipe
 from engine.records.nodes import Attempt, Round, Run, Trial
 from engine.records.reader import RunReader
+from engine.report import time_doc
+from engine.run.nodes import MEASURED, Timing
 from engine.schedule.text import to_text
 from views.tuning.trials import NONE, STATES, Batch, Codes, Vocabulary, Words
 
@@ -34,6 +37,16 @@ class Update:
     """(group, kind of failure) -> what the first failure of that kind said."""
     is_complete: bool
     """Whether nothing more waited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the records hold of one trial."""
+
+    text: str
+    """The advice of its group, in the text form; "" where no recipe was kept."""
+    measured: Time | None
+    """Where it was timed on a GPU."""
 
 
 class Follower:
@@ -74,10 +87,12 @@ class Follower:
         self._rounds = rounds[-1].number if rounds else self._rounds
         return Update(run, self._decoded(found), rounds, dict(self._examples), not self._behind)
 
-    def recipe(self, trial: int, group: str) -> str:
-        """The advice of a kept trial for its group, in the text form."""
-        kept: Trial = self._reader.trial(trial)
-        return to_text(Recipe.loads(kept.recipe, f"trial {trial}").groups.get(group, ())) if kept.recipe else ""
+    def kept(self, trial: int, group: str) -> Kept:
+        """A kept trial of a group."""
+        found: Trial = self._reader.trial(trial)
+        advice = Recipe.loads(found.recipe, f"trial {trial}").groups.get(group, ()) if found.recipe else ()
+        is_measured = isinstance(found.outcome, Timing) and found.origin == MEASURED
+        return Kept(to_text(advice) if advice else "", time_doc(found.outcome) if is_measured else None)
 
     def start(self, group: str) -> str | None:
         """The advice that the run began with for a group, in the text form; None for what the advisers say."""

@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QProcess, QStandardPaths, Signal
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QStandardPaths, Signal
 
 from app.client import ROOT
+from app.options import INTERRUPTED
 from engine.choices import write_recipe
+from engine.documents import Problem
 from engine.errors import BadInput
 from engine.recipe import Recipe
 from engine.records.nodes import Request
@@ -71,8 +73,8 @@ def order_again(request: Request, records: Path) -> Order:
 class RunProcess(QObject):
     """One process at a time; it ends with the window, and can be resumed."""
 
-    ended = Signal(int, str)
-    """Exit code, and the last lines that it wrote to standard error."""
+    ended = Signal(object)
+    """It ended by itself: the Problem that it told, None where all went well."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,6 +94,9 @@ class RunProcess(QObject):
         process = QProcess(self)
         process.setWorkingDirectory(str(ROOT))
         process.setStandardOutputFile(QProcess.nullDevice())
+        environment = QProcessEnvironment.systemEnvironment()
+        environment.insert("COLUMNS", str(LOG_CHARACTERS))  # an error stays on its line
+        process.setProcessEnvironment(environment)
         process.readyReadStandardError.connect(self._read)
         process.finished.connect(lambda code, status: self._on_finished(code))
         process.errorOccurred.connect(self._on_broken)
@@ -137,7 +142,19 @@ class RunProcess(QObject):
         self._read()
         self._process.deleteLater()
         self._process = None
-        self.ended.emit(code, self._log.strip())
+        self.ended.emit(None if code in (0, INTERRUPTED) else last_words(self._log, code))
+
+
+def last_words(log: str, code: int) -> Problem:
+    """The error that a process ended with: "SUBJECT: REASON" on its last line but for the hint, which is indented."""
+    lines = [line for line in log.splitlines() if line.strip()]
+    hints: list[str] = []
+    while lines and lines[-1].startswith(" "):
+        hints.insert(0, lines.pop().strip().removeprefix("hint: "))
+    subject, _, reason = (lines[-1] if lines else "").partition(": ")
+    if not reason:
+        return Problem("tune", "the run", f"ended with code {code}: {subject}".removesuffix(": "), " ".join(hints))
+    return Problem("tune", subject, reason, " ".join(hints))
 
 
 def records_folder() -> Path:

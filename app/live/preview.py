@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.client import Pending
 from app.live.attachment import Attachment
+from app.live.follower import Kept
 from app.workspace import Workspace
 from engine.documents import KernelDoc, Problem
 from engine.errors import EngineError
@@ -74,13 +75,13 @@ class Preview(QObject):
     def _read(self) -> None:
         chosen = self.chosen
         if chosen is not None and chosen.trial and not self.text and self.view.isVisible():
-            on_text, on_error = partial(self._on_text, chosen), partial(self._on_error, chosen)
-            self.attachment.recipe(chosen.trial, chosen.group, on_text, on_error)
+            on_kept, on_error = partial(self._on_kept, chosen), partial(self._on_error, chosen)
+            self.attachment.read(chosen.trial, chosen.group, on_kept, on_error)
 
-    def _on_text(self, chosen: Chosen, text: str) -> None:
+    def _on_kept(self, chosen: Chosen, kept: Kept) -> None:
         if chosen is not self.chosen or self.text:
             return
-        self.text = text
+        self.text = text = kept.text
         can_apply = chosen.is_ours and not chosen.failure and bool(text)
         self.view.show_trial(chosen.title, chosen.outcome, text, can_apply)
         if not chosen.is_ours:

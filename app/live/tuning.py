@@ -319,20 +319,15 @@ class LiveTuning(QObject):
     def _on_not_applied(self, problem: Problem) -> None:
         self.workspace.add_problem("", problem)
 
-    def _on_ended(self, code: int, log: str) -> None:
-        """A process that ended by itself: where it failed, its last words are the reason."""
-        waiting = self.shown is None
-        if self.shown is not None and self.shown.overlay:
-            self.shown.overlay = ""
-        if code not in (0, 130):
-            last = next((line for line in reversed(log.splitlines()) if line.strip()), f"exit code {code}")
-            problem = Problem("tune", "the run", f"ended: {last.strip()}", "")
+    def _on_ended(self, problem: Problem | None) -> None:
+        """A process that ended by itself."""
+        if self.shown is not None:
+            self.shown.overlay, self.shown.problem = "", problem
+        elif problem is not None:
+            self.attachment.detach()
+            self._refusal = "The run could not be started", problem
+        if problem is not None:
             self.workspace.add_problem("", problem)
-            if waiting:
-                self.attachment.detach()
-                self._refusal = "The run could not be started", problem
-            elif self.shown is not None:
-                self.shown.problem = problem
         self.show()
 
     def _on_model(self) -> None:
@@ -428,7 +423,7 @@ class LiveTuning(QObject):
         panels.search.show_funnel(cuts(mine, len(rows)), shown.title(self.group, model))
         titles = {group: shown.title(group, model) for group in shown.groups}
         total = shown.rounds[-1].number if shown.rounds else 0
-        panels.search.show_rounds(shares(run, shown.rounds, trials, titles), total, "")
+        panels.search.show_rounds(shares(run, shown.rounds, trials, titles), total, run.skipped)
         panels.search.show_failures(causes(trials, rows, shown.examples, self.group))
         panels.search.show_selection(self.group)
 

@@ -102,8 +102,9 @@ def played(window: Window) -> object:
 def tuned(window: Window) -> object:
     """Which run is shown, what was asked of it, which tab and trial are in front."""
     tuning = window.wiring.tuning
-    shown = tuning.shown
-    return tuning.process.process_id, window.panels.tuning.tab, shown and (shown.path, shown.overlay, tuning.selected)
+    shown, trials = tuning.shown, window.panels.trials
+    run = shown and (shown.path, shown.overlay, tuning.selected)
+    return tuning.process.process_id, window.panels.tuning.tab, trials.every.isChecked(), run
 
 
 def start_nothing(window: Window) -> None:
@@ -117,7 +118,7 @@ def tune(window: Window, state: str = STOPPED) -> None:
     tuning = window.wiring.tuning
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.db"
-        write_run(path, window, GROUP, (48.0, 45.0, None, 47.0), state).store.close()
+        write_run(path, window, GROUP, (48.0, 45.0, None, 47.0), state, others=("matmul_0",)).store.close()
         tuning.attach(str(path))
         assert wait(lambda: tuning.shown is not None and len(tuning.shown.trials) == 4, PATIENCE)
         tuning.show()
@@ -154,8 +155,7 @@ PREPARED: dict[str, Callable[[Window], object]] = {
     "reset": lambda window: window.docks["outline"].hide(),
     **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster", "pin-samples"), replay),
     "tune-start": start_nothing,
-    "tune-all": lambda window: window.wiring.tuning.panels.trials.every.setChecked(True),
-    **dict.fromkeys(("tune-pause", "tune-detach", "tune-best", "tune-trial", "tune-ablate"), tune),
+    **dict.fromkeys(("tune-all", "tune-pause", "tune-detach", "tune-best", "tune-trial", "tune-ablate"), tune),
     "tune-stop": lambda window: tune(window, RUNNING),
     "fit": lambda window: window.panels.graph.canvas.zoom(3),
 }

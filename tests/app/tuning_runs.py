@@ -39,24 +39,26 @@ def advice(text: str, block: int) -> str:
 
 
 def write_run(
-    path: Path, window: Window, group: str, times: Sequence[float | None], state: str = FINISHED, target: str = ""
-) -> RunLog:
+    path: Path, window: Window, group: str, times: Sequence[float | None], state: str = FINISHED, target: str = "",
+    origin: str = PREDICTED, others: Sequence[str] = (),
+) -> RunLog:  # fmt: skip
     """A run of the open model with one trial for each time, None for a failure.
 
-    Trial n asks for blocks of 1, 2, 4, 8, 1, ... rows.  Raises KeyError where the group's kernel is not known.
+    others: groups that are searched as well and have no trial yet.  Trial n asks for blocks of 1, 2, 4, 8, 1, ... rows.
+    Raises KeyError where the group's kernel is not known.
     """
     opened, text = window.workspace.opened, window.workspace.histories[group].step.text
     recipe = Recipe(opened.target, groups={group: from_text(text)})
     target = target or opened.target
     request = Request(
-        opened.path, target, "model", PREDICTED, PREDICTED, len(times), groups=(group,),
+        opened.path, target, "model", origin, origin, len(times), groups=(group,),
         recipe=json.dumps(recipe.to_json()),
     )  # fmt: skip
     sieved = (Sieved("shared memory", "of one block", 4, "256 KiB of 227 KiB"),)
     task = TaskRecord(group, "rows", DIMENSIONS, 12, sieved, 8, BEFORE)
     store = RecordStore(path)
-    log = RunLog.start(store, request, (task,))
-    log.keep_all(_pair(number, group, text, recipe, target, time) for number, time in enumerate(times, 1))
+    log = RunLog.start(store, request, (task, *(replace(task, group=other) for other in others)))
+    log.keep_all(_pair(number, group, text, recipe, target, time, origin) for number, time in enumerate(times, 1))
     best = min((time for time in times if time is not None), default=math.inf)
     log.add_round(Round(1, "search", group, "rows", "the only group", {"gradient": -2.0}, best, len(times), 1.0))
     log.set_state(state)
@@ -64,14 +66,14 @@ def write_run(
 
 
 def _pair(
-    number: int, group: str, text: str, recipe: Recipe, target: str, time: float | None
+    number: int, group: str, text: str, recipe: Recipe, target: str, time: float | None, origin: str
 ) -> tuple[Attempt, Trial]:
     block = DIMENSIONS["block"][(number - 1) % 4]
     values = (("block", block), ("vector", DIMENSIONS["vector"][number % 3]))
-    outcome = Failure(FAILURE, "227 KiB are there") if time is None else Timing(PREDICTED, time)
+    outcome = Failure(FAILURE, "227 KiB are there") if time is None else Timing(origin, time)
     tried = replace(recipe, groups={group: from_text(advice(text, block))})
     subject = Subject.of(f"{number} {time}", "grid 1", "float32", target, "made up 1")
-    trial = Trial(subject, PREDICTED, outcome, group, json.dumps(tried.to_json()))
+    trial = Trial(subject, origin, outcome, group, json.dumps(tried.to_json()))
     attempt = Attempt(
         number, None, group, "rows", values, 20.0 + block, NEW if time is not None else FAILED, time,
         "" if time is not None else FAILURE, "" if time is not None else "227 KiB are there", number * 0.01,

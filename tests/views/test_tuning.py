@@ -25,11 +25,11 @@ from views.tuning.trials import FAILED, NEW, NONE, Batch, Trials, Words
 AREA = QRectF(0, 0, 400, 200)
 
 
-def batch(trials: Trials, times: Sequence[float], group: str = "g", first: int = 1, stages: Sequence[int] = ()) -> Batch:
-    """Trials with these times, NaN for failures by their sixth bit of luck."""
+def batch(trials: Trials, times: Sequence[float], group: str = "g", first: int = 1) -> Batch:
+    """Trials with these times, NaN for a wrong result; 2, 3, 4, 2, ... stages."""
     words, count = trials.words, len(times)
     codes = words.dimensions.setdefault("stages", Words())
-    asked = stages or [2 + number % 3 for number in range(count)]
+    asked = [2 + number % 3 for number in range(count)]
     failed = [math.isnan(time) for time in times]
     return Batch(
         np.arange(first, first + count), np.arange(first, first + count),

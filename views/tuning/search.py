@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QPainter
@@ -76,9 +76,11 @@ class SearchView(Panel):
         self.cuts.show_all(cut_rows(cuts))
         self.show_body()
 
-    def show_rounds(self, shares: Sequence[Share], total: int, note: str) -> None:
-        """Replaces the groups and their rounds; total: rounds of the run."""
-        self._rounds.setText(note or plural(total, "round"))
+    def show_rounds(self, shares: Sequence[Share], total: int, skipped: Mapping[str, str]) -> None:
+        """Replaces the groups and their rounds.  total: rounds of the run; skipped: why groups are not searched."""
+        left_out = f", {plural(len(skipped), 'group')} not searched" if skipped else ""
+        self._rounds.setText(plural(total, "round") + left_out)
+        self._rounds.setToolTip("\n".join(f"{group}: {why}" for group, why in skipped.items()))
         self.shares.show_all(share_rows(shares, total))
         self.shares.chevrons = any(len(share.parts) > 1 for share in shares)
 

@@ -1,0 +1,342 @@
+"""The Tune perspective over made-up records: attaching, previewing, applying, undoing, asking, bad files."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+
+from app.live.launch import last_words, records_of
+from app.live.preview import merged
+from app.live.tuning import LiveTuning
+from app.window import Window
+from engine.records.nodes import PAUSE, PAUSED, RUNNING, STOP, STOPPED
+from engine.records.schema import APPLICATION, FORMAT
+from engine.run.nodes import MEASURED
+from engine.schedule.text import from_text
+from tests.app.driving import PATIENCE, afresh, select, settle
+from tests.app.tuning_runs import FAILURE, advice, write_run
+from views.tuning.nodes import STOPPING
+from views.tuning.trial import CUDA, RECIPE, SCHEDULE
+from views.tuning.view import DIMENSIONS, PROGRESS, PROMISE
+
+GROUP = "softmax_0"
+TIMES = (48.0, 45.0, None, 47.0)
+"""Of blocks of 1, 2, 4 and 8 rows: the second is the best."""
+
+
+def wait(qtbot: object, done: Callable[[], bool]) -> None:
+    qtbot.waitUntil(done, timeout=PATIENCE)  # type: ignore[attr-defined]
+
+
+def attached(window: Window, qtbot: object, path: Path, count: int) -> LiveTuning:
+    """Follows a file until so many trials are there."""
+    tuning = window.wiring.tuning
+    tuning.attach(str(path))
+    wait(qtbot, lambda: tuning.shown is not None and tuning.shown.path == path and len(tuning.shown.trials) == count)
+    tuning.show()
+    return tuning
+
+
+def resting(window: Window, qtbot: object) -> None:
+    """Waits until records and worker have answered."""
+    tuning = window.wiring.tuning
+    wait(qtbot, lambda: tuning.preview.is_settled and tuning.attachment.is_idle)
+    settle(window, qtbot)
+
+
+@pytest.fixture
+def window(shared: Window, qtbot: object) -> Window:
+    """The made-up model open, no run shown."""
+    shared.wiring.tuning.put_away()
+    shared.workspace.clear_problems()
+    shared.panels.trials.filter.clear()
+    shared.panels.tuning.select_tab(PROGRESS)
+    shared.set_perspective("Explore")
+    afresh(shared, qtbot)
+    return shared
+
+
+@pytest.fixture
+def tuned(window: Window, qtbot: object, tmp_path: Path) -> Window:
+    """A window that follows a run of its model that ended."""
+    select(window, qtbot, GROUP)
+    window.set_perspective("Tune")
+    path = tmp_path / "night.db"
+    write_run(path, window, GROUP, TIMES, STOPPED).store.close()
+    attached(window, qtbot, path, len(TIMES))
+    return window
+
+
+def test_a_run_is_told_in_all_panels(tuned: Window) -> None:
+    panels = tuned.panels
+    facts = dict(panels.tuning.headline.facts())
+    assert facts["Best"] == "45.0 µs" and facts["Trials"] == "4 in 1 round" and facts["Failed"] == "1"
+    assert facts[""] == "▼ 10.0 %"
+    assert panels.trials.subtitle.text() == "4 shown, sorted by predicted"
+    cuts = [panels.search.cuts.rows.row_at(panels.search.cuts.rows.index_of(key)).title for key in "012"]
+    assert cuts == ["All programs 12", "shared memory 8", "Tried 4"]
+    assert list(panels.search.causes.rows) == [FAILURE]
+    assert panels.run.state.text().startswith("stopped") and panels.run.count.text() == "4 of 4 trials"
+    assert panels.run.resume.isVisible() and not panels.run.stop.isVisible()
+
+
+def test_promises_and_dimensions_come_with_their_tabs(tuned: Window) -> None:
+    panel = tuned.panels.tuning
+    panel.select_tab(PROMISE)
+    assert panel.promise.headline() == "rank correlation -0.50 (Spearman) over 3 trials"
+    panel.select_tab(DIMENSIONS)
+    assert sorted(panel.importance.rows) == ["block", "vector"]
+
+
+def test_a_trial_is_previewed_and_nothing_is_applied(tuned: Window, qtbot: object) -> None:
+    tuning, view = tuned.wiring.tuning, tuned.panels.trial
+    before = tuned.workspace.trails()
+    tuned.docks["trial"].raise_()
+    table = tuned.panels.trials.table
+    table.setCurrentIndex(table.trials.index(0, 0))
+    assert tuning.selected == tuning.best
+    resting(tuned, qtbot)
+    wait(qtbot, lambda: bool(view.code.toPlainText()))
+    assert view.name.text() == "Trial 2" and "45.0 µs predicted" in view.outcome.text()
+    assert "mark block 2" in view.recipe.toPlainText()
+    for tab in (RECIPE, SCHEDULE, CUDA):
+        view.select_tab(tab)
+        assert view.pages.currentIndex() == (RECIPE, SCHEDULE, CUDA).index(tab)
+    assert tuned.workspace.trails() == before and tuned.panels.tuning.progress_plot.selected == tuning.best
+
+
+def test_the_best_is_one_step_that_undo_takes_back(tuned: Window, qtbot: object) -> None:
+    history = tuned.workspace.histories[GROUP]
+    before = history.step.text
+    tuned.action("tune-best").trigger()
+    resting(tuned, qtbot)
+    assert len(history.steps) == 2 and from_text(history.step.text) == from_text(advice(before, 2))
+    assert history.step.note == "Trial 2 of run 1"
+    tuned.action("undo").trigger()
+    settle(tuned, qtbot)
+    assert history.step.text == before
+
+
+def test_a_measured_trial_brings_its_time(window: Window, qtbot: object, tmp_path: Path) -> None:
+    select(window, qtbot, GROUP)
+    window.set_perspective("Tune")
+    write_run(tmp_path / "gpu.db", window, GROUP, TIMES, origin=MEASURED).store.close()
+    attached(window, qtbot, tmp_path / "gpu.db", 4)
+    assert window.panels.tuning.progress_plot.summary is not None
+    assert window.panels.tuning.progress_plot.summary.origin == MEASURED
+    window.action("tune-best").trigger()
+    resting(window, qtbot)
+    step = window.workspace.histories[GROUP].step
+    assert step.measured is not None and step.measured.microseconds == 45.0
+
+
+def test_what_the_user_said_meanwhile_stays(tuned: Window, qtbot: object) -> None:
+    workspace = tuned.workspace
+    workspace.add_entry(GROUP, "S0 @ innermost: mark vector 2  # mine")
+    settle(tuned, qtbot)
+    tuned.action("tune-best").trigger()
+    resting(tuned, qtbot)
+    text = workspace.histories[GROUP].step.text
+    assert "mark block 2" in text and "mark vector 2" in text.partition("advice user")[2]
+
+
+def test_entries_of_the_user_replace_those_of_the_trial() -> None:
+    tried = "advice map\n  S0 @ i: mark block 2\nadvice user\n  S0 @ i: split 4\n"
+    present = "advice map\n  S0 @ i: mark block 8\nadvice user\n  S0 @ j: split 8\n"
+    assert merged(present, tried) == "advice map\n  S0 @ i: mark block 2\nadvice user\n  S0 @ j: split 8\n"
+    assert merged(tried, tried) is tried
+
+
+def test_a_run_of_another_target_can_be_looked_at_but_not_applied(
+    window: Window, qtbot: object, tmp_path: Path
+) -> None:
+    select(window, qtbot, GROUP)
+    window.set_perspective("Tune")
+    write_run(tmp_path / "other.db", window, GROUP, TIMES, target="a100").store.close()
+    tuning = attached(window, qtbot, tmp_path / "other.db", 4)
+    assert not tuning.is_ours and not window.action("tune-best").isEnabled()
+    window.docks["trial"].raise_()
+    tuning.select(0)
+    resting(window, qtbot)
+    window.panels.trial.select_tab(CUDA)
+    assert "another model, target or size" in window.panels.trial.refused.text.text()
+    assert not window.panels.trial.apply.isEnabled() and window.panels.trial.recipe.toPlainText()
+
+
+def test_trials_that_come_are_shown_and_wishes_reach_the_process(
+    window: Window, qtbot: object, tmp_path: Path
+) -> None:
+    select(window, qtbot, GROUP)
+    window.set_perspective("Tune")
+    path = tmp_path / "live.db"
+    log = write_run(path, window, GROUP, TIMES, RUNNING)
+    tuning = attached(window, qtbot, path, 4)
+    assert tuning.shown is not None and tuning.shown.state == RUNNING and tuning.is_live
+
+    def wish() -> str:
+        return log.run().wish
+
+    window.action("tune-pause").trigger()
+    wait(qtbot, lambda: wish() == PAUSE)
+    log.set_state(PAUSED)
+    wait(qtbot, lambda: tuning.shown is not None and tuning.shown.state == PAUSED)
+    wait(qtbot, window.panels.run.resume.isVisible)
+    assert not window.panels.run.pause.isVisible()
+    window.action("tune-pause").trigger()
+    wait(qtbot, lambda: wish() == "run")
+    log.set_state(RUNNING)
+    wait(qtbot, lambda: tuning.shown is not None and tuning.shown.state == RUNNING)
+    window.action("tune-stop").trigger()
+    assert tuning.shown.state == STOPPING
+    wait(qtbot, lambda: wish() == STOP)
+    log.set_state(STOPPED)
+    wait(qtbot, lambda: tuning.shown is not None and tuning.shown.state == STOPPED)
+    assert tuning.best == 1
+    log.store.close()
+
+
+def test_the_filter_keeps_rows_and_says_what_it_does_not_know(tuned: Window, qtbot: object) -> None:
+    trials = tuned.panels.trials
+    tuned.action("tune-filter").trigger()
+    assert trials.filter.hasFocus() or not tuned.isActiveWindow()
+    qtbot.keyClicks(trials.filter, "block>=4 ok")  # type: ignore[attr-defined]
+    assert trials.subtitle.text().startswith("1 shown")
+    trials.filter.setText("nonsense")
+    assert trials.subtitle.text() == "no trial has “nonsense”"
+    trials.filter.clear()
+    assert trials.subtitle.text().startswith("4 shown")
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def foreign(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE bookmarks (address TEXT)")
+
+
+def newer(path: Path) -> None:
+    with sqlite3.connect(path) as file:
+        file.execute(f"PRAGMA user_version = {FORMAT + 1}")
+
+
+def no_database(path: Path) -> None:
+    path.write_text("recipe: none\n" * 100, encoding="utf-8")
+
+
+def empty(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as file:
+        file.execute(f"PRAGMA application_id = {APPLICATION}")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (damaged, "damaged"), (foreign, "database of another program"), (newer, f"format {FORMAT + 1}"),
+        (no_database, "no file of records"), (Path.unlink, "is not there"), (empty, "holds no run"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_told_in_the_panel_and_what_was_shown_stays(
+    tuned: Window, qtbot: object, tmp_path: Path, spoil: Callable[[Path], object], reason: str
+) -> None:
+    tuning, panel = tuned.wiring.tuning, tuned.panels.tuning
+    shown, bad = tuning.shown, tmp_path / "bad.db"
+    write_run(bad, tuned, GROUP, TIMES).store.close()
+    spoil(bad)
+    tuning.attach(str(bad))
+    wait(qtbot, lambda: panel.pages.currentWidget() is panel.refused)
+    assert reason in panel.refused.text.text() and "bad.db" in panel.refused.title.text()
+    assert any(reason in problem.reason for _, problem in tuned.workspace.problems)
+    panel.refused.buttons[1].click()
+    assert panel.pages.currentWidget() is panel.progress_plot and tuning.shown is shown
+
+
+def test_a_locked_file_is_told_and_the_window_does_not_wait(
+    window: Window, qtbot: object, tmp_path: Path
+) -> None:
+    select(window, qtbot, GROUP)
+    path = tmp_path / "locked.db"
+    write_run(path, window, GROUP, TIMES).store.close()
+    with sqlite3.connect(path, isolation_level=None) as holder:
+        holder.execute("PRAGMA journal_mode = DELETE")
+        holder.execute("BEGIN EXCLUSIVE")
+        began = time.perf_counter()
+        window.wiring.tuning.attach(str(path))
+        assert time.perf_counter() - began < 0.5
+        panel = window.panels.tuning
+        wait(qtbot, lambda: panel.pages.currentWidget() is panel.refused)
+        assert "locked" in panel.refused.text.text()
+        holder.execute("ROLLBACK")
+
+
+def test_nothing_to_show_says_what_to_do(window: Window) -> None:
+    window.set_perspective("Tune")
+    empty_state = window.panels.tuning.empty
+    assert "Start one for the open model" in empty_state.sentence.text()
+    assert window.panels.run.start.isEnabled() and window.action("tune-start").isEnabled()
+    assert not window.action("tune-stop").isEnabled()
+
+
+def test_without_a_model_nothing_can_be_started(make: Callable[..., Window]) -> None:
+    window = make()
+    window.set_perspective("Tune")
+    window.wiring.tuning.show()
+    assert not window.panels.run.start.isEnabled() and not window.action("tune-start").isEnabled()
+
+
+def test_a_process_that_cannot_begin_gives_its_last_words(window: Window, qtbot: object) -> None:
+    tuning, panel = window.wiring.tuning, window.panels.tuning
+    tuning.command = ("/bin/sh", "-c", "echo searching >&2; echo 'matmul_0: everything is pruned' >&2; exit 2")
+    window.set_perspective("Tune")
+    window.action("tune-start").trigger()
+    wait(qtbot, lambda: panel.pages.currentWidget() is panel.refused)
+    assert "everything is pruned" in panel.refused.text.text() and not tuning.is_live
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("searching\nmatmul_0: no program is left\n  hint: leave the tile open\n",
+         ("matmul_0", "no program is left", "leave the tile open")),
+        ("model.onnx: there is no such file\n", ("model.onnx", "there is no such file", "")),
+        ("", ("the run", "ended with code 3", "")),
+        ("Killed\n", ("the run", "ended with code 3: Killed", "")),
+    ],
+)  # fmt: skip
+def test_the_last_words_of_a_process_are_the_reason(log: str, told: tuple[str, str, str]) -> None:
+    problem = last_words(log, 3)
+    assert (problem.subject, problem.reason, problem.hint) == told
+
+
+def test_the_last_run_of_a_model_is_offered_when_it_is_opened(
+    make: Callable[..., Window], window: Window, qtbot: object
+) -> None:
+    select(window, qtbot, GROUP)
+    path = records_of(window.workspace.opened.path, "h200")
+    path.parent.mkdir(parents=True)
+    write_run(path, window, GROUP, TIMES, STOPPED).store.close()
+    again = make()
+    again.open_file(window.workspace.opened.path)
+    wait(qtbot, lambda: again.wiring.tuning.shown is not None and len(again.wiring.tuning.shown.trials) == 4)
+    assert again.action("tune-pause").isEnabled()
+
+
+
+
+def test_the_keys_reach_every_part_of_the_perspective(tuned: Window, qtbot: object) -> None:
+    shown: Sequence[str] = [name for name, dock in tuned.docks.items() if dock.isVisible()]
+    assert {"tuning", "trials", "search", "trial", "run"} <= set(shown)
+    plot = tuned.panels.tuning.progress_plot
+    qtbot.keyClick(plot, Qt.Key.Key_Home)  # type: ignore[attr-defined]
+    assert tuned.wiring.tuning.selected == 0
+    table = tuned.panels.trials.table
+    qtbot.keyClick(table, Qt.Key.Key_Down)  # type: ignore[attr-defined]
+    assert tuned.wiring.tuning.selected != 0
