@@ -5,7 +5,7 @@ Loops that copy or wait are walked iteration by iteration; whatever else stands 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.codegen.tile import (
@@ -69,8 +69,18 @@ def trace(tile: TileProgram) -> Trace | None:
     loop = main_loop(tile.body)
     if loop is None or not any(_is_copy(op, tile) for op in operations(loop.body)):
         return None
-    walker = _Walker(tile, loop)
-    return Trace(tuple(walker.walk(tile.body, {}, BEFORE)), loop.extent, min(loop.extent, MOST_STEPS))
+    actions = tuple(_Walker(tile, loop).walk(tile.body, {}, BEFORE))
+    return Trace(_with_stages(actions), loop.extent, min(loop.extent, MOST_STEPS))
+
+
+def _with_stages(actions: Sequence[Action]) -> tuple[Action, ...]:
+    """The actions, those that fetch with the stage that what they bring is stored to next."""
+    found: list[Action] = []
+    stage = -1
+    for action in reversed(actions):
+        stage = action.stage if action.kind == "issue" and action.is_blocking else stage
+        found.append(replace(action, stage=stage) if action.kind == "fetch" else action)
+    return tuple(reversed(found))
 
 
 def _is_copy(op: TileOp, tile: TileProgram) -> bool:

@@ -245,7 +245,7 @@ class _Parts:
     """A loop's body by its part in the pipeline, each part with the names that it needs."""
 
     filled: list[TileOp]
-    """All that fills the buffers: of what goes through registers both halves."""
+    """All that fills the buffers: what is issued, then what is put."""
     issued: list[TileOp]
     """Copies that nobody waits for, and loads of what goes through registers."""
     put: list[TileOp]
@@ -270,10 +270,12 @@ def _parted(body: Sequence[TileOp], buffers: Sequence[str]) -> _Parts:
     old |= {len(body) - 1} if isinstance(body[-1], Barrier) else set()
     names = {n for n, op in enumerate(body) if isinstance(op, Bind | Mask)}
     rest = set(range(len(body))) - fills - loads - declared - old - names
+    issued, stored = _with_names(body, names, fills - put | loads), _with_names(body, names, put)
+    known = {id(op) for op in issued}
     return _Parts(
-        filled=_with_names(body, names, fills | loads),
-        issued=_with_names(body, names, fills - put | loads),
-        put=_with_names(body, names, put),
+        filled=[*issued, *(op for op in stored if id(op) not in known)],
+        issued=issued,
+        put=stored,
         declared=[body[n] for n in sorted(declared)],
         used=_with_names(body, names, rest),
     )

@@ -67,6 +67,22 @@ def test_a_tile_is_copied_before_it_arrives_and_used_after() -> None:
         assert flight.copied <= flight.arrived <= flight.read < flight.freed
 
 
+@pytest.mark.parametrize("stages", [1, 2])
+def test_what_goes_through_registers_is_loaded_a_tile_ahead(stages: int) -> None:
+    """Windows along rows of halves: no copy is asynchronous, and with two stages a tile's use hides its loads."""
+    group = next(g for g in engine.fuse(engine.load("suite:alcop/Conv2D_RN50_2")).groups if g.kind == "contraction")
+    text = f"advice user\n  all @ innermost: mark stages {stages}\n"
+    made = engine.compile(group, engine.advised(engine.default_recipe(group), group, text))
+    doc = chart(made)
+    assert (made.tile.stages, doc.hazards) == (stages, ())
+    copied = [bar for bar in doc.bars if bar.row == COPY]
+    assert all(bar.stage == bar.tile % stages for bar in copied)
+    assert {bar.tile - bar.step for bar in copied if bar.step >= 0} == {stages - 1}
+    if stages == 1:
+        plain = [bar for bar in doc.bars if bar.kind == "stall"]
+        assert len(plain) >= len({bar.step for bar in copied}), "every step waits for its own loads"
+
+
 def test_a_long_loop_is_folded_and_the_rest_keeps_its_order() -> None:
     doc = chart(kernel())
     first, count = doc.folded
