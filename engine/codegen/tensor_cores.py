@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from engine.codegen.lanes import FRAGMENT, WORD, Lanes
-from engine.codegen.marks import Marks, power_up_to
+from engine.codegen.marks import Marks, nearest_power, power_up_to
 from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Tiling
@@ -105,7 +105,8 @@ def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
     count = math.prod(b // w for b, w in zip(blocks, warps, strict=True))
     exchanged = (math.prod(blocks) + count * FRAGMENT * warps[1]) * WORD
     most = power_up_to(MAX_WARPS)(min(depth // intrinsic.k, MAX_WARPS // count, max(1, SHARED_BYTES // exchanged)))
-    slices = marks.power("slices", 1, most, loop)
+    needs = f"a power of two up to {most}: slices share a block, sums of several blocks would take a second launch"
+    slices = marks.number("slices", 1, nearest_power(1, most), needs, loop)
     return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth, slices)
 
 

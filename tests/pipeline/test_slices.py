@@ -84,7 +84,8 @@ def test_slices_that_a_block_has_no_room_for(tmp_path: Path) -> None:
     """Four warps to a slice and 32 to a block: eight slices at most."""
     kernel = sliced(tmp_path, 16)
     (verdict,) = (v for v in kernel.verdicts if "slices" in str(v.placed.entry) and v.placed.author == "user")
-    assert (verdict.outcome, verdict.because) == ("relaxed", "slices 8: this kernel takes a power of two up to 8")
+    assert verdict.outcome == "relaxed"
+    assert verdict.because.startswith("slices 8: this kernel takes a power of two up to 8: slices share a block")
 
 
 def test_slices_whose_sums_do_not_fit(tmp_path: Path) -> None:
@@ -93,7 +94,8 @@ def test_slices_whose_sums_do_not_fit(tmp_path: Path) -> None:
     wishes += ["all @ k: mark tile 64", "all @ k: mark slices 4"]
     kernel = advised(product_group(tmp_path, (256, 512), (512, 256)), *wishes)
     (verdict,) = (v for v in kernel.verdicts if "slices" in str(v.placed.entry) and v.placed.author == "user")
-    assert (verdict.outcome, verdict.because) == ("relaxed", "slices 2: this kernel takes a power of two up to 2")
+    assert verdict.outcome == "relaxed"
+    assert verdict.because.startswith("slices 2: this kernel takes a power of two up to 2: slices share a block")
     assert kernel.source.shared_bytes <= 163 * 1024
 
 
