@@ -156,12 +156,13 @@ def _replay(window: Window, path: Path) -> None:
 def _attach(window: Window, path: Path) -> None:
     """Shows a tuning run; BadInput where it is refused."""
     tuning = window.wiring.tuning
-    tuning.attach(str(path))
-    if not wait(lambda: tuning.refusal is not None or (tuning.shown is not None and tuning.is_settled)):
+    control = tuning.control
+    control.attach(str(path))
+    if not wait(lambda: control.refusal is not None or (control.shown is not None and tuning.is_settled)):
         reason = f"was not read within {LIMIT_MS // 1000} s"
         raise OverBudget("window", str(path), reason, "wait until its run has ended")
-    if tuning.refusal is not None:
-        problem = tuning.refusal
+    if control.refusal is not None:
+        _, problem = control.refusal
         raise BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
     tuning.show()
 

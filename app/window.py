@@ -59,7 +59,7 @@ class Window(QMainWindow):
         self.notice = Notice()
         self.files = Files(self, self.document, self.settings, self.notice)
         self.files.replay_chosen.connect(lambda path: self.wiring.timing.replay(path))
-        self.files.records_chosen.connect(lambda path: self.wiring.tuning.attach(path))
+        self.files.records_chosen.connect(lambda path: self.wiring.tuning.control.attach(path))
         self.theme = load_theme(theme or str(self.settings.value("theme", "dark")))
         self.panels: Panels = make_panels(self.theme)
         self.wiring: Wiring = Wiring(self.panels, workspace)

@@ -74,7 +74,7 @@ def test_what_is_disabled_says_why_and_does_nothing(make: Callable[..., Window],
 
 def effects(window: Window, qtbot: object) -> object:
     """What an action can change that a person would notice."""
-    assert wait(lambda: window.wiring.tuning.attachment.is_idle, PATIENCE)
+    assert wait(lambda: window.wiring.tuning.control.attachment.is_idle, PATIENCE)
     settle(window, qtbot)
     application = QApplication.instance()
     assert isinstance(application, QApplication)
@@ -104,12 +104,12 @@ def tuned(window: Window) -> object:
     tuning = window.wiring.tuning
     shown, trials = tuning.shown, window.panels.trials
     run = shown and (shown.path, shown.overlay, tuning.selected)
-    return tuning.process.process_id, window.panels.tuning.tab, trials.every.isChecked(), run
+    return tuning.control.process.process_id, window.panels.tuning.tab, trials.every.isChecked(), run
 
 
 def start_nothing(window: Window) -> None:
     """A run is a process that ends at once."""
-    window.wiring.tuning.command = (sys.executable, "-c", "input()")
+    window.wiring.tuning.control.command = (sys.executable, "-c", "input()")
 
 
 def tune(window: Window, state: str = STOPPED) -> None:
@@ -119,7 +119,7 @@ def tune(window: Window, state: str = STOPPED) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.db"
         write_run(path, window, GROUP, (48.0, 45.0, None, 47.0), state, others=("matmul_0",)).store.close()
-        tuning.attach(str(path))
+        tuning.control.attach(str(path))
         assert wait(lambda: tuning.shown is not None and len(tuning.shown.trials) == 4, PATIENCE)
         tuning.show()
         tuning.select(tuning.best)

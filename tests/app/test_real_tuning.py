@@ -55,7 +55,7 @@ def opened(
     wait(qtbot, lambda: window.workspace.client.is_idle and not window.panels.graph.scene.is_building)
     yield window
     window.close()
-    assert window.wiring.tuning.process.process_id == 0
+    assert window.wiring.tuning.control.process.process_id == 0
     window.deleteLater()
 
 
@@ -66,7 +66,7 @@ def test_a_run_is_started_paused_stopped_resumed_and_applied(opened: Window, qtb
     opened.action("tune-start").trigger()
     assert opened.perspective == "Tune"
     wait(qtbot, lambda: count(tuning) >= 3)
-    assert tuning.is_ours and state(tuning) == RUNNING and tuning.process.process_id
+    assert tuning.control.is_ours and state(tuning) == RUNNING and tuning.control.process.process_id
 
     pause = opened.action("tune-pause")
     wait(qtbot, pause.isEnabled)
@@ -78,9 +78,9 @@ def test_a_run_is_started_paused_stopped_resumed_and_applied(opened: Window, qtb
 
     began = perf_counter()
     opened.action("tune-stop").trigger()
-    wait(qtbot, lambda: not tuning.is_live)
-    assert perf_counter() - began < STOP_SECONDS and tuning.process.process_id == 0
-    wait(qtbot, lambda: tuning.attachment.is_idle)
+    wait(qtbot, lambda: not tuning.control.is_live)
+    assert perf_counter() - began < STOP_SECONDS and tuning.control.process.process_id == 0
+    wait(qtbot, lambda: tuning.control.attachment.is_idle)
     assert tuning.shown is not None
     with RunReader(tuning.shown.path) as reader:
         assert reader.run().state == STOPPED and len(reader.attempts(1)) >= count(tuning)
@@ -89,7 +89,7 @@ def test_a_run_is_started_paused_stopped_resumed_and_applied(opened: Window, qtb
     pause.trigger()
     wait(qtbot, lambda: count(tuning) > stopped)
     opened.action("tune-stop").trigger()
-    wait(qtbot, lambda: not tuning.is_live and tuning.attachment.is_idle)
+    wait(qtbot, lambda: not tuning.control.is_live and tuning.control.attachment.is_idle)
     with RunReader(tuning.shown.path) as reader:
         programs = [(attempt.mapping, attempt.values) for attempt in reader.attempts(1)]
     assert len(set(programs)) == len(programs), "a resumed run tries nothing again"
@@ -118,12 +118,12 @@ def test_the_window_attaches_to_a_run_of_the_command_line(opened: Window, qtbot:
         opened.set_perspective("Tune")
 
         def followed() -> bool:
-            if tuning.shown is None and tuning.attachment.is_idle:
-                tuning.attach(str(records))
+            if tuning.shown is None and tuning.control.attachment.is_idle:
+                tuning.control.attach(str(records))
             return count(tuning) > 0
 
         wait(qtbot, followed)
-        assert tuning.is_ours
+        assert tuning.control.is_ours
         assert process.wait(PATIENCE / 1000) == 0
     wait(qtbot, lambda: state(tuning) == FINISHED and count(tuning) == 12)
 

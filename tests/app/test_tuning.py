@@ -36,7 +36,7 @@ def wait(qtbot: object, done: Callable[[], bool]) -> None:
 def attached(window: Window, qtbot: object, path: Path, count: int) -> LiveTuning:
     """Follows a file until so many trials are there."""
     tuning = window.wiring.tuning
-    tuning.attach(str(path))
+    tuning.control.attach(str(path))
     wait(qtbot, lambda: tuning.shown is not None and tuning.shown.path == path and len(tuning.shown.trials) == count)
     tuning.show()
     return tuning
@@ -45,14 +45,14 @@ def attached(window: Window, qtbot: object, path: Path, count: int) -> LiveTunin
 def resting(window: Window, qtbot: object) -> None:
     """Waits until records and worker have answered."""
     tuning = window.wiring.tuning
-    wait(qtbot, lambda: tuning.preview.is_settled and tuning.attachment.is_idle)
+    wait(qtbot, lambda: tuning.preview.is_settled and tuning.control.attachment.is_idle)
     settle(window, qtbot)
 
 
 @pytest.fixture
 def window(shared: Window, qtbot: object) -> Window:
     """The made-up model open, no run shown."""
-    shared.wiring.tuning.put_away()
+    shared.wiring.tuning.control.put_away()
     shared.workspace.clear_problems()
     shared.panels.trials.filter.clear()
     shared.panels.tuning.select_tab(PROGRESS)
@@ -159,7 +159,7 @@ def test_a_run_of_another_target_can_be_looked_at_but_not_applied(
     window.set_perspective("Tune")
     write_run(tmp_path / "other.db", window, GROUP, TIMES, target="a100").store.close()
     tuning = attached(window, qtbot, tmp_path / "other.db", 4)
-    assert not tuning.is_ours and not window.action("tune-best").isEnabled()
+    assert not tuning.control.is_ours and not window.action("tune-best").isEnabled()
     window.docks["trial"].raise_()
     tuning.select(0)
     resting(window, qtbot)
@@ -176,7 +176,7 @@ def test_trials_that_come_are_shown_and_wishes_reach_the_process(
     path = tmp_path / "live.db"
     log = write_run(path, window, GROUP, TIMES, RUNNING)
     tuning = attached(window, qtbot, path, 4)
-    assert tuning.shown is not None and tuning.shown.state == RUNNING and tuning.is_live
+    assert tuning.shown is not None and tuning.shown.state == RUNNING and tuning.control.is_live
 
     def wish() -> str:
         return log.run().wish
@@ -251,7 +251,7 @@ def test_a_bad_file_is_told_in_the_panel_and_what_was_shown_stays(
     shown, bad = tuning.shown, tmp_path / "bad.db"
     write_run(bad, tuned, GROUP, TIMES).store.close()
     spoil(bad)
-    tuning.attach(str(bad))
+    tuning.control.attach(str(bad))
     wait(qtbot, lambda: panel.pages.currentWidget() is panel.refused)
     assert reason in panel.refused.text.text() and "bad.db" in panel.refused.title.text()
     assert any(reason in problem.reason for _, problem in tuned.workspace.problems)
@@ -269,7 +269,7 @@ def test_a_locked_file_is_told_and_the_window_does_not_wait(
         holder.execute("PRAGMA journal_mode = DELETE")
         holder.execute("BEGIN EXCLUSIVE")
         began = time.perf_counter()
-        window.wiring.tuning.attach(str(path))
+        window.wiring.tuning.control.attach(str(path))
         assert time.perf_counter() - began < 0.5
         panel = window.panels.tuning
         wait(qtbot, lambda: panel.pages.currentWidget() is panel.refused)
@@ -294,11 +294,11 @@ def test_without_a_model_nothing_can_be_started(make: Callable[..., Window]) -> 
 
 def test_a_process_that_cannot_begin_gives_its_last_words(window: Window, qtbot: object) -> None:
     tuning, panel = window.wiring.tuning, window.panels.tuning
-    tuning.command = ("/bin/sh", "-c", "echo searching >&2; echo 'matmul_0: everything is pruned' >&2; exit 2")
+    tuning.control.command = ("/bin/sh", "-c", "echo searching >&2; echo 'matmul_0: everything is pruned' >&2; exit 2")
     window.set_perspective("Tune")
     window.action("tune-start").trigger()
     wait(qtbot, lambda: panel.pages.currentWidget() is panel.refused)
-    assert "everything is pruned" in panel.refused.text.text() and not tuning.is_live
+    assert "everything is pruned" in panel.refused.text.text() and not tuning.control.is_live
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def _flood(window: Window, path: Path, count: int, rate: int, dog: Watchdog) -> 
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         _until(lambda: _has_run(path))
         dog.start()
-        tuning.attach(str(path))
+        tuning.control.attach(str(path))
         _until(lambda: writer.poll() is not None)
         ended = perf_counter()
         assert writer.stdout is not None
