@@ -36,11 +36,22 @@ def stitched_shape(statements: Sequence[Statement], kept: frozenset[str] = froze
     statements: in an order that is legal to run.  kept: arrays needed outside, whose statements cannot be computed
     again inside their readers.
     """
-    whole = _shape(statements, kept)
+    shape = _with_splits(statements, kept, frozenset())
+    everywhere = repeated(statements, kept) if isinstance(shape, str) else frozenset()
+    copying = _with_splits(statements, kept, everywhere) if everywhere else shape
+    return copying if isinstance(copying, Shape) else shape
+
+
+def _with_splits(statements: Sequence[Statement], kept: frozenset[str], everywhere: frozenset[str]) -> Shape | str:
+    """The loop space of statements, loops cut in two where that makes more blocks.
+
+    everywhere: those that every block may compute for itself.
+    """
+    whole = _shape(statements, kept, everywhere)
     splits = wanted_splits(statements)
     if not splits:
         return whole
-    cut = _shape([split(s, splits) for s in statements], kept)
+    cut = _shape([split(s, splits) for s in statements], kept, everywhere)
     if isinstance(cut, str) or (isinstance(whole, Shape) and _blocks(whole) >= _blocks(cut)):
         return whole
     inner = {key: cut.axes[key[0], inner_of(key[1])] for key in splits if key[0] not in cut.inlined}
@@ -51,12 +62,11 @@ def _blocks(shape: Shape) -> int:
     return math.prod(shape.extents[axis] for axis in shape.rows)
 
 
-def _shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
+def _shape(statements: Sequence[Statement], kept: frozenset[str], everywhere: frozenset[str]) -> Shape | str:
     """The loop space of statements with their loops as they are."""
     reason = _unfit(statements)
     if reason:
         return reason
-    everywhere = repeated(statements, kept)
     found = _common(statements, recomputed(statements, kept, everywhere) | everywhere)
     again = found.again - everywhere
     own = [s for s in statements if s.name not in found.again]

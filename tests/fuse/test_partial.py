@@ -150,3 +150,22 @@ def test_a_norm_over_everything_is_two_kernels(channels: int, size: int, launche
     for group in plan.groups:
         assert engine.check(engine.compile(group)).status == "pass"
     assert engine.check_model(graph, plan).status == "pass"
+
+
+def test_what_lies_in_a_block_anyway_is_not_copied() -> None:
+    """A gate of every channel from a short product: few enough points for every block, but each needs one of them."""
+    box = [("c", 144), ("h", 56), ("w", 56)]
+    gate = apply("mul", at("p", "k"), at("w", "c", "k"))
+    source = program(
+        "excitation",
+        {"p": (6,), "w": (144, 6), "g": (144,), "x": (144, 56, 56), "y": (144, 56, 56)},
+        [
+            statement("S0", [("c", 144), ("k", 6)], at("g", "c"), gate, ("sum", "k")),
+            statement("S1", box, at("y", "c", "h", "w"), apply("mul", at("x", "c", "h", "w"), at("g", "c"))),
+        ],
+        "y",
+    )
+    shape = stitched_shape(source.statements, frozenset("y"))
+    assert isinstance(shape, Shape)
+    (row,) = shape.rows
+    assert {key for key, axis in shape.axes.items() if axis == row} == {("S0", "c"), ("S1", "c")}
