@@ -116,6 +116,8 @@ class Names:
                     if name is not None:
                         self._dimensions[statement.name][name] = member.name
         self._extents = {m.name: m.extent for m in nest.members}
+        self._spans: dict[tuple[Place, tuple[int, ...]], tuple[Span, ...]] = {}
+        """What was asked for: the same is, for every scheme that is weighed."""
         self._outer = {m.name for m in nest.outer}
 
     def of(self, statement: Statement) -> Mapping[str, str]:
@@ -129,6 +131,12 @@ class Names:
 
     def spans(self, place: Place, shape: Sequence[int]) -> tuple[Span, ...]:
         """What a block makes of an array: of each axis that varies within it, from where on and how much."""
+        key = place, tuple(shape)
+        if key not in self._spans:
+            self._spans[key] = self._spanned(*key)
+        return self._spans[key]
+
+    def _spanned(self, place: Place, shape: tuple[int, ...]) -> tuple[Span, ...]:
         found: list[Span] = []
         for axis, (index, whole) in enumerate(zip(place, shape, strict=True)):
             base = Index.sum((atom, c) for atom, c in index.terms if atom in self._outer)

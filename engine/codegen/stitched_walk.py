@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -103,11 +104,16 @@ class Walk:
             return False
         if sorted((*self.kept, *self.reduced)) != sorted((*other.kept, *other.reduced)):
             return False
-        return np.array_equal(self.owners(), other.owners())
+        return _same_owners(self, other)
 
     def __str__(self) -> str:
         kept, reduced = (" ".join(name for name, _ in axes) for axes in (self.kept, self.reduced))
         return f"({kept} | {reduced})" if reduced else f"({kept})"
+
+
+@lru_cache(maxsize=1024)
+def _same_owners(first: Walk, second: Walk) -> bool:
+    return np.array_equal(first.owners(), second.owners())
 
 
 def shared_out(kept: Sequence[Axis], reduced: Sequence[Axis], threads: int, by_row: bool, vector: int) -> Walk:

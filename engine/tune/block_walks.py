@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.codegen.marks import Marks
-from engine.codegen.nest import Nest
+from engine.codegen.nest import Nest, block_nest
 from engine.codegen.stitched import WRITTEN_OUT
 from engine.codegen.stitched_layout import read_parts
 from engine.codegen.stitched_parts import Names, Part
 from engine.codegen.stitched_walk import WARP
-from engine.schedule.nodes import Mark
+from engine.schedule.nodes import Mark, ScheduleTree
 from engine.tensor.nodes import TensorProgram
 
 SUM_BYTES = 4
@@ -26,6 +26,7 @@ class BlockWalks:
     program: TensorProgram
     nest: Nest
     """Without marks."""
+    names: Names
     _found: dict[tuple[int, int], tuple[Part, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -41,11 +42,13 @@ class BlockWalks:
         return self._found[threads, points]
 
 
-def unmarked(nest: Nest) -> Nest:
-    """A nest as nobody says anything of it."""
+def block_walks(program: TensorProgram, schedule: ScheduleTree) -> BlockWalks:
+    """Those of a program under a schedule, whatever its marks say."""
+    nest = block_nest(program, schedule)
     outer = tuple(replace(m, marks=()) for m in nest.outer)
     phases = (replace(p, members=tuple(replace(m, marks=()) for m in p.members)) for p in nest.phases)
-    return replace(nest, outer=outer, phases=tuple(phases))
+    bare = replace(nest, outer=outer, phases=tuple(phases))
+    return BlockWalks(program, bare, Names(bare))
 
 
 def _launched(nest: Nest, threads: int, points: int) -> Nest:
@@ -83,3 +86,13 @@ def scratch_bytes(part: Part) -> int:
     if walk.sharers <= (WARP if walk.by_row else 1):
         return 0
     return SUM_BYTES * sums * (walk.threads // WARP if walk.by_row else walk.threads * walk.vector)
+
+
+def met_bytes(part: Part) -> int:
+    """Bytes that a block moves where threads that share a reduction meet: each of them reads the parts of all."""
+    walk = part.walk
+    sums = sum(s.reduction is not None for s in part.statements)
+    if walk.sharers <= (WARP if walk.by_row else 1):
+        return 0
+    parts = walk.sharers // WARP if walk.by_row else walk.sharers
+    return SUM_BYTES * sums * walk.steps * walk.threads * walk.width * (1 + parts)

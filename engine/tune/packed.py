@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from engine.codegen.nest import block_nest
 from engine.codegen.packed import parts_of
 from engine.compile import Kernel
 from engine.fuse.nodes import FusionGroup
@@ -20,7 +19,7 @@ from engine.schedule.nodes import Node, ScheduleTree
 from engine.target import Target
 from engine.tensor.alive import most_alive
 from engine.tune.advised import kind_of
-from engine.tune.block_walks import BlockWalks, held, longest_loop, scratch_bytes, unmarked, visited
+from engine.tune.block_walks import BlockWalks, block_walks, held, longest_loop, met_bytes, scratch_bytes, visited
 from engine.tune.nodes import Figures, Program, Task, Value
 from engine.tune.promise import LANES, promised
 from engine.tune.prune import Check, checked, resource_checks, user_check
@@ -129,8 +128,11 @@ class Packed:
 
     def rank(self, program: Program) -> float:
         """The time that the model of compiled kernels promises, in microseconds."""
-        figures = self.figures(program)
-        return promised(self.kernel.facts, figures, self.machine, figures.requested / (ELEMENT_BYTES * LANES))
+        figures, threads = self.figures(program), program.number("threads")
+        shares = [(p, p.share(program)) for p in self.parts]
+        moved = sum(p.blocks(threads, n) * sum(map(met_bytes, p.walks.parts(threads, n))) for p, n in shares if p.walks)
+        facts = replace(self.kernel.facts, shared_bytes_moved=moved)
+        return promised(facts, figures, self.machine, figures.requested / (ELEMENT_BYTES * LANES))
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program with a kernel's threads and the advisers' shares."""
@@ -177,7 +179,7 @@ def _part(number: int, part: FusionGroup, node: Node, entries: Sequence[Entry]) 
     if not is_stitched:
         total = math.prod(target.extents.values())
         return _Part(f"steps of part {number}", everyone, target.name, False, total, now, alive, None)
-    walks = BlockWalks(program, unmarked(block_nest(program, ScheduleTree(node))))
+    walks = block_walks(program, ScheduleTree(node))
     return _Part(f"points of part {number}", everyone, target.name, True, walks.points, now, alive, walks)
 
 

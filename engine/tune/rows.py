@@ -115,7 +115,7 @@ class Rows:
         if self.by_row and self.nest.outer:
             found.append(mark(*outer, "block", layout.rows_per_block, ""))
         if layout.strips > 1:
-            found.append(mark(*inner, "split", layout.chunk * layout.strip, ""))
+            found.append(Entry(reducing, "innermost", "split", layout.chunk * layout.strip))
         if chunks > 1 and not self.holds(program):
             found.append(mark(*inner, "unroll", layout.strip if layout.is_unrolled else 1, ""))
         if self.again:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from engine.codegen.nest import block_nest
-from engine.codegen.stitched_parts import Names, Part
+from engine.codegen.stitched_parts import Part
 from engine.codegen.stitched_plan import AGAIN, Plan, plan_parts
 from engine.codegen.stitched_walk import WARP, Walk
 from engine.compile import Kernel
@@ -20,10 +19,11 @@ from engine.target import Target
 from engine.tune.block_walks import (
     SUM_BYTES,
     BlockWalks,
+    block_walks,
     held,
     longest_loop,
+    met_bytes,
     scratch_bytes,
-    unmarked,
     visited,
 )
 from engine.tune.nodes import Figures, Program, Task, Value
@@ -37,9 +37,9 @@ AUTO = "auto"
 """Of a dimension: the compiler chooses, as it does where no entry says anything."""
 THREADS = (32, 64, 128, 256, 512, 1024)
 POINTS = tuple(1 << n for n in range(12))
-SHARERS: tuple[Value, ...] = (AUTO, 1, 2, 4, 8, 16, 32, 64, 128, 256)
-PLACES: tuple[Value, ...] = (AUTO, REGISTER, SHARED, AGAIN)
-OPEN_PLACES = 3
+SHARERS: tuple[Value, ...] = (AUTO, 4, 16, 32, 128)
+PLACES: tuple[Value, ...] = (AUTO, SHARED, AGAIN)
+OPEN_PLACES = 2
 """Intermediates whose place is open: those with most elements."""
 BESIDE = 32
 """Registers of a thread beside what it holds: an estimate."""
@@ -56,6 +56,8 @@ class Stitched:
     """Statements whose result may wait in several ways."""
     visited: int = 1
     """Points that all blocks of `kernel` visit, those past the ends of its loops included."""
+    plans: dict[tuple[tuple[str, Value], ...], Plan | str] = field(default_factory=dict, compare=False, repr=False)
+    """What was planned, by the values that it follows from."""
 
     @property
     def name(self) -> str:
@@ -100,11 +102,16 @@ class Stitched:
 
     def plan(self, program: Program) -> Plan | str:
         """Where the intermediates of a program wait, or why a block has no room for them."""
+        if program.values not in self.plans:
+            self.plans[program.values] = self._planned(program)
+        return self.plans[program.values]
+
+    def _planned(self, program: Program) -> Plan | str:
         statements = self.kernel.program
         wishes = {statements.statement(s).write.array: str(w) for s in self.places if (w := program[_place(s)]) != AUTO}
         try:
             points = program.number("points")
-            return plan_parts(statements, self.parts(program), Names(self.walks.nest), points, wishes)
+            return plan_parts(statements, self.parts(program), self.walks.names, points, wishes)
         except Unsupported as error:
             return error.reason
 
@@ -139,7 +146,10 @@ class Stitched:
         """The time that the model of compiled kernels promises, in microseconds."""
         vector = max(part.walk.vector for part in self.unshared(program))
         figures = self.figures(program)
-        return promised(self.kernel.facts, figures, self.machine, figures.requested / (SUM_BYTES * vector * LANES))
+        handed = self._staged(self.plan(program)) * 2
+        moved = figures.blocks * (handed + sum(map(met_bytes, self.parts(program))))
+        facts = replace(self.kernel.facts, shared_bytes_moved=moved)
+        return promised(facts, figures, self.machine, figures.requested / (SUM_BYTES * vector * LANES))
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program with a kernel's launch that leaves the rest to the compiler, as the advisers do."""
@@ -162,7 +172,7 @@ def _shared(walk: Walk, program: Program) -> Walk:
 
 def stitched_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     """The one task of a stitched group."""
-    walks = BlockWalks(kernel.program, unmarked(block_nest(kernel.program, kernel.schedule)))
+    walks = block_walks(kernel.program, kernel.schedule)
     family = Stitched(group, kernel, walks, _open_places(kernel))
     advised = family.program_of(kernel)
     assert advised is not None, "every stitched kernel has points"
