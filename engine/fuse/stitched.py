@@ -24,6 +24,8 @@ Uses = Mapping[str, Sequence[tuple[Statement, Access]]]
 """Array -> who writes and reads it, and how."""
 
 KIND = "stitched"
+FEWEST_BLOCKS = 32
+"""Blocks below which more of them are worth that each computes something for itself that others do, too."""
 FEW_BLOCKS = 512
 """Blocks that run at once: what each of them computes for itself costs no more than what one does."""
 MOST_AXES = 16
@@ -37,9 +39,12 @@ def stitched_shape(statements: Sequence[Statement], kept: frozenset[str] = froze
     again inside their readers.
     """
     shape = _with_splits(statements, kept, frozenset())
-    everywhere = repeated(statements, kept) if isinstance(shape, str) else frozenset()
+    few = isinstance(shape, str) or _blocks(shape) < FEWEST_BLOCKS
+    everywhere = repeated(statements, kept) if few else frozenset()
     copying = _with_splits(statements, kept, everywhere) if everywhere else shape
-    return copying if isinstance(copying, Shape) else shape
+    if isinstance(copying, str) or (isinstance(shape, Shape) and _blocks(copying) <= _blocks(shape)):
+        return shape
+    return copying
 
 
 def _with_splits(statements: Sequence[Statement], kept: frozenset[str], everywhere: frozenset[str]) -> Shape | str:
