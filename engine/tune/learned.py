@@ -1,9 +1,10 @@
 """Model-ranked search that learns from measurements: a correction of the modelled times, sensible from few trials on.
 
 The model's time is what is expected before anything ran.  A Gaussian process over the figures of programs learns by
-how much trials deviate from it, and how sure that is elsewhere; the program with the largest expected improvement is
-tried next, so that the search goes by the model at first and by what it saw later.  ALCOP starts a boosted ranking
-from its model's scores; a process tells more from ten trials, and what is left of its doubt spreads the proposals.
+how much trials deviate from it, how far it can be trusted at all, and how sure that is elsewhere; the program with the
+largest expected improvement is tried next: the search goes by the model at first and by what it saw later.  ALCOP
+starts a boosted ranking from its model's scores; a process tells more from ten trials, and what is left of its doubt
+spreads the proposals.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ LENGTHS, NOISES = (0.3, 0.6, 1.0, 2.0, 4.0), (0.02, 0.1, 0.3)
 GUESS = (1.0, 0.1)
 """Length and noise before there are enough."""
 DOUBT = 0.3
-"""Deviation of the logarithm of a time from the model's before anything ran."""
+"""Deviation of the logarithm of a time from the model's before anything ran; the least until there are enough."""
+SLOPE = 1.0
+"""Variance, in units of DOUBT squared, of the factor by which the model's logarithms may be wrong as a whole."""
 MOST = 256
 """Trials that are learned from: half of them the fastest, half the last."""
 WIDE = 4096
@@ -36,7 +39,7 @@ PROMISING = 0.75
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Correction:
-    """A Gaussian process with a Matern kernel over rows of figures."""
+    """A Gaussian process over rows of figures, of which the last is the logarithm of the modelled time."""
 
     rows: np.ndarray
     inverse: np.ndarray
@@ -50,15 +53,15 @@ class Correction:
     """Logarithm, for the choice of length and noise."""
 
     @staticmethod
-    def of(rows: np.ndarray, values: np.ndarray, length: float, noise: float, is_fitted: bool) -> Correction:
-        """Learn deviations (logarithms) of rows; is_fitted: whether their size is taken from them."""
+    def of(rows: np.ndarray, values: np.ndarray, length: float, noise: float, least: float = 0.01) -> Correction:
+        """Learn deviations (logarithms) of rows, whose usual size is at least `least`."""
         factor = np.linalg.cholesky(_covariance(rows, rows, length) + noise * np.eye(len(rows)))
         inverse = np.linalg.inv(factor)
         ones = inverse.sum(axis=1)
         # A constant that all share is known no better than one more deviation.
         mean = float(ones @ (inverse @ values) / (1.0 + ones @ ones))
         whitened = inverse @ (values - mean)
-        scale = max(float(whitened @ whitened) / len(rows), 1e-4) if is_fitted else DOUBT**2
+        scale = max(float(whitened @ whitened) / max(len(rows), 1), least**2)
         likelihood = -0.5 * len(rows) * math.log(scale) - float(np.log(np.diag(factor)).sum())
         return Correction(rows, inverse, inverse.T @ whitened, mean, scale, length, likelihood)
 
@@ -66,7 +69,7 @@ class Correction:
         """Expected deviation of rows, and the deviation of that."""
         across = _covariance(rows, self.rows, self.length)
         mean = self.mean + across @ self.weights
-        left = 1.0 - ((across @ self.inverse.T) ** 2).sum(axis=1)
+        left = 1.0 + SLOPE * rows[:, -1] ** 2 - ((across @ self.inverse.T) ** 2).sum(axis=1)
         return mean, np.sqrt(self.scale * np.maximum(left, 1e-9))
 
 
@@ -83,6 +86,7 @@ class Learned:
         spread = figures.std(axis=0) if len(figures) else np.ones(0)
         self._varies = spread > 0
         self._centre, self._spread = figures.mean(axis=0)[self._varies], spread[self._varies]
+        self._usual = float(candidates.promised[self._looked_at].mean())
         self._fixed: tuple[int, float, float] = (0, *GUESS)
         """Trials when length and noise were chosen, and these."""
 
@@ -123,30 +127,33 @@ class Learned:
         """Length and noise that the trials make most likely, chosen again after every tenth more."""
         rows = self._rows(numbers)
         if numbers.size < ENOUGH:
-            return Correction.of(rows, values, *GUESS, is_fitted=False)
+            return Correction.of(rows, values, *GUESS, least=DOUBT)
         at, length, noise = self._fixed
         if numbers.size > 1.1 * at or numbers.size < at:
-            tried = [(Correction.of(rows, values, *pair, is_fitted=True).likelihood, pair) for pair in _PAIRS]
+            tried = [(Correction.of(rows, values, *pair).likelihood, pair) for pair in _PAIRS]
             length, noise = max(tried, key=lambda one: one[0])[1]
             self._fixed = numbers.size, length, noise
-        return Correction.of(rows, values, length, noise, is_fitted=True)
+        return Correction.of(rows, values, length, noise)
 
     def _rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Figures that vary, in deviations, scaled so that distances do not grow with their number."""
+        """Figures that vary, in deviations, scaled so that distances do not grow with their number; and the promise."""
         if not len(numbers):
-            return np.zeros((0, len(self._centre)))
-        figures = self._candidates.features(numbers)[:, self._varies]
-        return np.asarray((figures - self._centre) / self._spread / math.sqrt(max(1, len(self._centre))))
+            return np.zeros((0, len(self._centre) + 1))
+        figures = (self._candidates.features(numbers)[:, self._varies] - self._centre) / self._spread
+        promised = self._candidates.promised[numbers] - self._usual
+        return np.column_stack([figures / math.sqrt(max(1, len(self._centre))), promised])
 
 
 _PAIRS = [(length, noise) for length in LENGTHS for noise in NOISES]
 
 
 def _covariance(one: np.ndarray, other: np.ndarray, length: float) -> np.ndarray:
-    """Matern 5/2: deviations are smooth, but not infinitely so."""
+    """Matern 5/2 of the figures, for deviations are smooth but not infinitely so, and linear in the promise."""
+    linear = SLOPE * one[:, -1:] @ other[:, -1:].T
+    one, other = one[:, :-1], other[:, :-1]
     squares = (one**2).sum(1)[:, None] + (other**2).sum(1)[None, :] - 2 * one @ other.T
     distance = np.sqrt(5 * np.maximum(squares, 0.0)) / length
-    return np.asarray((1 + distance + distance**2 / 3) * np.exp(-distance))
+    return np.asarray((1 + distance + distance**2 / 3) * np.exp(-distance) + linear)
 
 
 def _improvement(best: float, expected: np.ndarray, doubt: np.ndarray) -> np.ndarray:

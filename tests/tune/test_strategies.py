@@ -142,27 +142,38 @@ def test_a_right_model_needs_no_learning() -> None:
 
 
 def test_a_correction_gives_back_what_it_saw_and_doubts_the_rest() -> None:
-    rows = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    rows = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     values = np.array([0.1, 0.5, -0.2])
-    seen = Correction.of(rows, values, length=1.0, noise=1e-6, is_fitted=False)
-    mean, doubt = seen.at(np.vstack([rows, [[9.0, 9.0]]]))
+    seen = Correction.of(rows, values, length=1.0, noise=1e-6, least=0.9)
+    mean, doubt = seen.at(np.vstack([rows, [[9.0, 9.0, 0.0]], [[9.0, 9.0, 2.0]]]))
     assert mean[:3] == pytest.approx(values, abs=1e-3)
-    assert (doubt[:3] < 0.01).all() and doubt[3] == pytest.approx(0.3, rel=0.01)
+    assert (doubt[:3] < 0.01).all() and doubt[3] == pytest.approx(0.9, rel=0.01)
     assert mean[3] == pytest.approx(seen.mean, abs=1e-6), "far from everything only what all share is expected"
+    assert doubt[4] == pytest.approx(0.9 * math.sqrt(5), rel=0.01), "an unusual promise is doubted more"
+
+
+def test_a_model_that_is_wrong_as_a_whole_is_turned_round() -> None:
+    promised = np.linspace(-1, 1, 8)
+    rows = np.column_stack([np.zeros(8), promised])
+    seen = Correction.of(rows, -1.5 * promised, length=1.0, noise=0.02)
+    mean, _ = seen.at(np.array([[0.0, -2.0], [0.0, 2.0]]))
+    assert mean == pytest.approx([3.0, -3.0], rel=0.1), "what is promised most is slowest"
 
 
 def test_a_correction_solves_the_published_equations() -> None:
     rng = np.random.default_rng(7)
-    rows, values, ask = rng.normal(size=(6, 2)), rng.normal(size=6), rng.normal(size=(3, 2))
+    rows, values, ask = rng.normal(size=(6, 3)), rng.normal(size=6), rng.normal(size=(3, 3))
     length, noise = 1.3, 0.2
 
     def covariance(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        r = np.linalg.norm(one[:, None] - other[None], axis=2) * math.sqrt(5) / length
-        return (1 + r + r**2 / 3) * np.exp(-r)
+        r = np.linalg.norm(one[:, None, :2] - other[None, :, :2], axis=2) * math.sqrt(5) / length
+        return (1 + r + r**2 / 3) * np.exp(-r) + np.outer(one[:, 2], other[:, 2])
 
-    found = Correction.of(rows, values, length, noise, is_fitted=False)
+    found = Correction.of(rows, values, length, noise)
     inverse = np.linalg.inv(covariance(rows, rows) + noise * np.eye(6))
     across = covariance(ask, rows)
     mean, doubt = found.at(ask)
-    assert mean == pytest.approx(found.mean + across @ inverse @ (values - found.mean))
-    assert doubt**2 == pytest.approx(0.09 * (1 - np.diag(across @ inverse @ across.T)))
+    left = values - found.mean
+    assert found.scale == pytest.approx(left @ inverse @ left / 6)
+    assert mean == pytest.approx(found.mean + across @ inverse @ left)
+    assert doubt**2 == pytest.approx(found.scale * np.diag(covariance(ask, ask) - across @ inverse @ across.T))
