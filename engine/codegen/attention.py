@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from engine.codegen.attention_block import Block, Tiles
 from engine.codegen.attention_cuda_cores import SHARERS, CudaCores
-from engine.codegen.attention_mask import diagonal
 from engine.codegen.attention_nest import AttentionNest
 from engine.codegen.attention_softmax import OnlineSoftmax
 from engine.codegen.attention_tensor_cores import TensorCores
@@ -116,12 +115,10 @@ def _kernel(block: Block, products: TensorCores | CudaCores) -> None:
     """The parts of the kernel in order."""
     emitter = block.emitter
     softmax = OnlineSoftmax(block, products.scores, products.results, products.sharers)
-    shift = diagonal(block.nest, block.program)
     block.first_copies()
     products.load_queries()
     with emitter.loop("tile", block.steps, block.values_link, unroll=False, always=True) as tile:
-        if shift is not None:
-            block.leave_masked(tile, shift)
+        block.leave_masked(tile)
         block.copy_keys_and_values(tile)
         products.multiply_keys()
         softmax.mask_and_scale(tile)

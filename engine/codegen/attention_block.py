@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from engine.codegen.attention_mask import diagonal
 from engine.codegen.attention_nest import AttentionNest
 from engine.codegen.block import evaluate_block, finished
 from engine.codegen.elementwise import bind_members, place
@@ -63,17 +64,22 @@ class Block:
         self.names = tuple(m.name for m in (*nest.batch, *nest.queries))
         self.scores_link = at(nest.scores, *self.names, nest.key.name)
         self.values_link = at(nest.values, *self.names, nest.key.name)
+        self.shift = diagonal(nest, self.program)
+        """Keys up to query + shift count, where the graph says so."""
         self.start, self.first_head = self._bind_block(*counts)
         self._choose_operands(*permuted)
 
     def _bind_block(self, query_tiles: int, head_tiles: int) -> tuple[Index, Index]:
         """First query and first element of the results of this block; its batch is bound too.
 
-        Neighbouring blocks share keys and values.
+        Neighbouring blocks share keys and values.  Behind a diagonal the last queries have the most keys: they come
+        first, so that no long block is left over at the end.
         """
         emitter, number = self.emitter, Index.of("block")
         link = Line((self.nest.scores.name,), self.names)
-        query_tile = emitter.bind("query_tile_number", number.mod(query_tiles, emitter.extents), link)
+        turn = number.mod(query_tiles, emitter.extents)
+        place = turn if self.shift is None else Index((), query_tiles - 1) - turn
+        query_tile = emitter.bind("query_tile_number", place, link)
         rest = number.floordiv(query_tiles, emitter.extents)
         head_tile = Index()
         if head_tiles > 1:
@@ -122,10 +128,12 @@ class Block:
         for op in (Commit(link), Wait(0, link), Barrier(link)):
             self.emitter.add(op)
 
-    def leave_masked(self, tile: Index, shift: int) -> None:
-        """No tile that lies behind the diagonal of all queries of the block.  shift: keys to query + shift count."""
+    def leave_masked(self, tile: Index) -> None:
+        """No tile that lies behind the diagonal for all queries of the block."""
+        if self.shift is None:
+            return
         emitter, tiles = self.emitter, self.tiles
-        first = tiles.queries + shift
+        first = tiles.queries + self.shift
         count = -(-self.queries // tiles.queries)
         runs = (min(self.steps, (number * tiles.queries + first - 1) // tiles.keys + 1) for number in range(count))
         emitter.add(Comment("all later keys are masked for the queries of this block", self.scores_link))

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.charts import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
-from engine.codegen.tile import Leave, TileProgram, operations
 from engine.compile import Kernel
 from engine.documents import Time
 from engine.explore.pipeline_clock import ISSUE_CYCLES, STALL, Arrival, Clock, Rhythm, Span
@@ -69,7 +68,7 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
     empty = ChartDoc(
         group=kernel.group.name,
         recipe=to_text(kernel.advice),
-        title=_title(kernel.tile),
+        title=f"Block 0 of {kernel.tile.grid:,}",
         loop="",
         because="this kernel has no loop that copies tiles to shared memory: there is nothing to pipeline",
         steps=0,
@@ -96,12 +95,6 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
         choices=choices(contraction, knobs, kernel.target) if contraction and knobs else (),
     )
     return empty if played is None else _drawn(kernel, played, predicted, empty)
-
-
-def _title(tile: TileProgram) -> str:
-    """Which block is drawn: the first, or one that walks the whole loop where others leave it early."""
-    is_longest = any(isinstance(op, Leave) for op in operations(tile.body))
-    return f"Longest of {tile.grid:,} blocks" if is_longest else f"Block 0 of {tile.grid:,}"
 
 
 def _drawn(kernel: Kernel, played: Trace, predicted: PipelinePrediction, empty: ChartDoc) -> ChartDoc:

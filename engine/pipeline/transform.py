@@ -31,6 +31,7 @@ from engine.codegen.tile import (
     Commit,
     Declare,
     For,
+    Leave,
     Mask,
     Note,
     Store,
@@ -144,7 +145,9 @@ class _Rewriting:
         if stages == 1:
             return [about, replace(loop, body=self.body(loop.body, decision.path))]
         fresh: tuple[TileOp, ...] = (Wait(stages - 2, link), Barrier(link))
-        parts = _parted(loop.body, decision.wish.buffers)
+        leaving = [number + 1 for number, op in enumerate(loop.body) if isinstance(op, Leave)]
+        ends = loop.body[: max(leaving, default=0)]  # before anything is awaited or copied for a tile that nobody uses
+        parts = _parted(loop.body[len(ends) :], decision.wish.buffers)
         filled = self._early(decision, loop, "ahead", parts.filled)
         first = For("ahead", ahead, (*filled, Commit(link)), True, link)
         another = Index((), loop.extent - 1 - ahead) - Index.of(loop.name)
@@ -153,7 +156,7 @@ class _Rewriting:
         before, used = self._used(decision, loop, parts.used, (*put, *fresh))
         start, turn, end = ((*fresh, *before), (), ()) if before else ((), fresh, put)
         drain = (Wait(0, link), Barrier(link)) if later or len(decision.path) > 1 else (Wait(0, link),)
-        body = (*turn, guarded, Commit(link), *used, *end)
+        body = (*ends, *turn, guarded, Commit(link), *used, *end)
         return [about, *parts.declared, first, *start, replace(loop, body=body), *drain]
 
     def _early(self, decision: Decision, loop: For, counter: str, ops: Sequence[TileOp]) -> tuple[TileOp, ...]:

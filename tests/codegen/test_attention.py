@@ -143,12 +143,13 @@ def test_tiles_behind_a_diagonal_are_left_out(
         agrees(kernel, case)
 
 
-def test_the_longest_block_is_drawn(tmp_path: Path) -> None:
-    """Others leave the loop before its end."""
+def test_the_longest_block_comes_first(tmp_path: Path) -> None:
+    """It is the one that is drawn; others leave the loop before its end."""
     case = Attention(queries=64, keys=64, mask="triangle", heads=1)
     kernel = compiled(case, tmp_path, "S0 @ i: mark block 32", "S0 @ j: mark tile 16")
     chart = engine.chart(kernel)
-    assert chart.title == "Longest of 2 blocks" and chart.steps == 4 and not chart.hazards
+    assert chart.title == "Block 0 of 2" and chart.steps == 4 and not chart.hazards
+    assert "query_tile_number = -block + 1;" in kernel.source.text
 
 
 LEFT = {
