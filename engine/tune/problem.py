@@ -59,12 +59,13 @@ class Problem:
 
     def taken(self, kernel: Kernel, program: Program) -> str:
         """Why a kernel is not the program that it was compiled for; "" where it is."""
-        missed = [
-            f"{v.placed.entry}: {v.because or v.outcome}"
-            for v in kernel.verdicts
-            if v.placed.author == "tune" and v.outcome != HONOURED
-        ]
-        return "; ".join(missed)
+        return missed(kernel)
+
+
+def missed(kernel: Kernel) -> str:
+    """Entries of author `tune` that a kernel does not follow, and what became of them; "" where it follows all."""
+    wanted = (v for v in kernel.verdicts if v.placed.author == "tune" and v.outcome != HONOURED)
+    return "; ".join(f"{v.placed.entry}: {v.because or v.outcome}" for v in wanted)
 
 
 def problem(group: FusionGroup, recipe: Recipe) -> Problem | str:

@@ -19,7 +19,7 @@ from engine.predict.calibration import predict
 from engine.recipe import Recipe
 from engine.records.nodes import Subject
 from engine.run.nodes import PREDICTED, Failure, Timing
-from engine.schedule.nodes import HONOURED
+from engine.tune.problem import missed
 
 MODEL = "model of times 1"
 """Name and version of what predicts: another one gives other trials."""
@@ -73,12 +73,6 @@ def compiled(group: FusionGroup, recipe: Recipe) -> Kernel | Failure:
         return Failure(COMPILE, error.reason)
     other = missed(kernel)
     return Failure(NOT_TAKEN, other) if other else kernel
-
-
-def missed(kernel: Kernel) -> str:
-    """Entries of author `tune` that a kernel does not follow, and what became of them; "" where it follows all."""
-    wanted = (v for v in kernel.verdicts if v.placed.author == "tune" and v.outcome != HONOURED)
-    return "; ".join(f"{v.placed.entry}: {v.because or v.outcome}" for v in wanted)
 
 
 def subject_of(kernel: Kernel, compiler: str, flags: tuple[str, ...] = (), values: int | None = None) -> Subject:
