@@ -277,6 +277,14 @@ def test_a_locked_file_is_told_and_the_window_does_not_wait(
         holder.execute("ROLLBACK")
 
 
+def test_another_model_takes_the_run_of_the_old_one_away(tuned: Window, qtbot: object) -> None:
+    tuning = tuned.wiring.tuning
+    assert tuning.shown is not None
+    afresh(tuned, qtbot)
+    assert tuning.shown is None and not tuned.panels.run.resume.isVisible()
+    assert "Start one for the open model" in tuned.panels.tuning.empty.sentence.text()
+
+
 def test_nothing_to_show_says_what_to_do(window: Window) -> None:
     window.set_perspective("Tune")
     empty_state = window.panels.tuning.empty
