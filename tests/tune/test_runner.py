@@ -47,6 +47,11 @@ class Device:
         return Failure(self.fails, "by this device") if self.fails else Timing(MEASURED, 3.0 + len(self.kernels))
 
 
+def passes(kernel: engine.Kernel) -> str:
+    """A compiler that rules nothing out."""
+    return ""
+
+
 def test_a_predicted_time_is_known_once_the_kernel_is_compiled() -> None:
     found = Predicted().prepare(GROUP, tuned())
     kernel = engine.compile(GROUP, tuned())
@@ -84,9 +89,9 @@ def test_a_kernel_is_measured_only_after_the_compiler_let_it_pass() -> None:
 @needs_nvrtc
 def test_measured_trials_are_kept_and_replayed_with_their_failures(tmp_path: Path) -> None:
     device = Device()
-    attempts = run(tmp_path / "r.db", 4, runner=Measured(device))[1]
+    attempts = run(tmp_path / "r.db", 4, runner=Measured(device, passes))[1]
     assert [a.state for a in attempts] == [NEW] * 5 and len(device.kernels) == 5
-    broken = run(tmp_path / "r.db", 6, seed=1, runner=Measured(Device(fails="crash")))[1]
+    broken = run(tmp_path / "r.db", 6, seed=1, runner=Measured(Device(fails="crash"), passes))[1]
     assert {a.failure for a in broken[1:]} == {"crash"} and broken[0].failure == "", "the old recipe was known"
     one, replayed = run(tmp_path / "r.db", 50, strategy="exhaustive", runner=Replayed())
     assert {program_of(a) for a in replayed} == {program_of(a) for a in (*attempts, *broken)}
