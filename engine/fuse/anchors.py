@@ -9,11 +9,12 @@ import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.fuse.narrow import writes_block
 from engine.fuse.pattern import likeness
 from engine.fuse.shape import ONE_BLOCK, Shape, common_shape, is_contraction, product_operands
 from engine.fuse.stitched import stitched_shape
 from engine.stitch.flow import Flow
-from engine.tensor.nodes import Access, Apply, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Array, Scalar, Statement
 
 FARTHEST = 4000
 """Steps visited to look for a way round; what lies farther apart is not joined."""
@@ -157,9 +158,10 @@ class _Shapes:
         kept = self._kept(statements)
         alike = likeness(statements, kept)
         if alike not in self._known:
-            self._known[alike] = tuple(s.name for s in statements), _shape(statements, kept)
-        names, shape = self._known[alike]
-        return None if isinstance(shape, str) else _Grown(steps, names, shape)
+            shape = _shape(statements, kept, self._flow.program.arrays)
+            self._known[alike] = tuple(s.name for s in statements), shape
+        names, known = self._known[alike]
+        return None if isinstance(known, str) else _Grown(steps, names, known)
 
     def _kept(self, statements: Sequence[Statement]) -> frozenset[str]:
         """Arrays that others read, or that are given out."""
@@ -169,7 +171,7 @@ class _Shapes:
         return frozenset(a for a in made if a in outputs or any(r.name not in names for r in readers.get(a, ())))
 
 
-def _shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
+def _shape(statements: Sequence[Statement], kept: frozenset[str], arrays: Mapping[str, Array]) -> Shape | str:
     """The loop space of a product with what its kernel takes in: its own, or that of blocks which own single results.
 
     Such blocks have results that lie apart, as the gates of a recurrent cell do, and hand them to many elements.
@@ -178,8 +180,8 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shape | str
     if isinstance(shape, Shape):
         return shape
     stitched = stitched_shape(statements, kept)
-    if isinstance(stitched, str):
-        return shape
+    if isinstance(stitched, str) or not all(s.covers or writes_block(s, arrays) for s in statements):
+        return shape  # scattered parts of an array would make kernels of their own of equal steps
     rows = math.prod(stitched.extents[axis] for axis in stitched.rows)
     widest = max(math.prod(s.extents.values()) for s in statements if s.name not in stitched.inlined)
     return stitched if widest <= rows * ONE_BLOCK else shape

@@ -37,6 +37,8 @@ class Fits:
         stitchable = any(s.reduction is not None for s in statements) and not any(map(is_contraction, statements))
         for form in (common_shape, inlined_shape, stitched_shape, packed_shape):
             shape = form(statements, kept)
+            if form is stitched_shape and isinstance(shape, Shape) and not shape.rows:
+                shape = self._side_by_side(statements, kept) or shape
             if isinstance(shape, str):
                 reason = shape if not reason or (stitchable and form is stitched_shape) else reason
             elif lost := _not_in_place(shape, statements):
@@ -46,6 +48,11 @@ class Fits:
             else:
                 return self.of(shape, statements)
         return reason
+
+    def _side_by_side(self, statements: Sequence[Statement], kept: frozenset[str]) -> Shape | None:
+        """Parts that nothing connects, each with blocks of its own: better than one block for all of them."""
+        packed = packed_shape(statements, kept)
+        return None if isinstance(packed, str) or self._too_large(packed, statements, kept) else packed
 
     def because(self, statements: Sequence[Statement], kept: frozenset[str]) -> str:
         """Why statements do not fit: about those of them that are connected and do not, else why parts share no launch.

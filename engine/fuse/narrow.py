@@ -75,6 +75,17 @@ def _block(program: TensorProgram, name: str) -> Block | None:
     return tuple(starts), tuple(shape)
 
 
+def writes_block(statement: Statement, arrays: Mapping[str, Array]) -> bool:
+    """Whether a statement writes one contiguous block of its array: the same kernel does at other places."""
+    runs = False
+    for index, size in zip(statement.write.indices, arrays[statement.write.array].shape, strict=True):
+        low, high = index.bounds(statement.extents)
+        if runs and (low, high) != (0, size - 1):
+            return False
+        runs = runs or high > low
+    return True
+
+
 def _position(indices: Sequence[int], shape: Sequence[int]) -> int:
     """Row-major place of an element."""
     place = 0

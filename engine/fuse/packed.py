@@ -16,6 +16,7 @@ from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import Shape, common_shape, is_contraction
 from engine.fuse.stitched import KIND as STITCHED
 from engine.fuse.stitched import MOST_AXES, stitched_shape
+from engine.fuse.written import written_apart
 from engine.tensor.nodes import Statement, TensorProgram
 
 KIND = "packed"
@@ -63,12 +64,16 @@ def part_shape(part: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
 
 
 def parts_of(statements: Sequence[Statement]) -> list[list[Statement]]:
-    """Statements that values connect together, and element-wise parts over boxes of one size; in their order."""
+    """Statements that values connect together, and element-wise parts over boxes of one size; in their order.
+
+    Those that write different boxes of one array are apart, unless somebody here reads it.
+    """
     made = {s.write.array for s in statements}
+    separate = written_apart(statements)
     joined = UnionFind(s.name for s in statements)
     first: dict[object, str] = {}
     for statement in statements:
-        for array in {statement.write.array, *(a.array for a in statement.reads() if a.array in made)}:
+        for array in {statement.write.array, *(a.array for a in statement.reads() if a.array in made)} - separate:
             joined.union(first.setdefault(array, statement.name), statement.name)
     connected = _gathered(statements, joined)
     for part in connected:

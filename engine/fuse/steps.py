@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine.fuse.anchors import anchors, serves_product
 from engine.fuse.fits import Fits
 from engine.fuse.forced import Forced, opaque, step
+from engine.fuse.packed import KIND as PACKED
 from engine.fuse.shape import Shape
 from engine.graph.nodes import Operator
 from engine.stitch.flow import Flow, Step
@@ -96,9 +97,14 @@ class _Maker:
                 writers.setdefault(statement.write.array, []).append(statement)
         steps: list[Step] = []
         for array, statements in writers.items():
-            whole = len(statements) > 1 and not isinstance(self.fits(statements, frozenset((array,))), str)
+            whole = len(statements) > 1 and self._share_loops(statements, array)
             steps += [self._step(statements, False)] if whole else [self.alone[s.name] for s in statements]
         return steps
+
+    def _share_loops(self, statements: Sequence[Statement], array: str) -> bool:
+        """Whether the parts of an array are one kernel for other reasons than that it is one launch."""
+        fit = self.fits(statements, frozenset((array,)))
+        return not isinstance(fit, str) and isinstance(fit.shape, Shape) and fit.shape.kind != PACKED
 
     def _take(self, wanted: Callable[[Statement], bool]) -> tuple[Statement, ...]:
         """The statements left that are wanted, which are left no more."""

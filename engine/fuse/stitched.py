@@ -17,6 +17,7 @@ from engine.fuse.again import recomputed, repeated
 from engine.fuse.shape import ONE_BLOCK, Key, Shape, is_contraction
 from engine.fuse.split import digits, inner_of, split, wanted_splits
 from engine.fuse.vectors import has_few_vectors
+from engine.fuse.written import written_apart
 from engine.tensor.nodes import Access, Statement
 from engine.tensor.rewrite import plain_iterator
 
@@ -112,14 +113,19 @@ def _points(statement: Statement) -> int:
 
 def _unfit(statements: Sequence[Statement]) -> str:
     """Why no block can run these statements at all, or ""."""
+    in_parts = {s.write.array for s in statements if not s.covers}
     for statement in statements:
+        for access in statement.reads():
+            if access.array in in_parts:
+                return f"{statement.operator} reads {access.array}, which several loops write in parts"
         if is_contraction(statement) and not has_few_vectors(statement):
             return f"{statement.operator} is a matrix product: its tiles fill a kernel of their own"
         if statement.reduction is not None and not statement.reduction.associative:
             return f"{statement.operator} takes its terms in order: threads cannot share them"
-        if not statement.covers or statement.guards:
-            return f"{statement.operator} writes its result in parts, each in a loop of its own"
-        if any(digits(i, statement.extents).keys() < set(i.iterators()) for i in statement.write.indices):
+        if statement.guards:
+            return f"{statement.operator} writes only where a condition holds"
+        where = (index - index.constant for index in statement.write.indices)
+        if any(digits(index, statement.extents).keys() < set(index.iterators()) for index in where):
             return f"{statement.operator} writes {statement.write}, not one element for each of its points"
     return ""
 
@@ -127,11 +133,12 @@ def _unfit(statements: Sequence[Statement]) -> str:
 def _overwritten(statements: Sequence[Statement]) -> str:
     """Why an update in place is no part of a block's work, or "": threads do not wait for those that read before."""
     used: dict[str, Statement] = {}
+    apart = written_apart(statements)
     for statement in statements:
         for access in statement.reads():
             used.setdefault(access.array, statement)
         array = statement.write.array
-        if array in used:
+        if array in used and array not in apart:
             return f"{statement.operator} overwrites {array} where {used[array].operator} may still need it"
         used[array] = statement
     return ""
@@ -282,8 +289,9 @@ def _places(statement: Statement, iterator: str) -> list[tuple[str, int, int]]:
 
 
 def _uses(statements: Sequence[Statement]) -> Uses:
-    """Of every array that is made here: its write, then its reads."""
-    uses = {s.write.array: [(s, s.write)] for s in statements}
+    """Of every array that is made and read here: its write, then its reads."""
+    read = {access.array for statement in statements for access in statement.reads()}
+    uses = {s.write.array: [(s, s.write)] for s in statements if s.write.array in read}
     for statement in statements:
         for access in statement.reads():
             if access.array in uses:

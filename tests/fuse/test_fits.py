@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import engine
+from engine.stitch.nodes import Fixed
 from engine.target import DEVICES, Figure, Target
 from engine.target.shared import SCRATCH_BYTES, SHARED_BYTES, most_handed_over, most_shared
 from tests.fuse.test_plan import groups_of
+from tests.needs import needs_compiler
 from tests.semantics.single import Node, write_model
 
 X = {"x": ("float32", (24, 40))}
@@ -153,3 +155,58 @@ def test_parts_of_a_pack_have_the_same_limit(tmp_path: Path) -> None:
     kernels = [engine.compile(group) for group in plan.groups]
     assert len(plan.launches) > 1 and all(k.source.shared_bytes <= SHARED_BYTES for k in kernels)
     assert "packed" in {k.group.kind for k in kernels}, "maxima and sums of both share a launch"
+
+
+CONCAT: list[Node] = [
+    ("Exp", ["x"], ["e"], {}),
+    ("ReduceSum", ["x", "rows"], ["s"], {}),
+    ("Transpose", ["z"], ["t"], {"perm": [1, 0]}),
+    ("Tanh", ["t"], ["h"], {}),
+    ("Concat", ["e", "s", "h", "x", "x"], ["c"], {"axis": 1}),
+]
+"""Parts of 40, 1, 7, 40 and 40 columns."""
+
+
+def concatenated(folder: Path, *more: Node) -> engine.OperatorGraph:
+    inputs = {"x": ("float32", (24, 40)), "z": ("float32", (7, 24))}
+    nodes = [*CONCAT, *more]
+    return engine.load(write_model(folder / "m.onnx", nodes, inputs, [nodes[-1][2][0]], {"rows": AXES["rows"]}))
+
+
+@needs_compiler
+def test_parts_of_one_array_are_written_by_the_blocks_that_own_their_rows(tmp_path: Path) -> None:
+    graph = concatenated(tmp_path)
+    plan = engine.fuse(graph)
+    assert [group.kind for group in plan.groups] == ["stitched"] and len(plan.launches) == 1
+    assert engine.check_model(graph, plan).status == "pass"
+    assert [engine.check(engine.compile(group)).status for group in plan.groups] == ["pass"]
+
+
+@needs_compiler
+def test_parts_that_share_no_rows_share_a_launch_side_by_side(tmp_path: Path) -> None:
+    nodes: list[Node] = [(kind, [name], [f"{name}p"], {}) for kind, name in (("Exp", "a"), ("Neg", "b"), ("Tanh", "d"))]
+    nodes += [("Softmax", ["e"], ["ep"], {"axis": 1}), ("Concat", ["ap", "bp", "dp", "ep", "ep"], ["c"], {"axis": 0})]
+    inputs = {name: ("float32", (rows, 400)) for name, rows in zip("abde", (30, 50, 70, 110), strict=True)}
+    graph = engine.load(write_model(tmp_path / "m.onnx", nodes, inputs, ["c"]))
+    plan = engine.fuse(graph)
+    assert [group.kind for group in plan.groups] == ["packed"] and len(plan.launches) == 1
+    assert engine.check_model(graph, plan).status == "pass"
+    assert [engine.check(engine.compile(group)).status for group in plan.groups] == ["pass"]
+
+
+def test_who_reads_all_parts_waits_for_their_launch(tmp_path: Path) -> None:
+    graph = concatenated(tmp_path, ("Neg", ["c"], ["y"], {}))
+    plan = engine.fuse(graph)
+    assert [group.kind for group in plan.groups] == ["stitched", "element-wise"]
+    assert [b.because for b in plan.boundaries] == ["n5 reads c, which several loops write in parts"]
+    whole = Fixed(groups=(tuple(op.name for op in graph.operators),))
+    with pytest.raises(engine.BadInput, match="n5 reads c, which several loops write in parts"):
+        engine.fuse(graph, fixed=whole)
+
+
+def test_parts_that_overlap_are_written_one_after_the_other(tmp_path: Path) -> None:
+    """What is scattered lands on what was copied: no two launches' blocks, side by side, may write one element."""
+    inputs = {"x": ("float32", (24, 40)), "i": ("int64", (3, 40)), "u": ("float32", (3, 40))}
+    nodes: list[Node] = [("ScatterElements", ["x", "i", "u"], ["y"], {"axis": 0})]
+    plan = engine.fuse(engine.load(write_model(tmp_path / "m.onnx", nodes, inputs, ["y"])))
+    assert "packed" not in {group.kind for group in plan.groups}

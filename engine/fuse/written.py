@@ -1,0 +1,28 @@
+"""Arrays that several statements write in parts: which parts lie apart, so that nobody has to wait for another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from engine.tensor.nodes import Statement
+
+
+def written_apart(statements: Sequence[Statement]) -> frozenset[str]:
+    """Arrays of which several statements write different boxes, and that none of them reads."""
+    writers: dict[str, list[Statement]] = {}
+    for statement in statements:
+        writers.setdefault(statement.write.array, []).append(statement)
+    several = {array for array, found in writers.items() if len(found) > 1}
+    if several:
+        several -= {access.array for statement in statements for access in statement.reads()}
+    return frozenset(a for a in several if all(_are_apart(one, other) for one, other in combinations(writers[a], 2)))
+
+
+def _are_apart(one: Statement, other: Statement) -> bool:
+    """Whether what two statements write differs in the places along some axis."""
+    for mine, theirs in zip(one.write.indices, other.write.indices, strict=True):
+        (low, high), (lowest, highest) = mine.bounds(one.extents), theirs.bounds(other.extents)
+        if high < lowest or highest < low:
+            return True
+    return False
