@@ -99,12 +99,13 @@ def user_check(family: Family, kernel: Kernel) -> Check:
 def _contradict(wish: Entry, entry: Entry) -> bool:
     """Whether two entries give the same dimension of a statement other values.
 
-    A place in the order of loops may be any dimension: no kernel takes two values of one mark.
+    A mark's place in the order of loops may be any dimension: no kernel takes two values of one mark.
     """
     if kind_of(wish) != kind_of(entry) or wish.value == entry.value:
         return False
     together = not wish.statements or not entry.statements or bool(set(wish.statements) & set(entry.statements))
-    return together and (wish.dimension == entry.dimension or _is_place(wish) or _is_place(entry))
+    anywhere = wish.field == "mark" and (_is_place(wish) or _is_place(entry))
+    return together and (wish.dimension == entry.dimension or anywhere)
 
 
 def _is_place(entry: Entry) -> bool:

@@ -146,7 +146,7 @@ class Rows:
             threads=layout.threads,
             steps=steps * turns,
             stages=program.number("stages") if turns > 1 else 1,
-            shared_bytes=staged * program.number("stages") + self._scratch(layout),
+            shared_bytes=staged * program.number("stages") + self._scratch(layout) * (2 if turns > 1 else 1),
             registers=registers,
             requested=taken * walked * reads,
         )
