@@ -9,11 +9,13 @@ import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.fuse.fits import row_bytes
 from engine.fuse.narrow import writes_block
 from engine.fuse.pattern import likeness
 from engine.fuse.shape import ONE_BLOCK, Shape, common_shape, is_contraction, product_operands
 from engine.fuse.stitched import stitched_shape
 from engine.stitch.flow import Flow
+from engine.target.shared import most_handed_over
 from engine.tensor.nodes import Access, Apply, Array, Scalar, Statement
 
 FARTHEST = 4000
@@ -182,9 +184,11 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str], arrays: Mappin
     stitched = stitched_shape(statements, kept)
     if isinstance(stitched, str) or not all(s.covers or writes_block(s, arrays) for s in statements):
         return shape  # scattered parts of an array would make kernels of their own of equal steps
+    own = [s for s in statements if s.name not in stitched.inlined]
     rows = math.prod(stitched.extents[axis] for axis in stitched.rows)
-    widest = max(math.prod(s.extents.values()) for s in statements if s.name not in stitched.inlined)
-    return stitched if widest <= rows * ONE_BLOCK else shape
+    if max(math.prod(s.extents.values()) for s in own) > rows * ONE_BLOCK:
+        return shape
+    return stitched if sum(row_bytes(stitched, own, arrays).values()) <= most_handed_over() else shape
 
 
 def goes_round(flow: Flow, steps: Sequence[int]) -> bool:
