@@ -135,10 +135,13 @@ class Block:
         emitter, tiles = self.emitter, self.tiles
         first = tiles.queries + self.shift
         count = -(-self.queries // tiles.queries)
-        runs = (min(self.steps, (number * tiles.queries + first - 1) // tiles.keys + 1) for number in range(count))
+        last_tiles = ((number * tiles.queries + first - 1) // tiles.keys for number in range(count))
+        used, every = sum(min(self.steps, max(0, last + 1)) for last in last_tiles), count * self.steps
+        if self.steps == 1 or used == every:
+            return
         emitter.add(Comment("all later keys are masked for the queries of this block", self.scores_link))
         behind = tile * tiles.keys - self.start - first
-        emitter.add(Leave(behind, (sum(runs), count * self.steps), self.scores_link))
+        emitter.add(Leave(behind, (used, every), self.scores_link))
 
     def copy_keys_and_values(self, tile: Index) -> None:
         """One tile of each, awaited together."""
