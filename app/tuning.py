@@ -56,7 +56,7 @@ class Wishes:
 def tune(job: Job, wishes: Wishes, json: bool) -> None:
     """Search, show what was found, write the best recipe; an interrupt ends the search and nothing is lost."""
     _refuse(wishes)
-    running = runner(wishes.runner)
+    running = runner(wishes.runner, is_here=wishes.cluster is None)
     recipe = job.recipe
     plan = job.plan if job.only is None else replace(job.plan, groups=job.groups)
     limits = Limits(wishes.trials, wishes.minutes or float("inf"), patience=wishes.patience)

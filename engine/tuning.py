@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.ablation import AblationDoc
 from engine.api import check, group_values, measure, nvrtc, predict
-from engine.compile import Kernel
+from engine.compile import Kernel, compile_group
 from engine.errors import BadInput
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.recipe import Recipe
@@ -45,10 +45,10 @@ def tune(
     return begin(plan, recipe, records, settings or Settings(), workers, judge, observe)
 
 
-def runner(name: str, origin: str = MEASURED) -> Runner:
-    """The runner of a name.  origin: of the trials that "replayed" takes.
+def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
+    """The runner of a name.  origin: of the trials that "replayed" takes.  is_here: whether this machine measures.
 
-    Raises BadInput for another name, MissingCapability where measuring cannot work on this machine.
+    Raises BadInput for another name, MissingCapability where this machine is to measure and cannot.
     """
     from engine.run.measure import require_pycuda
     from engine.tune.measured import Measured
@@ -61,7 +61,8 @@ def runner(name: str, origin: str = MEASURED) -> Runner:
         return Replayed(origin)
     if name != MEASURED:
         raise BadInput("tune", f"runner {name}", "is not known", f"one of {', '.join(RUNNERS)}")
-    require_pycuda()
+    if is_here:
+        require_pycuda()
     return Measured(_measured)
 
 
@@ -72,15 +73,16 @@ def judge(name: str) -> Judge:
     return Judge(time_together=time_together) if name == MEASURED else Judge(check=partial(check, seed=0))
 
 
-def time_together(kernels: Sequence[Kernel]) -> tuple[Timing, ...] | Failure:
-    """Times of kernels of one group in interleaved rounds on this machine's GPU.
+def time_together(group: FusionGroup, recipes: Sequence[Recipe]) -> tuple[Timing, ...] | Failure:
+    """Times of the kernels of a group under several recipes, in interleaved rounds on this machine's GPU.
 
     Raises MissingCapability where there is none.
     """
     from engine.run.measure import Trial, measure_kernels
     from engine.tune.measured import VALUES
 
-    expected, before = group_values(kernels[0].group, VALUES)
+    expected, before = group_values(group, VALUES)
+    kernels = [compile_group(group, recipe) for recipe in recipes]
     compiled = [nvrtc(kernel, kernel.target.architecture) for kernel in kernels]
     trials = [Trial(kernel.source, c, {**expected, **before}) for kernel, c in zip(kernels, compiled, strict=True)]
     found = measure_kernels(trials, timeout=60.0 + 10.0 * len(trials))

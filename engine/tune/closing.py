@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from engine.compile import Kernel, compile_group
 from engine.errors import EngineError, MissingCapability
+from engine.fuse.nodes import FusionGroup
+from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, TIMED_AGAIN, Attempt
 from engine.run.cache import digest, read_entry, write_entry
 from engine.run.emulate.build import digest_of_sources
@@ -20,8 +22,8 @@ WRONG = "wrong result"
 """Kind of the failure of a program that a check refuses."""
 
 
-Together = Callable[[Sequence[Kernel]], Sequence[Timing] | Failure]
-"""Times kernels of one group beside each other."""
+Together = Callable[[Sequence[Recipe]], Sequence[Timing] | Failure]
+"""Times kernels of one group, by their recipes, beside each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class Judge:
 
     check: Callable[[Kernel], Check] | None = None
     """Compares a kernel with the reference; None where trials did so already, or nobody wants it."""
-    time_together: Together | None = None
-    """Times kernels in interleaved rounds; None for times that do not scatter."""
+    time_together: Callable[[FusionGroup, Sequence[Recipe]], Sequence[Timing] | Failure] | None = None
+    """Times kernels of a group in interleaved rounds, wherever a worker is; None for times that do not scatter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,17 @@ class Verdict:
     """Whether the attempt counts as a failure from now on."""
 
 
-def settle(progress: Progress, judge: Judge) -> Iterator[Verdict]:
+def settle(
+    progress: Progress, check: Callable[[Kernel], Check] | None, time_together: Together | None
+) -> Iterator[Verdict]:
     """Decide which program of a group is the best, step by step; a caller that stops in between loses nothing.
 
     Nothing is decided where the recipe as it was stays the best.
     """
-    if judge.time_together is not None and len(progress.ranking) > 1:
-        yield _timed_again(progress, judge.time_together)
-    while judge.check is not None and progress.gain > 0 and (winner := progress.winner) is not None:
-        why = _checked(_kernel(progress, winner), judge.check)
+    if time_together is not None and len(progress.ranking) > 1:
+        yield _timed_again(progress, time_together)
+    while check is not None and progress.gain > 0 and (winner := progress.winner) is not None:
+        why = _checked(compile_group(progress.problem.group, _recipe(progress, winner)), check)
         if isinstance(why, MissingCapability):
             progress.note = f"not checked: {why.reason}"
             return
@@ -70,7 +74,7 @@ def settle(progress: Progress, judge: Judge) -> Iterator[Verdict]:
 def _timed_again(progress: Progress, time_together: Together) -> Verdict:
     """The finalists in interleaved rounds: what drifted between their trials hits all alike."""
     finalists = progress.ranking
-    found = time_together([_kernel(progress, one) for one in finalists])
+    found = time_together([_recipe(progress, one) for one in finalists])
     if isinstance(found, Failure):
         return Verdict(TIMED_AGAIN, finalists[0], f"could not be repeated: {found.kind}, {found.message}", {})
     progress.again = {one.number: timing.microseconds for one, timing in zip(finalists, found, strict=True)}
@@ -80,9 +84,8 @@ def _timed_again(progress: Progress, time_together: Together) -> Verdict:
     return Verdict(TIMED_AGAIN, winner, f"the {len(finalists)} best timed again, interleaved", figures)
 
 
-def _kernel(progress: Progress, attempt: Attempt) -> Kernel:
-    problem = progress.problem
-    return compile_group(problem.group, problem.tuned(program_of(attempt)))
+def _recipe(progress: Progress, attempt: Attempt) -> Recipe:
+    return progress.problem.tuned(program_of(attempt))
 
 
 def _checked(kernel: Kernel, check: Callable[[Kernel], Check]) -> str | MissingCapability:

@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,9 +21,9 @@ from engine.errors import EngineError, MissingCapability
 from engine.recipe import Recipe
 from engine.records.nodes import FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED, STOPPED, Attempt, Round, Trial
 from engine.records.runs import RunLog
-from engine.run.nodes import PREDICTED, Failure
+from engine.run.nodes import PREDICTED, Failure, Timing
 from engine.tune.allocate import budget
-from engine.tune.closing import Judge, settle
+from engine.tune.closing import Judge, Together, settle
 from engine.tune.control import LOOK, Clock, Control
 from engine.tune.executors import Workers
 from engine.tune.nodes import Limits, Program
@@ -166,12 +166,8 @@ class Search:
         return replace(recipe, groups={name: recipe.groups.get(name, ())})
 
     def _submit(self, item: _Item) -> None:
-        group = item.progress.problem.group
-        if group.name not in self._shared:
-            needed = group if self.runner.needs_graph else replace(group, graph=None)
-            self._shared[group.name] = self._workers.share(needed)
         call = partial(self.runner.prepare if item.prepared is None else self.runner.finish, recipe=item.recipe)
-        shared = self._shared[group.name]
+        shared = self._group(item.progress)
         try:
             future = self._workers.executor.submit(call, shared)
         except self._workers.lost:
@@ -179,6 +175,14 @@ class Search:
             future = self._workers.executor.submit(call, shared)
         item.executor = self._workers.executor
         self._under_way[future] = item
+
+    def _group(self, progress: Progress) -> Any:
+        """A group as workers take it: brought to them once."""
+        group = progress.problem.group
+        if group.name not in self._shared:
+            needed = group if self.runner.needs_graph else replace(group, graph=None)
+            self._shared[group.name] = self._workers.share(needed)
+        return self._shared[group.name]
 
     def _advanced(self, item: _Item, future: Future[Any]) -> Attempt | None:
         """One step further with a program: the attempt, where that was its last."""
@@ -279,12 +283,24 @@ class Search:
     def _settle(self) -> None:
         """Decide which program of each group is named."""
         for name, one in self.progress.items():
-            for verdict in settle(one, self._judge):
+            for verdict in settle(one, self._judge.check, self._together(one)):
                 if verdict.is_wrong:
                     self.log.condemn(verdict.attempt.number, "wrong result", verdict.reason)
                 self._decide(verdict.kind, name, verdict.attempt.mapping, verdict.reason, verdict.figures, one.time)
                 if self._is_stopped():
                     return
+
+    def _together(self, progress: Progress) -> Together | None:
+        """What times finalists beside each other, where trials run: this machine may have no GPU."""
+        time_together = self._judge.time_together
+        if time_together is None:
+            return None
+
+        def timed(recipes: Sequence[Recipe]) -> Sequence[Timing] | Failure:
+            own = [self._own(progress, recipe) for recipe in recipes]
+            return self._workers.executor.submit(time_together, self._group(progress), own).result()
+
+        return timed
 
     def _tell_tasks(self) -> None:
         self.log.set_tasks([task for one in self.progress.values() for task in one.record()], self.skipped)

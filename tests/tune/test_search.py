@@ -207,9 +207,10 @@ def test_a_wrong_kernel_is_never_the_best(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_ten_best_are_timed_again_beside_each_other(tmp_path: Path) -> None:
     given: list[int] = []
 
-    def together(kernels: list[engine.Kernel]) -> list[Timing]:
-        given.append(len(kernels))
-        return [Timing(SYNTHETIC, 50.0 - number) for number in range(len(kernels))]
+    def together(group: engine.FusionGroup, recipes: list[Recipe]) -> list[Timing]:
+        assert group.name == "matmul_0" and all(recipe.groups.keys() == {group.name} for recipe in recipes)
+        given.append(len({str(recipe) for recipe in recipes}))
+        return [Timing(SYNTHETIC, 50.0 - number) for number in range(len(recipes))]
 
     one, attempts = run(tmp_path / "r.db", trials=30, runner=Synthetic(), judge=Judge(None, together))
     ranked = sorted((a for a in attempts if a.mapping), key=lambda a: (a.microseconds, a.number))
@@ -219,7 +220,7 @@ def test_the_ten_best_are_timed_again_beside_each_other(tmp_path: Path) -> None:
         last = reader.rounds(1)[-1]
         assert last.kind == "again" and last.figures[f"attempt {ranked[9].number}"] == 41.0 and last.best == 41.0
 
-    def broken(kernels: list[engine.Kernel]) -> Failure:
+    def broken(group: engine.FusionGroup, recipes: list[Recipe]) -> Failure:
         return Failure("crash", "all of them")
 
     other = run(tmp_path / "other.db", trials=30, runner=Synthetic(), judge=Judge(None, broken))[0]
