@@ -48,7 +48,7 @@ def check_tile(program: TileProgram) -> tuple[str, ...]:
     """
     scope = (*_buffers(program), *_scope(program.body, {BLOCK, THREAD}, program))
     uniform = _uniform(program.body, {BLOCK})
-    found = (*_collectives(program.body, ""), *uniform, *scope, *_widths(program))
+    found = (*_collectives(program.body, ""), *uniform, *_loose(program.body), *scope, *_widths(program))
     return found or tuple(hazards(program))
 
 
@@ -84,6 +84,21 @@ def _uniform(body: tuple[TileOp, ...], same: set[str]) -> Iterator[str]:
             case Ranges(parts):
                 for _, inner in parts:
                     yield from _uniform(inner, set(same))
+            case _:
+                continue
+
+
+def _loose(body: tuple[TileOp, ...]) -> Iterator[str]:
+    """Only a loop can be left."""
+    for op in body:
+        match op:
+            case Leave(condition):
+                yield f"there is no loop to leave where {condition} >= 0"
+            case When(_, inner) | Uniform(_, inner):
+                yield from _loose(inner)
+            case Ranges(parts):
+                for _, inner in parts:
+                    yield from _loose(inner)
             case _:
                 continue
 

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import engine
-from engine.codegen.tile import Leave, MatrixMultiply, operations
+from engine.codegen.check import check_tile
+from engine.codegen.tile import For, Leave, MatrixMultiply, operations
 from engine.run.emulate.emulate import ORDERS, emulate
+from engine.tensor.index import Index
 from engine.verify.tolerance import group_tolerance, on_tensor_cores
 from tests.attentions import Attention, inputs_of
 from tests.needs import needs_compiler, needs_nvrtc
@@ -160,6 +162,15 @@ def test_a_loop_that_nothing_leaves_stays_as_it_is(queries: int, keys: int, tile
     kernel = compiled(case, tmp_path, "S0 @ j: mark block 64", f"S0 @ k: mark tile {tile}")
     assert not any(isinstance(op, Leave) for op in operations(kernel.tile.body))
     agrees(kernel, case)
+
+
+def test_only_loops_are_left_by_all_threads_together(tmp_path: Path) -> None:
+    tile = compiled(STAGED, tmp_path).tile
+    loose, alone = Leave(Index.of("block"), (1, 2)), Leave(Index.of("thread"), (1, 2))
+    assert check_tile(replace(tile, body=(loose,))) == ("there is no loop to leave where block >= 0",)
+    assert check_tile(replace(tile, body=(For("turn", 2, (loose,)),))) == ()
+    (told,) = check_tile(replace(tile, body=(For("turn", 2, (alone,)),)))
+    assert "thread may differ between them" in told
 
 
 LEFT = {
