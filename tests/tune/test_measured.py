@@ -19,8 +19,9 @@ from engine.run import measure
 from engine.run.emulate.emulate import emulate
 from engine.run.measure import Measurement, Trial
 from engine.run.nodes import MEASURED, Compiled, Failure, Timing
+from engine.run.nvrtc import compile_cuda
+from engine.tune import compiled
 from engine.tune.begin import Settings
-from engine.tune.measured import Measured, ruled_out
 from engine.tune.nodes import Limits
 from engine.tune.problem import Problem, problem
 from engine.tuning import judge, runner
@@ -113,18 +114,20 @@ def test_a_second_run_launches_nothing_again(gpu: Gpu, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("figures", "says"),
-    [({"spill_bytes": 8}, "8 bytes of registers are spilled"), ({"registers": 300}, "300 registers"), ({}, "")],
+    [({"spill_bytes": 8}, "spilled registers: 8 bytes of a thread"), ({"registers": 300}, "300 registers"), ({}, "")],
 )
-def test_what_nvrtc_rules_out_is_never_launched(figures: dict[str, int], says: str, gpu: Gpu) -> None:
+def test_what_nvrtc_rules_out_is_never_launched(
+    figures: dict[str, int], says: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = engine.fuse(engine.load(ROW))
     found = problem(plan.groups[0], engine.default_recipe(plan))
-    made = runner(MEASURED)
-    assert isinstance(found, Problem) and isinstance(made, Measured)
+    assert isinstance(found, Problem)
 
-    def limits(compiled: Compiled, kernel: engine.Kernel) -> str:
-        return ruled_out(replace(compiled, **figures), kernel)  # type: ignore[arg-type]
+    def told(text: str, architecture: str) -> Compiled:
+        return replace(compile_cuda(text, architecture), **figures)  # type: ignore[arg-type]
 
-    prepared = replace(made, limits=limits).prepare(plan.groups[0], found.tuned(found.programs[0]))
+    monkeypatch.setattr(compiled, "compile_cuda", told)
+    prepared = runner(MEASURED).prepare(plan.groups[0], found.tuned(found.programs[0]))
     if says:
         assert prepared.subject is None and isinstance(prepared.outcome, Failure)
         assert prepared.outcome.kind == "pruned" and says in prepared.outcome.message
