@@ -54,7 +54,7 @@ def check_seed(seed: int, folder: Path) -> int:
 
 @needs_compiler
 def test_random_marks(tmp_path: Path) -> None:
-    assert sum(check_seed(seed, tmp_path) for seed in range(12)) >= 16
+    assert sum(check_seed(seed, tmp_path) for seed in range(16)) >= 16
 
 
 @needs_compiler
