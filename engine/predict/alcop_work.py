@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.codegen.operand import IN_TURN
 from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, Store, TileOp, TileProgram, Uniform, When, operations
 from engine.graph.nodes import DTYPES
 from engine.predict.alcop_nodes import Contraction, Work
@@ -30,24 +31,35 @@ def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None 
     size = contraction.element_bytes
     tile = (m * k * size, n * k * size)
     grid = (-(-contraction.m // m), -(-contraction.n // n), contraction.batch)
+    turns = copy_turns(contraction, knobs)
     return Work(
         grid=grid,
         threads=knobs.parts * contraction.lanes,
         registers=estimated_registers(contraction, knobs) if registers is None else registers,
         shared_bytes=knobs.stages * sum(tile),
-        steps=-(-contraction.k // k),
+        steps=-(-contraction.k // k) * turns,
         stages=knobs.stages,
         inner_steps=max(1, k // step // knobs.slices),
         register_stages=knobs.register_stages,
-        fetched=sum(tile),
-        panels=(tile[0] * contraction.distinct[0], tile[1] * contraction.distinct[1]),
-        fragments=sum(knobs.part) * step * size * knobs.parts,
-        operations=2 * m * n * step * knobs.slices,
+        fetched=sum(tile) / turns,
+        panels=(tile[0] * contraction.distinct[0] / turns, tile[1] * contraction.distinct[1] / turns),
+        fragments=sum(knobs.part) * step * size * knobs.parts / turns,
+        operations=2 * m * n * step * knobs.slices / turns,
         unit=contraction.unit,
         results=m * n * contraction.result_bytes,
         finish=(contraction.finish[0] * m * n, contraction.finish[1] * m * n),
         partial=m * n * SUM_BYTES * (knobs.slices - 1),
     )
+
+
+def copy_turns(contraction: Contraction, knobs: Knobs) -> int:
+    """Times that a thread waits for its copies of a tile: more than one where registers hold only some of them."""
+    threads, turns = knobs.parts * contraction.lanes, 1
+    for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
+        count = side * knobs.block[2] // width // threads
+        if width * contraction.element_bytes < SMALLEST_COPY and count > MOST_HELD:
+            turns = max(turns, count // IN_TURN)
+    return turns
 
 
 def estimated_registers(contraction: Contraction, knobs: Knobs) -> int:

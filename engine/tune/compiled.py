@@ -9,6 +9,8 @@ from engine.target.occupancy import resident
 
 REFUSED, SPILLS, ROOM = "refused by the compiler", "spilled registers", "no room on an SM"
 """Rules that drop compiled kernels."""
+MOST_SPILLED = 128
+"""Bytes of a thread: the compiler spills fewer outside the innermost loop, where they cost next to nothing."""
 COMPILED_RULES = {
     REFUSED: "there is nothing to run",
     SPILLS: "what does not fit the registers goes to memory and back in the innermost loop",
@@ -28,7 +30,7 @@ def compiled_limits(kernel: Kernel) -> str:
         return ""
     except CompileError as error:
         return f"{REFUSED}: {error.reason}"
-    if found.spill_bytes:
+    if found.spill_bytes > MOST_SPILLED:
         return f"{SPILLS}: {found.spill_bytes} bytes of a thread, which has {found.registers} registers"
     threads = kernel.tile.threads
     try:

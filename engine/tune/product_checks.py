@@ -82,10 +82,14 @@ def _shared_width(elements: int, width: int, threads: int) -> int:
     return width
 
 
-def _registers(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
-    """By what sums and fragments take: addresses of narrow copies are left out, the compiler may walk them in turn."""
+def registers_of_tiles(contraction: Contraction, knobs: Knobs) -> int:
+    """What sums and fragments take: addresses of narrow copies are left out, the compiler may walk them in turn."""
     wide = VECTOR_BYTES // contraction.element_bytes
-    needed = estimated_registers(replace(contraction, widths=(wide, wide)), knobs)
+    return estimated_registers(replace(contraction, widths=(wide, wide)), knobs)
+
+
+def _registers(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    needed = registers_of_tiles(contraction, knobs)
     most = allowed_registers(knobs.parts * contraction.lanes, machine)
     return f"about {needed} registers, a thread may have {most}" if needed > most * (1 + ESTIMATE_ERROR) else ""
 

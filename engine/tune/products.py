@@ -11,7 +11,7 @@ from engine.explore.knobs import entries_of
 from engine.explore.limits import CORE_STAGES, first_broken
 from engine.fuse.nodes import FusionGroup
 from engine.predict.alcop import promised
-from engine.predict.alcop_nodes import Contraction
+from engine.predict.alcop_nodes import Contraction, Work
 from engine.predict.alcop_problem import Sides, knobs_of
 from engine.predict.alcop_work import work_of_knobs
 from engine.recipe import Entry
@@ -19,7 +19,7 @@ from engine.schedule.advisers.tensorize import raster_entries
 from engine.target import Target
 from engine.tensorize.space import FRAGMENT, Knobs
 from engine.tune.nodes import Figures, Funnel, Program, Task
-from engine.tune.product_checks import PRODUCT_LIMITS
+from engine.tune.product_checks import PRODUCT_LIMITS, registers_of_tiles
 from engine.tune.prune import Check, Named, first, prune
 from engine.tune.rules import (
     CACHE_READ,
@@ -109,7 +109,7 @@ class Products:
 
     def figures(self, program: Program) -> Figures:
         """From the equations of the pipeline model."""
-        work = work_of_knobs(self.contraction, self.knobs(program))
+        work = self._work(program)
         blocks = math.prod(work.grid)
         return Figures(
             blocks, work.threads, work.steps, work.stages, work.shared_bytes, work.registers or 0,
@@ -118,7 +118,12 @@ class Products:
 
     def rank(self, program: Program) -> float:
         """The time that the pipeline model promises, in microseconds."""
-        return promised(work_of_knobs(self.contraction, self.knobs(program)), self.machine)
+        return promised(self._work(program), self.machine)
+
+    def _work(self, program: Program) -> Work:
+        """What the equations need; registers as the rule about them estimates, the compiler may take copies in turn."""
+        knobs = self.knobs(program)
+        return work_of_knobs(self.contraction, knobs, registers_of_tiles(self.contraction, knobs))
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""

@@ -104,9 +104,11 @@ def test_what_the_compiler_spills_is_dropped_before_it_is_measured(monkeypatch: 
     kernel = engine.compile(group, one.tuned(Program(MMA, tuple(SPILLING.items()))))
     assert compiled_limits(kernel) == ""
     told = compiled.compile_cuda(kernel.source.text, kernel.target.architecture)
-    monkeypatch.setattr(compiled, "compile_cuda", lambda text, architecture: replace(told, spill_bytes=96))
+    monkeypatch.setattr(compiled, "compile_cuda", lambda text, architecture: replace(told, spill_bytes=256))
     reason = compiled_limits(kernel)
-    assert rule_of(reason) == SPILLS in COMPILED_RULES and "96 bytes" in reason
+    assert rule_of(reason) == SPILLS in COMPILED_RULES and "256 bytes" in reason
+    monkeypatch.setattr(compiled, "compile_cuda", lambda text, architecture: replace(told, spill_bytes=80))
+    assert compiled_limits(kernel) == ""
 
     def refuse(text: str, architecture: str) -> None:
         raise CompileError("NVRTC", 3, "too much", "")
