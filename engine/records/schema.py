@@ -69,9 +69,13 @@ STEPS = ((_TRIALS,), (_RUNS, _ATTEMPTS, _ROUNDS))
 
 def version_of(connection: sqlite3.Connection, path: Path) -> int:
     """The version of a file's tables, 0 for an empty file.  Raises BadInput for one of others or of a newer version."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    connection.execute("BEGIN")  # of one moment: another process may be making the tables just now
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    finally:
+        connection.execute("ROLLBACK")
     if application != APPLICATION and (tables or application or version):
         raise BadInput("records", str(path), "is a database of another program", FOREIGN_HINT)
     if version > FORMAT:

@@ -215,6 +215,23 @@ def test_a_file_of_the_version_before_is_brought_up_to_date(opened_by: type, tmp
         assert RunLog.start(store, REQUEST).number == 1
 
 
+def make(path: str) -> None:
+    RecordStore(path).close()
+
+
+def test_a_reader_that_comes_while_a_file_is_made_sees_no_stranger(tmp_path: Path) -> None:
+    fork = multiprocessing.get_context("fork")
+    for number in range(15):
+        path = tmp_path / f"{number}.db"
+        process = fork.Process(target=make, args=(str(path),))
+        process.start()
+        while process.is_alive() or not path.is_file():
+            if path.is_file():
+                with RunReader(path) as reader:
+                    assert reader.runs() == ()
+        process.join()
+
+
 def test_readers_refuse_what_stores_refuse(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="is not there"):
         RunReader(tmp_path / "absent.db")
