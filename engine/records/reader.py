@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import socket
 import sqlite3
 import time
 from pathlib import Path
@@ -153,5 +155,21 @@ def _round(row: tuple[Any, ...]) -> Round:
 
 
 def is_alive(run: Run, now: float | None = None) -> bool:
-    """Whether the process of a run gave a sign of life lately; now: seconds since 1970, by default the present."""
-    return run.state_at(time.time() if now is None else now) in ("running", "paused")
+    """Whether the process of a run gave a sign of life lately, and is not known to have gone since.
+
+    now: seconds since 1970, by default the present.
+    """
+    return run.state_at(time.time() if now is None else now) in ("running", "paused") and not _is_gone(run)
+
+
+def _is_gone(run: Run) -> bool:
+    """Whether a run was of a process of this machine that is no more: one that was killed said no word of it."""
+    if os.name != "posix" or run.host != socket.gethostname():
+        return False
+    try:
+        os.kill(run.pid, 0)  # no signal: only whether there is such a process
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

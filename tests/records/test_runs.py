@@ -154,7 +154,7 @@ def test_only_a_run_that_nobody_is_at_can_be_taken_over(tmp_path: Path) -> None:
             RunLog.resume(store)
         log = RunLog.start(store, REQUEST)
         log.keep(attempt(1), trial(1))
-        store.connection.execute("UPDATE runs SET pid = pid + 1")
+        store.connection.execute("UPDATE runs SET pid = ?", (os.getppid(),))
         with pytest.raises(BadInput, match="run 1 is running in process"):
             RunLog.resume(store)
         store.connection.execute("UPDATE runs SET heartbeat = heartbeat - 60, wish = 'stop', message = 'killed'")
@@ -162,6 +162,19 @@ def test_only_a_run_that_nobody_is_at_can_be_taken_over(tmp_path: Path) -> None:
         assert again.number == 1 and [one.number for one in again.attempts()] == [1]
         run = again.run()
         assert (run.pid, run.state, run.wish, run.message) == (os.getpid(), RUNNING, "run", "")
+
+
+def test_a_run_whose_process_is_gone_needs_no_waiting(tmp_path: Path) -> None:
+    ended = multiprocessing.get_context("spawn").Process(target=math.sqrt, args=(4.0,))
+    ended.start()
+    ended.join()
+    with RecordStore(tmp_path / "r.db") as store:
+        log = RunLog.start(store, REQUEST)
+        store.connection.execute("UPDATE runs SET pid = ?", (ended.pid,))
+        assert not is_alive(log.run()) and log.run().state_at(log.run().heartbeat) == RUNNING
+        assert RunLog.resume(store).run().pid == os.getpid()
+        store.connection.execute("UPDATE runs SET pid = ?, host = 'elsewhere'", (ended.pid,))
+        assert is_alive(log.run()), "of another machine's processes nothing is known"
 
 
 def search(path: str) -> None:
