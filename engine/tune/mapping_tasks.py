@@ -24,7 +24,6 @@ from engine.tensorize.product import products
 from engine.tune.advised import tuned
 from engine.tune.nodes import Refused, Task
 from engine.tune.products import CUDA_CORES, DECIDED, Products, task_of
-from engine.tune.prune import user_check
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping) -> Task | str:
         return "its kernel has no tiles of two plain factors"
     kept = tuple(e for e in mapping.entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")
     family = Products(group, mapping.name, sides, contraction, made.target, kept)
-    return task_of(family, (user_check(family, kernel),))
+    return task_of(family, kernel)
 
 
 def refused_mappings(group: FusionGroup, recipe: Recipe) -> list[Refused]:

@@ -17,10 +17,11 @@ from engine.predict.alcop_work import work_of_knobs
 from engine.recipe import Entry
 from engine.schedule.advisers.tensorize import raster_entries
 from engine.target import Target
+from engine.target.copies import SMALLEST_COPY
 from engine.tensorize.space import FRAGMENT, Knobs
 from engine.tune.nodes import Figures, Funnel, Program, Task
 from engine.tune.product_checks import PRODUCT_LIMITS, registers_of_tiles
-from engine.tune.prune import Check, Named, first, prune
+from engine.tune.prune import Check, Named, first, promising, prune, user_check
 from engine.tune.rules import (
     CACHE_READ,
     CROSS_THREAD,
@@ -167,10 +168,18 @@ def _why_not_sliced(family: Products) -> str:
     return "" if steps >= 2 * FEWEST_STEPS else f"{family.contraction.k} depths are too few to share"
 
 
-def task_of(family: Products, checks: Sequence[Check] = ()) -> Task:
-    """Every program that the rules open for one mapping, pruned.  checks: asked after the tiles' own."""
+def task_of(family: Products, kernel: Kernel) -> Task:
+    """Every program that the rules open for one mapping, pruned.
+
+    kernel: of the group under its recipe: its program stays, and what a person decided.  The model says nothing of
+    copies that go through registers well enough to drop a program by its promise.
+    """
     made, applied = sketch(situation(family))
-    return Task(family.name, made.dimensions, pruned(family, made.points(), checks), applied, family)
+    funnel = pruned(family, made.points(), (user_check(family, kernel),))
+    if min(family.contraction.widths) * family.contraction.element_bytes >= SMALLEST_COPY:
+        now = family.program_of(kernel)
+        funnel = promising(funnel, family.rank, () if now is None else (now,))
+    return Task(family.name, made.dimensions, funnel, applied, family)
 
 
 def pruned(family: Products, points: Iterable[Program], checks: Sequence[Check] = ()) -> Funnel:

@@ -6,7 +6,7 @@ code is generated counts: threads, shared memory, estimated registers, the grid,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +22,11 @@ from engine.tune.nodes import Dropped, Family, Figures, Funnel, Program
 GRID = 2**31 - 1
 """Blocks along the first axis of a grid, on every NVIDIA GPU since compute capability 3.0."""
 WARP = 32
+PROMISE = "promise"
+"""Name of the rule that asks a model of times."""
+FAR, FEWEST = 1.75, 64
+"""Times the best promise of a mapping beyond which a program is not tried, and how many are left to try all the same.
+ALCOP's operators keep a sixth of their programs so; on a device that the model does not know, none lost its best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,23 @@ def prune(points: Iterable[Program], rules: Sequence[Named], broken: Broken) -> 
         examples.setdefault(rule.name, f"{program}: {how}")
     dropped = tuple(Dropped(r.name, r.because, counts[r.name], examples.get(r.name, "")) for r in rules)
     return Funnel(len(left) + sum(counts.values()), dropped, tuple(left))
+
+
+def promising(funnel: Funnel, rank: Callable[[Program], float], kept: Collection[Program]) -> Funnel:
+    """Drop what a model promises far more time than the best of the same mapping; FEWEST stay whatever it says.
+
+    rank: modelled microseconds.  kept: programs that stay whatever it says, as the one that the advisers chose.
+    """
+    times = {program: rank(program) for program in funnel.left}
+    if len(times) <= FEWEST:
+        return funnel
+    ranked = sorted(times.values())
+    limit = max(FAR * ranked[0], ranked[FEWEST - 1])
+    left = tuple(program for program in funnel.left if times[program] <= limit or program in kept)
+    slow = next((program for program in funnel.left if times[program] > limit and program not in kept), None)
+    example = f"{slow}: {times[slow]:.3g} us promised, {ranked[0]:.3g} us of the best" if slow else ""
+    because = f"the model is seldom off by more than {FAR:g} here, and {FEWEST} stay whatever it says"
+    return Funnel(funnel.total, (*funnel.dropped, Dropped(PROMISE, because, len(times) - len(left), example)), left)
 
 
 # Rules of every family

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 
 import engine
@@ -13,11 +15,13 @@ from engine.predict.alcop_nodes import Contraction
 from engine.predict.alcop_problem import contraction_of, knobs_of, sides_of
 from engine.target import target
 from engine.tensorize.space import ALCOP_SPACES, Knobs
-from engine.tune.nodes import Applied, Funnel
+from engine.tune.nodes import Applied, Funnel, Program
 from engine.tune.problem import Problem, problem
 from engine.tune.product_checks import PRODUCT_LIMITS
 from engine.tune.products import CUDA_CORES, Products, pruned, situation
+from engine.tune.prune import FEWEST, PROMISE, promising
 from engine.tune.rules import RULES, sketch
+from engine.tune.statistics import rank_correlation
 
 H200 = target("h200")
 INTRINSIC = "mma_m16n8k16_f16"
@@ -165,3 +169,27 @@ def test_what_is_left_is_compiled_as_asked(row: str) -> None:
             made = engine.compile(kernel.group, found.tuned(program))
             assert found.taken(made, program) == ""
             assert task.family.program_of(made) == program
+
+
+@pytest.mark.parametrize("row", ["gta/gemm-256x1024x256", "gta/conv2d-C9-b1"])
+def test_promises_rank_tiles_as_the_model_of_their_kernels_does(row: str) -> None:
+    """Of windows, too, whose elements go one by one and wait as often as the kernel's loop does."""
+    here, kernel = family_of(row), kernel_of(row)
+    found = problem(kernel.group, kernel.recipe)
+    assert isinstance(found, Problem)
+    left = pruned(here, sketch(situation(here))[0].points()).left
+    programs = random.Random(4).sample(left, 24)
+    came = [engine.predict(engine.compile(kernel.group, found.tuned(program))).microseconds for program in programs]
+    assert rank_correlation(np.array([here.rank(program) for program in programs]), np.array(came)) > 0.7
+
+
+def test_what_is_promised_far_more_time_is_dropped_but_not_the_advisers_choice() -> None:
+    points = [Program("a mapping", (("n", n),)) for n in range(1, 201)]
+    funnel = Funnel(300, (), tuple(points))
+    slowest = points[-1]
+    made = promising(funnel, lambda program: float(program.number("n")), (slowest,))
+    assert made.left == (*points[:FEWEST], slowest)
+    assert (made.total, made.dropped[-1].rule, made.dropped[-1].count) == (300, PROMISE, 200 - FEWEST - 1)
+    assert promising(funnel, lambda program: 1 + program.number("n") / 400, ()).left == tuple(points)
+    few = Funnel(FEWEST, (), tuple(points[:FEWEST]))
+    assert promising(few, lambda program: float(program.number("n")), ()) is few
