@@ -130,11 +130,13 @@ class PipelinePage(QWidget):
         self.title, self.subtitle = label("", "title"), label("", "hint")
         self.hazards, self.stall, self.swatch = label("", "second"), label("", "second"), _Swatch()
         self.origin = label("", "outline-chip")
-        for widget in (self.title, self.subtitle):
-            layout.addWidget(widget)
         self.subtitle.setMinimumWidth(10)
+        left: tuple[QWidget, ...] = self.title, self.subtitle
+        right: tuple[QWidget, ...] = self.hazards, self.swatch, self.stall, self.origin
+        for widget in left:
+            layout.addWidget(widget)
         layout.addStretch(1)
-        for widget in (self.hazards, self.swatch, self.stall, self.origin):
+        for widget in right:
             layout.addWidget(widget)
         layout.setContentsMargins(12, 0, 12, 0)
         return strip

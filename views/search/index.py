@@ -88,10 +88,10 @@ class Index:
             case "word":
                 named = np.array([term.text in name for name in self._names], bool)
                 typed = np.array([term.text in kind.lower() for kind in self._kinds], bool)[self._kind]
-                return named | typed | self._inside(self._group_matches((term,), clock))
+                return np.asarray(named | typed | self._inside(self._group_matches((term,), clock)))
             case "type":
-                typed: Mask = np.array([fnmatchcase(kind.lower(), term.text) for kind in self._kinds], bool)[self._kind]
-                return typed | self._inside(self._group_matches((term,), clock))
+                typed = np.array([fnmatchcase(kind.lower(), term.text) for kind in self._kinds], bool)[self._kind]
+                return np.asarray(typed | self._inside(self._group_matches((term,), clock)))
             case "attr":
                 return self._with_attribute(term)
             case "regex":
