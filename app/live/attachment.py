@@ -16,6 +16,8 @@ from engine.records.runs import RunLog, ask
 from engine.records.store import RecordStore
 
 LOOK_MS = 100
+BREATH_MS = 10
+"""Between two looks while more waits: decoding takes the interpreter from the window's thread, which has to paint."""
 PATIENCE = 2.0
 """Seconds that a wish waits for a writer."""
 
@@ -117,7 +119,7 @@ class Attachment(QObject):
         self._look()
 
     def _look(self) -> None:
-        """One look at a time; while more waits, the next one comes at once."""
+        """One look at a time; while more waits, the next one comes soon."""
         if self._looking or self.path is None:
             return
         self._looking = True
@@ -139,7 +141,7 @@ class Attachment(QObject):
             return
         self.updated.emit(update)
         if not update.is_complete:
-            QTimer.singleShot(0, self, self._look)
+            QTimer.singleShot(BREATH_MS, self, self._look)
 
     def _on_error(self, error: EngineError) -> None:
         self._looking = False

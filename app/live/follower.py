@@ -22,7 +22,7 @@ from engine.run.nodes import MEASURED, Timing
 from engine.schedule.text import to_text
 from views.tuning.trials import NONE, STATES, Batch, Codes, Vocabulary, Words
 
-MOST = 2500
+MOST = 1500
 """Attempts of one look: decoding them takes milliseconds, and the window's thread has to come in between."""
 
 
