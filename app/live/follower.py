@@ -91,8 +91,9 @@ class Follower:
         """A kept trial of a group."""
         found: Trial = self._reader.trial(trial)
         advice = Recipe.loads(found.recipe, f"trial {trial}").groups.get(group, ()) if found.recipe else ()
-        is_measured = isinstance(found.outcome, Timing) and found.origin == MEASURED
-        return Kept(to_text(advice) if advice else "", time_doc(found.outcome) if is_measured else None)
+        outcome = found.outcome
+        measured = time_doc(outcome) if isinstance(outcome, Timing) and found.origin == MEASURED else None
+        return Kept(to_text(advice) if advice else "", measured)
 
     def start(self, group: str) -> str | None:
         """The advice that the run began with for a group, in the text form; None for what the advisers say."""

@@ -42,7 +42,7 @@ class Axes:
     def places(self, times: Numbers) -> tuple[Numbers, Numbers]:
         """Where all trials stand; NaN for those without a time."""
         step = (self.area.width() - 2 * INSET) / max(self.room - 1, 1)
-        x = self.area.x() + INSET + np.arange(len(times)) * step
+        x = np.asarray(self.area.x() + INSET + np.arange(len(times)) * step, float)
         part = np.clip((times - self.low) / (self.high - self.low), 0, 1)
         return x, self.area.bottom() - part * self.area.height()
 

@@ -60,7 +60,7 @@ def _compared(trials: Trials, rows: Rows, name: str, sign: str, value: str) -> K
         same = codes == words.find(value)
         return ~same & (codes != NONE) if sign == "!=" else same if sign == "=" else None
     sizes = np.array([_number(text) if _number(text) is not None else np.nan for text in words.texts] or [np.nan])
-    return (codes != NONE) & COMPARE[sign](sizes[codes], number)
+    return np.asarray((codes != NONE) & COMPARE[sign](sizes[codes], number))
 
 
 def _containing(trials: Trials, rows: Rows, part: str) -> Kept | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
@@ -103,10 +104,10 @@ class ProgressPlot(QWidget):
 
     focusOutEvent = focusInEvent
 
-    def _wrong(self) -> np.ndarray:
+    def _wrong(self) -> NDArray[np.bool_]:
         """Of each trial whether its kernel gave a wrong result."""
         wrong = np.array([*("wrong" in text for text in self.trials.words.kinds.texts), False])
-        return wrong[self.trials.column("kind")[self.rows]]
+        return np.asarray(wrong[self.trials.column("kind")[self.rows]])
 
     def _nearest(self, at: QPointF) -> int:
         if not len(self.rows):

@@ -75,14 +75,14 @@ def flip_rows(found: AblationDoc) -> tuple[Row, ...]:
 
 def paint_cut(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
     """Name, bar, what is left, why."""
-    cut, part, last = row.value  # type: ignore[misc]
+    cut, part, last = row.value
     _bar_row(painter, state.box, cut.rule, part, theme.colour("accent" if last else "edge"), theme, strong=last)
     _figure_and_note(painter, state.box, f"{cut.left:,}", cut.because, theme, strong=last)
 
 
 def paint_cause(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
     """Name, bar, count, an example; a wrong result is red."""
-    cause, part = row.value  # type: ignore[misc]
+    cause, part = row.value
     colour = theme.colour("wrong" if cause.wrong else "edge")
     _bar_row(painter, state.box, cause.kind, part, colour, theme, strong=cause.wrong, wrong=cause.wrong)
     _figure_and_note(painter, state.box, f"{cause.count:,}", cause.example, theme)
@@ -90,7 +90,7 @@ def paint_cause(painter: QPainter, row: Row, state: RowState, theme: Theme) -> N
 
 def paint_share(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
     """Name, a tick for each round, their number, what they gained."""
-    share, total = row.value  # type: ignore[misc]
+    share, total = row.value
     box = state.box
     right = box.right() - PADDING
     painter.setFont(semibold() if state.marked else face())
@@ -126,7 +126,7 @@ def paint_importance(painter: QPainter, row: Row, state: RowState, theme: Theme)
 
 def paint_flip(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
     """The author's mark and name, the entry, what stands there without it, what it gains."""
-    flip, worth, without = row.value  # type: ignore[misc]
+    flip, worth, without = row.value
     box = state.box
     right = box.right() - PADDING
     painter.setFont(face())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtGui import QIntValidator
 from PySide6.QtWidgets import (
     QComboBox,
@@ -135,8 +135,9 @@ class RunView(Panel):
 
     def _show_facts(self, facts: Sequence[tuple[str, str]]) -> None:
         """Name over value, side by side."""
-        while self.facts.count() > 2 * len(facts):
-            self.facts.takeAt(self.facts.count() - 1).widget().deleteLater()
+        while (item := self.facts.takeAt(2 * len(facts))) is not None:
+            if (extra := item.widget()) is not None:
+                extra.deleteLater()
         for number, (name, value) in enumerate(facts):
             self.facts.setColumnStretch(number, 1)
             for row, (text, role) in enumerate(((name, "small-hint"), (value, "second"))):
@@ -160,9 +161,9 @@ class RunView(Panel):
             grid.addWidget(label(name, "small-hint"), 0, column)
             grid.addWidget(field, 1, column)
             grid.setColumnStretch(column, 1)
-        for column, (name, field) in enumerate(numbers):
+        for column, (name, number) in enumerate(numbers):
             grid.addWidget(label(name, "small-hint"), 2, column)
-            grid.addWidget(field, 3, column)
+            grid.addWidget(number, 3, column)
         buttons = QHBoxLayout()
         buttons.setSpacing(6)
         buttons.addStretch(1)
@@ -211,7 +212,7 @@ def _number(name: str, default: str) -> QLineEdit:
     return made
 
 
-def _button(text: str, wish: Signal, role: str = "small") -> QPushButton:
+def _button(text: str, wish: SignalInstance, role: str = "small") -> QPushButton:
     made = QPushButton(text)
     made.setProperty("role", role)
     made.clicked.connect(wish)

@@ -174,18 +174,18 @@ class TrialModel(QAbstractTableModel):
         """Figures to sort by; NaN comes last in both directions."""
         trials, column = self.trials, self.sorted_by
         if column in (NUMBER, PROMISED):
-            return trials.column(column)[rows].astype(float)
+            return np.asarray(trials.column(column)[rows], float)
         if column == TIME or column not in self.columns:
-            return trials.microseconds[rows]
+            return np.asarray(trials.microseconds[rows])
         if column == TO_BEST:
-            return trials.microseconds[rows] / self._bests[trials.column(GROUP)[rows]]
+            return np.asarray(trials.microseconds[rows] / self._bests[trials.column(GROUP)[rows]])
         if column == RESULT:
             words, codes = trials.words.kinds, trials.column("kind")[rows]
         elif column in (GROUP, MAPPING):
             words, codes = getattr(trials.words, f"{column}s"), trials.column(column)[rows]
         else:
             words, codes = trials.words.dimensions[column], trials.value(column)[rows]
-        return np.append(words.ranks(), np.nan)[codes]
+        return np.asarray(np.append(words.ranks(), np.nan)[codes])
 
     def _reorder(self) -> None:
         """Another order of the lines, more or fewer of them; indices that Qt holds follow their trials."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +96,9 @@ class Trials:
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
         self.words = vocabulary or Vocabulary()
         self._count = 0
-        self._columns = {name: np.full(FEWEST, empty, kind) for name, (kind, empty) in COLUMNS.items()}
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.full(FEWEST, empty, kind) for name, (kind, empty) in COLUMNS.items()
+        }
         self._values: dict[str, Codes] = {}
 
     def __len__(self) -> int:
@@ -113,7 +116,7 @@ class Trials:
             self._values[name][self._count : end] = codes
         self._count = end
 
-    def column(self, name: str) -> NDArray[np.generic]:
+    def column(self, name: str) -> NDArray[Any]:
         """One of `COLUMNS`, an element for each trial."""
         return self._columns[name][: self._count]
 
@@ -186,8 +189,8 @@ class Trials:
             self._values[name] = _grown(codes, self._count, room, np.int32, NONE)
 
 
-def _grown(column: NDArray[np.generic], count: int, room: int, kind: type, empty: float) -> NDArray[np.generic]:
-    larger = np.full(room, empty, kind)
+def _grown(column: NDArray[Any], count: int, room: int, kind: type, empty: float) -> NDArray[Any]:
+    larger: NDArray[Any] = np.full(room, empty, kind)
     larger[:count] = column[:count]
     return larger
 
