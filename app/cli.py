@@ -95,30 +95,30 @@ def render(
     out: Annotated[Path, typer.Option("-o", "--output", metavar="PNG", help="Picture to write.")],
     panel: Annotated[str | None, typer.Option("--panel", metavar="NAME", help="Only this panel.")] = None,
     perspective: Annotated[str, typer.Option("--perspective", help="explore, schedule, pipeline or tune.")] = "explore",
-    size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels of the window.")] = "1440x900",
+    size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels.")] = "1440x900",
     theme: Annotated[str, typer.Option("--theme", help="dark or light.")] = "dark",
     group: Annotated[
-        str | None, typer.Option("--group", metavar="NAME", help="Group to select; the dearest one by default.")
+        str | None, typer.Option("--group", metavar="NAME", help="The dearest one by default.")
     ] = None,
     tab: Annotated[
         str,
         typer.Option(
             "--tab",
-            help="Of schedule: tree, iteration space, decisions, addresses, pipeline; of timing: live, roofline; "
-            "of tuning: progress, promise, dimensions, ablation.",
+            help="Of schedule: tree, iteration space, decisions, addresses, pipeline; timing: live, roofline; "
+            "tuning: progress, promise, dimensions, ablation.",
         ),
     ] = "tree",
     advice: Annotated[
-        Path | None, typer.Option("--advice", metavar="FILE", help="Entries to add to the group's advice, as text.")
+        Path | None, typer.Option("--advice", metavar="FILE", help="Entries to add, as text.")
     ] = None,
     replay: Annotated[
         Path | None, typer.Option("--replay", metavar="FILE", help="Recorded times to show.")
     ] = None,
     records: Annotated[
-        Path | None, typer.Option("--records", metavar="DB", help="Tuning run to show, in the perspective tune.")
+        Path | None, typer.Option("--records", metavar="DB", help="Tuning run to show.")
     ] = None,
     what_if: Annotated[
-        list[str], typer.Option("--what-if", metavar="NAME=VALUE", help="A slider of the pipeline: stages=3.")
+        list[str], typer.Option("--what-if", metavar="NAME=VALUE", help="Of the pipeline: stages=3.")
     ] = NO_DIMS,
     tile: Annotated[int | None, typer.Option("--tile", metavar="N", help="Tile to select in the pipeline.")] = None,
     target: Gpu = "h200",

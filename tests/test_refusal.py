@@ -25,7 +25,7 @@ def compiled(text: str) -> engine.Kernel:
     ("entry", "reason"),
     [
         ("all @ j: mark thread 2", "threads of a reduction"),
-        ("all @ i: mark scope shuffle", "no use for scope"),
+        ("all @ i: mark scope shuffle", "find what they use again in registers"),
         ("S1 @ i: split 4", "not split"),
         ("S0 @ innermost: mark vector 3", "vector 2: this kernel takes at most 4"),
     ],

@@ -21,15 +21,15 @@ from engine.verify.model import check_model
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> engine.FusionPlan:
-    """relu(x) [2, 4] beside sigmoid(y) [2, 8]: two launches, one output, neither part of which is contiguous."""
+    """x w [2, 4] beside y v [2, 8]: two launches, one output, neither part of which is contiguous."""
     nodes = [
-        helper.make_node("Relu", ["x"], ["a"]),
-        helper.make_node("Sigmoid", ["y"], ["b"]),
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("MatMul", ["y", "v"], ["b"]),
         helper.make_node("Concat", ["a", "b"], ["z"], axis=1),
     ]
-    shapes = {"x": (2, 4), "y": (2, 8), "z": (2, 12)}
+    shapes = {"x": (2, 3), "w": (3, 4), "y": (2, 5), "v": (5, 8), "z": (2, 12)}
     infos = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()}
-    graph = helper.make_graph(nodes, "parts", [infos["x"], infos["y"]], [infos["z"]])
+    graph = helper.make_graph(nodes, "parts", [infos[name] for name in "xwyv"], [infos["z"]])
     path = Path(tmp_path_factory.mktemp("parts")) / "parts.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     return engine.fuse(engine.load(path))
