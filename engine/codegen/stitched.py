@@ -41,6 +41,8 @@ REFUSED = {
 """Marks that no stitched kernel has a use for, and why."""
 WRITTEN_OUT = 8
 """Iterations of a loop that are written out where nothing asks for it."""
+MANY = 12
+"""Elements of an array in the registers of a thread, above which blocks must not be fitted at the cost of spills."""
 
 
 def lower_stitched(
@@ -116,7 +118,9 @@ class _Kernel:
             assertions=(("BLOCKS * BLOCK_POINTS == POINTS", "every point of the common dimensions has one block"),),
             placements=self._placements(),
         )
-        return placed(replace(program, schemes=self._schemes()))
+        # Left to itself, the compiler spills some of what a thread holds, for one more block on its SM.
+        together = 1 if any(b.scope == "register" and b.elements > MANY for b in program.buffers.values()) else 0
+        return placed(replace(program, schemes=self._schemes(), together=together))
 
     def _bind_outer(self, flat: Index) -> None:
         members = self.nest.outer

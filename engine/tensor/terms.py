@@ -103,9 +103,9 @@ def wide(x: Term) -> Term:
     return cast(x, "float32") if x.dtype in NARROW else x
 
 
-def position(index: Index) -> Term:
-    """An index as an int64 value."""
-    return Term(Position(index, "int64"), "int64")
+def position(index: Index, dtype: str = "int64") -> Term:
+    """An index as a value of an integer type that holds it."""
+    return Term(Position(index, dtype), dtype)
 
 
 def maximum(a: Term, b: Term | float) -> Term:

@@ -181,4 +181,4 @@ def _covered(first: Index, kernel: int, dilation: int, size: int, extents: Exten
     """How many of `kernel` points `first`, `first + dilation`, ... lie inside an axis: those from 0 on, before size."""
     skipped = (first * -1 + (dilation - 1)).floordiv(dilation, extents)
     reached = (first * -1 + (size + dilation - 1)).floordiv(dilation, extents)
-    return minimum(position(reached), kernel) - maximum(position(skipped), 0)
+    return minimum(position(reached, "int32"), kernel) - maximum(position(skipped, "int32"), 0)
