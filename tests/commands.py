@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -44,6 +45,14 @@ def program(*arguments: str, **environment: str) -> Outcome:
         cwd=ROOT, env={**clean, **environment}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def heed_interrupts() -> None:
+    """Of a started process, before its program: a shell lets what it starts in the background ignore SIGINT.
+
+    That is inherited, so without this a suite that runs in the background would send interrupts nobody hears.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def document(*arguments: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import pytest
 import engine
 from engine.errors import BadInput, EngineError
 from engine.graph.limits import MAX_TEXT_BYTES
-from tests.commands import ROOT
+from tests.commands import ROOT, heed_interrupts
 from tests.graph.models import model, node, save
 from tests.graph.mutations import Outcome, prepare, run, use, written
 from tests.graph.seeds import Seed, seeds
@@ -120,7 +120,9 @@ def test_loading_stops_when_asked_to(tmp_path: Path) -> None:
     path = save(tmp_path / "chain.onnx", model(chain, {"x": [4]}, [names[-1]]))
     program = "import sys, engine; print(flush=True); engine.load(sys.argv[1])"
     command = [sys.executable, "-c", program, str(path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    ) as process:
         assert process.stdout and process.stderr
         process.stdout.readline()
         time.sleep(0.5)

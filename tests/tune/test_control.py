@@ -21,7 +21,7 @@ from engine.records.runs import RunLog, ask
 from engine.records.store import RecordStore
 from engine.run.nodes import PREDICTED
 from engine.tune.control import Control
-from tests.commands import ROOT
+from tests.commands import ROOT, heed_interrupts
 from tests.records.test_runs import REQUEST
 from tests.tune.runs import ROW, search
 
@@ -100,6 +100,7 @@ class Started:
             [sys.executable, "-m", "app", "tune", ROW, "--records", str(path), "--trials", "4000", "--no-check",
              "--strategy", "random", "--patience", "4000", *options],
             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=heed_interrupts,
         )  # fmt: skip
 
     def run(self) -> Run | None:
