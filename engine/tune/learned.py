@@ -82,11 +82,14 @@ class Learned:
         first = int(PROMISING * WIDE)
         others = rng.sample(list(order[first:]), max(0, min(WIDE, len(order)) - first))
         self._looked_at = np.concatenate([order[:first], np.array(others, int)]).astype(int)
-        figures = candidates.features(self._looked_at)
-        spread = figures.std(axis=0) if len(figures) else np.ones(0)
-        self._varies = spread > 0
-        self._centre, self._spread = figures.mean(axis=0)[self._varies], spread[self._varies]
-        self._usual = float(candidates.promised[self._looked_at].mean())
+        self._centre, self._spread, self._usual = np.zeros(0), np.ones(0), 0.0
+        self._varies = np.zeros(0, bool)
+        if len(self._looked_at):  # of a space without programs there is nothing to scale
+            figures = candidates.features(self._looked_at)
+            centre, spread = figures.mean(axis=0), figures.std(axis=0)
+            self._varies = spread > 0
+            self._centre, self._spread = centre[self._varies], spread[self._varies]
+            self._usual = float(candidates.promised[self._looked_at].mean())
         self._fixed: tuple[int, float, float] = (0, *GUESS)
         """Trials when length and noise were chosen, and these."""
 

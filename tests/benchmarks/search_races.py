@@ -76,7 +76,7 @@ class Outcome:
     left_share: float | None = None
     """Part of all programs that pruning leaves; None where the truth does not tell."""
     pruned_loss: float | None = None
-    """How much slower the best of what is left is, as a part of the best of all."""
+    """How much slower the best of what is left is, as a part of the best of all; None where nothing is left."""
     random_trials: tuple[float, float] | None = None
     """That random search needs for 99 % of the best: in the sample before pruning, and after it."""
 
@@ -168,7 +168,8 @@ def outcome_of(name: str, origin: str, task: Task, times: Times, race: Race) -> 
         return found  # what was dropped was not tried
     patient = replace(race, trials=len(times))
     before, after = (run(space, times, "random", patient).trials_to_99 for space in (Space(task, tuple(times)), left))
-    loss = min(truth_of, default=math.inf) / found.best - 1
+    # A sample so small that nothing of it is left says nothing of what pruning costs.
+    loss = min(truth_of, default=math.inf) / found.best - 1 if left.programs else None
     return replace(
         found, left_share=len(kept) / task.funnel.total, pruned_loss=loss, random_trials=(before, after)
     )  # fmt: skip

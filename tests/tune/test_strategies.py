@@ -136,6 +136,12 @@ def test_learning_beats_chance_and_a_model_that_knows_half(name: str) -> None:
     assert mean[name] > max(mean["random"], mean["model"])
 
 
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_space_without_programs_has_nothing_to_propose(name: str) -> None:
+    empty = Synthetic(0, {"rows": ()})
+    assert not empty.programs and strategy(name, empty).propose(3) == []
+
+
 def test_a_right_model_needs_no_learning() -> None:
     for name in ("learned", "evolution", "model"):
         assert best_after(name, Synthetic(5, known=1.0), 10) > 0.999, name
