@@ -284,7 +284,7 @@ def _can_inline(
         return False
     readers = [s for s in statements if any(a.array == statement.write.array for a in s.reads())]
     if heart is not None and heart in readers:
-        wide = [a for a in statement.reads() if len(a.indices)]
-        # A tile is copied before anyone knows where its elements will be used: a factor may not ask for its position.
-        return len(readers) == 1 and len(wide) == 1 and not _asks_position(statement.expression)
+        # A tile is copied as it stands, before anyone knows where its elements will be used: a factor reads one array,
+        # no number beside it, and may not ask for its position.
+        return len(readers) == 1 and len(statement.reads()) == 1 and not _asks_position(statement.expression)
     return bool(readers)

@@ -157,3 +157,17 @@ def test_channels_of_a_group_norm_are_cut_before_the_rows_inside_them(tmp_path: 
     inputs = {"x": (1024, 256), "r": (256, 32, 32), "s": (32,), "b": (32,), "w": (256, 1, 1)}
     (group,) = engine.fuse(engine.load(model(tmp_path / "m.onnx", nodes, inputs, ["y"]))).groups
     assert engine.compile(group).source.grid == (32, 1, 1)
+
+
+@needs_compiler
+def test_a_factor_of_an_array_and_a_number_is_computed_before_the_product(tmp_path: Path) -> None:
+    """A tile is copied from one array; the number is not known when its elements are."""
+    nodes = [
+        helper.make_node("Min", ["x", "s"], ["m"]),
+        helper.make_node("MatMul", ["m", "w"], ["p"]),
+        helper.make_node("Tanh", ["p"], ["y"]),
+    ]
+    graph = engine.load(model(tmp_path / "m.onnx", nodes, {"x": (20, 31), "s": (), "w": (31, 24)}, ["y"]))
+    plan = engine.fuse(graph)
+    assert sorted(group.kind for group in plan.groups) == ["contraction", "element-wise"]
+    assert engine.check_model(graph, plan).status == "pass"
