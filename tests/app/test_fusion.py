@@ -15,13 +15,13 @@ from app.client import COMMAND
 from app.groups import FUSION
 from app.opening import Opening
 from app.recovery import journal_folder, read_journal
-from app.watchdog import Watchdog
 from app.window import Window
 from engine.exploration import SPLIT, TAKE_OUT, Wish
 from tests.app.driving import PATIENCE, settle
 from tests.fuse.test_plan import model
 from tests.pointer import drag_over
 from tests.semantics.single import Node
+from tests.stalls import assert_fluent
 from views.graph.drawing import Placed
 
 FLOAT = "float32"
@@ -37,7 +37,6 @@ NODES: list[Node] = [
 """n0 to n3 are one kernel, n4 with n5, and n6."""
 SHAPES = {"x": (FLOAT, (64, 96)), "g": (FLOAT, (96,)), "w": (FLOAT, (96, 32)), "v": (FLOAT, (32, 48))}
 TOGETHER = [{"n0", "n1", "n2", "n3"}, {"n4", "n5"}, {"n6"}]
-STALL_MS = 100
 K, LEFT = Qt.Key, Qt.MouseButton.LeftButton
 
 
@@ -118,16 +117,16 @@ def test_by_mouse_and_its_longest_stall(window: Window, qtbot: object) -> None:
     open_all(window, qtbot)
     window.workspace.bus.select_group(window.workspace.model.groups[0].name)  # type: ignore[union-attr]
     settled(window, qtbot)
-    dog = Watchdog()
-    dog.start()
-    take_out_by_mouse(window, qtbot)
-    move_by_mouse(window, qtbot)
-    merge_by_mouse(window, qtbot)
-    be_refused_by_mouse(window, qtbot)
-    undo_all(window, qtbot)
-    dog.stop()
-    assert groups(window) == TOGETHER and window.wiring.fusing.history.current == 0
-    assert dog.longest_ms < STALL_MS
+
+    def work() -> None:
+        take_out_by_mouse(window, qtbot)
+        move_by_mouse(window, qtbot)
+        merge_by_mouse(window, qtbot)
+        be_refused_by_mouse(window, qtbot)
+        undo_all(window, qtbot)
+        assert groups(window) == TOGETHER and window.wiring.fusing.history.current == 0
+
+    assert_fluent(work)
 
 
 def take_out_by_mouse(window: Window, qtbot: object) -> None:
