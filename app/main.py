@@ -17,9 +17,6 @@ from app.workspace import Workspace
 from views.theme import face, load_faces
 
 SIGNAL_POLL_MS = 200
-SWITCH_SECONDS = 0.0005
-"""How long a thread may keep the interpreter while another one waits: most calls of Qt give it away, and the window's
-thread would wait for the default of 5 ms after each of them while files are read on another."""
 
 
 def application() -> QApplication:
@@ -33,7 +30,6 @@ def application() -> QApplication:
         made.setOrganizationName("Loomscope")
         made.setDesktopFileName("loomscope")
         Collector(made)
-        sys.setswitchinterval(SWITCH_SECONDS)
     made.setStyle("Fusion")
     load_faces()
     made.setFont(face())

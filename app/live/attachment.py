@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from engine.records.store import RecordStore
 LOOK_MS = 100
 BREATH_MS = 10
 """Between two looks while more waits: decoding takes the interpreter from the window's thread, which has to paint."""
+SWITCH_SECONDS, USUAL_SECONDS = 0.0005, sys.getswitchinterval()
+"""How long a thread may keep the interpreter while another one waits: most calls of Qt give it away, and the window's
+thread would wait for the usual time after each of them while trials are decoded.  Always, it slows large models down."""
 PATIENCE = 2.0
 """Seconds that a wish waits for a writer."""
 
@@ -71,6 +75,7 @@ class Attachment(QObject):
 
     def detach(self) -> None:
         """Follows nothing any more."""
+        sys.setswitchinterval(USUAL_SECONDS)
         self._timer.stop()
         follower, self.follower = self.follower, None
         self.path, self._awaited = None, -1
@@ -106,6 +111,7 @@ class Attachment(QObject):
 
     def close(self) -> None:
         """Waits for what is under way and lets everything go."""
+        sys.setswitchinterval(USUAL_SECONDS)
         self._timer.stop()
         self._files.close()
         if self.follower is not None:
@@ -115,6 +121,7 @@ class Attachment(QObject):
         self.detach()
         self.path, self.follower = path, follower
         self.attached.emit(follower)
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._timer.start()
         self._look()
 
