@@ -21,7 +21,7 @@ BREATH_MS = 10
 """Between two looks while more waits: decoding takes the interpreter from the window's thread, which has to paint."""
 SWITCH_SECONDS, USUAL_SECONDS = 0.0005, sys.getswitchinterval()
 """How long a thread may keep the interpreter while another one waits: most calls of Qt give it away, and the window's
-thread would wait for the usual time after each of them while trials are decoded.  At all times it would slow large models."""
+thread would wait for the usual time after each of them while trials are decoded.  Large models would pay for it."""
 PATIENCE = 2.0
 """Seconds that a wish waits for a writer."""
 
