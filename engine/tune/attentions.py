@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from engine.codegen.attention import INSTRUCTION
 from engine.codegen.attention_cuda_cores import SHARERS
@@ -17,12 +18,12 @@ from engine.graph.nodes import DTYPES
 from engine.recipe import Entry
 from engine.rewrite.online import online
 from engine.schedule.advisers.mapping import mark
-from engine.target import Target
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import WARP, Intrinsic
 from engine.tune.advised import tuned
+from engine.tune.family import OfKernel
 from engine.tune.nodes import Figures, Program, Refused, Task, Value
 from engine.tune.products import CUDA_CORES
 from engine.tune.promise import LANES, promised
@@ -40,12 +41,9 @@ ACCESS_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionTiles:
+class AttentionTiles(OfKernel):
     """The programs of an attention on one kind of core."""
 
-    group: FusionGroup
-    kernel: Kernel
-    """Of this mapping, with the tiles that the advisers chose."""
     intrinsic: Intrinsic | None
     found: Attention
     element_bytes: int
@@ -56,15 +54,7 @@ class AttentionTiles:
         """Of the mapping."""
         return self.intrinsic.name if self.intrinsic else CUDA_CORES
 
-    @property
-    def decided(self) -> frozenset[str]:
-        """Marks that its programs decide."""
-        return DECIDED
-
-    @property
-    def machine(self) -> Target:
-        """The GPU."""
-        return self.kernel.target
+    decided: ClassVar[frozenset[str]] = DECIDED
 
     @property
     def sizes(self) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest, loop_nest
@@ -21,9 +22,9 @@ from engine.schedule.advisers.mapping import mark
 from engine.schedule.advisers.plans import Plan, plans, widest
 from engine.schedule.advisers.vectorize import plan_entries
 from engine.schedule.advisers.warp import SECTOR
-from engine.target import Target
 from engine.tensor.alive import most_alive
 from engine.tensor.rewrite import plain_iterator
+from engine.tune.family import OfKernel
 from engine.tune.nodes import Figures, Program, Task, Value
 from engine.tune.promise import promised
 from engine.tune.prune import Check, checked, resource_checks, user_check
@@ -40,31 +41,17 @@ BESIDE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Walks:
+class Walks(OfKernel):
     """The programs of an element-wise group without a shared tile."""
 
-    group: FusionGroup
-    kernel: Kernel
     plans: dict[str, Plan]
     """By their names: what a program may take for `walk`."""
     elements: int
     alive: int
     """Values that a thread holds for one element."""
 
-    @property
-    def name(self) -> str:
-        """Of the mapping."""
-        return WALKS
-
-    @property
-    def decided(self) -> frozenset[str]:
-        """Marks and fields that its programs decide."""
-        return DECIDED
-
-    @property
-    def machine(self) -> Target:
-        """The GPU."""
-        return self.kernel.target
+    name: ClassVar[str] = WALKS
+    decided: ClassVar[frozenset[str]] = DECIDED
 
     def plan(self, program: Program) -> Plan:
         """How a program walks."""
@@ -135,29 +122,15 @@ def _is_walked(plan: Plan, nest: Nest, kernel: Kernel) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles:
+class Tiles(OfKernel):
     """The programs of a group whose reads are turned in a shared tile."""
 
-    group: FusionGroup
-    kernel: Kernel
     plan: Plan
     elements: int
     alive: int
 
-    @property
-    def name(self) -> str:
-        """Of the mapping."""
-        return TILED
-
-    @property
-    def decided(self) -> frozenset[str]:
-        """Marks and fields that its programs decide."""
-        return DECIDED
-
-    @property
-    def machine(self) -> Target:
-        """The GPU."""
-        return self.kernel.target
+    name: ClassVar[str] = TILED
+    decided: ClassVar[frozenset[str]] = DECIDED
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The tile, and the threads that move it."""

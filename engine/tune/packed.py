@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from engine.codegen.packed import parts_of
 from engine.compile import Kernel
@@ -16,10 +17,10 @@ from engine.schedule.advisers.pack import THREADS as ADVISED
 from engine.schedule.advisers.pack import pack_group
 from engine.schedule.advisers.plans import widest
 from engine.schedule.nodes import Node, ScheduleTree
-from engine.target import Target
 from engine.tensor.alive import most_alive
 from engine.tune.advised import kind_of
 from engine.tune.block_walks import BlockWalks, block_walks, held, longest_loop, met_bytes, scratch_bytes, visited
+from engine.tune.family import OfKernel
 from engine.tune.nodes import Figures, Program, Task, Value
 from engine.tune.promise import LANES, promised
 from engine.tune.prune import Check, checked, resource_checks, user_check
@@ -72,27 +73,13 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(OfKernel):
     """The programs of a packed group."""
 
-    group: FusionGroup
-    kernel: Kernel
     parts: tuple[_Part, ...]
 
-    @property
-    def name(self) -> str:
-        """Of the mapping."""
-        return NAME
-
-    @property
-    def decided(self) -> frozenset[str]:
-        """Marks that its programs decide."""
-        return DECIDED
-
-    @property
-    def machine(self) -> Target:
-        """The GPU."""
-        return self.kernel.target
+    name: ClassVar[str] = NAME
+    decided: ClassVar[frozenset[str]] = DECIDED
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The threads of all parts, then each part's share of a block."""

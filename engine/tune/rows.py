@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from engine.codegen.layout import MAX_THREADS, WARP, Layout
 from engine.codegen.nest import Nest, Phase, loop_nest
@@ -19,10 +20,10 @@ from engine.fuse.nodes import REGISTER, FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.recipe import Entry
 from engine.schedule.advisers.mapping import mark
-from engine.target import Target
 from engine.tensor.access import position, stride
 from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
+from engine.tune.family import OfKernel
 from engine.tune.nodes import Figures, Program, Task, Value
 from engine.tune.promise import LANES, promised
 from engine.tune.prune import Check, checked, resource_checks, user_check
@@ -59,12 +60,9 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(OfKernel):
     """The programs of a reduction that is shared out one way."""
 
-    group: FusionGroup
-    kernel: Kernel
-    """Of the group under its recipe: where its schedule stands."""
     nest: Nest
     by_row: bool
     kept: int
@@ -82,10 +80,7 @@ class Rows:
         """Of the mapping."""
         return BY_ROW if self.by_row else BY_COLUMN
 
-    @property
-    def decided(self) -> frozenset[str]:
-        """Marks that its programs decide."""
-        return DECIDED
+    decided: ClassVar[frozenset[str]] = DECIDED
 
     @property
     def program(self) -> TensorProgram:
@@ -173,11 +168,6 @@ class Rows:
         """The time that the model of compiled kernels promises, in microseconds."""
         figures, width = self.figures(program), self.element * program.number("vector")
         return promised(self.kernel.facts, figures, self.machine, figures.requested / (width * LANES))
-
-    @property
-    def machine(self) -> Target:
-        """The GPU."""
-        return self.kernel.target
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from engine.codegen.stitched_parts import Part
 from engine.codegen.stitched_plan import AGAIN, Plan, plan_parts
@@ -15,7 +16,6 @@ from engine.fuse.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.recipe import Entry
 from engine.schedule.advisers.mapping import mark
-from engine.target import Target
 from engine.tune.block_walks import (
     SUM_BYTES,
     BlockWalks,
@@ -26,6 +26,7 @@ from engine.tune.block_walks import (
     scratch_bytes,
     visited,
 )
+from engine.tune.family import OfKernel
 from engine.tune.nodes import Figures, Program, Task, Value
 from engine.tune.promise import LANES, promised
 from engine.tune.prune import Check, checked, resource_checks, user_check
@@ -46,11 +47,9 @@ BESIDE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Stitched:
+class Stitched(OfKernel):
     """The programs of a stitched group."""
 
-    group: FusionGroup
-    kernel: Kernel
     walks: BlockWalks
     places: tuple[str, ...]
     """Statements whose result may wait in several ways."""
@@ -59,20 +58,8 @@ class Stitched:
     plans: dict[tuple[tuple[str, Value], ...], Plan | str] = field(default_factory=dict, compare=False, repr=False)
     """What was planned, by the values that it follows from."""
 
-    @property
-    def name(self) -> str:
-        """Of the mapping."""
-        return NAME
-
-    @property
-    def decided(self) -> frozenset[str]:
-        """Marks that its programs decide."""
-        return DECIDED
-
-    @property
-    def machine(self) -> Target:
-        """The GPU."""
-        return self.kernel.target
+    name: ClassVar[str] = NAME
+    decided: ClassVar[frozenset[str]] = DECIDED
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The marks that ask for a program; nothing of what is left to the compiler."""
