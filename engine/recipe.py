@@ -33,7 +33,7 @@ ENTRY_FIELDS = FIELDS[:-1]
 
 MARKS = (
     "block", "thread", "warp", "lane", "vector", "tile", "intrinsic", "stages", "register_stages", "raster", "slices",
-    "turns", "scope", "unroll",
+    "split_k", "turns", "scope", "unroll",
 )  # fmt: skip
 """What a mark can select (value of a `mark` entry: one of these names and a number or a word)."""
 

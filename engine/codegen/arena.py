@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from engine.codegen.printer import shared_bytes_of
+from engine.codegen.storage import shared_bytes_of
 from engine.codegen.tile import (
     AsyncCopy,
     Barrier,
     Buffer,
     For,
+    LastOfTeam,
     Load,
     MatrixLoad,
     Store,
@@ -62,7 +63,7 @@ class _Lives:
         """Note every access of a body, which comes after all those noted before."""
         for op in body:
             match op:
-                case Barrier():
+                case Barrier() | LastOfTeam():
                     self._now += 1
                 case For(_, _, inner):
                     before = self._now

@@ -16,6 +16,7 @@ from engine.codegen.tile import (
     Commit,
     Declare,
     For,
+    LastOfTeam,
     Leave,
     Load,
     MapFragment,
@@ -37,7 +38,7 @@ from engine.graph.nodes import DTYPES
 from engine.tensor.access import VECTOR_BYTES
 from engine.tensor.index import Index
 
-TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce, WarpSync, MatrixLoad, MatrixMultiply)
+TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce, WarpSync, MatrixLoad, MatrixMultiply, LastOfTeam)
 """Operations that all threads of a warp or block take part in."""
 
 
@@ -75,7 +76,7 @@ def _uniform(body: tuple[TileOp, ...], same: set[str]) -> Iterator[str]:
             case Uniform(condition, inner):
                 yield from _differing(condition, same)
                 yield from _uniform(inner, set(same))
-            case Leave(condition):
+            case Leave(condition) | LastOfTeam(position=condition):
                 yield from _differing(condition, same)
             case For(name, _, inner):
                 yield from _uniform(inner, {*same, name})
@@ -129,6 +130,8 @@ def _buffers(program: TileProgram) -> Iterator[str]:
                 names = (sums.buffer, first.buffer, second.buffer)
             case Declare(buffer):
                 names = (buffer,)
+            case LastOfTeam(counters):
+                names = (counters,)
             case _:
                 continue
         for name in names:

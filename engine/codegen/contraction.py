@@ -12,6 +12,7 @@ from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Tiling
 from engine.codegen.product import Owned, Product, id_of
+from engine.codegen.split_k import WIDEST, Held, add_parts, parts_of
 from engine.codegen.tile import Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.tensor.index import Index
@@ -53,18 +54,21 @@ def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
     marks.refuse(REFUSED)
     tiles = _tiles(product, marks)
     tiling = Tiling(product.loop.members, tiles.depth)
-    operands = product.begin(tiles.block, tiling, tiles.threads, product.raster(marks, tiles.block[0]))
+    parts = parts_of(product, marks, tiles.block, tiles.depth)
+    operands = product.begin(tiles.block, tiling, tiles.threads, product.raster(marks, tiles.block[0]), parts)
     emitter = product.emitter
     step = min(tiles.depth, *(fragment_elements(operand.dtype) for operand in operands))
     slots = _bind_thread(product, tiles)
-    parts = tuple(
+    factors = tuple(
         part_of(emitter, operand, owned, slot, step)
         for operand, owned, slot in zip(operands, tiles.thread, slots, strict=True)
     )
     accumulator = emitter.register("acc", "float32", tiles.thread)
     emitter.declare(accumulator, Literal(0.0, "float32"))
-    product.main_loop(operands, lambda tile: _multiply(product, parts, accumulator, tile))
-    rows, columns = parts
+    product.main_loop(operands, lambda tile: _multiply(product, factors, accumulator, tile))
+    if parts > 1:
+        add_parts(product, _held(accumulator, tiles.thread))
+    rows, columns = factors
     product.epilogue(
         Owned(
             shape=tiles.thread,
@@ -81,7 +85,7 @@ def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
         held=f"{tiles.thread[0]} x {tiles.thread[1]} registers of a thread: its part of the tile",
         wishes=(
             marks.wish("stages", 2, tuple(operand.tile for operand in operands), tiling.depths),
-            marks.wish("register_stages", 1, tuple(part.registers for part in parts), tiling.depths),
+            marks.wish("register_stages", 1, tuple(part.registers for part in factors), tiling.depths),
         ),
     )
 
@@ -101,6 +105,13 @@ def _tiles(product: Product, marks: Marks) -> _Tiles:
         because = "with fewer, more threads than copies or than a block has"
         marks.changed("thread", threads[side], because, free[side])
     return _Tiles((blocks[0], blocks[1]), (threads[0], threads[1]), depth)
+
+
+def _held(accumulator: str, shape: tuple[int, int]) -> Held:
+    """A thread's sums as vectors of neighbouring columns."""
+    rows, columns = shape
+    width = min(columns, WIDEST)
+    return Held(rows, columns // width, width, lambda r, s, v: Slot(accumulator, (r, s * width + v)))
 
 
 def _bind_thread(product: Product, tiles: _Tiles) -> tuple[Index, Index]:

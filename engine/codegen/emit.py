@@ -76,6 +76,8 @@ class Emitter(Scope):
         """Statement iterators that can leave their range where the current mask does not hold."""
         self.staged: dict[str, Staged] = {}
         """Arrays that are read from shared memory, and stored there when they are made."""
+        self.reached: tuple[Index, ...] = ()
+        """Conditions (>= 0) over the block under which the index maps say that it gets to what is added now."""
         self.point = Index()
         """Which of the block's points is worked on, where it has several: each has a part of its own."""
         self.place_of_block: Mapping[str, Index] = {}
@@ -252,7 +254,7 @@ class Emitter(Scope):
         self.written.add(array)
         expanded = self.expand(position)
         around = [c for name, _ in self.branches for c in self.masks[name]]
-        guards = tuple(self.expand(c) for c in (*conditions, *around))
+        guards = tuple(self.expand(c) for c in (*conditions, *around, *self.reached))
         used = dict.fromkeys(n for i in (expanded, *guards) for n in i.iterators())
         counters = {n: self.vector if n == LANE_OF_VECTOR else self.extents[n] for n in used}
         self.footprints.append(Footprint(array, expanded, counters, guards))

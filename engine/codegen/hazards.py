@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from engine.codegen.printer import shared_map
+from engine.codegen.storage import shared_map
 from engine.codegen.tile import (
     BLOCK,
     THREAD,
@@ -19,6 +19,7 @@ from engine.codegen.tile import (
     Barrier,
     Bind,
     For,
+    LastOfTeam,
     Load,
     MatrixLoad,
     Ranges,
@@ -97,7 +98,7 @@ class _Walk:
         """Faults of a body; what it touched since the last barrier is kept."""
         for op in body:
             match op:
-                case Barrier():
+                case Barrier() | LastOfTeam():
                     self._stored, self._read = [], []
                 case Bind(name, index, _, limit):
                     scope = scope.bind(name, index, limit)

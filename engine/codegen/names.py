@@ -9,6 +9,7 @@ from engine.codegen.tile import (
     AsyncCopy,
     Bind,
     Declare,
+    LastOfTeam,
     Leave,
     Load,
     MapFragment,
@@ -65,6 +66,8 @@ def names_read(op: TileOp) -> Iterator[str]:
             yield mask
         case Uniform(condition) | Leave(condition):
             yield from condition.iterators()
+        case LastOfTeam(_, position):
+            yield from position.iterators()
         case _:
             return
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.tensor.index import Index
@@ -63,3 +63,10 @@ class CudaSource:
     lines: tuple[Line, ...]
     """Entry n describes line n + 1 of `text`."""
     footprints: tuple[Footprint, ...] = ()
+    team: int = 1
+    """Blocks that hand sums to each other and must run in one launch: their numbers are grid / team apart."""
+
+    def whole_teams(self, blocks: Iterable[int]) -> tuple[int, ...]:
+        """Some blocks with all others of their teams, in order."""
+        apart = self.grid[0] // self.team
+        return tuple(sorted({part * apart + block % apart for block in blocks for part in range(self.team)}))

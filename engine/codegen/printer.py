@@ -20,6 +20,7 @@ from engine.codegen.expressions import (
 from engine.codegen.nodes import NOWHERE, CudaSource, Line
 from engine.codegen.nodes import Buffer as Parameter
 from engine.codegen.registers import assigned, packs
+from engine.codegen.storage import shared_bytes_of, shared_map, workspaces
 from engine.codegen.tile import (
     BLOCK,
     THREAD,
@@ -32,6 +33,7 @@ from engine.codegen.tile import (
     Commit,
     Declare,
     For,
+    LastOfTeam,
     Leave,
     Load,
     MapFragment,
@@ -61,7 +63,6 @@ BITS = "uint16"
 REDUCERS = {"sum": "Sum", "max": "Max", "min": "Min", "prod": "Prod", "any": "Any", "all": "All"}
 
 ARENA = "shared_memory"
-ALIGNMENT = 16
 
 
 def print_cuda(program: TileProgram) -> CudaSource:
@@ -92,13 +93,17 @@ class _Printer:
         parameters = [b for b in program.buffers.values() if b.scope == "global"]
         used = [b for b in parameters if b.name in program.read | program.written]
         self.header(shared_bytes)
+        own = workspaces(program)
+        self.workspaces(own)
         together = f", {program.together}" if program.together else ""
         self.line(f'extern "C" __global__ void __launch_bounds__(THREADS{together})')
         self.line(f"{program.name}({', '.join(self.parameter(b) for b in used)})")
         self.line("{")
         self.depth = 1
         for buffer in used:
-            self.accessor(buffer)
+            self.accessor(buffer, f"{buffer.name}_")
+        for global_name, name in own.items():
+            self.accessor(program.buffers[name], global_name)
         if shared_bytes:
             self.shared(offsets, shared_bytes)
         self.line(f"const int {BLOCK} = blockIdx.x;")
@@ -121,6 +126,7 @@ class _Printer:
             ),
             lines=tuple(self.lines),
             footprints=program.footprints,
+            team=program.team,
         )
 
     def header(self, shared_bytes: int) -> None:
@@ -156,11 +162,20 @@ class _Printer:
         const = "" if buffer.name in self.program.written else "const "
         return f"{const}{STORED[buffer.dtype]}* __restrict__ {buffer.name}_"
 
-    def accessor(self, buffer: Buffer) -> None:
-        const = "" if buffer.name in self.program.written else "const "
+    def accessor(self, buffer: Buffer, pointer: str) -> None:
+        const = "const " if buffer.scope == "global" and buffer.name not in self.program.written else ""
         kind = f"Global<{const}{STORED[buffer.dtype]}>"
         shape = " x ".join(map(str, buffer.shape)) or "scalar"
-        self.line(f"const {kind} {buffer.name}({buffer.name}_, {buffer.elements});  // {shape}")
+        self.line(f"const {kind} {buffer.name}({pointer}, {buffer.elements});  // {shape}")
+
+    def workspaces(self, names: Mapping[str, str]) -> None:
+        """Global memory of the kernel's own, of which there is one in a module.  names: there -> of the buffer."""
+        if names:
+            self.line("// Sums that blocks hand to each other: no two launches of this kernel may overlap.")
+            for global_name, name in names.items():
+                buffer = self.program.buffers[name]
+                self.line(f"LOOM_WORKSPACE({STORED[buffer.dtype]}, {global_name}, {buffer.elements});")
+            self.line("")
 
     # Operations
 
@@ -224,6 +239,8 @@ class _Printer:
                 self.nested(body)
             case Leave(condition, _, at):
                 self.line(f"if ({condition_text(condition)}) break;", at)
+            case LastOfTeam(counters, position, team, at):
+                self.line(f"if (!is_last_of<{team}>({counters}, {index_text(position)})) return;", at)
             case Ranges():
                 self.ranges(op)
             case Uniform(condition, body, at):
@@ -367,22 +384,3 @@ class _Printer:
 
 
 _INT = Buffer("", "int32", (), "register")
-
-
-def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:
-    """Byte offset of every shared buffer in the block's arena, and the arena's size."""
-    shared = [buffer for buffer in buffers.values() if buffer.scope == "shared"]
-    end = max((b.offset + shared_bytes_of(b) for b in shared if b.offset is not None), default=0)
-    offsets: dict[str, int] = {}
-    for buffer in shared:
-        if buffer.offset is None:
-            offsets[buffer.name] = end
-            end += shared_bytes_of(buffer)
-        else:
-            offsets[buffer.name] = buffer.offset
-    return offsets, end
-
-
-def shared_bytes_of(buffer: Buffer) -> int:
-    """Bytes of shared memory that a buffer takes: whole vectors."""
-    return -(-buffer.elements * DTYPES[buffer.dtype] // ALIGNMENT) * ALIGNMENT

@@ -100,14 +100,17 @@ class Product:
         return marks.number("raster", 1, divisor_of(count), f"a divisor of the {count} rows of tiles", self.free[0])
 
     def begin(
-        self, block: tuple[int, int], tiling: Tiling, threads: int, raster: int = 1
+        self, block: tuple[int, int], tiling: Tiling, threads: int, raster: int = 1, parts: int = 1
     ) -> tuple[Operand, Operand]:
-        """The operands of a block's tile of this many rows and columns; the emitter and the block's place are made."""
-        self.tiling = tiling
+        """The operands of a block's tile of this many rows and columns; the emitter and the block's place are made.
+
+        parts: of the depth, each multiplied by blocks of its own.
+        """
+        self.tiling, self.parts = tiling, parts
         counts = tuple(-(-size // tile) for size, tile in zip(self.size, block, strict=True))
-        self.steps = -(-self.depth // tiling.tile)
-        blocks = math.prod(m.extent for m in self.batch) * math.prod(counts)
-        self.emitter = Emitter(self.program, blocks, threads)
+        self.steps = math.ceil(-(-self.depth // tiling.tile) / parts)
+        self.tiles = self.tiles_of(block)
+        self.emitter = Emitter(self.program, self.tiles * parts, threads)
         start = self._bind_block(block, counts, raster)
         batch = place(self.statement, self.batch, self.batch_variables)
         first, second = (
@@ -118,6 +121,11 @@ class Product:
             for n in (0, 1)
         )  # fmt: skip
         return first, second
+
+    def tiles_of(self, block: tuple[int, int]) -> int:
+        """Tiles of the result, of all batches."""
+        counts = (-(-size // tile) for size, tile in zip(self.size, block, strict=True))
+        return math.prod(m.extent for m in self.batch) * math.prod(counts)
 
     def _bind_block(
         self, block: tuple[int, int], counts: tuple[int, ...], raster: int
@@ -130,6 +138,12 @@ class Product:
         emitter, number = self.emitter, Index.of("block")
         extents, link = emitter.extents, Line((self.statement.name,), self.names)
         rows, columns = counts
+        self.part = Index()
+        """Which part of the depth is this block's."""
+        if self.parts > 1:
+            self.part = emitter.bind("part", number.floordiv(self.tiles, extents), self.link)
+            number = emitter.bind("tile_number", number.mod(self.tiles, extents), link)
+        self.tile_number = number
         group = number.floordiv(columns * raster, extents).mod(rows // raster, extents)
         tile_row = emitter.bind("tile_row", group * raster + number.mod(raster, extents), link)
         tile_column = emitter.bind("tile_column", number.floordiv(raster, extents).mod(columns, extents), link)
@@ -141,7 +155,8 @@ class Product:
     def main_loop(self, operands: tuple[Operand, ...], multiply: Multiply) -> None:
         """Copy a tile of each operand, wait for all threads' copies, use it, wait until all have."""
         emitter, link = self.emitter, self.link
-        with emitter.loop("tile", self.steps, link, unroll=False, always=True) as tile:
+        with emitter.loop("tile", self.steps, link, unroll=False, always=True) as step:
+            tile = self.part * self.steps + step
             for operand in operands:
                 copy_tile(emitter, operand, tile, link)
             for op in (Commit(link), Wait(0, link), Barrier(link)):
@@ -225,12 +240,13 @@ class Product:
         wishes: tuple[Wish, ...],
     ) -> TileProgram:  # fmt: skip
         """The tile program.  held: where the sums live, for the reader."""
+        shared = {"PARTS": self.parts} if self.parts > 1 else {}
         placements = {s.name: "register: the thread that holds the element uses it" for s in self.program.statements}
         return self.emitter.finish(
             self.group,
             constants={
                 "ROWS": self.size[0], "COLUMNS": self.size[1], "DEPTH": self.depth, "TILE_ROWS": block[0],
-                "TILE_COLUMNS": block[1], "TILE_DEPTH": self.tiling.tile, **constants,
+                "TILE_COLUMNS": block[1], "TILE_DEPTH": self.tiling.tile, **shared, **constants,
             },
             assertions=assertions,
             placements=placements | {self.statement.name: held},

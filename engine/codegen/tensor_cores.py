@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from engine.codegen.emit import LANE_OF_VECTOR
 from engine.codegen.lanes import FRAGMENT, WORD, Lanes
 from engine.codegen.marks import Marks, nearest_power, power_up_to
 from engine.codegen.nest import Nest
@@ -19,6 +20,7 @@ from engine.codegen.operand import Operand, Tiling
 from engine.codegen.product import Owned, Product
 from engine.codegen.results import WarpTile, store_results
 from engine.codegen.slices import Sliced, added
+from engine.codegen.split_k import WIDEST, Held, add_parts, parts_of
 from engine.codegen.tile import Comment, Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import product_operands
@@ -64,11 +66,14 @@ def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: 
     tiles = _tiles(product, marks, intrinsic)
     tiling = Tiling(product.loop.members, tiles.depth, is_swizzled=True)
     threads, raster = tiles.warps * tiles.slices * WARP, product.raster(marks, tiles.block[0])
-    operands = product.begin(tiles.block, tiling, threads, raster)
+    parts = parts_of(product, marks, tiles.block, tiles.depth)
+    operands = product.begin(tiles.block, tiling, threads, raster, parts)
     warps = _Warps(product, intrinsic, tiles, operands)
     product.main_loop(operands, warps.multiply)
     if tiles.slices > 1:
         warps.sums = added(product, warps.slices)
+    if parts > 1:
+        add_parts(product, warps.held())
     store_results(product, warps.tile(), warps.owned())
     rows, columns = tiles.warp
     return product.finish(
@@ -105,7 +110,7 @@ def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
     count = math.prod(b // w for b, w in zip(blocks, warps, strict=True))
     exchanged = (math.prod(blocks) + count * FRAGMENT * warps[1]) * WORD
     most = power_up_to(MAX_WARPS)(min(depth // intrinsic.k, MAX_WARPS // count, max(1, SHARED_BYTES // exchanged)))
-    needs = f"a power of two up to {most}: slices share a block, sums of several blocks would take a second launch"
+    needs = f"a power of two up to {most}: slices share a block and its shared memory"
     slices = marks.number("slices", 1, nearest_power(1, most), needs, loop)
     return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth, slices)
 
@@ -186,6 +191,15 @@ class _Warps:
             shape=(rows // slices.shares, columns),
             is_ours=slices.has_share,
         )
+
+    def held(self) -> Held:
+        """What this lane holds of the sums that its warp finishes, four of an instruction to a vector."""
+        lane = {LANE_OF_VECTOR: WIDEST}
+
+        def slot(r: Index, s: Index, v: Index) -> Slot:
+            return Slot(self.sums, (r, s, v.floordiv(2, lane), v.mod(2, lane)))
+
+        return Held(self.slices.rows, self.count[1], WIDEST, slot)
 
     def owned(self) -> Owned:
         """What this lane holds of the sums that its warp finishes."""

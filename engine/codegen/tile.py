@@ -29,7 +29,7 @@ class Buffer:
     dtype: str
     shape: tuple[int, ...]
     scope: str
-    """"global", "shared" or "register"."""
+    """"global", "shared", "register", or "workspace": global memory of the kernel's own, no parameter."""
     row_bytes: int = 0
     """Of shared memory: where not 0, the 16-byte chunks of rows this long are permuted (swizzle.cuh)."""
     offset: int | None = None
@@ -261,6 +261,22 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
+class LastOfTeam:
+    """The blocks of a team meet at a counter: all but the last to come leave the kernel.
+
+    That one sees what the others stored to workspaces before.  A team are blocks whose numbers are equally far apart,
+    over the whole grid; only the last one runs what follows.
+    """
+
+    counters: str
+    position: Index
+    """Number of the team, and its counter."""
+    team: int
+    """Blocks of a team."""
+    at: Line = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
 class Ranges:
     """Ranges of the launch's blocks that do different things; inside, `block` counts from the start of its range."""
 
@@ -272,7 +288,7 @@ class Ranges:
 TileOp = (
     Comment | Bind | Mask | Declare | Load | Store | AsyncCopy | Commit | Wait | Barrier | Assign | WarpReduce
     | WarpSync | MatrixLoad | MapFragment | MatrixMultiply | For | When | Uniform
-    | Leave | Ranges
+    | Leave | LastOfTeam | Ranges
 )  # fmt: skip
 
 
@@ -346,6 +362,11 @@ class TileProgram:
         """The instruction that multiplies on tensor cores, or ""."""
         return next((op.intrinsic for op in operations(self.body) if isinstance(op, MatrixMultiply)), "")
 
+    @property
+    def team(self) -> int:
+        """Blocks that hand sums to each other: block b works with b + grid / team, b + 2 * grid / team and so on."""
+        return next((op.team for op in operations(self.body) if isinstance(op, LastOfTeam)), 1)
+
 
 def operations(body: tuple[TileOp, ...]) -> Iterator[TileOp]:
     """Every operation, outermost first."""
@@ -378,6 +399,8 @@ def executed(
                 yield from executed(inner, times * taken // of, around)
             case Leave(_, (some, every)):
                 times = times * some // every
+            case LastOfTeam(team=team):
+                times //= team
             case Ranges(parts):
                 for _, inner in parts:
                     yield from executed(inner, times, around)

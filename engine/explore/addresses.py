@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.codegen.nodes import Buffer
-from engine.codegen.printer import shared_map
+from engine.codegen.storage import shared_map, workspaces
 from engine.compile import Kernel
 from engine.exploration import LanesDoc, WarpDoc
 from engine.run.emulate.emulate import emulate
@@ -26,7 +25,8 @@ def addresses(kernel: Kernel, values: Mapping[str, np.ndarray], timeout: float =
     values: of the arrays that the kernel reads.  Raises MissingCapability without a C++ compiler.
     """
     given = {b.array: np.ascontiguousarray(values[b.array]).reshape(-1) for b in kernel.source.buffers if b.read}
-    run, _, _ = emulate(kernel.source, given, blocks=(BLOCK,), trace=(BLOCK, WARP), timeout=timeout)
+    others = (block for block in kernel.source.whole_teams((BLOCK,)) if block != BLOCK)  # the last does what is left
+    run, _, _ = emulate(kernel.source, given, blocks=(*others, BLOCK), trace=(BLOCK, WARP), timeout=timeout)
     if run.findings:
         return run.findings[0]
     lanes = tuple(_document(kernel, access) for access in run.accesses)
@@ -73,10 +73,10 @@ def _index_ranges(program: TensorProgram) -> dict[str, tuple[int, int]]:
 
 
 def _document(kernel: Kernel, access: WarpAccess) -> LanesDoc:
-    arrays: dict[str, Buffer] = {b.parameter: b for b in kernel.source.buffers}
+    arrays = {b.parameter: b.array for b in kernel.source.buffers} | workspaces(kernel.tile)
     taken = [offset for offset in access.offsets if offset >= 0]
     if access.parameter:
-        name, start = arrays[access.parameter].array, 0
+        name, start = arrays[access.parameter], 0
         ideal = -(-len(set(taken)) * access.width // SECTOR)
     else:
         name, start = _shared_buffer(kernel, min(taken, default=0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.charts import SharedDoc
-from engine.codegen.printer import shared_map
+from engine.codegen.storage import shared_map
 from engine.codegen.tile import AsyncCopy, Buffer, Load, Store, TileProgram, operations
 from engine.graph.nodes import DTYPES
 from engine.predict.alcop_work import copied_buffers

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from engine.codegen.printer import shared_bytes_of, shared_map
+from engine.codegen.storage import shared_bytes_of, shared_map
 from engine.codegen.tile import (
     AsyncCopy,
     Declare,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from engine.codegen.printer import shared_bytes_of
+from engine.codegen.storage import shared_bytes_of
 from engine.codegen.tile import Buffer, TileProgram
 from engine.pipeline.nodes import Path
 from engine.pipeline.uses import uses

@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.codegen.names import names_read
-from engine.codegen.printer import shared_map
+from engine.codegen.storage import shared_map
 from engine.codegen.tile import (
     Barrier,
     Bind,

@@ -83,7 +83,7 @@ def _moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> tuple[in
             case Load(_, name, _, width) | Store(name, _, _, width):
                 buffer = tile.buffers[name]
                 size = width * DTYPES[buffer.dtype] * times
-                outside += size if buffer.scope == "global" else 0
+                outside += size if buffer.scope in ("global", "workspace") else 0
                 shared += size if buffer.scope == "shared" else 0
             case MatrixLoad():
                 shared += ROW_BYTES * times

@@ -14,7 +14,7 @@ class Finding:
     """Something the emulator saw that must not happen, with the line of the CUDA text."""
 
     kind: str
-    """"race", "out of bounds", "uninitialised", "written twice", "not written", "divergent barrier",
+    """"race", "out of bounds", "uninitialised", "written twice", "not written", "divergent barrier", "unfinished team",
     "unfinished copy", "misaligned", "hang", "crash", "wrong result", "stray write"."""
     line: int
     """1-based; 0 when no line is to blame."""

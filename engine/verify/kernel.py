@@ -84,14 +84,14 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
 
 
 def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
-    """All blocks of a small launch; of a large one the boundary blocks and some others, by a fixed seed."""
+    """All blocks of a small launch; of a large one whole teams of the boundary blocks and others, by a fixed seed."""
     total, facts = kernel.source.grid[0], kernel.facts
     work = facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
     affordable = max(SAMPLE, int(WORK * total / max(work, 1)))
     if affordable >= total:
         return tuple(range(total))
     others = random.Random(0).sample(range(total), min(total, max(SAMPLE, affordable // 2)))
-    return tuple(sorted({*boundary_blocks(kernel.source), *others}))
+    return kernel.source.whole_teams((*boundary_blocks(kernel.source), *others))
 
 
 def _run(

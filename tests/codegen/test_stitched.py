@@ -13,8 +13,8 @@ import engine
 from engine.codegen.arena import placed
 from engine.codegen.check import check_tile
 from engine.codegen.hazards import hazards
-from engine.codegen.printer import shared_map
 from engine.codegen.stitched_walk import shared_out
+from engine.codegen.storage import shared_map
 from engine.codegen.tile import Barrier, TileOp, TileProgram
 from engine.errors import Unsupported
 from engine.run.emulate.emulate import emulate

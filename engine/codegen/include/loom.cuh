@@ -10,6 +10,7 @@
 #include "scalar.cuh"        // shared: the scalar functions of tensor expressions
 #include "reduce.cuh"        // shared: the operations of reductions
 #include "warp.cuh"          // replaced: barriers, shuffles, reductions over a warp
+#include "team.cuh"          // replaced: sums that blocks hand to each other
 #include "swizzle.cuh"       // shared: the places of a tile's elements in shared memory
 #include "fragment.cuh"      // shared: scalar functions of the elements of a fragment
 #include "tensor.cuh"        // replaced: matrix loads and products on tensor cores

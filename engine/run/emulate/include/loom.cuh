@@ -12,6 +12,7 @@
 #include "scalar.cuh"
 #include "reduce.cuh"
 #include "warp.cuh"
+#include "team.cuh"
 #include "swizzle.cuh"
 #include "fragment.cuh"
 #include "tensor.cuh"

@@ -41,6 +41,8 @@ struct Job {
     std::vector<long long> blocks;
 };
 
+int parameters = 0;
+
 // buffer NAME DATA_PATH MASK_PATH BYTES ELEMENT_BYTES READ WRITTEN
 void read_buffer(std::FILE* file) {
     char data[1024], mask[1024];
@@ -59,7 +61,8 @@ void read_buffer(std::FILE* file) {
         buffer.cells = static_cast<Cell*>(map_zeroed(elements * static_cast<long long>(sizeof(Cell))));
         buffer.mask = static_cast<unsigned char*>(map_file(mask, elements));
     }
-    kernel_arguments[buffer_count++] = buffer.data;
+    kernel_arguments[parameters++] = buffer.data;
+    ++buffer_count;
 }
 
 Job read_job(const char* path) {
@@ -106,6 +109,7 @@ int main(int count, char** arguments) {
         loom::forget_shared();
         loom::run_block(job.blocks[static_cast<std::size_t>(loom::machine.late ? i : blocks - 1 - i)]);
     }
+    loom::check_teams();
     loom::report_counts();
     loom::close_report(blocks);
     return 0;

@@ -38,6 +38,15 @@ void* map_zeroed(long long bytes);
 void set_up_shared(long long bytes);
 void forget_shared();  // a block begins: nothing is initialised
 
+// Whether this block came last to a counter to which the block that wrote at an epoch had come afterwards.
+bool was_handed_over(u32 write_barrier);
+
+// Counters to which some blocks of a team came and others did not are findings.
+void check_teams();
+
+// The bounds of an access to global memory; false means that it must not happen.
+bool is_inside_global(const Access& access);
+
 // The destination of an asynchronous copy: written from now on, readable once landed.
 bool may_begin_copy(const Access& to, const Access& from);
 void note_landing(const Copy& copy);

@@ -1,7 +1,8 @@
 // The checks of one access: alignment, bounds, initialisation, and happens-before.
 //
 // Two accesses of one block are ordered if one thread made both, if a barrier completed in between, or if both threads
-// are of one warp and a warp_sync completed in between.  No other ordering exists within a block, and none between blocks.
+// are of one warp and a warp_sync completed in between.  No other ordering exists within a block.  Between blocks there
+// is none but that of teams: the last to come to a counter sees what the others stored before they came (teams.cpp).
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -158,6 +159,7 @@ void check_global_read(const Cell& cell, const Buffer& buffer, const Access& acc
         if (!buffer.read)
             report("uninitialised", access.line, 0, "%s is read before it is written", Place(buffer.name, access).text);
     } else if (cell.write_barrier < machine.block_epoch) {
+        if (was_handed_over(cell.write_barrier)) return;
         report("race", access.line, cell.write_line,
                "%s is read, but another block writes it at line %d and blocks have no order",
                Place(buffer.name, access).text, cell.write_line);
@@ -228,6 +230,11 @@ unsigned char* shared_arena(i64 bytes, int line) {
         report("out of bounds", line, 0, "the kernel declares %lld bytes of shared memory; the launch gives %lld", bytes,
                arena_bytes);
     return arena;
+}
+
+bool is_inside_global(const Access& access) {
+    const Buffer* buffer = buffer_of(access);
+    return buffer && inside(access, buffer->data, buffer->bytes, buffer->name);
 }
 
 bool may_load_global(const Access& access) {

@@ -1,0 +1,16 @@
+// Blocks of one launch that hand sums to each other: the machine orders what they stored by the counters they come to.
+#pragma once
+
+#include "global.cuh"
+#include "machine.hpp"
+
+#define LOOM_WORKSPACE(T, NAME, ELEMENTS) \
+    static T* const NAME = static_cast<T*>(loom::workspace(#NAME, ELEMENTS, sizeof(T)))
+
+template <int TEAM>
+inline bool is_last_of(const Global<int>& counters, i64 index, int line = __builtin_LINE()) {
+    loom::block_barrier(line);
+    if (threadIdx.x == 0) loom::come_to(counters.access(index, 1, line), TEAM);
+    loom::block_barrier(line);
+    return loom::came_last();
+}

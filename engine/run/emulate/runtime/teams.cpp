@@ -1,0 +1,79 @@
+// Workspaces, and the counters at which blocks of a team meet.
+#include <cstdio>
+#include <cstdlib>
+#include <unordered_map>
+#include <vector>
+
+#include "memory.hpp"
+#include "report.hpp"
+
+namespace loom {
+
+namespace {
+
+// Epochs in which a block stored what it hands over: from its beginning to its coming.
+struct Handed {
+    u32 first, end;
+};
+
+struct Team {
+    std::vector<Handed> came;
+    int line = 0;  // where they come to the counter
+    int blocks = 0;
+};
+
+std::unordered_map<const void*, Team> teams;  // by counter
+std::vector<Handed> received;                 // by the block that runs, once it came last
+u32 receiver = 0;                             // its block_epoch
+
+}  // namespace
+
+void* workspace(const char* name, i64 elements, int element_bytes) {
+    if (buffer_count == MAX_BUFFERS) std::exit(93);
+    Buffer& buffer = buffers[buffer_count++];
+    std::snprintf(buffer.name, sizeof buffer.name, "%s", name);
+    buffer.bytes = elements * element_bytes;
+    buffer.element_bytes = element_bytes;
+    buffer.shift = __builtin_ctz(static_cast<unsigned>(element_bytes));
+    buffer.read = false;
+    buffer.written = true;
+    buffer.data = static_cast<unsigned char*>(map_zeroed(buffer.bytes));
+    if (CHECKED) {
+        buffer.cells = static_cast<Cell*>(map_zeroed(elements * static_cast<i64>(sizeof(Cell))));
+        buffer.mask = static_cast<unsigned char*>(map_zeroed(elements));
+    }
+    return buffer.data;
+}
+
+void come_to(const Access& counter, int team) {
+    receiver = 0;
+    if (CHECKED && !is_inside_global(counter)) return;
+    auto* count = static_cast<int*>(const_cast<void*>(counter.base)) + counter.index;
+    Team& met = teams[count];
+    met.line = counter.line;
+    met.blocks = team;
+    met.came.push_back({machine.block_epoch, machine.barrier_epoch});
+    if (++*count < team) return;
+    *count = 0;
+    received.swap(met.came);
+    met.came.clear();
+    receiver = machine.block_epoch;
+}
+
+bool came_last() { return receiver == machine.block_epoch; }
+
+bool was_handed_over(u32 write_barrier) {
+    if (!came_last()) return false;
+    for (const Handed& part : received)
+        if (part.first <= write_barrier && write_barrier < part.end) return true;
+    return false;
+}
+
+void check_teams() {
+    for (const auto& [counter, team] : teams)
+        if (!team.came.empty())
+            report("unfinished team", team.line, 0, "%d of %d blocks came to a counter: nobody added up their sums",
+                   static_cast<int>(team.came.size()), team.blocks);
+}
+
+}  // namespace loom
