@@ -17,6 +17,8 @@ from engine.records.runs import RunLog, ask
 from engine.records.store import RecordStore
 
 LOOK_MS = 100
+ANSWER_MS = 20
+"""Between two looks while a wish waits for its answer: that the run does something else than before."""
 BREATH_MS = 10
 """Between two looks while more waits: decoding takes the interpreter from the window's thread, which has to paint."""
 SWITCH_SECONDS, USUAL_SECONDS = 0.0005, sys.getswitchinterval()
@@ -44,6 +46,8 @@ class Attachment(QObject):
         self._looking = False
         self._awaited = -1
         """The run after which one is waited for; -1 while none is."""
+        self._state = ""
+        """What the run did at the last look."""
         self._timer = QTimer(self)
         self._timer.setInterval(LOOK_MS)
         self._timer.timeout.connect(self._look)
@@ -87,6 +91,7 @@ class Attachment(QObject):
         path, follower = self.path, self.follower
         if path is not None and follower is not None:
             number = follower.number
+            self._timer.setInterval(ANSWER_MS)
             self._files.run(
                 lambda: ask(path, number, wish, PATIENCE), lambda _: None, lambda error: self.refused.emit(path, error)
             )
@@ -119,7 +124,7 @@ class Attachment(QObject):
 
     def _follow(self, path: Path, follower: Follower) -> None:
         self.detach()
-        self.path, self.follower = path, follower
+        self.path, self.follower, self._state = path, follower, ""
         self.attached.emit(follower)
         sys.setswitchinterval(SWITCH_SECONDS)
         self._timer.start()
@@ -146,6 +151,9 @@ class Attachment(QObject):
         self._looking = False
         if update is None or follower is not self.follower:
             return
+        if update.run.state != self._state:
+            self._state = update.run.state
+            self._timer.setInterval(LOOK_MS)
         self.updated.emit(update)
         if not update.is_complete:
             QTimer.singleShot(BREATH_MS, self, self._look)

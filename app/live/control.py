@@ -22,7 +22,7 @@ from engine.records.nodes import GO, PAUSE, PAUSED, RUNNING, STOP, STOPPED, Requ
 from views.tuning.nodes import STARTING, STOPPING, Status
 from views.tuning.run import Settings
 
-KILL_MS = 120
+KILL_MS = 100
 """A process of ours that has not stopped by then is ended: everything finished is in its records."""
 BEGINNING = Status("Tuning", STARTING, 0, 0, "", ())
 
@@ -185,7 +185,11 @@ class Control(QObject):
 
     def _on_update(self, update: Update) -> None:
         if self.shown is not None:
+            was_stopping = self.shown.overlay == STOPPING
             self.shown.take(update)
+            if was_stopping and self.shown.overlay != STOPPING:
+                self.process.kill()  # its last word was the state: what is left of it only takes its time to go
+                self.changed.emit()
             self.grown.emit()
 
     def _on_refused(self, path: Path, error: EngineError) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from app.live.figures import groups_of, summary
 from app.live.follower import Follower, Update
 from engine.documents import ModelDoc, Problem
-from engine.records.nodes import RUNNING, Round, Run
+from engine.records.nodes import PAUSED, RUNNING, Round, Run
 from views.format import plural
 from views.hierarchy import ambiguous_titles
 from views.tuning.nodes import STARTING, STOPPING, Status, Summary
@@ -50,8 +50,9 @@ class Shown:
         self.examples = update.examples
         self.is_complete = update.is_complete
         self._pace.append((time.monotonic(), len(self.trials)))
-        ended = update.run.state_at(time.time()) != RUNNING
-        if (self.overlay == STOPPING and ended) or (self.overlay == STARTING and not ended):
+        state = update.run.state_at(time.time())
+        has_stopped, has_started = state not in (RUNNING, PAUSED), state == RUNNING
+        if (self.overlay == STOPPING and has_stopped) or (self.overlay == STARTING and has_started):
             self.overlay = ""
 
     @property

@@ -116,7 +116,9 @@ def read_attempts(
 ) -> tuple[Attempt, ...]:
     """Attempts of a run, from number `after` + 1 on."""
     query = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
-    return tuple(map(_attempt, connection.execute(query, (run, after, -1 if most is None else most))))
+    # All at once: while a reader decodes between rows, the writer's log cannot be moved into the file.
+    rows = connection.execute(query, (run, after, -1 if most is None else most)).fetchall()
+    return tuple(map(_attempt, rows))
 
 
 def read_rounds(connection: sqlite3.Connection, run: int, after: int = 0) -> tuple[Round, ...]:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
@@ -20,7 +19,7 @@ from engine.records.faults import told
 from engine.records.nodes import BEAT, FAILED, GO, RUNNING, WISHES, Attempt, Request, Round, Run, TaskRecord, Trial
 from engine.records.reader import ATTEMPT_COLUMNS, ROUND_COLUMNS, is_alive, read_attempts, read_rounds, read_run
 from engine.records.schema import FORMAT, version_of
-from engine.records.store import PATIENCE, RecordStore
+from engine.records.store import PATIENCE, RecordStore, now
 from engine.text import to_json
 
 _ADD_ATTEMPT = f"INSERT INTO attempts (run, {ATTEMPT_COLUMNS}) VALUES (?{', ?' * 12})"
@@ -44,9 +43,8 @@ class RunLog:
         store: RecordStore, request: Request, tasks: Sequence[TaskRecord] = (), skipped: Mapping[str, str] | None = None
     ) -> RunLog:
         """A new run of this process."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
         plain = (json.dumps(to_json(value)) for value in (request, tuple(tasks), skipped or {}))
-        values = (now, RUNNING, GO, socket.gethostname(), os.getpid(), time.time(), *plain)
+        values = (now(), RUNNING, GO, socket.gethostname(), os.getpid(), time.time(), *plain)
         query = (
             "INSERT INTO runs (started, state, wish, host, pid, heartbeat, request, tasks, skipped, message) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '')"
@@ -101,10 +99,10 @@ class RunLog:
 
     def keep_all(self, pairs: Iterable[tuple[Attempt, Trial | None]]) -> tuple[Attempt, ...]:
         """Keep many at once, all or none."""
-        kept = []
+        kept, finished = [], now()
         with told(self.store.path), self.store.transaction():
             for attempt, trial in pairs:
-                number, self.was_new = (None, True) if trial is None else self.store.number_of(trial)
+                number, self.was_new = (None, True) if trial is None else self.store.number_of(trial, finished)
                 kept.append(replace(attempt, trial=number))
                 self.store.connection.execute(_ADD_ATTEMPT, (self.number, *_attempt_row(kept[-1])))
             self._beat()

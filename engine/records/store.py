@@ -24,6 +24,8 @@ from engine.text import from_json, to_json
 
 PATIENCE = 10.0
 """Seconds to wait for another writer."""
+LOG_PAGES = 4000
+"""Pages of 4 KiB that the write-ahead log grows to before they are moved into the file, which waits for the disk."""
 
 TRIAL_COLUMNS = "key, origin, kernel, launch, inputs, target, compiler, flags, grp, recipe, because, outcome, failure"
 _INSERT = (
@@ -56,6 +58,7 @@ class RecordStore:
         version = version_of(self.connection, self.path)
         self.connection.execute("PRAGMA journal_mode = WAL")
         self.connection.execute("PRAGMA synchronous = NORMAL")
+        self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         if version < FORMAT:
             upgrade(self.connection)
         ((verdict, *_),) = self.connection.execute("PRAGMA quick_check(1)").fetchall()
@@ -76,14 +79,14 @@ class RecordStore:
     def add(self, trial: Trial) -> bool:
         """Keep a trial; False where the same one is kept already, which then stays."""
         with told(self.path):
-            return self.connection.execute(_INSERT, _row(trial)).rowcount == 1
+            return self.connection.execute(_INSERT, _row(trial, now())).rowcount == 1
 
     def add_all(self, trials: Iterable[Trial]) -> int:
         """Keep many trials at once, all of them or none; how many were new."""
         with told(self.path):
-            before = self.connection.total_changes
+            before, finished = self.connection.total_changes, now()
             with self.transaction():
-                self.connection.executemany(_INSERT, map(_row, trials))
+                self.connection.executemany(_INSERT, (_row(trial, finished) for trial in trials))
             return self.connection.total_changes - before
 
     @contextlib.contextmanager
@@ -97,12 +100,16 @@ class RecordStore:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
 
-    def number_of(self, trial: Trial) -> tuple[int, bool]:
-        """The number of a trial, and whether it is kept only now; inside a transaction."""
-        is_new = self.connection.execute(_INSERT, _row(trial)).rowcount == 1
+    def number_of(self, trial: Trial, finished: str) -> tuple[int, bool]:
+        """The number of a trial, and whether it is kept only now; inside a transaction.  finished: UTC."""
+        row = _row(trial, finished)
+        added = self.connection.execute(_INSERT, row)
+        if added.rowcount == 1:
+            assert added.lastrowid is not None, "a row that was added has a number"
+            return added.lastrowid, True
         query = "SELECT number FROM trials WHERE key = ? AND origin = ?"
-        (number,) = self.connection.execute(query, (trial.subject.key, trial.origin)).fetchone()
-        return int(number), is_new
+        (number,) = self.connection.execute(query, row[:2]).fetchone()
+        return int(number), False
 
     def find(self, subject: Subject, origin: str) -> Trial | None:
         """The kept trial of a subject, or None."""
@@ -155,12 +162,16 @@ def trial_of(row: tuple[Any, ...], path: Path) -> Trial:
         raise BadInput("records", str(path), f"holds a trial that cannot be read: {error}") from error
 
 
-def _row(trial: Trial) -> tuple[object, ...]:
+def now() -> str:
+    """UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _row(trial: Trial, finished: str) -> tuple[object, ...]:
     """The values of `_INSERT`."""
     subject, outcome = trial.subject, trial.outcome
     return (
         subject.key, trial.origin, subject.kernel, subject.launch, subject.inputs, subject.target, subject.compiler,
         json.dumps(subject.flags), trial.group, trial.recipe, trial.because, json.dumps(to_json(outcome)),
-        outcome.kind if isinstance(outcome, Failure) else "", trial.microseconds,
-        datetime.now(UTC).isoformat(timespec="seconds"),
+        outcome.kind if isinstance(outcome, Failure) else "", trial.microseconds, finished,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from engine.records.nodes import GO, PAUSE, PAUSED, RUNNING, STOP
 from engine.records.runs import Pulse, RunLog
 
 Clock = Callable[[], float]
-LOOK = 0.05
+LOOK = 0.02
 """Seconds between looks at the wishes."""
 
 

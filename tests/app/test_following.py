@@ -18,10 +18,22 @@ from app.live.shown import Shown
 from app.opening import Opening
 from engine.choices import read_recipe
 from engine.errors import BadInput
-from engine.records.nodes import FAILED, FINISHED, NEW, Attempt, Request, Round, Sieved, TaskRecord
+from engine.records.nodes import (
+    FAILED,
+    FINISHED,
+    NEW,
+    PAUSED,
+    STOPPED,
+    Attempt,
+    Request,
+    Round,
+    Sieved,
+    TaskRecord,
+)
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.schedule.text import to_text
+from views.tuning.nodes import STOPPING
 
 REQUEST = Request("/models/a.onnx", "h200", "model", "predicted", "predicted", 8, groups=("a", "b"))
 TASKS = tuple(
@@ -143,3 +155,19 @@ def test_the_present_advice_is_written_for_the_process(tmp_path: Path) -> None:
 def test_records_of_two_targets_are_two_files() -> None:
     assert records_of("/a/m.onnx", "h200") != records_of("/a/m.onnx", "a100") != records_of("/b/m.onnx", "a100")
     assert records_of("suite:gta/gemm-1", "h200").suffix == ".db"
+
+
+def test_a_run_that_is_to_stop_is_not_done_because_it_is_paused(log: RunLog, tmp_path: Path) -> None:
+    log.set_state(PAUSED)
+    one = shown(log, tmp_path)
+    one.overlay = STOPPING
+    log.beat()
+    update = one.follower.look()
+    assert update is not None
+    one.take(update)
+    assert one.state == STOPPING
+    log.set_state(STOPPED)
+    update = one.follower.look()
+    assert update is not None
+    one.take(update)
+    assert one.state == STOPPED

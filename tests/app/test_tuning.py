@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -307,6 +308,34 @@ def test_a_process_that_cannot_begin_gives_its_last_words(window: Window, qtbot:
     window.action("tune-start").trigger()
     wait(qtbot, lambda: panel.pages.currentWidget() is panel.refused)
     assert "everything is pruned" in panel.refused.text.text() and not tuning.control.is_live
+
+
+LINGERING = """
+import sys, time
+from engine.records.nodes import STOP, STOPPED, Request
+from engine.records.runs import RunLog
+from engine.records.store import RecordStore
+path = sys.argv[sys.argv.index("--records") + 1]
+log = RunLog.start(RecordStore(path), Request("a", "h200", "model", "predicted", "predicted", 8))
+while log.beat() != STOP:
+    time.sleep(0.001)
+log.set_state(STOPPED)
+time.sleep(600)
+"""
+"""A process that answers a stop at once, and then does not go."""
+
+
+def test_a_process_that_said_that_it_stopped_is_not_waited_for(window: Window, qtbot: object) -> None:
+    tuning = window.wiring.tuning
+    tuning.control.command = (sys.executable, "-c", LINGERING)
+    window.set_perspective("Tune")
+    window.action("tune-start").trigger()
+    wait(qtbot, lambda: tuning.shown is not None and tuning.shown.state == RUNNING)
+    assert tuning.control.process.process_id
+    window.action("tune-stop").trigger()
+    wait(qtbot, lambda: not tuning.control.is_live)
+    assert tuning.shown is not None and tuning.shown.state == STOPPED
+    assert tuning.control.process.process_id == 0
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -79,6 +80,7 @@ def _outcome(rng: random.Random, progress: float) -> Timing | Failure:
     return Timing(SYNTHETIC, TYPICAL * (1.5 - 0.5 * progress) * math.exp(abs(rng.gauss(0, SPREAD))))
 
 
+@cache
 def _recipe(group: str, values: tuple[tuple[str, int], ...]) -> str:
     """JSON of a recipe with what a search chose, as a run keeps it."""
     marks = zip("ijkk", ("block", "block", "tile", "stages"), (value for _, value in values), strict=True)
@@ -147,8 +149,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rate", type=float, default=RATE, help="trials a second")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
+    busy = time.process_time()
     seconds = stream(options.file, options.count, options.rate, options.seed)
-    print(f"{options.count:,} synthetic trials in {seconds:.1f} s, {options.count / seconds:,.0f} a second")
+    busy = (time.process_time() - busy) / options.count * 1e6
+    reached = f"{options.count / seconds:,.0f} a second, {busy:.1f} us of a processor each"
+    print(f"{options.count:,} synthetic trials in {seconds:.1f} s, {reached}")
     return 0
 
 

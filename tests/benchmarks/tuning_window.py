@@ -2,7 +2,9 @@
 
 Another process writes synthetic trials into a file of records, 10,000 a second; the window follows it in the Tune
 perspective with the table of all groups open, offscreen.  Stalls are the watchdog's, from attaching until the last
-trial is shown.  Then every column is sorted, and the window is used for a while: memory must not grow.
+trial is shown.  Then every column is sorted, and the window is used for a while: memory must not grow.  What the writer
+needs of a processor says whether it could keep the pace on a machine with nothing else to do.  At last a real search is
+stopped and resumed a few times.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -28,6 +31,7 @@ from app.main import application, make_window
 from app.watchdog import Watchdog, own_time
 from app.window import Window
 from tests.benchmarks import report
+from tests.benchmarks.tuning_stops import stops
 from views.tuning.view import PROGRESS, TABS
 
 COUNT, RATE = 100_000, 10_000
@@ -36,7 +40,12 @@ LIMIT = 300.0
 ROUNDS = 12
 """Of tabs, sorting, filtering and scrolling, while memory is watched; the first third fills what is kept for good."""
 FILTERS = ("failed", "stages>3", "time<25 stages=2", "")
-BUDGETS = {"stall_milliseconds": 100.0, "sort_milliseconds": 150.0, "growth_megabytes": 8.0}
+STOPS = 5
+"""Of which the one in the middle counts: other programs of the machine hold up one or the other."""
+BUDGETS = {
+    "stall_milliseconds": 100.0, "sort_milliseconds": 150.0, "growth_megabytes": 8.0, "writer_microseconds": 100.0,
+    "stop_milliseconds": 200.0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,8 @@ class Figures:
     asked_rate: int
     written_rate: float
     """Trials a second that the writer reached."""
+    writer_microseconds: float
+    """Of a processor, that the writer needed for each trial."""
     behind_seconds: float
     """From the writer's end until the last trial was shown."""
     stall_milliseconds: float
@@ -58,6 +69,8 @@ class Figures:
     """The window's memory when all trials were shown."""
     growth_megabytes: float
     """What it grew by while the window was used afterwards."""
+    stop_milliseconds: tuple[float, ...]
+    """From the key until nothing of a real run works any more."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,8 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and summary there")
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--rate", type=int, default=RATE, help="trials a second")
+    parser.add_argument("--stops", type=int, default=STOPS, help="times that a real search is stopped")
     options = parser.parse_args(arguments)
-    found = measured(options.count, options.rate)
+    found = measured(options.count, options.rate, options.stops)
     figures = summary(found)
     show(found, figures)
     if options.json:
@@ -76,8 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report.write(options.json, "tuning_window", where, [asdict(found)], figures)
 
 
-def measured(count: int, rate: int) -> Figures:
-    """Floods a window of its own."""
+def measured(count: int, rate: int, stopped: int) -> Figures:
+    """Floods a window of its own, and stops a search in another one so often."""
     application()
     window = make_window(theme="dark")
     dog = Watchdog()
@@ -89,21 +103,27 @@ def measured(count: int, rate: int) -> Figures:
             window.set_perspective("Tune")
             window.panels.trials.every.setChecked(True)
             _until(lambda: window.isVisible())
-            written, behind = _flood(window, path, count, rate, dog)
+            written, busy, behind = _flood(window, path, count, rate, dog)
             memory = _megabytes()
             columns = window.panels.trials.table.trials.columns
             sorted_in = {name: _sort(window, number) for number, name in enumerate(columns)}
             filtered = max(_filter(window, text) for text in FILTERS)
             sizes = [_use(window) for _ in range(ROUNDS)]
             growth = max(sizes[ROUNDS // 3 :]) - sizes[ROUNDS // 3 - 1]
-            return Figures(count, rate, written, behind, dog.longest_ms, sorted_in, filtered, memory, growth)
         finally:
             window.close()
             window.deleteLater()
+        took = stops(stopped, Path(folder), _until)
+    return Figures(
+        count, rate, written, busy, behind, dog.longest_ms, sorted_in, filtered, memory, growth, took
+    )
 
 
-def _flood(window: Window, path: Path, count: int, rate: int, dog: Watchdog) -> tuple[float, float]:
-    """Follows a writer from its first trial to its last; the rate it reached, and how far behind the window was."""
+def _flood(window: Window, path: Path, count: int, rate: int, dog: Watchdog) -> tuple[float, float, float]:
+    """Follows a writer from its first trial to its last.
+
+    The rate it reached, the microseconds of a processor it needed for a trial, and the seconds the window was behind.
+    """
     command = [sys.executable, "-m", "tests.benchmarks.trial_stream", str(path)]
     command += ["--count", str(count), "--rate", str(rate)]
     tuning = window.wiring.tuning
@@ -117,9 +137,9 @@ def _flood(window: Window, path: Path, count: int, rate: int, dog: Watchdog) -> 
         said = writer.stdout.read()
     _until(lambda: len(window.panels.trials.table.trials.order) == count)
     dog.stop()
-    match = re.search(r"in ([\d.]+) s", said)
+    match = re.search(r"in ([\d.]+) s, .* second, ([\d.]+) us", said)
     assert match is not None, f"the writer says {said!r}"
-    return count / float(match[1]), perf_counter() - ended
+    return count / float(match[1]), float(match[2]), perf_counter() - ended
 
 
 def _has_run(path: Path) -> bool:
@@ -195,6 +215,8 @@ def summary(found: Figures) -> dict[str, float]:
         "stall_milliseconds": found.stall_milliseconds,
         "sort_milliseconds": max(found.sort_milliseconds.values()),
         "growth_megabytes": found.growth_megabytes,
+        "writer_microseconds": found.writer_microseconds,
+        "stop_milliseconds": median(found.stop_milliseconds),
     }
 
 
@@ -208,6 +230,7 @@ def show(found: Figures, figures: dict[str, float]) -> None:
     for name, value in found.sort_milliseconds.items():
         console.print(f"sort by {name}: {value:.0f} ms")
     console.print(f"slowest filter: {found.filter_milliseconds:.0f} ms")
+    console.print(f"stops: {', '.join(f'{took:.0f}' for took in found.stop_milliseconds)} ms")
     for name, value in figures.items():
         console.print(f"{name} {value:.1f} (budget {BUDGETS[name]:g})")
 

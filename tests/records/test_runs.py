@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -283,6 +284,34 @@ def test_many_attempts_are_written_and_read_quickly(tmp_path: Path) -> None:
             assert len(reader.attempts(1, after=10_000)) == 10_000
             # A tenth of a second on an idle core; with the trials' recipes it would be several.
             assert time.process_time() - started < 5
+
+
+def test_a_new_trial_is_written_without_being_looked_up(tmp_path: Path) -> None:
+    statements: list[str] = []
+    with RecordStore(tmp_path / "r.db") as store:
+        log = RunLog.start(store, REQUEST)
+        store.connection.set_trace_callback(statements.append)
+        log.keep_all((attempt(number), trial(number)) for number in range(1, 101))
+        words = Counter(one.split()[0] for one in statements)
+        assert words == {"BEGIN": 1, "INSERT": 200, "UPDATE": 1, "COMMIT": 1}
+        (again,) = log.keep_all([(attempt(101, REUSED), trial(7))])
+        assert again.trial == 7 and not log.was_new
+        assert statements[-3].startswith("INSERT INTO attempts")
+
+
+def test_the_log_is_moved_into_the_file_now_and_then(tmp_path: Path) -> None:
+    """Neither with each of a thousand pages, for it waits for the disk, nor never, also while somebody reads."""
+    wal, sizes = tmp_path / "r.db-wal", []
+    with RecordStore(tmp_path / "r.db") as store:
+        log = RunLog.start(store, REQUEST)
+        with RunReader(tmp_path / "r.db") as reader:
+            for first in range(1, 24_001, 400):
+                log.keep_all((attempt(number), trial(number)) for number in range(first, first + 400))
+                assert len(reader.attempts(1, after=first - 1)) == 400
+                sizes.append(wal.stat().st_size)
+        pages = (tmp_path / "r.db").stat().st_size
+    assert 12e6 < max(sizes) < 24e6, "LOG_PAGES of 4 KiB, and the transaction that was under way"
+    assert pages > 3e6, "a part was moved"
 
 
 def test_failures_are_kept_with_their_kind(tmp_path: Path) -> None:
