@@ -67,7 +67,7 @@ def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
     emitter.declare(accumulator, Literal(0.0, "float32"))
     product.main_loop(operands, lambda tile: _multiply(product, factors, accumulator, tile))
     if parts > 1:
-        add_parts(product, _held(accumulator, tiles.thread))
+        add_parts(product, _held(accumulator, tiles))
     rows, columns = factors
     product.epilogue(
         Owned(
@@ -107,11 +107,11 @@ def _tiles(product: Product, marks: Marks) -> _Tiles:
     return _Tiles((blocks[0], blocks[1]), (threads[0], threads[1]), depth)
 
 
-def _held(accumulator: str, shape: tuple[int, int]) -> Held:
+def _held(accumulator: str, tiles: _Tiles) -> Held:
     """A thread's sums as vectors of neighbouring columns."""
-    rows, columns = shape
+    rows, columns = tiles.thread
     width = min(columns, WIDEST)
-    return Held(rows, columns // width, width, lambda r, s, v: Slot(accumulator, (r, s * width + v)))
+    return Held(tiles.threads, rows, columns // width, width, lambda r, s, v: Slot(accumulator, (r, s * width + v)))
 
 
 def _bind_thread(product: Product, tiles: _Tiles) -> tuple[Index, Index]:

@@ -199,7 +199,7 @@ class _Warps:
         def slot(r: Index, s: Index, v: Index) -> Slot:
             return Slot(self.sums, (r, s, v.floordiv(2, lane), v.mod(2, lane)))
 
-        return Held(self.slices.rows, self.count[1], WIDEST, slot)
+        return Held(self.slices.shares * self.tiles.warps * WARP, self.slices.rows, self.count[1], WIDEST, slot)
 
     def owned(self) -> Owned:
         """What this lane holds of the sums that its warp finishes."""

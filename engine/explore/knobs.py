@@ -21,6 +21,7 @@ def entries_of(sides: Sides, knobs: Knobs, before: Knobs | None = None, on_tenso
             (rows, "block", chosen.block[0]), (rows, part, chosen.part[0]), (columns, "block", chosen.block[1]),
             (columns, part, chosen.part[1]), (depth, "tile", chosen.block[2]), (depth, "stages", chosen.stages),
             (depth, "register_stages", chosen.register_stages), (depth, "slices", chosen.slices),
+            (depth, "split_k", chosen.split_k),
         ]  # fmt: skip
 
     old = values(before) if before else [(dimension, name, 0) for dimension, name, _ in values(knobs)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from engine.codegen.split_k import MOST_BYTES, MOST_PARTS, SUM_BYTES, whole_parts
 from engine.errors import Unsupported
 from engine.predict.alcop import promised
 from engine.predict.alcop_nodes import Contraction
@@ -64,12 +65,30 @@ def _parts(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
 
 def _stages(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     depth = knobs.block[2]
-    steps, most = -(-contraction.k // depth), MOST_STAGES if contraction.unit else CORE_STAGES
+    tiles = -(-contraction.k // depth)
+    steps = -(-tiles // knobs.split_k)
+    most = MOST_STAGES if contraction.unit else CORE_STAGES
     if knobs.stages > most:
         return f"{knobs.stages} stages, kernels on {'tensor' if contraction.unit else 'CUDA'} cores have up to {most}"
     if knobs.stages > steps:
-        return f"{knobs.stages} stages of {depth} depths, and the loop has {steps} of {contraction.k:,}"
+        shared = f", shared by {knobs.split_k} blocks" if knobs.split_k > 1 else ""
+        return f"{knobs.stages} stages of {depth} depths, and the loop has {steps} of {contraction.k:,}{shared}"
     return ""
+
+
+def _split(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    """Every block of a team has a tile of the depth to multiply, and memory holds the sums of all."""
+    (rows, columns, depth), parts = knobs.block, knobs.split_k
+    if parts == 1:
+        return ""
+    steps = -(-contraction.k // depth)
+    if whole_parts(steps, parts) != parts:
+        return f"{parts} blocks cannot share {steps} tiles of {depth} depths: one of them would have none"
+    tiles = contraction.batch * -(-contraction.m // rows) * -(-contraction.n // columns)
+    if parts > MOST_PARTS:
+        return f"{parts} blocks to a tile: the last one adds up the sums of at most {MOST_PARTS}"
+    left = parts * tiles * rows * columns * SUM_BYTES
+    return f"{kib(left)} of sums in global memory, a kernel keeps {kib(MOST_BYTES)}" if left > MOST_BYTES else ""
 
 
 def _inner(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
@@ -104,6 +123,7 @@ def _room(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
 LIMITS = (
     Limit("instruction alignment", _alignment, "tiles are whole instructions"),
     Limit("whole parts", _parts, "every warp or thread owns as much of the tile"),
+    Limit("split-K", _split, "a block without work would only wait for the others"),
     Limit("stages", _stages, "a pipeline is no longer than its loop"),
     Limit("register stages", _inner, "a pipeline in registers is no longer than a tile"),
     Limit("shared memory", _shared, "a launch that asks for more fails"),

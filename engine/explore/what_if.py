@@ -17,12 +17,12 @@ from engine.target.shared import most_shared
 from engine.tensorize.space import Knobs
 
 NOTE = "pipeline model, uncalibrated"
-MOST_SETS, SLICES = (1, 2, 4), (1, 2, 4)
+MOST_SETS, SLICES, SPLITS = (1, 2, 4), (1, 2, 4), (1, 2, 3, 4, 6, 8, 12, 16)
 LEAST = 8
 """Rows, columns and depths of a tile that is still offered."""
 TITLES = {
     "rows": "Tile rows", "columns": "Tile columns", "depth": "Tile depth", "warps": "Warps", "threads": "Threads",
-    "stages": "Stages", "register_stages": "Register stages", "slices": "Depth slices",
+    "stages": "Stages", "register_stages": "Register stages", "slices": "Depth slices", "split_k": "Split-K blocks",
 }  # fmt: skip
 
 
@@ -39,6 +39,7 @@ def choices(contraction: Contraction, knobs: Knobs, target: Target) -> tuple[Cho
     ]  # fmt: skip
     if on_tensor_cores:
         offered += [("register_stages", knobs.register_stages, MOST_SETS), ("slices", knobs.slices, SLICES)]
+    offered.append(("split_k", knobs.split_k, SPLITS))
     return tuple(
         ChoiceDoc(name, TITLES[name], value, tuple(sorted({*values, value}))) for name, value, values in offered
     )
@@ -59,6 +60,8 @@ def turned(contraction: Contraction, knobs: Knobs, name: str, value: int) -> Kno
             return replace(knobs, stages=value)
         case "register_stages":
             return replace(knobs, register_stages=value)
+        case "split_k":
+            return replace(knobs, split_k=value)
         case _:
             return replace(knobs, slices=value)
 
@@ -125,14 +128,15 @@ def refused(contraction: Contraction, knobs: Knobs, machine: Target) -> RefusalD
 
 
 def _nearest(contraction: Contraction, knobs: Knobs, machine: Target) -> Knobs | None:
-    """The fewest steps back: slices first, then register stages, then stages, whole parts, half a tile."""
+    """The fewest steps back: split-K first, then slices, register stages, stages, whole parts, half a tile."""
     steps = max(1, -(-contraction.k // knobs.block[2]))
     for stages in range(min(knobs.stages, steps), 0, -1):
         for sets in (s for s in reversed(MOST_SETS) if s <= knobs.register_stages):
             for slices in (s for s in reversed(SLICES) if s <= knobs.slices):
-                tried = replace(knobs, stages=stages, register_stages=sets, slices=slices)
-                if first_broken(contraction, tried, machine) is None:
-                    return tried
+                for split in (s for s in reversed(SPLITS) if s <= knobs.split_k):
+                    tried = replace(knobs, stages=stages, register_stages=sets, slices=slices, split_k=split)
+                    if first_broken(contraction, tried, machine) is None:
+                        return tried
     whole = _with_parts(contraction, knobs, _cut(knobs))
     if whole != knobs and first_broken(contraction, whole, machine) is None:
         return whole
@@ -153,6 +157,8 @@ def _difference(asked: Knobs, near: Knobs) -> str:
         return f"{near.stages} stage{'s' if near.stages > 1 else ''}"
     if asked.slices != near.slices:
         return f"{near.slices} slice{'s' if near.slices > 1 else ''}"
+    if asked.split_k != near.split_k:
+        return f"split-K {near.split_k}"
     if asked.part != near.part:
         return "parts of {} x {}".format(*near.part)
     return f"{near.register_stages} register stage{'s' if near.register_stages > 1 else ''}"

@@ -15,7 +15,8 @@ is never passed faster than its bandwidth: P is no less than steps * transfer, t
     inner    load: latency of shared memory and a warp's fragments through its banks; use: tensor cores
     outer    load: latency of DRAM and a block's copies through L2 or DRAM; use: the inner pipeline's time of a tile
              (blocks of a wave that stand in one row of tiles share its panel in DRAM, not in L2)
-    wave     P(outer) + epilogue: results to DRAM, or the arithmetic after the sums
+    wave     P(outer) + epilogue: results to DRAM, or the arithmetic after the sums; where blocks share a depth, the
+             last of a team first reads what all left, two latencies after they stored it
     launch   overhead + full waves + the last wave with as many blocks an SM as are left
 
 The bottleneck model has no latencies: every P is steps * max(transfer, workers * use).
@@ -26,6 +27,7 @@ from __future__ import annotations
 from engine.documents import Term
 from engine.predict.alcop_nodes import WARP, Pace, PipelinePrediction, Work
 from engine.predict.alcop_text import pace_terms, wave_terms
+from engine.predict.model import team_time
 from engine.predict.nodes import KernelFacts, Occupancy
 from engine.predict.occupancy import occupancy
 from engine.target import Figure, Target
@@ -172,13 +174,16 @@ class _Model:
         """Results of a wave to DRAM after partial sums through shared memory, or the arithmetic after the sums."""
         work, target = self.work, self.target
         busy = min(work.blocks, self.sms * resident)
-        written = busy * work.results / target.dram_bandwidth.value
+        last = -(-resident // work.team)
+        """Blocks of the SM that finish."""
+        written = busy / work.team * work.results / target.dram_bandwidth.value
         banks = target.shared_bandwidth.value * target.clock.value
         shared_sums = 2 * resident * work.partial / banks  # written once, read once
         operations, special = work.finish
-        plain = resident * operations / (target.fp32_rate.value / self.sms)
-        functions = resident * special / (target.special_rate.value / self.sms)
-        return max(written + shared_sums, plain, functions) * _MICRO
+        plain = last * operations / (target.fp32_rate.value / self.sms)
+        functions = last * special / (target.special_rate.value / self.sms)
+        met = team_time(work.team_bytes, target, last) if work.team > 1 and self.has_latency else 0.0
+        return met + max(written + shared_sums, plain, functions) * _MICRO
 
 
 def unit_rate(work: Work, target: Target) -> Figure:

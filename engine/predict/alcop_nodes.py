@@ -71,11 +71,15 @@ class Work:
     unit: str
     """As in `Contraction`."""
     results: float
-    """Bytes written at the end."""
+    """Bytes written at the end, by the last block of a team."""
     finish: tuple[float, float]
     """Operations and special-function results after the sums."""
     partial: float = 0.0
     """Bytes of float32 sums that pass shared memory where sets of warps share the depth."""
+    team: int = 1
+    """Blocks that share the depth of a tile; the last one alone finishes and writes."""
+    team_bytes: float = 0.0
+    """Sums that all of them leave in global memory."""
     spill_bytes: int = 0
     """Of a thread in local memory, as NVRTC says."""
     distinct_from_grid: bool = True

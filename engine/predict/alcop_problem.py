@@ -99,4 +99,4 @@ def knobs_of(tile: TileProgram) -> Knobs | None:
     else:
         rows, columns = tile.buffers["acc"].shape
         part = (rows, columns)
-    return Knobs(block, part, tile.stages, tile.register_stages, sizes.get("SLICES", 1))
+    return Knobs(block, part, tile.stages, tile.register_stages, sizes.get("SLICES", 1), tile.team)

@@ -46,9 +46,10 @@ def wave_terms(
     epilogue = sum(count * spent for count, _, spent in times)
     rounds = " and ".join(f"{count} with {resident} blocks an SM" for count, resident in waves)
     total = sum(count for count, _ in waves)
+    team = f", {work.team} blocks hand over {work.team_bytes / 1e3:.3g} kB of sums" if work.team > 1 else ""
     return (
         Term("waves", total, "waves", f"{work.blocks:,} blocks on {target.sms.value:,.0f} SMs: {rounds}"),
         Term("main loop", loop, "µs", f"{work.steps} steps a block"),
-        Term("epilogue", epilogue, "µs", f"{work.results / 1e3:.3g} kB of results a block"),
+        Term("epilogue", epilogue, "µs", f"{work.results / 1e3:.3g} kB of results a block{team}"),
         Term("launch", launch, "µs", target.launch_overhead.source),
     )

@@ -30,14 +30,15 @@ def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None 
     (m, n, k), step = knobs.block, contraction.instruction[2]
     size = contraction.element_bytes
     tile = (m * k * size, n * k * size)
-    grid = (-(-contraction.m // m), -(-contraction.n // n), contraction.batch)
+    grid = (-(-contraction.m // m), -(-contraction.n // n), contraction.batch * knobs.split_k)
     turns = copy_turns(contraction, knobs)
+    steps = -(-contraction.k // k)
     return Work(
         grid=grid,
         threads=knobs.parts * contraction.lanes,
         registers=estimated_registers(contraction, knobs) if registers is None else registers,
         shared_bytes=knobs.stages * sum(tile),
-        steps=-(-contraction.k // k) * turns,
+        steps=-(-steps // knobs.split_k) * turns,
         stages=knobs.stages,
         inner_steps=max(1, k // step // knobs.slices),
         register_stages=knobs.register_stages,
@@ -49,6 +50,8 @@ def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None 
         results=m * n * contraction.result_bytes,
         finish=(contraction.finish[0] * m * n, contraction.finish[1] * m * n),
         partial=m * n * SUM_BYTES * (knobs.slices - 1),
+        team=knobs.split_k,
+        team_bytes=m * n * SUM_BYTES * knobs.split_k if knobs.split_k > 1 else 0.0,
     )
 
 
@@ -86,8 +89,10 @@ def work_of_kernel(tile: TileProgram, facts: KernelFacts) -> Work:
     inner = _inner_steps(tile)
     total = facts.tensor_flops or facts.flops
     grid, panels = _grid_and_panels(tile, blocks, fetched)
-    outputs = facts.dram_bytes_written / blocks
-    finish = (facts.flops / blocks, facts.special / blocks) if facts.tensor_flops else (0.0, facts.special / blocks)
+    last = blocks / facts.team
+    """Blocks that finish."""
+    outputs = facts.dram_bytes_written / last
+    finish = (facts.flops / last, facts.special / last) if facts.tensor_flops else (0.0, facts.special / last)
     return Work(
         grid=grid,
         threads=facts.threads,
@@ -105,6 +110,8 @@ def work_of_kernel(tile: TileProgram, facts: KernelFacts) -> Work:
         results=outputs,
         finish=finish,
         partial=_partial_sums(tile),
+        team=facts.team,
+        team_bytes=facts.team_bytes,
         distinct_from_grid=grid != (1, 1, blocks),
     )
 

@@ -8,6 +8,7 @@ from engine.codegen.nodes import CudaSource
 from engine.codegen.tile import (
     AsyncCopy,
     For,
+    LastOfTeam,
     Load,
     MatrixLoad,
     MatrixMultiply,
@@ -16,6 +17,7 @@ from engine.codegen.tile import (
     TileOp,
     TileProgram,
     executed,
+    operations,
 )
 from engine.fuse.shape import is_contraction
 from engine.graph.nodes import DTYPES
@@ -56,7 +58,16 @@ def kernel_facts(
         tensor_type=intrinsic.dtype if intrinsic else "",
         stages=tile.stages,
         serial_steps=max(_serial_steps(body) for _, body in _ranges(tile)),
+        team=tile.team,
+        team_bytes=_team_bytes(tile),
     )
+
+
+def _team_bytes(tile: TileProgram) -> int:
+    """Of the workspaces that teams share evenly; their counters are not read again."""
+    counters = {op.counters for op in operations(tile.body) if isinstance(op, LastOfTeam)}
+    shared = (b for name, b in tile.buffers.items() if b.scope == "workspace" and name not in counters)
+    return sum(b.elements * DTYPES[b.dtype] for b in shared) * tile.team // tile.grid
 
 
 def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:

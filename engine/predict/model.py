@@ -1,6 +1,6 @@
 """From counts to microseconds: a roofline per memory level, the latency of the main loop, and a launch floor.
 
-    time   = launch + max(DRAM, L2, shared, FP32, tensor, special, loop)
+    time   = launch + max(DRAM, L2, shared, FP32, tensor, special, loop) + team
 
     DRAM   = bytes that must leave or reach the chip / bandwidth
     L2     = bytes requested by all blocks / bandwidth
@@ -11,6 +11,10 @@
 P is the latency of a software-pipelined loop (after ALCOP, MLSys 2023): N steps, S buffers, m resident blocks that
 hide each other's waiting, L the latency of a load, u the arithmetic of a step with the SM to itself.  When
 L <= (S * m - 1) * u the arithmetic never starves and P = L + N * m * u; else P = N * (L + u) / S.
+
+    team   = 2 L + bytes that a team of blocks leaves / bandwidth of L2 to one SM
+
+Blocks that share a depth meet at the end: what they stored is seen, then read by the last one alone (`team_time`).
 
 Rates are reached at once, blocks are balanced, every multiply meets an add: it ranks schedules and explains them, and
 does not replace a measurement.  Uncalibrated by itself; `engine.predict.calibration` gives it fitted figures.
@@ -42,10 +46,11 @@ def predict(facts: KernelFacts, target: Target, note: str = UNCALIBRATED) -> Pre
     loop = _loop(facts, target, per_sm, waves, max(t.value for t in (*compute, memory[-1])))
     launch = Term("launch", target.launch_overhead.value * _MICRO, "µs", target.launch_overhead.source)
     slowest = max((*memory, *compute, loop), key=lambda term: term.value)
+    team = (_team(facts, target),) if facts.team > 1 else ()
     return Prediction(
-        microseconds=launch.value + slowest.value,
+        microseconds=launch.value + slowest.value + sum(term.value for term in team),
         bound=_bound(launch, loop, memory, compute),
-        terms=(launch, *memory, *compute, loop, *_placement_terms(facts, target, resident, waves)),
+        terms=(launch, *memory, *compute, loop, *team, *_placement_terms(facts, target, resident, waves)),
         occupancy=resident,
         waves=waves,
         note=note,
@@ -144,6 +149,20 @@ def _loop(facts: KernelFacts, target: Target, per_sm: int, waves: int, busiest: 
         f"{_several(stages, 'stage')} and {_several(per_sm, 'block')} an SM {outcome}"
     )
     return Term("main loop", waves * once, "µs", because)
+
+
+def _team(facts: KernelFacts, target: Target) -> Term:
+    latency = target.dram_latency.value * _MICRO
+    because = (
+        f"{facts.team} blocks leave {_bytes(facts.team_bytes)} in global memory; the last one waits "
+        f"{latency:.2g} µs to know that it is, as long for the first sums, and reads them all"
+    )
+    return Term("team", team_time(facts.team_bytes, target), "µs", because)
+
+
+def team_time(size: float, target: Target, reads: int = 1) -> float:
+    """Microseconds in which `reads` teams whose last block is on one SM hand over `size` bytes each."""
+    return (2 * target.dram_latency.value + reads * size / (target.l2_bandwidth.value / target.sms.value)) * _MICRO
 
 
 def _placement_terms(facts: KernelFacts, target: Target, resident: Occupancy, waves: int) -> tuple[Term, Term]:

@@ -43,6 +43,10 @@ class KernelFacts:
     """Buffers in flight in the main loop: 1 loads, waits and computes in turn; n keeps n - 1 loads ahead."""
     serial_steps: int = 1
     """Steps of one block that each wait for their own load from global memory (k-steps, passes over a row)."""
+    team: int = 1
+    """Blocks that hand sums to the last of them, which alone does what follows."""
+    team_bytes: int = 0
+    """Bytes that the blocks of one team leave in global memory, and the last one reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ FRAGMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """What a tuner may choose of a contraction: ALCOP's knobs, and slices of the depth."""
+    """What a tuner may choose of a contraction: ALCOP's knobs, and who shares the depth."""
 
     block: tuple[int, int, int]
     """Rows, columns and depths of a block's tile."""
@@ -31,10 +31,12 @@ class Knobs:
     """Fragment sets in registers; 1 reads and multiplies in turn."""
     slices: int = 1
     """Sets of warps of a block that share the depth of a tile and add their sums at the end."""
+    split_k: int = 1
+    """Blocks that share the depth of the whole product; the last one adds their sums."""
 
     def __post_init__(self) -> None:
         """BadInput for a knob below 1."""
-        if min(*self.block, *self.part, self.stages, self.register_stages, self.slices) < 1:
+        if min(*self.block, *self.part, self.stages, self.register_stages, self.slices, self.split_k) < 1:
             raise BadInput("tensorize", "knobs", f"{self.block}, {self.part}: tiles, stages and slices are 1 or more")
 
     @property
@@ -45,7 +47,8 @@ class Knobs:
     def __str__(self) -> str:
         m, n, k = self.block
         text = f"{m}x{n}x{k}, part {self.part[0]}x{self.part[1]}, {self.stages} x {self.register_stages} stages"
-        return f"{text}, {self.slices} slices" if self.slices > 1 else text
+        text += f", {self.slices} slices" if self.slices > 1 else ""
+        return f"{text}, split-K {self.split_k}" if self.split_k > 1 else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,9 @@ def test_figures_of_both_stand_beside_each_other() -> None:
         (replace(NOW, register_stages=4), "4 register stages, and a tile has 2 steps of 16", "2 register stages"),
         (replace(NOW, stages=9), "9 stages, kernels on tensor cores have up to 6", "6 stages"),
         (replace(NOW, slices=4), "4 slices of 32 depths are no whole steps of 16", "2 slices"),
+        (replace(NOW, split_k=40), "40 blocks cannot share 24 tiles of 32 depths: one of them would have none",
+         "split-K 2"),
+        (replace(NOW, split_k=8), "7.86e+05 KiB of sums in global memory, a kernel keeps 2.62e+05 KiB", "split-K 2"),
         (replace(NOW, part=(48, 32)), "parts of 48 x 32 do not divide a tile of 128 x 128", "parts of 64 x 32"),
     ],
 )  # fmt: skip
@@ -67,6 +70,10 @@ def test_more_stages_than_the_loop_has_tiles_are_refused() -> None:
     refusal = what_if(short, replace(NOW, stages=2), replace(NOW, stages=5), "h200").refusal
     assert refusal is not None and refusal.text == "5 stages of 32 depths, and the loop has 3 of 96"
     assert refusal.nearest == replace(NOW, stages=3)
+    refusal = what_if(replace(FFN, m=512), NOW, replace(NOW, split_k=8), "h200").refusal
+    assert refusal is not None
+    assert refusal.text == "4 stages of 32 depths, and the loop has 3 of 768, shared by 8 blocks"
+    assert refusal.nearest == replace(NOW, split_k=6)
 
 
 def test_turning_a_knob_cuts_the_tile_anew() -> None:

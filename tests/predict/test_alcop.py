@@ -14,6 +14,7 @@ from engine.predict.alcop import allowed_registers, distinct_bytes, pipelined, p
 from engine.predict.alcop_nodes import Contraction, Work
 from engine.predict.alcop_problem import contraction_of, knobs_of
 from engine.predict.alcop_work import estimated_registers, work_of_kernel, work_of_knobs
+from engine.predict.model import predict, team_time
 from engine.target import Target, target
 from engine.tensorize.space import Knobs
 
@@ -146,6 +147,20 @@ def test_slices_of_the_depth_bring_warps_and_pay_for_their_sums() -> None:
     assert four.term("epilogue").value > one.term("epilogue").value
 
 
+def test_split_k_fills_the_sms_and_pays_for_its_meeting() -> None:
+    """16 tiles on 108 SMs: six blocks share each, walk a sixth of the depth, and hand over 96 kB of sums."""
+    deep, tile = Contraction(256, 256, 6144), Knobs((64, 64, 64), (32, 32), 3)
+    alone, split = (work_of_knobs(deep, replace(tile, split_k=parts)) for parts in (1, 6))
+    assert (alone.grid, split.grid) == ((4, 4, 1), (4, 4, 6)) and alone.steps == 96 == 6 * split.steps
+    assert (alone.team_bytes, split.team_bytes) == (0, 6 * 64 * 64 * 4)
+    one, six = (predict_pipeline(work, A100) for work in (alone, split))
+    assert six.term("main loop").value < one.term("main loop").value / 3
+    finish = (replace(work, results=0.0) for work in (alone, split))
+    met = [predict_pipeline(work, A100).term("epilogue").value for work in finish]
+    to_one_sm = A100.l2_bandwidth.value / A100.sms.value
+    assert met == [0, pytest.approx((2 * A100.dram_latency.value + split.team_bytes / to_one_sm) * 1e6)]
+
+
 def test_registers_are_estimated_from_sums_and_fragments() -> None:
     """64 x 32 of a warp: 64 sums a lane, 24 registers of fragments for each set."""
     one, two = (estimated_registers(CUBE, replace(TILE, register_stages=sets)) for sets in (1, 2))
@@ -181,6 +196,18 @@ def test_a_compiled_kernel_has_the_figures_of_its_knobs(row: str, contraction: C
     counted = work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
     promised = work_of_knobs(contraction, knobs, registers=100)
     assert counted == promised
+
+
+def test_a_compiled_split_has_the_figures_of_its_knobs() -> None:
+    group = engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).groups[0]
+    recipe = engine.default_recipe(group, target="a100")
+    kernel = engine.compile(group, recipe.advise("user", engine.entry("S0", mark=("split_k", 4), at="k")))
+    knobs = knobs_of(kernel.tile)
+    assert knobs is not None and knobs.split_k == kernel.source.team == 4
+    counted = work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
+    assert counted == work_of_knobs(Contraction(1024, 64, 2048), knobs, registers=100)
+    whole = predict(replace(kernel.facts, team=1), A100).microseconds
+    assert predict(kernel.facts, A100).microseconds - whole == pytest.approx(team_time(kernel.facts.team_bytes, A100))
 
 
 def test_a_kernel_on_cuda_cores_has_a_pace_too() -> None:
