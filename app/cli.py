@@ -104,8 +104,8 @@ def render(
         str,
         typer.Option(
             "--tab",
-            help="Of schedule: tree, iteration space, decisions, addresses, pipeline; timing: live, roofline; "
-            "tuning: progress, promise, dimensions, ablation.",
+            help="Of schedule: tree, iteration space, decisions, addresses, pipeline; timing: kernels, prediction, "
+            "live, roofline; tuning: progress, promise, dimensions, ablation.",
         ),
     ] = "tree",
     advice: Annotated[
@@ -143,7 +143,7 @@ def render(
         advice=advice,
         replay=replay,
         records=records,
-        what_if=dimensions_of(what_if),
+        what_if=dimensions_of(what_if, "--what-if", "stages=3"),
         tile=tile,
     )
     output.say(f"{out}")

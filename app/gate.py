@@ -8,12 +8,14 @@ from pathlib import Path
 from app import output
 from app.job import Job
 from engine import gate
+from engine.files import check_place
 from engine.text import to_json
 from views.format import plural
 
 
 def baseline(job: Job, out: Path) -> None:
     """Count every kernel and write what was found."""
+    check_place(out, "gate")
     found = _taken(job)
     gate.write_baseline(found, out)
     output.say(f"{out}: {plural(len(found.groups), 'group')}, {_totals(found)}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from app.example import is_name, path_of
 from app.groups import FUSION, Asleep, fixed_of
 from app.history import History, Trail
 from engine.errors import BadInput
+from engine.files import replace_whole
 from engine.text import from_json, to_json
 
 SUFFIX = ".loom"
@@ -65,15 +65,9 @@ class LoomFile:
 def write_loom(content: LoomFile, path: Path) -> None:
     """Writes a workspace file, whole or not at all.  BadInput where it cannot be written."""
     text = json.dumps(as_plain(content), ensure_ascii=False, indent=1).encode()
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("wb") as file:
-            file.write(text if len(text) < LARGE else _folded(text))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        replace_whole(path, text if len(text) < LARGE else _folded(text))
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise BadInput(STAGE, path.name, f"cannot be written: {error.strerror}", f"looked at {path.parent}") from error
 
 

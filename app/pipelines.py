@@ -64,8 +64,8 @@ class Pipelines(QObject):
         """Puts a slider somewhere, as a person would.  BadInput where there is none of that name."""
         sliders = self.page.what_if.sliders
         if name not in sliders:
-            known = ", ".join(sliders) or "none: the group has no such knobs"
-            raise BadInput("window", f"slider {name}", "there is none of that name", f"one of {known}")
+            hint = f"one of {', '.join(sliders)}" if sliders else f"{self.group} is no contraction with tiles"
+            raise BadInput("window", f"slider {name}", "there is none of that name", hint)
         self._turn(name, value)
         self._ask_compiler()
 

@@ -17,18 +17,23 @@ from app.main import application, make_window
 from app.window import SMALLEST, Window
 from engine.documents import ModelDoc
 from engine.errors import BadInput, EngineError, OverBudget
+from engine.files import check_place, read_text
 from views.schedule.view import ADDRESSES, PIPELINE, TABS
 from views.theme import THEMES
 from views.timing.view import TABS as TIMES
 from views.tuning.view import ABLATION
 from views.tuning.view import TABS as TUNING
 
+UNREADABLE = "recipe"
+"""The stage that problems of a text come from which is no advice, or speaks of what the group has not."""
 SCHEDULE_ONLY = ("code", "constraints", "moves", "history")
 """Panels that the Explore perspective does not show."""
 QUIET_MS = 120
 LARGEST = 8192
 """Pixels of a side of the window, at most."""
 LIMIT_MS = 300_000
+_PERSPECTIVES = {name.lower(): name for name in PERSPECTIVES}
+_TABS = {name.lower(): name for name in (*TABS, *TIMES, *TUNING)}
 
 
 def render(
@@ -58,29 +63,17 @@ def render(
     in its chart.  BadInput for a file, group, panel, tab, theme, perspective or slider that there is not, and for a
     place where no picture can be written.
     """
-    perspectives = {name.lower(): name for name in PERSPECTIVES}
-    tabs = {name.lower(): name for name in (*TABS, *TIMES, *TUNING)}
-    choices = (("theme", theme, THEMES), ("perspective", perspective, perspectives), ("tab", tab, tabs))
-    for what, given, known in choices:
-        if given not in known:
-            raise BadInput("window", f"{what} {given}", "there is none of that name", f"one of {', '.join(known)}")
-    place = Path(output)
-    if place.is_dir() or not place.absolute().parent.is_dir():
-        raise BadInput("window", f"picture {output}", "cannot be written there", "name a file in a folder that exists")
+    _check_names(theme, perspective, tab)
+    check_place(output, "window")
+    text = None if advice is None else read_text(advice, "window", "give entries as `loomscope schedule` shows them")
     os.environ["QT_QPA_PLATFORM"] = "offscreen"  # also where a display is set that does not work
-    text = None if advice is None else read_text(advice)
     application()
     window = make_window(target, dimensions, theme, command)
     try:
         window.resize(*size)
         window.show()
-        window.set_perspective("Schedule" if panel in SCHEDULE_ONLY else perspectives[perspective])
-        window.workspace.start()
-        window.open_file(path)
-        _wait_idle(window)
-        model = window.workspace.model
-        if model is None:
-            raise _failure(window, path)
+        window.set_perspective("Schedule" if panel in SCHEDULE_ONLY else _PERSPECTIVES[perspective])
+        model = _opened(window, path)
         if replay is not None:
             _replay(window, replay)
         if records is not None:
@@ -91,19 +84,26 @@ def render(
             window.wiring.timing.player.finish()
             window.wiring.timing.show()
         if text is not None:
-            name = window.wiring.group
-            window.workspace.edit(name, with_pasted(window.workspace.recipe(name) or "", text))
-        _open_tab(window, PIPELINE if perspective == PIPELINE.lower() else tabs[tab])
+            _advise(window, text, str(advice))
+        _open_tab(window, PIPELINE if perspective == PIPELINE.lower() else _TABS[tab])
         _wait_idle(window)
         for name, value in (what_if or {}).items():
             window.wiring.pipelines.preview(name, value)
         if tile is not None:
-            window.panels.schedule.pipeline.canvas.select_tile(tile)
+            _select_tile(window, tile)
         _wait_idle(window)
         _grab(_widget(window, panel), output)
     finally:
         window.close()
         window.deleteLater()
+
+
+def _check_names(theme: str, perspective: str, tab: str) -> None:
+    """BadInput for one that there is not, before anything is opened."""
+    choices = (("theme", theme, THEMES), ("perspective", perspective, _PERSPECTIVES), ("tab", tab, _TABS))
+    for what, given, known in choices:
+        if given not in known:
+            raise BadInput("window", f"{what} {given}", "there is none of that name", f"one of {', '.join(known)}")
 
 
 def size_of(text: str) -> tuple[int, int]:
@@ -114,6 +114,16 @@ def size_of(text: str) -> tuple[int, int]:
         smallest = "x".join(map(str, SMALLEST))
         raise BadInput("window", f"size {text}", "is no size of the window", f"from {smallest} up, as in 1440x900")
     return width, height
+
+
+def _opened(window: Window, path: str) -> ModelDoc:
+    """Opens the file; the error of the worker where it is refused."""
+    window.workspace.start()
+    window.open_file(path)
+    _wait_idle(window)
+    if window.workspace.model is None:
+        raise _failure(window, path)
+    return window.workspace.model
 
 
 def dearest_group(model: ModelDoc) -> str:
@@ -167,6 +177,27 @@ def _attach(window: Window, path: Path) -> None:
     tuning.show()
 
 
+def _advise(window: Window, text: str, source: str) -> None:
+    """Adds entries to the group's advice; BadInput where they cannot be read.  What cannot hold is shown."""
+    group = window.wiring.group
+    whole = with_pasted(window.workspace.recipe(group) or "", text)
+    window.workspace.edit(group, whole)
+    _wait_idle(window)
+    for owner, problem in window.workspace.problems:
+        if owner == group and problem.stage == UNREADABLE:
+            number = re.search(r"line (\d+)$", problem.subject)  # of the whole advice, which nobody wrote as it is
+            entry = whole.splitlines()[int(number[1]) - 1].strip() if number else problem.subject
+            raise BadInput("window", f"advice {source}, “{entry}”", problem.reason, problem.hint)
+
+
+def _select_tile(window: Window, tile: int) -> None:
+    """Selects a tile of the pipeline's chart; BadInput where none is drawn with that number."""
+    canvas = window.panels.schedule.pipeline.canvas
+    if not canvas.select_tile(tile):
+        hint = f"one of {', '.join(map(str, canvas.tiles))}" if canvas.tiles else "--perspective pipeline draws it"
+        raise BadInput("window", f"tile {tile}", "is not in the chart of the pipeline", hint)
+
+
 def _open_tab(window: Window, tab: str) -> None:
     """Brings a tab to the front; addresses are counted only when somebody asks."""
     if tab in TIMES:
@@ -180,14 +211,6 @@ def _open_tab(window: Window, tab: str) -> None:
     window.panels.schedule.select_tab(tab)
     if tab == ADDRESSES:
         window.panels.schedule.addresses.button.click()
-
-
-def read_text(path: Path) -> str:
-    """The text of a file; BadInput where it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput("window", f"advice {path}", f"cannot be read: {error}") from error
 
 
 def _failure(window: Window, path: str) -> EngineError:

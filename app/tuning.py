@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from app import output
 from app.example import path_of
 from app.job import Job
 from engine import BadInput
+from engine.files import check_place
 from engine.records.export import export
 from engine.records.store import RecordStore
 from engine.run.nodes import MEASURED, PREDICTED
@@ -30,6 +32,9 @@ from engine.tune.progress import Progress, program_of
 from engine.tune.search import Search
 from engine.tuning import REPLAYED, judge, runner
 from views.format import duration, plural
+
+FORMATS = (".csv", ".json")
+"""Of a table of trials."""
 
 TITLES = {PREDICTED: "Predicted times: a model's, not measured", MEASURED: "Times measured on a GPU"}
 
@@ -82,7 +87,15 @@ def tune(job: Job, wishes: Wishes, json: bool) -> None:
 
 
 def _refuse(wishes: Wishes) -> None:
-    """Options that cannot be meant."""
+    """Options that cannot be meant, and places where no result can be written once it is found."""
+    for place in filter(None, (wishes.out, wishes.table)):
+        check_place(place, "command line")
+    if wishes.table is not None and wishes.table.suffix not in FORMATS:
+        hint = f"end it in {' or '.join(FORMATS)}"
+        raise BadInput("command line", f"--export {wishes.table}", "does not name a format by its ending", hint)
+    if wishes.cluster is not None and not re.fullmatch(r"(\w+://)?.+:\d+", wishes.cluster):
+        hint = "for example --cluster tcp://host:8786"
+        raise BadInput("command line", f"--cluster {wishes.cluster}", "is no address of a host with a port", hint)
     if wishes.minutes is not None and not 0 < wishes.minutes < float("inf"):
         raise BadInput("command line", f"--minutes {wishes.minutes:g}", "is no time", "say a number above 0")
     if wishes.patience < 1:

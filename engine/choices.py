@@ -13,9 +13,9 @@ from pathlib import Path
 
 from engine.compile import default_recipe as _default_recipe
 from engine.errors import BadInput
+from engine.files import read_text, write_whole
 from engine.fuse.choices import choices_of
 from engine.fuse.nodes import FusionGroup, FusionPlan
-from engine.graph.limits import MAX_TEXT_BYTES, read_limited
 from engine.recipe import Advice, Recipe
 from engine.schedule.compose import validate
 from engine.schedule.published.export import export as _published_text
@@ -33,7 +33,7 @@ def fusion_choices(recipe: Recipe, source: str = "recipe") -> tuple[str, Fixed]:
 
 def read_recipe(path: str | Path) -> Recipe:
     """A recipe from its JSON file.  Raises BadInput for another version or unknown words."""
-    content = _read_text(path, "write one with `loomscope recipe`")
+    content = read_text(path, "recipe", "write one with `loomscope recipe`")
     try:
         return Recipe.loads(content, str(path))
     except BadInput as error:
@@ -44,16 +44,7 @@ def read_recipe(path: str | Path) -> Recipe:
 
 def read_advice(path: str | Path) -> str:
     """The text of an advice file, in our form or in the published JSON format.  Raises BadInput."""
-    return _read_text(path, "write it in the form that `loomscope schedule` shows")
-
-
-def _read_text(path: str | Path, hint: str) -> str:
-    try:
-        return read_limited(Path(path), MAX_TEXT_BYTES).decode()
-    except UnicodeDecodeError:
-        raise BadInput("recipe", str(path), "is no text in UTF-8", hint) from None
-    except BadInput as error:
-        raise BadInput("recipe", error.subject, error.reason, hint) from None
+    return read_text(path, "recipe", "write it in the form that `loomscope schedule` shows")
 
 
 def published_advice(path: str | Path, group: FusionGroup) -> tuple[Advice, ...]:
@@ -70,19 +61,12 @@ def write_published(advice: Sequence[Advice], group: FusionGroup, path: str | Pa
 
     Raises Unsupported, naming the entry, for what the format cannot say, BadInput where the file cannot be written.
     """
-    content = _published_text(advice, group)
-    try:
-        Path(path).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise BadInput("schedule", str(path), f"cannot be written: {error}") from error
+    write_whole(path, _published_text(advice, group), "schedule")
 
 
 def write_recipe(recipe: Recipe, path: str | Path) -> None:
     """Write a recipe as JSON.  Raises BadInput where the file cannot be written."""
-    try:
-        Path(path).write_text(json.dumps(recipe.to_json(), indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise BadInput("recipe", str(path), f"cannot be written: {error}") from error
+    write_whole(path, json.dumps(recipe.to_json(), indent=2) + "\n", "recipe")
 
 
 def default_recipe(

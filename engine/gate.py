@@ -15,6 +15,7 @@ from engine.api import group_values
 from engine.compile import Kernel
 from engine.errors import BadInput, EngineError
 from engine.explore.addresses import made_up
+from engine.files import read_json, write_whole
 from engine.fuse.nodes import FusionGroup, FusionPlan
 from engine.run.emulate.emulate import emulate
 from engine.run.nvrtc import ARCHITECTURES, compile_cuda, nvrtc_version
@@ -193,13 +194,7 @@ def _notes(before: Baseline, after: Baseline) -> Iterator[str]:
 
 def read_baseline(path: str | Path) -> Baseline:
     """A baseline from its file.  Raises BadInput for another kind of file or a newer version."""
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        hint = "write one with `loomscope baseline`"
-        raise BadInput("gate", str(path), f"cannot be read: {error.strerror or error}", hint) from error
-    except (ValueError, RecursionError):
-        data = None
+    data = read_json(path, "gate", "write one with `loomscope baseline`")
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise BadInput("gate", str(path), "is no baseline", "write one with `loomscope baseline`")
     if data.get("version") != VERSION:
@@ -215,8 +210,5 @@ def write_baseline(baseline: Baseline, path: str | Path) -> None:
     """Write a baseline.  Raises BadInput where the file cannot be written."""
     plain = to_json(baseline)
     assert isinstance(plain, dict)
-    try:
-        text = json.dumps({"format": FORMAT, "version": VERSION, **plain}, indent=1, ensure_ascii=False)
-        Path(path).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise BadInput("gate", str(path), f"cannot be written: {error.strerror or error}") from error
+    text = json.dumps({"format": FORMAT, "version": VERSION, **plain}, indent=1, ensure_ascii=False)
+    write_whole(path, text + "\n", "gate")

@@ -5,7 +5,6 @@ Times are compared only with times of the same origin, and measured ones only on
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import BadInput
+from engine.files import MAX_FILE_BYTES, read_json
 from engine.gate import FORMAT as BASELINE_FORMAT
 from engine.measurements import read_measurements
 from engine.run.nodes import MEASURED, Timing
@@ -146,12 +146,7 @@ def _times(path: str | Path) -> dict[str, Timing]:
 
 
 def _read(path: str | Path) -> dict[str, Any]:
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput("compare", str(path), f"cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError):
-        raise BadInput("compare", str(path), "is no JSON", "give a recipe, a manifest or a file of times") from None
+    data = read_json(path, "compare", "give a recipe, a manifest or a file of times", MAX_FILE_BYTES)
     if not isinstance(data, dict):
         raise BadInput("compare", str(path), "is no JSON object", "give a recipe, a manifest or a file of times")
     return data

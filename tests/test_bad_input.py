@@ -158,7 +158,7 @@ def changed(*path: str | int, value: object = None, drop: bool = False) -> bytes
 
 
 AKG: dict[str, tuple[bytes, str]] = {
-    "truncated": (json.dumps(akg()).encode()[:-40], "no JSON"),
+    "truncated": (json.dumps(akg()).encode()[:-40], "cut short"),
     "list": (b"[1, 2]", "op_desc"),
     "no operators": (changed("op_desc", drop=True), "op_desc"),
     "operators of a wrong type": (changed("op_desc", value="Tanh"), "no operators"),
@@ -215,6 +215,76 @@ def test_the_same_description_unchanged_is_read(tmp_path: Path) -> None:
 )
 def test_an_option_that_cannot_be_used_is_named(arguments: tuple[str, ...]) -> None:
     assert arguments[-1].rpartition("/")[2] in refused(*arguments)
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("inspect", "@"),
+        ("schedule", SOFTMAX, "--recipe", "@"),
+        ("schedule", SOFTMAX, "--tree", "@"),
+        ("check", SOFTMAX, "@"),
+        ("compare", "@", "@"),
+        ("calibrate", "@"),
+        ("render", SOFTMAX, "-o", "/dev/null", "--advice", "@"),
+    ],
+)
+def test_what_never_ends_is_refused_wherever_a_file_is_asked_for(arguments: tuple[str, ...], device: str) -> None:
+    message = refused(*(device if each == "@" else each for each in arguments))
+    assert device in message and "is not a file" in message
+
+
+def nowhere(*arguments: str) -> tuple[str, ...]:
+    return (*arguments, "/no folder of that name/file.json")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        nowhere("recipe", SOFTMAX, "-o"),
+        nowhere("baseline", SOFTMAX, "-o"),
+        nowhere("tune", SOFTMAX, "-o"),
+        nowhere("tune", SOFTMAX, "--export"),
+        nowhere("render", SOFTMAX, "-o"),
+    ],
+)
+def test_a_place_for_the_result_is_looked_at_before_the_work(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if arguments[0] != "recipe":  # its work is a fraction of a second
+
+        def load(*_: object, **__: object) -> None:
+            raise AssertionError("the model was opened first")
+
+        monkeypatch.setattr("engine.load", load)
+    message = refused(*arguments)
+    assert "there is no folder /no folder of that name" in message and "Errno" not in message
+    assert not list(tmp_path.iterdir()), "a search that cannot end well keeps no records"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--export", "trials.txt"), ".csv or .json"),
+        (("--cluster", "nowhere"), "tcp://host:8786"),
+        (("--cluster", ":8786"), "tcp://host:8786"),
+    ],
+)
+def test_a_search_is_not_begun_with_options_that_cannot_be_meant(
+    options: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    message = refused("tune", SOFTMAX, *options)
+    assert " ".join(options) in message and says in message
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("value", ["stages", "stages=0", "stages=-1", "=2"])
+def test_a_malformed_slider_is_refused_by_the_name_of_its_option(value: str, tmp_path: Path) -> None:
+    message = refused("render", SOFTMAX, "-o", str(tmp_path / "x.png"), "--what-if", value)
+    assert f"--what-if {value}: " in message and "--dim" not in message
 
 
 def test_a_recipe_with_an_endless_number_is_refused(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_baseline_of_another_model_is_refused(kept: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("", "is no baseline"),
+        ("", "is empty"),
         ("[]", "is no baseline"),
         ('{"format": "loomscope-workspace", "version": 1}', "is no baseline"),
         ('{"format": "loomscope-baseline", "version": 2}', "is of version 2"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from engine.errors import BadInput, Unsupported
+from engine.files import read_json
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
-from engine.graph.limits import MAX_OPERATORS, MAX_TEXT_BYTES, checked_name, checked_shape, read_limited
+from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
 from engine.graph.nodes import DTYPES, AttributeValue, Constant, Operator, OperatorGraph, Tensor, Update
+
+_HINT = "the format is AKG's composite description"
 
 IN_PLACE = ("InplaceAssign", "Assign")
 """Operators that write input 1 into the buffer of input 0."""
@@ -87,15 +89,10 @@ class _Reader:
         return graph
 
     def _bad(self, where: str, reason: str) -> BadInput:
-        return BadInput("graph", f"{self._path}, {where}", reason, "the format is AKG's composite description")
+        return BadInput("graph", f"{self._path}, {where}", reason, _HINT)
 
     def _document(self) -> dict[str, Any]:
-        try:
-            document = json.loads(read_limited(self._path, MAX_TEXT_BYTES))
-        except json.JSONDecodeError as error:
-            raise self._bad(f"line {error.lineno}", f"is no JSON: {error.msg}") from None
-        except (UnicodeDecodeError, RecursionError, ValueError) as error:
-            raise self._bad("text", f"cannot be read as JSON: {error}") from None
+        document = read_json(self._path, "graph", _HINT)
         if not isinstance(document, dict) or "op_desc" not in document:
             raise self._bad("text", "is no operator description: it has no op_desc")
         return document

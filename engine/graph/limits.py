@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from engine.errors import BadInput
 
-MAX_FILE_BYTES = 2 * 2**30
-"""Protocol buffers cannot hold more in one message."""
-MAX_TEXT_BYTES = 32 * 2**20
-"""Of JSON and advice: the largest real file has 40 kB, and as values a text takes up to twenty times its size."""
 MAX_ELEMENTS = 2**31
 """Elements of one tensor."""
 MAX_RANK = 8
 MAX_NAME = 4096
 """Characters of a tensor's or operator's name."""
 MAX_OPERATORS = 200_000
-
-
-def read_limited(path: Path, most: int = MAX_FILE_BYTES) -> bytes:
-    """The bytes of a file; BadInput when it is missing, no file (a pipe never ends), empty or past `most` bytes."""
-    try:
-        size = path.stat().st_size
-        if not path.is_file():
-            raise BadInput("graph", str(path), "is not a file", "give an .onnx or an AKG .json file")
-        if size > most:
-            hint = "keep its weights in a second file" if most == MAX_FILE_BYTES else ""
-            raise BadInput("graph", str(path), f"has {size} bytes, more than {most >> 20} MiB", hint)
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise BadInput("graph", str(path), "there is no such file") from None
-    except OSError as error:
-        raise BadInput("graph", str(path), f"cannot be read: {error.strerror or error}") from None
-    if not data:
-        raise BadInput("graph", str(path), "is empty")
-    return data
 
 
 def checked_shape(subject: str, shape: Sequence[int], least: int = 1) -> tuple[int, ...]:

@@ -12,16 +12,18 @@ from google.protobuf.message import DecodeError
 from onnx import defs, helper, shape_inference
 
 from engine.errors import BadInput
+from engine.files import MAX_FILE_BYTES, read_bytes
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
 from engine.graph.fold import MAX_INPUT, Folder
 from engine.graph.functions import absent_attributes, write_out
-from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape, read_limited
+from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor
 from engine.graph.scope import scope_of
 from engine.graph.subgraphs import captured
 from engine.graph.weights import dtype_name, light_fills, tensor_value
 
 _STANDARD = ("", "ai.onnx")
+_HINT = "give an .onnx or an AKG .json file, or `example`"
 _READS_DEFAULTS = ("STFT",)
 """Operators whose inference takes another default for an absent attribute than their definition says."""
 _REFUSALS = (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError)
@@ -41,7 +43,7 @@ def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
 
 def read_model(path: Path) -> onnx.ModelProto:
     """Parse the file and look at its head; functions are written out."""
-    data = read_limited(path)
+    data = read_bytes(path, "graph", _HINT, MAX_FILE_BYTES)
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, ValueError, RuntimeError):

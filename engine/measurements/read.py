@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from engine.errors import BadInput
+from engine.files import MAX_FILE_BYTES, read_json
 from engine.measurements.nodes import OURS, Entry, Launched, Measured, Measurements
 from engine.predict.nodes import KernelFacts
 from engine.run.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, GpuState, Timing
@@ -22,17 +22,7 @@ _ORIGINS = (PREDICTED, MEASURED, SYNTHETIC)
 
 def read_measurements(path: str | Path) -> Measurements:
     """A file of times.  Raises BadInput for another kind of file, and for a broken one by the place in it."""
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput("measurements", str(path), f"cannot be read: {error.strerror or error}") from error
-    except json.JSONDecodeError as error:
-        text = error.doc.strip()
-        cut = text.startswith("{") and (not text.endswith("}") or error.pos >= len(error.doc.rstrip()))
-        raise BadInput("measurements", str(path), "is cut short" if cut else "is no JSON", HINT) from None
-    except (ValueError, RecursionError):
-        raise BadInput("measurements", str(path), "is no JSON", HINT) from None
-    return measurements_of(data, Path(path).name)
+    return measurements_of(read_json(path, "measurements", HINT, MAX_FILE_BYTES), Path(path).name)
 
 
 def measurements_of(data: object, source: str) -> Measurements:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections import Counter
 from pathlib import Path
 
 from engine.errors import BadInput
+from engine.files import read_json
 from engine.suite.nodes import Suite
 from engine.text import from_json
 
@@ -27,10 +27,7 @@ def read_suite(name: str, folder: Path = SUITES) -> Suite:
         near = difflib.get_close_matches(name, names, n=3) or names
         raise BadInput("suite", f"suite {name}", "there is no such suite", f"try {', '.join(near)}")
     path = folder / f"{name}.json"
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadInput("suite", str(path), f"cannot be read: {error}") from error
+    data = read_json(path, "suite")
     if not isinstance(data, dict):
         raise BadInput("suite", str(path), "is no JSON object")
     try:

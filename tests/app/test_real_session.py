@@ -12,9 +12,11 @@ from app.client import COMMAND
 from app.render import render
 from app.watchdog import Watchdog
 from app.window import Window
+from engine.errors import BadInput
 from tests.app.driving import advice, select, settle
 
 MODEL = str(Path(__file__).parents[2] / "resources" / "models" / "bert_tiny.onnx")
+SOFTMAX = str(Path(MODEL).with_name("softmax_96x512.onnx"))
 STALL_MS = 100
 BACKWARDS = "advice user\n  required all @ innermost: cut S3 | S0 S1 S2\n"
 DIVIDED_FIRST = "advice user\n  required all @ innermost: cut S4 | S0 S1 S2 S3\n"
@@ -149,3 +151,21 @@ def test_a_path_is_relative_to_where_the_program_was_started(monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     render("here.onnx", "drawn.png")
     assert (tmp_path / "drawn.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"advice": "hello"}, "advice.txt, “hello”: the line ends where '@' is expected"),
+        ({"tile": 3}, "tile 3: is not in the chart"),
+        ({"what_if": {"stages": 3}}, "slider stages: .*softmax_0 is no contraction"),
+    ],
+)
+def test_render_refuses_what_it_would_not_show(tmp_path: Path, options: dict[str, object], says: str) -> None:
+    place = tmp_path / "x.png"
+    if "advice" in options:
+        (tmp_path / "advice.txt").write_text(str(options["advice"]), encoding="utf-8")
+        options = {"advice": tmp_path / "advice.txt"}
+    with pytest.raises(BadInput, match=says):
+        render(SOFTMAX, place, perspective="schedule", **options)  # type: ignore[arg-type]
+    assert not place.exists()

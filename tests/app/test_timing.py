@@ -254,7 +254,7 @@ def test_a_layer_with_one_unmeasured_kernel_has_no_measured_time(window: Window,
         (lambda text: text[: len(text) // 2], "It is cut short."),
         (lambda text: text.replace("NVIDIA H200", "NVIDIA A100-SXM4-80GB"), "It was recorded on NVIDIA A100-SXM4-80GB"),
         (lambda text: text.replace('"schema": 1', '"schema": 2'), "It is of version 2, this program reads version 1."),
-        (lambda text: "once upon a time", "It is no JSON."),
+        (lambda text: "once upon a time", "It is no JSON: Expecting value in line 1."),
         (lambda text: text.replace('"bert_base_b8_s512"', '"gpt2"'), "It is of gpt2; open is bert_base_b8_s512."),
     ],
 )

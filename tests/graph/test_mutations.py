@@ -17,7 +17,7 @@ import pytest
 
 import engine
 from engine.errors import BadInput, EngineError
-from engine.graph.limits import MAX_TEXT_BYTES
+from engine.files import MAX_TEXT_BYTES
 from tests.commands import ROOT, heed_interrupts
 from tests.graph.models import model, node, save
 from tests.graph.mutations import Outcome, prepare, run, use, written

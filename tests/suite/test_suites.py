@@ -159,6 +159,6 @@ def test_a_broken_row_is_told_by_its_place(tmp_path: Path, change: dict[str, obj
 def test_a_file_that_is_no_suite_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_text('{"title":', encoding="utf-8")
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
-    for name, says in (("cut", "cannot be read"), ("list", "no JSON object")):
+    for name, says in (("cut", "is cut short"), ("list", "no JSON object")):
         with pytest.raises(BadInput, match=says):
             read_suite(name, tmp_path)

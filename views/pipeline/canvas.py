@@ -70,10 +70,17 @@ class PipelineCanvas(Picture):
         self.selected.emit(self.accessibleDescription())
         self.update()
 
-    def select_tile(self, tile: int) -> None:
-        """Selects a tile by its number; nothing where it is not drawn."""
-        if self._doc is not None and tile in self._tiles():
+    @property
+    def tiles(self) -> list[int]:
+        """The numbers of the tiles that are drawn."""
+        return sorted({bar.tile for bar in self._doc.bars if bar.row == "compute"}) if self._doc else []
+
+    def select_tile(self, tile: int) -> bool:
+        """Selects a tile by its number; whether it is drawn."""
+        is_drawn = tile in self.tiles
+        if is_drawn:
             self.select(Place("compute", tile, tile))
+        return is_drawn
 
     def show_line(self, line: int) -> None:
         """Selects the first bar that a line of the CUDA text makes, for the step that is selected."""
@@ -113,7 +120,7 @@ class PipelineCanvas(Picture):
         elif key in STEPS:
             self._go(STEPS[key])
         elif key in ENDS:
-            tiles = self._tiles()
+            tiles = self.tiles
             self.select(Place("compute", tiles[ENDS[key]], tiles[ENDS[key]]))
         elif key in ROWS_BY:
             self._change_row(ROWS_BY[key])
@@ -123,7 +130,7 @@ class PipelineCanvas(Picture):
             super().keyPressEvent(event)
 
     def _go(self, by: int) -> None:
-        tiles = self._tiles()
+        tiles = self.tiles
         now = self._place.tile if self._place else -1
         number = tiles.index(now) + by if now in tiles else 0
         tile = tiles[min(max(number, 0), len(tiles) - 1)]
@@ -132,12 +139,8 @@ class PipelineCanvas(Picture):
     def _change_row(self, by: int) -> None:
         row = self._place.row if self._place else "compute"
         number = min(max(ROWS.index(row) + by, 0), len(ROWS) - 1)
-        tile = self._place.tile if self._place else self._tiles()[0]
+        tile = self._place.tile if self._place else self.tiles[0]
         self.select(Place(ROWS[number], tile, tile if ROWS[number] != "store" else -1))
-
-    def _tiles(self) -> list[int]:
-        assert self._doc is not None
-        return sorted({bar.tile for bar in self._doc.bars if bar.row == "compute"})
 
     def _bars(self, place: Place | None) -> list[BarDoc]:
         """The bars of a selection: of its row, or all of a tile's where the row has none of it."""
