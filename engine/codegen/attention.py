@@ -8,6 +8,7 @@ from dataclasses import replace
 from engine.codegen.attention_block import Block, Tiles
 from engine.codegen.attention_cuda_cores import SHARERS, CudaCores
 from engine.codegen.attention_nest import AttentionNest
+from engine.codegen.attention_parts import join_parts, parts_of_keys
 from engine.codegen.attention_softmax import OnlineSoftmax
 from engine.codegen.attention_tensor_cores import TensorCores
 from engine.codegen.block import finished
@@ -47,8 +48,7 @@ def lower_attention(
     _check_padding(nest, depth)
     if intrinsic is None:
         # The threads of a row own as many heads each, in whole vectors.
-        tiles = Tiles(queries, keys, depth, 1 << (heads - 1).bit_length())
-        tile = _on_cuda_cores(group, nest, marks, tiles)
+        tile = _on_cuda_cores(group, nest, marks, Tiles(queries, keys, depth, 1 << (heads - 1).bit_length()))
     else:
         tile = _on_tensor_cores(group, nest, marks, Tiles(queries, keys, depth, heads), intrinsic)
     return replace(tile, together=1)  # scores and results fill registers: left to itself, the compiler spills some
@@ -71,7 +71,7 @@ def _on_tensor_cores(
     marks.refuse({"thread": "the instruction says which scores a thread owns: ask for the queries of a warp"})
     # Single values two keys apart meet different banks in padded rows, matrices of them in permuted ones.
     permuted = (True, intrinsic.element_bytes < WORD)
-    block = Block(group, nest, tiles, tiles.queries // rows * WARP, permuted)
+    block = Block(group, nest, tiles, parts_of_keys(nest, tiles, marks), tiles.queries // rows * WARP, permuted)
     products = TensorCores(block, intrinsic, rows)
     _kernel(block, products)
     wishes = (
@@ -94,7 +94,8 @@ def _on_cuda_cores(group: FusionGroup, nest: AttentionNest, marks: Marks, tiles:
         rows = fewest
         marks.changed("thread", rows, "with fewer, more threads than copies or than a block has", nest.queries)
     marks.refuse({"warp": "the threads of a block share a tile on CUDA cores: ask for the queries of a thread"})
-    block = Block(group, nest, tiles, tiles.queries // rows * SHARERS, permuted=(False, False))
+    threads = tiles.queries // rows * SHARERS
+    block = Block(group, nest, tiles, parts_of_keys(nest, tiles, marks), threads, permuted=(False, False))
     products = CudaCores(block, rows)
     _kernel(block, products)
     wishes = (
@@ -117,7 +118,8 @@ def _kernel(block: Block, products: TensorCores | CudaCores) -> None:
     softmax = OnlineSoftmax(block, products.scores, products.results, products.sharers)
     block.first_copies()
     products.load_queries()
-    with emitter.loop("tile", block.steps, block.values_link, unroll=False, always=True) as tile:
+    with emitter.loop("tile", block.steps, block.values_link, unroll=False, always=True) as step:
+        tile = block.part * block.steps + step
         block.leave_masked(tile)
         block.copy_keys_and_values(tile)
         products.multiply_keys()
@@ -125,6 +127,9 @@ def _kernel(block: Block, products: TensorCores | CudaCores) -> None:
         softmax.update()
         products.multiply_values()
         block.close_tile()
+    softmax.add_lanes()
+    if block.parts > 1:
+        join_parts(block, softmax, products.results)
     softmax.divide()
     block.epilogue(products.results)
 

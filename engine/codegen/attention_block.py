@@ -46,27 +46,39 @@ class Tiles:
     heads: int
     """Elements of a result that a block makes."""
 
+    def counts(self, nest: AttentionNest) -> tuple[int, int, int]:
+        """Tiles of the queries, of a result, and of the keys."""
+        sizes = (nest.queries, self.queries), (nest.heads, self.heads), ((nest.key,), self.keys)
+        queries, heads, keys = (-(-math.prod(m.extent for m in members) // tile) for members, tile in sizes)
+        return queries, heads, keys
+
 
 class Block:
     """One kernel's names, operands and places."""
 
     def __init__(
-        self, group: FusionGroup, nest: AttentionNest, tiles: Tiles, threads: int, permuted: tuple[bool, bool]
-    ) -> None:
-        """permuted: whether chunks of rows are, as matrix loads want them: of queries and keys, and of values."""
+        self, group: FusionGroup, nest: AttentionNest, tiles: Tiles, parts: int, threads: int,
+        permuted: tuple[bool, bool],
+    ) -> None:  # fmt: skip
+        """parts: of the keys, each walked by blocks of its own.
+
+        permuted: whether chunks of rows are, as matrix loads want them: of queries and keys, and of values.
+        """
         self.group, self.nest, self.tiles, self.program = group, nest, tiles, group.program
         self.queries, self.keys, self.depth, self.heads = (
             math.prod(m.extent for m in members) for members in (nest.queries, (nest.key,), nest.depth, nest.heads)
         )
-        self.steps = -(-self.keys // tiles.keys)
-        counts = -(-self.queries // tiles.queries), -(-self.heads // tiles.heads)
-        self.emitter = Emitter(self.program, math.prod((*counts, *(m.extent for m in nest.batch))), threads)
+        query_tiles, head_tiles, self.key_tiles = tiles.counts(nest)
+        self.parts, self.steps = parts, -(-self.key_tiles // parts)
+        self.teams = math.prod((query_tiles, head_tiles, *(m.extent for m in nest.batch)))
+        """Results that blocks make: each alone, or a team of them."""
+        self.emitter = Emitter(self.program, self.teams * parts, threads)
         self.names = tuple(m.name for m in (*nest.batch, *nest.queries))
         self.scores_link = at(nest.scores, *self.names, nest.key.name)
         self.values_link = at(nest.values, *self.names, nest.key.name)
         self.shift = diagonal(nest, self.program)
         """Keys up to query + shift count, where the graph says so."""
-        self.start, self.first_head = self._bind_block(*counts)
+        self.start, self.first_head = self._bind_block(query_tiles, head_tiles)
         self._choose_operands(*permuted)
 
     def _bind_block(self, query_tiles: int, head_tiles: int) -> tuple[Index, Index]:
@@ -77,6 +89,12 @@ class Block:
         """
         emitter, number = self.emitter, Index.of("block")
         link = Line((self.nest.scores.name,), self.names)
+        self.part = Index()
+        """Which part of the keys is this block's."""
+        if self.parts > 1:
+            self.part = emitter.bind("part", number.floordiv(self.teams, emitter.extents), self.scores_link)
+            number = emitter.bind("team", number.mod(self.teams, emitter.extents), link)
+        self.team = number
         turn = number.mod(query_tiles, emitter.extents)
         place = turn if self.shift is None else Index((), query_tiles - 1) - turn
         query_tile = emitter.bind("query_tile_number", place, link)
@@ -135,9 +153,11 @@ class Block:
         emitter, tiles = self.emitter, self.tiles
         first = tiles.queries + self.shift
         count = -(-self.queries // tiles.queries)
-        last_tiles = ((number * tiles.queries + first - 1) // tiles.keys for number in range(count))
-        used, every = sum(min(self.steps, max(0, last + 1)) for last in last_tiles), count * self.steps
-        if self.steps == 1 or used == every:
+        ends = ((number * tiles.queries + first - 1) // tiles.keys + 1 for number in range(count))
+        begins = [part * self.steps for part in range(self.parts)]
+        used = sum(min(self.steps, max(0, end - begin)) for end in ends for begin in begins)
+        every = count * self.steps * self.parts
+        if self.key_tiles == 1 or used == every:
             return
         emitter.add(Comment("all later keys are masked for the queries of this block", self.scores_link))
         behind = tile * tiles.keys - self.start - first
@@ -222,6 +242,7 @@ class Block:
             "TILE_QUERIES": self.tiles.queries, "TILE_KEYS": self.tiles.keys,
         }  # fmt: skip
         sizes |= {"TILE_HEAD": self.tiles.heads} if self.tiles.heads < self.heads else {}
+        sizes |= {"PARTS": self.parts} if self.parts > 1 else {}
         return self.emitter.finish(
             self.group, constants={**sizes, **constants}, assertions=assertions, placements=placements, wishes=wishes
         )

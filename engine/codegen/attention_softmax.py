@@ -92,27 +92,31 @@ class OnlineSoftmax:
             with emitter.loop("s", columns, link) as s:
                 emitter.assign(largest, self.scores.sums(r, s), link, "max")
             emitter.add(WarpReduce(largest, "max", self.sharers, link))
-            top = Access(self.largest, (r,))
-            nothing = Apply("equal", (top, LOWEST), "bool")
-            emitter.declare(origin, Apply("select", (nothing, ZERO, top), "float32"))
-            emitter.declare(correction, _exp(Access(before, ()), Access(origin, ())))
+            emitter.declare(origin, origin_of(Access(self.largest, (r,))))
+            emitter.declare(correction, exp(Access(before, ()), Access(origin, ())))
             emitter.assign(total, Access(correction, ()), link, "prod")
             with emitter.loop("s", columns, link) as s:
                 score = self.scores.sums(r, s)
-                emitter.assign(Slot(score.array, score.indices), _exp(score, Access(origin, ())), link)
+                emitter.assign(Slot(score.array, score.indices), exp(score, Access(origin, ())), link)
                 emitter.assign(total, score, link, "sum")
             with emitter.loop("s", self.results.shape[1], link) as s:
                 result = self.results.sums(r, s)
                 emitter.assign(Slot(result.array, result.indices), Access(correction, ()), link, "prod")
 
+    def add_lanes(self) -> None:
+        """The sums of the weights of whole rows, in all of their lanes."""
+        emitter, link = self.block.emitter, self.block.values_link
+        emitter.add(Comment("the sums of the weights of whole rows", link))
+        with emitter.loop("r", self.scores.shape[0], link) as r:
+            emitter.add(WarpReduce(Slot(self.total, (r,)), "sum", self.sharers, link))
+
     def divide(self) -> None:
         """The weighted means: results over the sums of their weights."""
         emitter, link = self.block.emitter, self.block.values_link
-        emitter.add(Comment("the sums of all weights of a row, and the results as means", link))
+        emitter.add(Comment("results as means", link))
         with emitter.loop("r", self.scores.shape[0], link) as r:
-            total = Slot(self.total, (r,))
-            emitter.add(WarpReduce(total, "sum", self.sharers, link))
-            emitter.assign(total, Apply("reciprocal", (Access(self.total, (r,)),), "float32"), link)
+            reciprocal = Apply("reciprocal", (Access(self.total, (r,)),), "float32")
+            emitter.assign(Slot(self.total, (r,)), reciprocal, link)
             with emitter.loop("s", self.results.shape[1], link) as s:
                 result = self.results.sums(r, s)
                 emitter.assign(Slot(result.array, result.indices), Access(self.total, (r,)), link, "prod")
@@ -123,5 +127,11 @@ def _point(where: Mapping[str, Index], statement: Statement) -> dict[str, Index]
     return {i.name: where[i.name] for i in statement.parallel}
 
 
-def _exp(value: Scalar, origin: Scalar) -> Apply:
+def origin_of(largest: Access) -> Apply:
+    """What exponentials of a row are relative to: its maximum, 0 while that is -inf."""
+    return Apply("select", (Apply("equal", (largest, LOWEST), "bool"), ZERO, largest), "float32")
+
+
+def exp(value: Scalar, origin: Scalar) -> Apply:
+    """The weight of a score."""
     return Apply("exp", (Apply("sub", (value, origin), "float32"),), "float32")
