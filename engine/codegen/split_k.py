@@ -19,17 +19,12 @@ from engine.codegen.nodes import Line
 from engine.codegen.product import Product
 from engine.codegen.tile import Buffer, Comment, LastOfTeam, Load, Slot, Store
 from engine.schedule.nodes import Member
+from engine.target.teams import most_parts, whole_parts
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal
 
-MOST_BYTES = 256 * 2**20
-"""Of the sums of all blocks, which the kernel's module keeps in global memory."""
-MOST_PARTS = 64
-"""Of a depth: one block adds them all up."""
-SUM_BYTES = 4
 WIDEST = 4
 """Sums that are stored at once."""
-
 
 Lanes = Callable[[Index], Access]
 """The register of one of some neighbours."""
@@ -64,17 +59,6 @@ def shared_out(marks: Marks, members: Collection[Member], steps: int, sums: int,
     most = most_parts(steps, sums)
     needs = f"at most {most}, and no part without one of the {steps} tiles of {what}"
     return marks.number("split_k", 1, lambda asked: whole_parts(steps, min(asked, most)), needs, members)
-
-
-def most_parts(steps: int, sums: int) -> int:
-    """Parts of a depth of `steps` tiles that leave global memory room for their sums.  sums: of one part."""
-    return max(1, min(steps, MOST_PARTS, MOST_BYTES // (sums * SUM_BYTES)))
-
-
-def whole_parts(steps: int, parts: int) -> int:
-    """The most parts up to a number of which each has one of `steps` tiles, all but the last one as many."""
-    each = -(-steps // max(1, parts))
-    return -(-steps // each)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,10 @@ from __future__ import annotations
 from engine.documents import Term
 from engine.predict.alcop_nodes import WARP, Pace, PipelinePrediction, Work
 from engine.predict.alcop_text import pace_terms, wave_terms
-from engine.predict.model import team_time
 from engine.predict.nodes import KernelFacts, Occupancy
 from engine.predict.occupancy import occupancy
 from engine.target import Figure, Target
+from engine.target.teams import team_seconds
 
 ALCOP, BOTTLENECK = "ALCOP", "bottleneck"
 SHARED_LATENCY = Figure(30, "clocks", "assumed: the order of published microbenchmarks of shared memory since Volta")
@@ -182,8 +182,8 @@ class _Model:
         operations, special = work.finish
         plain = last * operations / (target.fp32_rate.value / self.sms)
         functions = last * special / (target.special_rate.value / self.sms)
-        met = team_time(work.team_bytes, target, last) if work.team > 1 and self.has_latency else 0.0
-        return met + max(written + shared_sums, plain, functions) * _MICRO
+        met = team_seconds(work.team_bytes, target, last) if work.team > 1 and self.has_latency else 0.0
+        return (met + max(written + shared_sums, plain, functions)) * _MICRO
 
 
 def unit_rate(work: Work, target: Target) -> Figure:

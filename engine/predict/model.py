@@ -14,7 +14,7 @@ L <= (S * m - 1) * u the arithmetic never starves and P = L + N * m * u; else P 
 
     team   = 2 L + bytes that a team of blocks leaves / bandwidth of L2 to one SM
 
-Blocks that share a depth meet at the end: what they stored is seen, then read by the last one alone (`team_time`).
+Blocks that share a depth meet at the end: what they stored is seen, then read by the last one alone (`team_seconds`).
 
 Rates are reached at once, blocks are balanced, every multiply meets an add: it ranks schedules and explains them, and
 does not replace a measurement.  Uncalibrated by itself; `engine.predict.calibration` gives it fitted figures.
@@ -26,6 +26,7 @@ from engine.documents import Term
 from engine.predict.nodes import COMPUTE, LATENCY, MEMORY, UNCALIBRATED, KernelFacts, Occupancy, Prediction
 from engine.predict.occupancy import occupancy
 from engine.target import Target
+from engine.target.teams import team_seconds
 
 _MICRO = 1e6
 SCHEDULERS = 4
@@ -157,12 +158,7 @@ def _team(facts: KernelFacts, target: Target) -> Term:
         f"{facts.team} blocks leave {_bytes(facts.team_bytes)} in global memory; the last one waits "
         f"{latency:.2g} µs to know that it is, as long for the first sums, and reads them all"
     )
-    return Term("team", team_time(facts.team_bytes, target), "µs", because)
-
-
-def team_time(size: float, target: Target, reads: int = 1) -> float:
-    """Microseconds in which `reads` teams whose last block is on one SM hand over `size` bytes each."""
-    return (2 * target.dram_latency.value + reads * size / (target.l2_bandwidth.value / target.sms.value)) * _MICRO
+    return Term("team", team_seconds(facts.team_bytes, target) * _MICRO, "µs", because)
 
 
 def _placement_terms(facts: KernelFacts, target: Target, resident: Occupancy, waves: int) -> tuple[Term, Term]:

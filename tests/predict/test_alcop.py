@@ -14,8 +14,9 @@ from engine.predict.alcop import allowed_registers, distinct_bytes, pipelined, p
 from engine.predict.alcop_nodes import Contraction, Work
 from engine.predict.alcop_problem import contraction_of, knobs_of
 from engine.predict.alcop_work import estimated_registers, work_of_kernel, work_of_knobs
-from engine.predict.model import predict, team_time
+from engine.predict.model import predict
 from engine.target import Target, target
+from engine.target.teams import team_seconds
 from engine.tensorize.space import Knobs
 
 A100, H200 = target("a100"), target("h200")
@@ -207,7 +208,8 @@ def test_a_compiled_split_has_the_figures_of_its_knobs() -> None:
     counted = work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
     assert counted == work_of_knobs(Contraction(1024, 64, 2048), knobs, registers=100)
     whole = predict(replace(kernel.facts, team=1), A100).microseconds
-    assert predict(kernel.facts, A100).microseconds - whole == pytest.approx(team_time(kernel.facts.team_bytes, A100))
+    met = 1e6 * team_seconds(kernel.facts.team_bytes, A100)
+    assert predict(kernel.facts, A100).microseconds - whole == pytest.approx(met)
 
 
 def test_a_kernel_on_cuda_cores_has_a_pace_too() -> None:

@@ -1,0 +1,33 @@
+"""Teams of blocks that share what one tile is made from: how many there may be of a tile, and what meeting costs.
+
+Every block leaves its sums in global memory, and the last one to come reads them all.
+"""
+
+from __future__ import annotations
+
+from engine.target.nodes import Target
+
+MOST_BYTES = 256 * 2**20
+"""Of the sums of all blocks, which the kernel's module keeps in global memory."""
+MOST_PARTS = 64
+"""Of a depth: one block adds them all up."""
+SUM_BYTES = 4
+
+
+def most_parts(steps: int, sums: int) -> int:
+    """Parts of a depth of `steps` tiles that leave global memory room for their sums.  sums: of one part."""
+    return max(1, min(steps, MOST_PARTS, MOST_BYTES // (sums * SUM_BYTES)))
+
+
+def whole_parts(steps: int, parts: int) -> int:
+    """The most parts up to a number of which each has one of `steps` tiles, all but the last one as many."""
+    each = -(-steps // max(1, parts))
+    return -(-steps // each)
+
+
+def team_seconds(size: float, target: Target, reads: int = 1) -> float:
+    """Time in which `reads` teams whose last block is on one SM hand over `size` bytes each.
+
+    What was stored must be seen before the counter moves, and the last block waits for the first sums that it reads.
+    """
+    return 2 * target.dram_latency.value + reads * size / (target.l2_bandwidth.value / target.sms.value)
