@@ -39,19 +39,24 @@ CUDA_CORES = "CUDA cores"
 """Name of the mapping to no intrinsic."""
 DIMENSIONS = (
     "row_warps", "column_warps", "row_tiles", "column_tiles", "chunks", "stages", "register_stages", "slices",
+    "split_k",
 )  # fmt: skip
 """Open dimensions of a product: warps of a block along a side (threads on CUDA cores), fragments of a warp's tile along
 a side (results of a thread), fragments along the depth of a slice, buffers in shared memory and in registers, sets of
-warps that share the depth of a tile."""
-DECIDED = frozenset(("block", "warp", "thread", "tile", "stages", "register_stages", "slices", "intrinsic", "raster"))
+warps that share the depth of a tile, blocks that share the whole depth."""
+DECIDED = frozenset(
+    ("block", "warp", "thread", "tile", "stages", "register_stages", "slices", "split_k", "intrinsic", "raster")
+)
 
 TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
 """Fragments of a warp's tile along a side, warps of a block along a side, fragments along the depth."""
-STAGES, SETS, SLICES = (1, 2, 3, 4, 5, 6), (1, 2, 4), (1, 2, 4)
+STAGES, SETS, SLICES, SPLITS = (1, 2, 3, 4, 5, 6), (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
 CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (4, 8, 16, 32, 64)
 """On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
 FEWEST_STEPS = 4
 """Tiles of depth that each slice must have left."""
+FEWEST_DEPTHS = 512
+"""That each block of several must have left: its way through them takes longer than the blocks' meeting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +89,20 @@ class Products:
         values = (
             knobs.block[0] // rows, knobs.block[1] // columns, rows // unit, columns // unit,
             knobs.block[2] // unit // knobs.slices, knobs.stages, knobs.register_stages, knobs.slices,
+            knobs.split_k,
         )  # fmt: skip
         return Program(self.name, tuple(zip(DIMENSIONS, values, strict=True)))
 
     def knobs(self, program: Program) -> Knobs:
         """Tiles and stages of a program."""
-        row_warps, column_warps, rows, columns, chunks, stages, sets, slices = (
-            value for _, value in program.values if isinstance(value, int)
+        given = dict(program.values)
+        row_warps, column_warps, rows, columns, chunks, stages, sets, slices, split = (
+            int(given.get(name, 1)) for name in DIMENSIONS  # what records know may be older than a dimension
         )
         unit = self.fragment
         part = (rows * unit, columns * unit)
         block = (part[0] * row_warps, part[1] * column_warps, chunks * unit * slices)
-        return Knobs(block, part, stages, sets, slices)
+        return Knobs(block, part, stages, sets, slices, split)
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The mapping's own entries, and the marks that ask for the tiles."""
@@ -140,10 +147,10 @@ class Products:
 
 def situation(family: Products) -> Situation:
     """What the rules may open of one mapping of a contraction."""
-    refuses = {CROSS_THREAD: _why_not_sliced(family)}
+    refuses = {CROSS_THREAD: _why_not_shared(family)}
     offers: dict[str, Choices] = {INLINE: {}} if len(family.group.program.statements) > 1 else {}
     if not refuses[CROSS_THREAD]:
-        offers[CROSS_THREAD] = {"slices": SLICES}
+        offers[CROSS_THREAD] = _shares(family)
     if family.contraction.unit:
         offers[CACHE_READ] = {"chunks": CHUNKS, "stages": STAGES}
         warps = {"row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS}
@@ -157,15 +164,20 @@ def situation(family: Products) -> Situation:
     return Situation(family.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
 
 
-def _why_not_sliced(family: Products) -> str:
-    """Why the depth of a tile is not shared by several sets of warps; "" where it may be."""
-    if not family.contraction.unit:
-        return "threads of a block share no sums on CUDA cores"
+def _why_not_shared(family: Products) -> str:
+    """Why neither several sets of warps nor several blocks share the depth of a tile; "" where some may."""
     blocks, sms = family.smallest_grid, int(family.machine.sms.value)
     if blocks >= sms:
         return f"{blocks} blocks of the largest tiles fill {sms} SMs"
-    steps = family.contraction.k // (FRAGMENT * 2)
-    return "" if steps >= 2 * FEWEST_STEPS else f"{family.contraction.k} depths are too few to share"
+    return "" if _shares(family) else f"{family.contraction.k} depths are too few to share"
+
+
+def _shares(family: Products) -> Choices:
+    """Who may share the depth: on tensor cores sets of warps, where there is much of it several blocks."""
+    depth = family.contraction.k
+    sliced = family.contraction.unit and depth // (FRAGMENT * 2) >= 2 * FEWEST_STEPS
+    found = {"slices": SLICES} if sliced else {}
+    return found | ({"split_k": SPLITS} if depth >= 2 * FEWEST_DEPTHS else {})
 
 
 def task_of(family: Products, kernel: Kernel) -> Task:

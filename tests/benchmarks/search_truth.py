@@ -133,9 +133,10 @@ def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: floa
     sizes, facts = kernel.tile.constants, kernel.facts
     rows, columns = -(-sizes["ROWS"] // sizes["TILE_ROWS"]), -(-sizes["COLUMNS"] // sizes["TILE_COLUMNS"])
     layers = facts.blocks // (rows * columns)
+    batches = layers // facts.team
     depth, slices = sizes["TILE_DEPTH"], sizes.get("SLICES", 1)
     tile = sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], depth, sizes["WARP_ROWS"], sizes["WARP_COLUMNS"], slices
-    first, second = (layers * size * sizes["DEPTH"] * ELEMENT_BYTES for size in (sizes["ROWS"], sizes["COLUMNS"]))
+    first, second = (batches * size * sizes["DEPTH"] * ELEMENT_BYTES for size in (sizes["ROWS"], sizes["COLUMNS"]))
     loop = main_loop(kernel.tile.body)
     does = _operations(loop.body if loop else kernel.tile.body, kernel)
     return Launch(
@@ -158,6 +159,8 @@ def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: floa
         operands=facts.dram_bytes_read,
         written=facts.dram_bytes_written / facts.blocks,
         exchanged=(slices - 1) * tile[0] * tile[1] * SUM_BYTES,
+        team=facts.team,
+        handed=facts.team_bytes / facts.team,
     )  # fmt: skip
 
 

@@ -46,6 +46,8 @@ GATHERED = 8
 """Loads that a thread has under way at once where it gathers single elements."""
 CODE_BYTES, CODE_PENALTY = 64 << 10, 0.25
 """Instructions beyond this size miss the cache near the SM; what is issued costs so much more for each time it is."""
+MEETING = 3
+"""Trips to L2 of blocks that meet: sums to be seen, the counter, the first sums of another."""
 START = 900.0
 """Clocks from the end of a block to the first load of the next in its place."""
 LAUNCH = 3900.0
@@ -98,6 +100,10 @@ class Launch:
     """Bytes of a block at the end."""
     exchanged: float = 0.0
     """Bytes of a block's partial sums that pass shared memory at the end."""
+    team: int = 1
+    """Blocks that share the depth, of which the last one adds up all sums and finishes."""
+    handed: float = 0.0
+    """Bytes of sums that each of them leaves in memory."""
 
 
 def run(launch: Launch, seed: int = 0) -> Timing | Failure:
@@ -234,4 +240,12 @@ class _Sm:
     def _end(self) -> float:
         """Partial sums through shared memory, written and read, then results of all blocks to memory."""
         stored, banks = self.blocks * self.launch.written, 2 * self.blocks * self.launch.exchanged / 128
-        return DRAM_LATENCY + banks + _together(stored / PORT_RATE, stored * self.active / DRAM_RATE)
+        return self._met() + DRAM_LATENCY + banks + _together(stored / PORT_RATE, stored * self.active / DRAM_RATE)
+
+    def _met(self) -> float:
+        """Sums of all blocks to L2, then those of whole teams back by the blocks that come last."""
+        launch = self.launch
+        if launch.team == 1:
+            return 0.0
+        last = -(-self.blocks // launch.team)
+        return MEETING * L2_LATENCY + (self.blocks + last * launch.team) * launch.handed / PORT_RATE

@@ -79,14 +79,18 @@ def test_only_a_narrow_and_deep_product_shares_its_depth() -> None:
     said = [told(shape)["cross-thread reduction"] for shape in shapes]
     assert [t.is_applied for t in said] == [False, True, False]
     assert "fill 132 SMs" in said[0].because and "too few" in said[2].because
+    opened = [sketch(situation(family(replace(SQUARE, m=256, n=256, k=k))))[0].dimensions for k in (1024, 1008)]
+    assert [d["slices"] for d in opened] == [(1, 2, 4)] * 2
+    assert [d["split_k"] for d in opened] == [(1, 2, 4, 8), (1,)]
 
 
 def test_operands_without_an_instruction_are_tiled_by_thread() -> None:
     made, _ = sketch(situation(family(CORES)))
     said = told(CORES)
     assert "no instruction" in said["partial multi-level tiling"].because and said["multi-level tiling"].is_applied
-    assert len(made) == len(set(made.points())) == (5 * 3) * 4**2 * 6**2
+    assert len(made) == len(set(made.points())) == 4 * (5 * 3) * 4**2 * 6**2
     assert {program.number("register_stages") for program in made.points()} == {1}
+    assert {program.number("split_k") for program in made.points()} == {1, 2, 4, 8}
     left = [family(CORES).knobs(program) for program in pruned(family(CORES), made.points()).left]
     assert left and all(max(knobs.block[:2]) <= 128 and knobs.parts <= 1024 for knobs in left)
     assert all(knobs.parts % 32 == 0 for knobs in left)
