@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from views.theme import Theme
 
 KNOB, TICK = 5.0, 2.2
-HEIGHT = 22
+HEIGHT = 20
 SIDE = 8.0
 
 

@@ -14,7 +14,7 @@ from views.pipeline.slider import ChoiceSlider
 from views.theme import Theme, face, semibold
 
 NAME_WIDTH, VALUE_WIDTH = 104, 72
-HEADS, PITCH = 20, 18
+HEADS, PITCH = 18, 17
 """Heights of the head and of the rows of the figures."""
 SAME = 5e-4
 """Part of a time below which a change is none."""
@@ -41,7 +41,7 @@ class WhatIf(QWidget):
         column.setSpacing(0)
         column.addWidget(self._make_head())
         self._rows = QGridLayout()
-        self._rows.setContentsMargins(12, 6, 12, 6)
+        self._rows.setContentsMargins(12, 4, 12, 4)
         self._rows.setHorizontalSpacing(8)
         self._rows.setVerticalSpacing(0)
         column.addLayout(self._rows)
@@ -274,7 +274,7 @@ class _Figures(QWidget):
         painter.setFont(face(11))
         painter.setPen(theme.colour("text-3"))
         for (x, wide), head in zip(boxes, heads, strict=True):
-            painter.drawText(QRectF(x, 2, wide, 18), right, head)
+            painter.drawText(QRectF(x, 1, wide, HEADS - 1), right, head)
         for number, quantity in enumerate(self._quantities):
             y = HEADS + number * PITCH
             then = self._registers if self._registers and quantity.name.startswith("Registers") else quantity.then
