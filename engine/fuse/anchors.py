@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from engine.fuse.fits import row_bytes
 from engine.fuse.narrow import writes_block
@@ -18,6 +19,7 @@ from engine.stitch.flow import Flow
 from engine.target.shared import most_handed_over
 from engine.tensor.nodes import Access, Apply, Array, Scalar, Statement
 
+_NAME = attrgetter("name")
 FARTHEST = 4000
 """Steps visited to look for a way round; what lies farther apart is not joined."""
 
@@ -93,11 +95,12 @@ def _take_in(
 ) -> None:
     """Put an element-wise step into the kernel of a product that it reads from, the one handing over most first."""
     arrays = flow.program.arrays
-    handed = {
-        heart: sum(arrays[a].bytes for p in flow.producers[n] if home.get(p) == heart for a in flow.steps[p].made)
-        for heart in (home[p] for p in flow.producers[n] if p in home)
-    }
-    for heart in sorted(handed, key=lambda heart: (-handed[heart], flow.order[heart])):
+
+    def handed(heart: int) -> int:
+        return sum(arrays[a].bytes for p in flow.producers[n] if home.get(p) == heart for a in flow.steps[p].made)
+
+    hearts = {home[p] for p in flow.producers[n] if p in home}
+    for heart in sorted(hearts, key=lambda heart: (-handed(heart), flow.order[heart])) if len(hearts) > 1 else hearts:
         steps = (*found[heart].steps, n)
         if goes_round(flow, steps) or (apart and _parted(flow, steps, apart)):
             continue
@@ -170,7 +173,7 @@ class _Shapes:
         names = {s.name for s in statements}
         made = {s.write.array for s in statements}
         outputs, readers = self._flow.outputs, self._readers
-        return frozenset(a for a in made if a in outputs or any(r.name not in names for r in readers.get(a, ())))
+        return frozenset([a for a in made if a in outputs or not names.issuperset(map(_NAME, readers.get(a, ())))])
 
 
 def _shape(statements: Sequence[Statement], kept: frozenset[str], arrays: Mapping[str, Array]) -> Shape | str:
@@ -194,7 +197,7 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str], arrays: Mappin
 def goes_round(flow: Flow, steps: Sequence[int]) -> bool:
     """Whether another step needs something of these and feeds them: one kernel would wait for itself."""
     inside = set(steps)
-    last = max(flow.order[n] for n in steps)
+    last = max([flow.order[n] for n in steps])
     pending = [c for n in steps for c in flow.consumers[n] if c not in inside]
     seen: set[int] = set()
     while pending:

@@ -74,16 +74,20 @@ class Finder:
     def __init__(self, program: TensorProgram) -> None:
         self.program = program
         self._maker = {s.write.array: s for s in program.statements if s.covers and not s.guards}
+        self._ratios = {array: ratio for array, made in self._maker.items() if (ratio := _ratio(made)) is not None}
+        """What is divided by what, of arrays whose elements are quotients."""
         self._place = {s.name: n for n, s in enumerate(program.statements)}
         self._softmaxes: set[Hashable] = set()
         """Likenesses of the statements before a product that were found to be a softmax."""
 
     def quotient(self, values: Statement) -> Statement | None:
         """The statement that makes a factor of a product by dividing by a sum; None where no such product is given."""
+        if self._ratios.keys().isdisjoint(values.sources):
+            return None
         for factor in _factors(values) or ():
             made = self._made(factor)
-            ratio = _uncast(made.expression) if made else None
-            if made and isinstance(ratio, Apply) and ratio.function == "div":
+            ratio = self._ratios.get(made.write.array) if made else None
+            if ratio:
                 total = self._made(ratio.operands[1])
                 if total and total.reduction and total.reduction.operation == "sum":
                     return made
@@ -96,9 +100,7 @@ class Finder:
         if alike not in self._softmaxes:
             relative_term(replace(self.program, statements=behind), values, values.operator)
             self._softmaxes.add(alike)
-        ratio = _uncast(quotient.expression)
-        assert isinstance(ratio, Apply)
-        weight, total = (self._made(operand) for operand in ratio.operands)
+        weight, total = (self._made(operand) for operand in self._ratios[quotient.write.array].operands)
         shifted = _operand(weight, 0)
         masked, largest = (self._made(o) for o in shifted.operands) if shifted else (None, None)
         if weight is None or total is None or masked is None or largest is None:
@@ -180,6 +182,12 @@ def _factors(statement: Statement) -> tuple[Scalar, Scalar] | None:
         return None
     factors = product_operands(statement.expression)
     return factors if factors and all(len(list(accesses(f))) == 1 for f in factors) else None
+
+
+def _ratio(made: Statement) -> Apply | None:
+    """The quotient that a statement gives."""
+    value = _uncast(made.expression)
+    return value if isinstance(value, Apply) and value.function == "div" else None
 
 
 def _operand(made: Statement | None, number: int) -> Apply | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
 
 from engine.errors import Unsupported
 from engine.fuse.attention import ATTENTION, Attention, Finder, refusal
@@ -45,10 +46,14 @@ class _Joiner:
         self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
         self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
         """Likeness -> names of the first statements, and their loops or why they stay several kernels."""
-        self._readers: dict[str, list[Statement]] = {}
-        for statement in program.statements:
-            for access in statement.reads():
-                self._readers.setdefault(access.array, []).append(statement)
+
+    @cached_property
+    def _readers(self) -> Mapping[str, Sequence[Statement]]:
+        found: dict[str, list[Statement]] = {}
+        for statement in self.program.statements:
+            for array in statement.sources:
+                found.setdefault(array, []).append(statement)
+        return found
 
     def is_attention(self, statement: Statement) -> bool:
         """Whether a statement is in one already: a person's."""

@@ -70,7 +70,8 @@ class GroupBuilder:
 
     def build(self, statements: Sequence[Statement], shape: Shape) -> Built:
         """The program of one group."""
-        statements = [split(s, shape.splits) for s in statements]
+        if shape.splits:
+            statements = [split(s, shape.splits) for s in statements]
         if shape.kind == PACKED:  # statements side by side can share a loop
             statements = [s for part in parts_of(statements) for s in part]
         pattern, arrays = self._patterns.group(statements, shape)
@@ -87,7 +88,7 @@ class GroupBuilder:
             statements={name: s.operator for name, s in zip(first.instance.statements, own, strict=True)},
             parts=first.instance.parts,
         )
-        return replace(first, instance=instance)
+        return Built(first.program, instance, first.kind, first.structure)
 
     def _operators(self, statements: Sequence[Statement]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(op for s in statements for op in (*self._absorbed.get(s.name, ()), s.operator)))

@@ -41,11 +41,11 @@ def joined_parts(folded: Folded) -> Folded:
     }
     if not joinable:
         return folded  # as in most graphs: what follows looks at every access
-    read = {a.array for s in program.statements if s.reduction is None for a in s.reads()}
+    read = {array for s in program.statements if s.reduction is None for array in s.sources}
     looked_up = lookups(program.statements)
     joined: dict[str, Statement] = {}
     for array, parts in joinable.items():
-        if array not in read or any(a.array in looked_up for part in parts for a in part.reads()):
+        if array not in read or any(source in looked_up for part in parts for source in part.sources):
             continue  # an index cannot be looked up under a condition
         whole = _whole(parts, program.arrays[array], program.arrays)
         if whole is not None:
@@ -66,7 +66,7 @@ def lookups(statements: Sequence[Statement]) -> frozenset[str]:
     found: set[str] = set()
     for statement in statements:
         indirect = any(i.is_indirect for a in statement.reads() for i in a.indices)
-        if statement.reduction is None and (indirect or any(a.array in found for a in statement.reads())):
+        if statement.reduction is None and (indirect or not found.isdisjoint(statement.sources)):
             found.add(statement.write.array)
     return frozenset(found)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from engine.fuse.again import cost
 from engine.fuse.concat import lookups
 from engine.fuse.packed import KIND as PACKED
-from engine.fuse.packed import ONE_PART, packed_shape, part_shape, parts_of
+from engine.fuse.packed import packed_shape, part_shape, parts_of
 from engine.fuse.shape import Shape, common_shape, is_contraction
 from engine.fuse.stitched import KIND, own_axes, stitched_shape
 from engine.stitch.nodes import Fit
@@ -54,20 +54,18 @@ class Fits:
         packed = packed_shape(statements, kept)
         return None if isinstance(packed, str) or self._too_large(packed, statements, kept) else packed
 
-    def because(self, statements: Sequence[Statement], kept: frozenset[str]) -> str:
-        """Why statements do not fit: about those of them that are connected and do not, else why parts share no launch.
-
-        "" where they do fit.
-        """
+    def because(self, statements: Sequence[Statement], kept: frozenset[str], reason: str) -> str:
+        """Why statements do not fit, which `reason` says of all of them: about those of them that are connected and do
+        not, else why parts share no launch."""
         parts = parts_of(statements)
-        for part in parts if len(parts) > 1 else ():
+        if len(parts) < 2:
+            return reason
+        for part in parts:
             fit = self(part, kept)
             if isinstance(fit, str):
                 return fit
-        fit, packed = self(statements, kept), packed_shape(statements, kept)
-        if not isinstance(fit, str):
-            return ""
-        return packed if isinstance(packed, str) and packed != ONE_PART else fit
+        packed = packed_shape(statements, kept)
+        return packed if isinstance(packed, str) else reason
 
     def of(self, shape: Shape, statements: Sequence[Statement]) -> Fit:
         """What costs need to know of a loop space."""

@@ -34,7 +34,7 @@ def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> F
     kept: list[Statement] = []
     for statement in program.statements:
         rewritten = seen.through(statement)
-        views = [seen.views[a] for a in dict.fromkeys(a.array for a in statement.reads()) if a in seen.views]
+        views = [seen.views[array] for array in statement.sources if array in seen.views]
         if views:
             taken = (op for view in views for op in (*absorbed.get(view.name, ()), view.operator))
             absorbed[statement.name] = tuple(dict.fromkeys(taken))
@@ -45,7 +45,7 @@ def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> F
         kept.append(rewritten)
     kept = _without_triangles(replace(program, statements=tuple(kept)), constants, absorbed)
     kept = _alive(kept, program.outputs)
-    used = {a.array for s in kept for a in (*s.reads(), s.write)} | set(program.outputs)
+    used = set(program.outputs).union(*(s.arrays for s in kept))
     return Folded(
         replace(
             program,
@@ -69,7 +69,7 @@ def _without_triangles(
         statements.append(rewritten)
         if rewritten is statement:
             continue
-        gone = {a.array for a in statement.reads()} - {a.array for a in rewritten.reads()}
+        gone = set(statement.sources).difference(rewritten.sources)
         taken = [op for made in triangles.makers(sorted(gone)) for op in (*absorbed.get(made.name, ()), made.operator)]
         if taken:
             absorbed[statement.name] = tuple(dict.fromkeys((*absorbed.get(statement.name, ()), *taken)))
@@ -83,7 +83,7 @@ def _alive(statements: list[Statement], outputs: tuple[str, ...]) -> list[Statem
     for statement in reversed(statements):
         if statement.write.array in needed:
             alive.append(statement)
-            needed |= {a.array for a in statement.reads()}
+            needed.update(statement.sources)
     return alive[::-1]
 
 
@@ -131,8 +131,8 @@ class _Seen:
 
     def through(self, statement: Statement) -> Statement:
         """The statement over what its operands are views of; once for statements that differ in names alone."""
-        own = dict.fromkeys(access.array for access in (*statement.reads(), statement.write))
-        if not any(name in self.views or name in self.literals for name in own):
+        own = statement.arrays
+        if self.views.keys().isdisjoint(own) and self.literals.keys().isdisjoint(own):
             return statement
         behind = [self._behind(name) for name in own]
         arrays = (*own, *(source for source, _ in behind))

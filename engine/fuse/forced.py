@@ -27,7 +27,7 @@ class Forced:
         self._readers: dict[str, list[Statement]] = {}
         for statement in program.statements:
             self._by_operator.setdefault(statement.operator, []).append(statement)
-            for array in dict.fromkeys(a.array for a in statement.reads()):
+            for array in statement.sources:
                 self._readers.setdefault(array, []).append(statement)
 
     def statements(self, operators: Collection[str]) -> tuple[Statement, ...]:
@@ -53,7 +53,7 @@ class Forced:
         if isinstance(refused, str):
             fit = self._attention(statements, kept) or refused
         if isinstance(fit, str):
-            reason = self.fits.because(statements, kept) if fit == refused else fit
+            reason = self.fits.because(statements, kept, fit) if fit == refused else fit
             raise BadInput("fuse", subject, f"cannot be one kernel: {reason}", "leave that operator out")
         return statements, fit
 
@@ -82,15 +82,15 @@ class Forced:
     def _cycle(self, statements: Sequence[Statement]) -> str:
         """Which operators lie between those of a group."""
         inside = {s.name for s in statements}
-        after, before = {s.write.array for s in statements}, {a.array for s in statements for a in s.reads()}
+        after, before = {s.write.array for s in statements}, {array for s in statements for array in s.sources}
         between: list[Statement] = []
         for statement in self.program.statements:
-            if statement.name not in inside and any(a.array in after for a in statement.reads()):
+            if statement.name not in inside and not after.isdisjoint(statement.sources):
                 after.add(statement.write.array)
                 between.append(statement)
         for statement in reversed(self.program.statements):
             if statement.write.array in before:
-                before |= {a.array for a in statement.reads()}
+                before.update(statement.sources)
         names = list(dict.fromkeys(s.operator for s in between if s.write.array in before))
         more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
         are = "lie between them and are other kernels" if len(names) > 1 else "lies between them and is another kernel"
@@ -99,10 +99,9 @@ class Forced:
 
 def step(statements: Sequence[Statement], closed: bool, inputs: frozenset[str]) -> Step:
     """Statements that are computed together.  inputs: of the program; one that they overwrite, they also read."""
-    made = frozenset(s.write.array for s in statements)
-    reads = {a.array for s in statements for a in s.reads()}
-    updated = reads & made & inputs
-    return Step(tuple(statements), frozenset(reads - made | updated), made, closed)
+    made = frozenset([s.write.array for s in statements])
+    reads = frozenset[str]().union(*[s.sources for s in statements])
+    return Step(tuple(statements), reads - (made - inputs), made, closed)
 
 
 def opaque(op: Operator) -> Step:

@@ -36,7 +36,8 @@ def in_parts(program: TensorProgram) -> TensorProgram:
 
     One operator's reductions that wait for each other, as those of a softmax, stay whole: each would be a kernel more.
     """
-    long = {s.write.array: p for s in program.statements if (p := _parts(s, program.arrays)) is not None}
+    sums = [s for s in program.statements if s.reduction is not None]
+    long = {s.write.array: p for s in sums if (p := _parts(s, program.arrays)) is not None}
     if not long:
         return program
     makers = {s.write.array: s for s in program.statements}

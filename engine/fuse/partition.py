@@ -72,9 +72,9 @@ class Partition:
     def _alone(self, statements: Sequence[Statement]) -> TensorProgram:
         """The statements of a group as a program of their own."""
         made = dict.fromkeys(s.write.array for s in statements)
-        read = dict.fromkeys(a.array for s in statements for a in s.reads())
+        read = dict.fromkeys(array for s in statements for array in s.sources)
         inside = {s.name for s in statements}
-        others = {a.array for group, _ in self.groups for s in group if s.name not in inside for a in s.reads()}
+        others = {array for group, _ in self.groups for s in group if s.name not in inside for array in s.sources}
         kept = others.union(self.program.outputs)
         inputs = tuple(a for a in read if a not in made or a in self.program.inputs)
         outputs = tuple(a for a in made if a in kept)
@@ -150,7 +150,7 @@ def _copies(
     statements: Sequence[Statement], shape: Shape, copied: set[str], number: int, arrays: dict[str, Array]
 ) -> tuple[tuple[Statement, ...], Shape]:
     """The statements of a group with new names for those that another group has as well."""
-    used = {access.array for s in statements for access in (*s.reads(), s.write)}
+    used = {array for s in statements for array in s.arrays}
     arrays_of = {array: f"{array}~{number}" if array in copied else array for array in used}
     names: dict[str, str] = {}
     for statement in statements:

@@ -29,11 +29,11 @@ class Patterns:
         parts: list[Hashable] = []
         for statement in statements:
             number, names = self.statement(statement)
-            mine = tuple(place.setdefault(name, len(place)) for name in names)
-            found = (shape.axes.get((statement.name, i.name), -1) for i in statement.iterators)
-            axes = tuple(axis.setdefault(one, len(axis)) for one in found)
+            mine = tuple([place.setdefault(name, len(place)) for name in names])
+            found = [shape.axes.get((statement.name, i.name), -1) for i in statement.iterators]
+            axes = tuple([axis.setdefault(one, len(axis)) for one in found])
             parts.append((number, mine, axes, statement.name in shape.inlined))
-        rows, columns = (tuple(axis[one] for one in these) for these in (shape.rows, shape.columns))
+        rows, columns = (tuple([axis[one] for one in these]) for these in (shape.rows, shape.columns))
         kinds = tuple([self._array(name) for name in place])
         return (shape.kind, tuple(parts), rows, columns, axis.get(-1), kinds), tuple(place)
 
@@ -41,17 +41,16 @@ class Patterns:
         """The number of an array's shape, type and roles."""
         if name not in self._of_array:
             array = self._arrays[name]
-            key = (array.shape, array.dtype, *(name in role for role in self._roles))
+            key = (array.shape, array.dtype, *[name in role for role in self._roles])
             self._of_array[name] = self._numbers.setdefault(key, len(self._numbers))
         return self._of_array[name]
 
     def statement(self, statement: Statement) -> tuple[int, tuple[str, ...]]:
         """The number of a statement's pattern, and its arrays in order of appearance."""
-        order = dict.fromkeys([access.array for access in (*statement.reads(), statement.write)])
         known = self._of_form.get(statement.form)
         if known is not None:
-            return known, tuple(order)
-        names = {name: at for at, name in enumerate(order)}
+            return known, statement.arrays
+        names = {name: at for at, name in enumerate(statement.arrays)}
         key = (
             statement.iterators,
             _scalar(statement.expression, names),
@@ -61,14 +60,14 @@ class Patterns:
             statement.covers,
         )
         number = self._numbers.setdefault(key, len(self._numbers))
-        if len(names) == len(order):  # a condition that looks up another array adds its name behind
+        if len(names) == len(statement.arrays):  # a condition that looks up another array adds its name behind
             self._of_form[statement.form] = number
         return number, tuple(names)
 
 
 def likeness(statements: Sequence[Statement], kept: Collection[str]) -> Hashable:
     """Equal for statements in a row that differ in names alone; `kept` are some of the arrays that they write."""
-    arrays = [access.array for s in statements for access in (*s.reads(), s.write)]
+    arrays = [array for s in statements for array in s.arrays]
     place = {array: at for at, array in enumerate(dict.fromkeys(arrays))}
     forms = tuple([s.form for s in statements])
     return forms, tuple([place[array] for array in arrays]), frozenset([place[array] for array in kept])

@@ -65,11 +65,11 @@ def _leaving(parts: Partition) -> frozenset[str]:
     """Arrays that the program gives out, or that another group than their maker's reads."""
     maker = {s.write.array: number for number, (group, _) in enumerate(parts.groups) for s in group}
     read = {
-        access.array
+        array
         for number, (group, _) in enumerate(parts.groups)
         for statement in group
-        for access in statement.reads()
-        if maker.get(access.array, number) != number
+        for array in statement.sources
+        if maker.get(array, number) != number
     }
     leaving = read.union(parts.program.outputs)
     return frozenset(leaving.union(view for view, array in parts.views.items() if array in leaving))

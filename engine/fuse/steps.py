@@ -42,7 +42,7 @@ class _Maker:
         self.opaque = [opaque(op) for op in without_kernel]
         self.readers: dict[str, list[Statement]] = {}
         for statement in program.statements:
-            for array in dict.fromkeys(a.array for a in statement.reads()):
+            for array in statement.sources:
                 self.readers.setdefault(array, []).append(statement)
         self.alone = {s.name: self._step((s,), False) for s in program.statements}
         self.number = {s.name: n for n, s in enumerate(program.statements)}

@@ -50,9 +50,12 @@ class Triangles:
             if (constant := constants.get(name)) is not None and constant.value is not None
         }
         self._makers: dict[str, Statement] = {}
+        self._known = set(self._values)
+        """Arrays that constants alone decide."""
         for statement in program.statements:
-            if _is_element_wise(statement) and all(self._is_known(a.array) for a in statement.reads()):
+            if self._known.issuperset(statement.sources) and _is_element_wise(statement):
                 self._makers[statement.write.array] = statement
+                self._known.add(statement.write.array)
         self._found: dict[str, Triangle | None] = {}
 
     def of(self, array: str) -> Triangle | None:
@@ -65,7 +68,7 @@ class Triangles:
         """The statement with functions of position in the place of triangles; itself where it reads none."""
         if statement.reduction is not None or statement.write.array in self._makers:
             return statement
-        if not any(self.of(access.array) for access in statement.reads()):
+        if self._known.isdisjoint(statement.sources) or not any(map(self.of, statement.sources)):
             return statement
         return rewrite_reads(statement, self._read)
 
@@ -73,15 +76,12 @@ class Triangles:
         """The statements behind arrays that constants alone make, the nearest first."""
         pending = [self._makers[name] for name in arrays if name in self._makers]
         for statement in pending:
-            pending += [m for a in statement.reads() if (m := self._makers.get(a.array)) and m not in pending]
+            pending += [m for array in statement.sources if (m := self._makers.get(array)) and m not in pending]
         return pending
 
     def _read(self, access: Access) -> Scalar:
         triangle = None if access.guards else self.of(access.array)
         return triangle.read(access) if triangle else access
-
-    def _is_known(self, array: str) -> bool:
-        return array in self._values or array in self._makers
 
     def _look(self, array: Array) -> Triangle | None:
         is_matrix = len(array.shape) > 1 and min(array.shape[-2:]) > 1

@@ -25,7 +25,7 @@ class Assessor:
         self.flow = flow
         self.target = target
         self._legal = legal
-        self._outlines = [tuple(outline(s) for s in step.statements) for step in flow.steps]
+        self._outline = outline
         self._apart = fixed.apart if fixed else ()
         self._groups = fixed.groups if fixed else ()
         self._known: dict[Kernel, Cost | None] = {}
@@ -70,7 +70,7 @@ class Assessor:
             return ""
         if len(self.flow.statements(kernel.members)) > MOST_STATEMENTS or self._parted(kernel.members):
             return fit
-        return self._legal.because(self.flow.statements(kernel.members), self.kept(kernel))
+        return self._legal.because(self.flow.statements(kernel.members), self.kept(kernel), fit)
 
     def closed(self, kernel: Kernel) -> str:
         """Why a kernel takes no other in, or ""."""
@@ -118,10 +118,8 @@ class Assessor:
         """Equal for kernels that differ in the names of arrays alone."""
         program, inputs, kept = self.flow.program, self.flow.inputs, self.kept(kernel)
         place: dict[str, int] = {}
-        outline = tuple(
-            (number, tuple(place.setdefault(name, len(place)) for name in names))
-            for member in sorted(kernel.members, key=self.flow.order.__getitem__)
-            for number, names in self._outlines[member]
-        )
-        arrays = tuple((program.arrays[a].shape, program.arrays[a].dtype, a in kept, a in inputs) for a in place)
-        return outline, arrays
+        outlines = [self._outline(statement) for statement in self.flow.statements(kernel.members)]
+        numbers = tuple([number for number, _ in outlines])
+        places = tuple([place.setdefault(name, len(place)) for _, names in outlines for name in names])
+        arrays = tuple([(program.arrays[a].shape, program.arrays[a].dtype, a in kept, a in inputs) for a in place])
+        return numbers, places, arrays

@@ -76,4 +76,4 @@ class Flow:
     def statements(self, members: Collection[int]) -> tuple[Statement, ...]:
         """The statements of some steps, in an order that is legal to run."""
         ordered = sorted(members, key=self.order.__getitem__)
-        return tuple(s for n in ordered for s in self.steps[n].statements)
+        return tuple([s for n in ordered for s in self.steps[n].statements])

@@ -37,8 +37,8 @@ class Legality(Protocol):
     def __call__(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
         """How they fit, or why they do not.  kept: arrays that must be written for others."""
 
-    def because(self, statements: Sequence[Statement], kept: frozenset[str]) -> str:
-        """Why they do not fit, as precisely as can be told a person; "" where they do."""
+    def because(self, statements: Sequence[Statement], kept: frozenset[str], reason: str) -> str:
+        """Why they do not fit, which `reason` says of all of them, as precisely as can be told a person."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,9 @@ def instruction_fusion(flow: Flow) -> list[Kernel]:
     """Step -> the roots of the kernels that it is in."""
     for n in sorted(range(len(flow.steps)), key=lambda n: -flow.order[n]):
         step = flow.steps[n]
+        if step.closed:
+            members[n], inside[n] = {n}, {n}
+            continue
         readers = [c for c in flow.consumers[n] if not step.made.isdisjoint(flow.steps[c].reads)]
         takers = {root for reader in readers for root in inside[reader] if not flow.steps[root].closed}
         needed = _is_needed(flow, n)
@@ -59,11 +62,10 @@ def instruction_fusion(flow: Flow) -> list[Kernel]:
 
 
 def _is_needed(flow: Flow, n: int) -> bool:
-    """Whether the result must be written whatever is fused: the program gives it out, or a closed kernel reads it."""
+    """Whether an open step must be written whatever is fused: the program gives it out, or a closed kernel reads it."""
     step = flow.steps[n]
     return (
-        step.closed
-        or not step.made.isdisjoint(flow.outputs)
+        not step.made.isdisjoint(flow.outputs)
         or not flow.consumers[n]
         or any(flow.steps[c].closed for c in flow.consumers[n])
     )
@@ -72,7 +74,7 @@ def _is_needed(flow: Flow, n: int) -> bool:
 def _may_go(flow: Flow, n: int, takers: set[int], members: dict[int, set[int]], needed: bool) -> bool:
     """Whether a step is fused into all the kernels that read it."""
     step = flow.steps[n]
-    if step.closed or not takers or not _is_loop(flow, step):
+    if not takers or not _is_loop(flow, step):
         return False
     if step.made & flow.inputs:
         return False  # an update in place is done once
@@ -118,7 +120,11 @@ def joined_outputs(flow: Flow, kernels: Sequence[Kernel]) -> list[Kernel]:
     graph = KernelGraph(flow, kernels)
     joins = Joins(graph)
     over = [() if kernel.closed else _elements(flow, kernel) for kernel in graph.kernels]
-    reduces = {n for n, k in enumerate(graph.kernels) if not all(_is_loop(flow, flow.steps[root]) for root in k.roots)}
+    reduces = {
+        n
+        for n, kernel in enumerate(graph.kernels)
+        if not kernel.closed and not all(_is_loop(flow, flow.steps[root]) for root in kernel.roots)
+    }
 
     def join(a: int, b: int) -> None:
         """Make one kernel of two that run over the same elements, where neither waits for a reduction of the other."""

@@ -240,7 +240,7 @@ class Builder:
         needed, kept = set(outputs), []
         for statement in reversed(self.statements):
             if statement.write.array in needed:
-                needed.update(access.array for access in statement.reads())
+                needed.update(statement.sources)
                 kept.append(statement)
         return tuple(_named(s, f"S{at}") for at, s in enumerate(reversed(kept)))
 
@@ -258,7 +258,7 @@ def _named(statement: Statement, name: str) -> Statement:
     if statement.name == name:
         return statement
     made = replace(statement, name=name)
-    made.share(statement.form, statement.reads())
+    made.share(statement.form, statement.reads(), statement.sources)
     return made
 
 

@@ -70,9 +70,9 @@ def behind(program: TensorProgram, known: Collection[str], wanted: Collection[st
     for statement in reversed(program.statements):
         if statement.write.array in needed:
             chosen.append(statement)
-            needed |= {a.array for a in statement.reads() if a.array not in known}
+            needed.update(array for array in statement.sources if array not in known)
     made = {s.write.array for s in chosen}
-    reads = {a.array for s in chosen for a in s.reads()} - made
+    reads = {array for s in chosen for array in s.sources} - made
     return replace(program, statements=tuple(chosen[::-1]), inputs=tuple(reads), outputs=tuple(made))
 
 

@@ -44,7 +44,7 @@ def lower_supported(graph: OperatorGraph) -> tuple[TensorProgram, dict[str, str]
     wanted.update(name for op in graph.operators if op.name in skipped for name in op.inputs)
     statements = build.finished(wanted)
     written = {s.write.array for s in statements}
-    read = {access.array for s in statements for access in s.reads()}
+    read = set[str]().union(*(s.sources for s in statements))
     targets = {update.target for update in graph.updates}
     fixed = [name for name in graph.constants if name in read]
     foreign = [name for op in graph.operators if op.name in skipped for name in op.outputs if name in read]

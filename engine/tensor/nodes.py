@@ -173,6 +173,8 @@ class Statement:
     """What the statement is for, when one operator needs several ("row maximum")."""
     _reads: tuple[Access, ...] | None = field(default=None, init=False, repr=False, compare=False)
     """What `reads` found; every stage asks for it."""
+    _sources: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    _arrays: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
     _form: Form | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -183,10 +185,29 @@ class Statement:
         assert self._form is not None
         return self._form
 
-    def share(self, form: Form, reads: tuple[Access, ...]) -> None:
+    def share(self, form: Form, reads: tuple[Access, ...], sources: tuple[str, ...]) -> None:
         """Takes over what is known of a statement that differs in names alone, and what is read under its own."""
         object.__setattr__(self, "_form", form)
         object.__setattr__(self, "_reads", reads)
+        object.__setattr__(self, "_sources", sources)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The arrays that it reads, each once, in order of appearance."""
+        if self._sources is None:
+            object.__setattr__(self, "_sources", tuple(dict.fromkeys([access.array for access in self.reads()])))
+        assert self._sources is not None
+        return self._sources
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays that it reads, then the one that it writes, each once: with the form, all that it is."""
+        if self._arrays is None:
+            own = self.write.array
+            found = self.sources if own in self.sources else (*self.sources, own)
+            object.__setattr__(self, "_arrays", found)
+        assert self._arrays is not None
+        return self._arrays
 
     @property
     def extents(self) -> dict[str, int]:

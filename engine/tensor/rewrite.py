@@ -93,7 +93,7 @@ def renamed(statement: Statement, name: str, operator: str, arrays: Mapping[str,
         _direct(statement.expression, arrays, reads), statement.reduction, statement.guards, statement.covers,
         statement.because,
     )  # fmt: skip
-    made.share(statement.form, tuple(reads))
+    made.share(statement.form, tuple(reads), tuple([arrays[source] for source in statement.sources]))
     return made
 
 
