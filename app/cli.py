@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from app import output, tuning_verbs
+from app.interrupts import noted
 from app.options import (
     NO_DIMS,
     NO_PROGRAMS,
@@ -62,7 +63,7 @@ def start(
         verb(_open_window)(None, "h200", {})
 
 
-@app.command("open", epilog="Exit codes: 0 done, 2 bad input, 3 no display.")
+@app.command("open", epilog="Exit codes: 0 done, 2 bad input, 3 no display, 130 interrupted.")
 @verb
 def open_(
     file: Annotated[str | None, typer.Argument(help="File to open; the built-in example without one.")] = None,
@@ -83,9 +84,11 @@ def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> N
     if not display():
         hint = "`loomscope render FILE -o PNG` draws the window without one; `loomscope verify FILE` checks kernels"
         raise MissingCapability("window", "display", "this machine has none, so no window can open", hint)
-    from app.main import run
+    with noted():  # also while Qt is imported, which an exception would abort
+        from app.main import run
 
-    raise typer.Exit(run(file or EXAMPLE, target=target, dimensions=dimensions))
+        code = run(file or EXAMPLE, target=target, dimensions=dimensions)
+    raise typer.Exit(code)
 
 
 @app.command(epilog="Exit codes: 0 done, 2 bad input.")
@@ -126,26 +129,28 @@ def render(
 ) -> None:
     """Draw the window as a picture; no display is needed."""
     from app.job import dimensions_of
-    from app.render import render as draw
-    from app.render import size_of
 
-    draw(
-        file,
-        out,
-        size=size_of(size),
-        theme=theme,
-        panel=panel,
-        group=group,
-        target=target,
-        dimensions=dimensions_of(dim),
-        perspective=perspective,
-        tab=tab,
-        advice=advice,
-        replay=replay,
-        records=records,
-        what_if=dimensions_of(what_if, "--what-if", "stages=3"),
-        tile=tile,
-    )
+    with noted():  # also while Qt is imported, which an exception would abort
+        from app.render import render as draw
+        from app.render import size_of
+
+        draw(
+            file,
+            out,
+            size=size_of(size),
+            theme=theme,
+            panel=panel,
+            group=group,
+            target=target,
+            dimensions=dimensions_of(dim),
+            perspective=perspective,
+            tab=tab,
+            advice=advice,
+            replay=replay,
+            records=records,
+            what_if=dimensions_of(what_if, "--what-if", "stages=3"),
+            tile=tile,
+        )
     output.say(f"{out}")
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QTimer
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.client import COMMAND, Client
 from app.collector import Collector
+from app.interrupts import noted
 from app.window import Window
 from app.workspace import Workspace
 from views.theme import face, load_faces
 
-SIGNAL_POLL_MS = 200
+INTERRUPT_POLL_MS = 200
 
 
 def application() -> QApplication:
@@ -49,21 +49,20 @@ def make_window(
 
 
 def run(path: str | None, target: str = "h200", dimensions: Mapping[str, int] | None = None) -> int:
-    """Opens the window, with a file if there is one, and returns the program's exit code."""
-    program = application()
-    window = make_window(target, dimensions)
-    window.restore_layout()
-    window.show()
-    window.workspace.start()
-    window.document.look_for_orphans()
-    if path:
-        window.open_file(path)
-    signal.signal(signal.SIGINT, lambda *_: QCoreApplication.quit())
-    # Python sees a signal only between two of its own instructions, so the event loop has to run some now and then.
-    poll = QTimer()
-    poll.timeout.connect(lambda: None)
-    poll.start(SIGNAL_POLL_MS)
-    code = program.exec()
-    if window.isVisible():
-        window.close()
+    """Opens the window, with a file if there is one, and returns the program's exit code; KeyboardInterrupt ends it."""
+    with noted() as interrupts:
+        program = application()
+        window = make_window(target, dimensions)
+        window.restore_layout()
+        window.show()
+        window.workspace.start()
+        window.document.look_for_orphans()
+        if path:
+            window.open_file(path)
+        poll = QTimer()
+        poll.timeout.connect(lambda: program.quit() if interrupts.any else None)
+        poll.start(INTERRUPT_POLL_MS)
+        code = program.exec()
+        if window.isVisible():
+            window.close()
     return code

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.advice import with_pasted
 from app.client import COMMAND
+from app.interrupts import noted
 from app.layout import PERSPECTIVES
 from app.main import application, make_window
 from app.window import SMALLEST, Window
@@ -243,7 +244,8 @@ def wait(done: Callable[[], bool], limit: int = LIMIT_MS) -> bool:
     loop = QEventLoop()
     quiet = QTimer()
     quiet.setInterval(QUIET_MS)
-    quiet.timeout.connect(lambda: loop.exit(0) if done() else None)
-    quiet.start()
-    QTimer.singleShot(limit, lambda: loop.exit(1))
-    return loop.exec() == 0
+    with noted() as interrupts:
+        quiet.timeout.connect(lambda: loop.exit(0) if interrupts.any or done() else None)
+        quiet.start()
+        QTimer.singleShot(limit, lambda: loop.exit(1))
+        return loop.exec() == 0

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import sys
 import threading
 import time
@@ -373,6 +374,9 @@ def _without_long_lists(result: Any, send: Send) -> Any:
 
 def main() -> None:
     """Serve standard input.  What libraries print goes to standard error, so that only replies are on the stream."""
+    # Ctrl-C at the terminal of a window reaches its worker, too: whoever started the worker ends it.  What it started
+    # itself is ended as by default, which it would not be if the worker ignored the signal.
+    signal.signal(signal.SIGINT, lambda *_: None)
     replies = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         serve(sys.stdin, replies)

@@ -42,7 +42,7 @@ def measurements_of(data: object, source: str) -> Measurements:
             rows.append(_row(one) if "rows" in data else _kernel(one))
     except BadInput as error:
         raise BadInput("measurements", f"{source}, {place}, {error.subject}", error.reason, error.hint) from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         reason = f"holds no times: {error!r} is missing or wrong in {place}"
         raise BadInput("measurements", source, reason, HINT) from error
     own = [e.time.environment or {} for row in rows for e in row.systems.values() if isinstance(e.time, Timing)]

@@ -78,7 +78,10 @@ def test_a_broken_entry_is_refused(change: dict[str, Any], says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"rows": 3}', '{"rows": [{"row": "r"}]}'])
+ENDLESS = json.dumps({"kernels": [{"group": "g", **ENTRY, "instances": float("inf")}]})
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"rows": 3}', '{"rows": [{"row": "r"}]}', ENDLESS])
 def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(text, encoding="utf-8")
