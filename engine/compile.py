@@ -32,6 +32,7 @@ from engine.schedule.advisers.mapping import map_group
 from engine.schedule.advisers.pack import pack_group
 from engine.schedule.advisers.pipeline import pipeline_group
 from engine.schedule.advisers.plans import plans
+from engine.schedule.advisers.row_results import row_pins
 from engine.schedule.advisers.stitch import stitch_group, with_schemes
 from engine.schedule.advisers.tensorize import asked_tile, tensorize_group
 from engine.schedule.advisers.vectorize import vectorize_group
@@ -111,6 +112,7 @@ def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> 
     tensor = tensorize_group(group, sms, numerics)
     asked = asked_tile(group, tensor)
     proposals = (
+        row_pins(group),
         vectorize_group(group, ranked),
         tensor if asked else map_group(group, sms, ranked),
         pipeline_group(group, asked),

@@ -148,7 +148,7 @@ def _along_rows(
         return f"shuffle over {lanes} lanes"
     warps = sharers.count // WARP
     slots = sharers.beside * warps
-    scratch = _scratch(emitter, name, reduction, slots * sharers.turns)
+    scratch = parts_buffer(emitter, name, reduction, slots * sharers.turns)
     lane = emitter.bind("lane_of_warp", sharers.lane.mod(WARP, emitter.extents), link)
     warp = emitter.bind("warp", Index.of(THREAD).floordiv(WARP, emitter.extents), link)
     first = emitter.mask(emitter.fresh("first_lane"), [lane * -1], link)
@@ -169,7 +169,7 @@ def _down_columns(
     if sharers.count == 1:
         return "one thread has all of it"
     slots = sharers.count * sharers.beside * vector
-    scratch = _scratch(emitter, name, reduction, slots * sharers.turns)
+    scratch = parts_buffer(emitter, name, reduction, slots * sharers.turns)
     lane_name = "lane_of_warp" if sharers.beside == WARP else "column_lane"
     lane = emitter.bind(lane_name, Index.of(THREAD).mod(sharers.beside, emitter.extents), link)
     mine = (sharers.lane * sharers.beside + lane) * vector + sharers.turn * slots
@@ -210,7 +210,8 @@ def _reduction(statement: Statement) -> Reduction:
     return statement.reduction
 
 
-def _scratch(emitter: Emitter, name: str, reduction: Reduction, elements: int) -> str:
+def parts_buffer(emitter: Emitter, name: str, reduction: Reduction, elements: int) -> str:
+    """A buffer of shared memory for parts of a reduction."""
     dtype = "int32" if reduction.accumulate == "bool" else reduction.accumulate
     unique = emitter.register(name, dtype)
     emitter.buffers[unique] = Buffer(unique, dtype, (elements,), "shared")

@@ -12,9 +12,11 @@ from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Tiling
 from engine.codegen.product import Owned, Product, id_of
+from engine.codegen.row_results import Sharers, row_tile, store_rows
 from engine.codegen.split_k import WIDEST, Held, add_parts, parts_of
 from engine.codegen.tile import Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
+from engine.target.occupancy import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.padding import adds_nothing
@@ -69,15 +71,17 @@ def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
     if parts > 1:
         add_parts(product, _held(accumulator, tiles))
     rows, columns = factors
-    product.epilogue(
-        Owned(
-            shape=tiles.thread,
-            vector=columns.run,
-            row=lambda r: rows.operand.side.start + rows.local(emitter, r, rows.run),
-            column=lambda s: columns.operand.side.start + columns.local(emitter, s, columns.run),
-            sums=lambda r, s: Access(accumulator, (r, s)),
-        )
+    results = Owned(
+        shape=tiles.thread,
+        vector=columns.run,
+        row=lambda r: rows.operand.side.start + rows.local(emitter, r, rows.run),
+        column=lambda s: columns.operand.side.start + columns.local(emitter, s, columns.run),
+        sums=lambda r, s: Access(accumulator, (r, s)),
     )
+    if product.has_whole_rows:
+        store_rows(product, results, _sharers(product, tiles, rows.operand.side.start))
+    else:
+        product.epilogue(results)
     return product.finish(
         tiles.block,
         constants={"OWNED": math.prod(tiles.thread)},
@@ -94,8 +98,9 @@ def _tiles(product: Product, marks: Marks) -> _Tiles:
     """What the marks ask for, with as many threads as a block may have and every thread a share of the copies."""
     free, loop = product.free, product.loop.members
     blocks, threads = [], []
-    for members in free:
-        block = marks.power("block", 64, 128, members)
+    for side, members in enumerate(free):
+        is_row = side == 1 and product.has_whole_rows
+        block = row_tile(product, marks, 1) if is_row else marks.power("block", 64, 128, members)
         blocks.append(block)
         threads.append(marks.power("thread", max(4, block // 16), min(8, block), members))
     depth = marks.power("tile", 16, 64, loop)
@@ -123,6 +128,16 @@ def _bind_thread(product: Product, tiles: _Tiles) -> tuple[Index, Index]:
         emitter.bind("thread_row", thread.floordiv(across, emitter.extents), link),
         emitter.bind("thread_column", thread.mod(across, emitter.extents), link),
     )
+
+
+def _sharers(product: Product, tiles: _Tiles, first: Index) -> Sharers:
+    """Which threads hold parts of the rows that this thread has parts of: neighbours."""
+    thread, extents = Index.of("thread"), product.emitter.extents
+    across = tiles.block[1] // tiles.thread[1]
+    lanes = min(across, WARP)
+    number = thread.mod(across, extents)
+    lane, group = number.mod(lanes, extents), number.floordiv(lanes, extents)
+    return Sharers(lanes, lane, across // lanes, group, tiles.block[0], first)
 
 
 def _multiply(product: Product, parts: tuple[Part, ...], accumulator: str, tile: Index) -> None:

@@ -13,6 +13,7 @@ from engine.codegen.marks import Marks
 from engine.codegen.nest import Nest, block_nest, loop_nest
 from engine.codegen.packed import lower_packed
 from engine.codegen.reduction import lower_reduction
+from engine.codegen.row_nest import row_nest
 from engine.codegen.stitched import lower_stitched
 from engine.codegen.tensor_cores import lower_tensor_cores
 from engine.codegen.tile import TileProgram
@@ -23,6 +24,7 @@ from engine.fuse.nodes import FusionGroup
 from engine.fuse.packed import KIND as PACKED
 from engine.fuse.shape import is_contraction
 from engine.fuse.stitched import KIND as STITCHED
+from engine.fuse.whole_rows import row_reductions
 from engine.schedule.nodes import ScheduleTree
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed, bind
@@ -70,7 +72,11 @@ def _kernel(
         nest = block_nest(group.program, tree)
         marks = Marks(nest)
         return marks, lower_stitched(group, nest, marks)
-    nest = loop_nest(group.program, tree)
+    heart = next((s for s in group.program.statements if is_contraction(s)), None)
+    if group.kind == "contraction" and heart is not None and row_reductions(group.program.statements, heart):
+        nest = row_nest(group.program, tree, heart)
+    else:
+        nest = loop_nest(group.program, tree)
     marks = Marks(nest)
     return marks, _of_nest(group, nest, marks, numerics, architecture)
 

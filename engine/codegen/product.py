@@ -22,7 +22,8 @@ from engine.codegen.operand import Operand, Side, Tiling, choose_operand, copy_t
 from engine.codegen.tile import Barrier, Commit, TileProgram, Wait, Wish
 from engine.errors import Unsupported
 from engine.fuse.nodes import FusionGroup
-from engine.fuse.shape import is_contraction, product_operands
+from engine.fuse.row_sides import factors_of, reduced_columns
+from engine.fuse.shape import is_contraction
 from engine.schedule.nodes import Member
 from engine.tensor.access import vector_limit
 from engine.tensor.index import Index
@@ -72,10 +73,13 @@ class Product:
         raise Unsupported("codegen", self.program.name, "the schedule has no loop for the contraction to reduce over")
 
     def _sides(self) -> tuple[tuple[Member, ...], tuple[Member, ...], tuple[Member, ...]]:
-        """Outer dimensions that are batches, rows (first factor only) and columns (second factor only)."""
-        factors = product_operands(self.statement.expression)
-        assert factors is not None
-        self.access = tuple(_wide_access(f, self.statement) for f in factors)
+        """Outer dimensions that are batches, rows (first factor only) and columns (second factor only).
+
+        Where rows of the results are reduced, the columns are what is reduced, and no others.
+        """
+        whole = reduced_columns(self.program.statements, self.statement)
+        self.factors = factors_of(self.statement, whole)
+        self.access = tuple(_wide_access(f, self.statement) for f in self.factors)
         used = [{n for i in a.indices for n in i.iterators()} for a in self.access]
         batch: list[Member] = []
         sides: tuple[list[Member], list[Member]] = ([], [])
@@ -83,7 +87,7 @@ class Product:
             name = plain_iterator(member.rows[self.statement.name])
             if name in used[0] and name not in used[1]:
                 sides[0].append(member)
-            elif name in used[1] and name not in used[0]:
+            elif name in used[1] and name not in used[0] and (name in whole or not whole):
                 sides[1].append(member)
             else:
                 batch.append(member)
@@ -170,6 +174,11 @@ class Product:
     def after(self) -> tuple[Statement, ...]:
         """Statements after the contraction, in order."""
         return tuple(s for s in self.nest.statements if s is not self.statement)
+
+    @property
+    def has_whole_rows(self) -> bool:
+        """Whether rows of the results are reduced: a block's tile then has all columns."""
+        return any(s.reduction is not None for s in self.after)
 
     @property
     def results_link(self) -> Line:

@@ -12,18 +12,18 @@ import math
 from dataclasses import dataclass
 
 from engine.codegen.emit import LANE_OF_VECTOR
-from engine.codegen.lanes import FRAGMENT, WORD, Lanes
+from engine.codegen.lanes import FRAGMENT, SHARERS, WORD, Lanes
 from engine.codegen.marks import Marks, nearest_power, power_up_to
 from engine.codegen.nest import Nest
 from engine.codegen.nodes import Line
 from engine.codegen.operand import Operand, Tiling
 from engine.codegen.product import Owned, Product
 from engine.codegen.results import WarpTile, store_results
+from engine.codegen.row_results import Sharers, row_tile, store_rows
 from engine.codegen.slices import Sliced, added
 from engine.codegen.split_k import WIDEST, Held, add_parts, parts_of
 from engine.codegen.tile import Comment, Slot, TileProgram
 from engine.fuse.nodes import FusionGroup
-from engine.fuse.shape import product_operands
 from engine.target.shared import SHARED_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
@@ -74,7 +74,10 @@ def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: 
         warps.sums = added(product, warps.slices)
     if parts > 1:
         add_parts(product, warps.held())
-    store_results(product, warps.tile(), warps.owned())
+    if product.has_whole_rows:
+        store_rows(product, warps.owned(), warps.sharers())
+    else:
+        store_results(product, warps.tile(), warps.owned())
     rows, columns = tiles.warp
     return product.finish(
         tiles.block,
@@ -97,8 +100,11 @@ def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: 
 def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
     """What the marks ask for: whole fragments to a warp, at most 32 warps to a block."""
     blocks, warps = [], []
-    for members in product.free:
-        blocks.append(marks.power("block", 64, 256, members, least=16))
+    for side, members in enumerate(product.free):
+        if side == 1 and product.has_whole_rows:
+            blocks.append(row_tile(product, marks, FRAGMENT))
+        else:
+            blocks.append(marks.power("block", 64, 256, members, least=16))
         warps.append(marks.power("warp", min(32, blocks[-1]), min(64, blocks[-1]), members, least=16))
     loop = product.loop.members
     depth = marks.power("tile", 32, 128, loop, least=16)
@@ -137,9 +143,7 @@ class _Warps:
             emitter.bind("warp_row", warp.floordiv(across, emitter.extents) * tiles.warp[0], link),
             emitter.bind("warp_column", warp.mod(across, emitter.extents) * tiles.warp[1], link),
         )
-        factors = product_operands(product.statement.expression)
-        assert factors is not None
-        self.prologues = tuple(map(prologue, factors))
+        self.prologues = tuple(map(prologue, product.factors))
         self.places = tuple(
             emitter.bind(
                 f"{operand.access.array}_lane",
@@ -200,6 +204,14 @@ class _Warps:
             return Slot(self.sums, (r, s, v.floordiv(2, lane), v.mod(2, lane)))
 
         return Held(self.slices.shares * self.tiles.warps * WARP, self.slices.rows, self.count[1], WIDEST, slot)
+
+    def sharers(self) -> Sharers:
+        """Which lanes and warps hold parts of the rows that this lane has parts of."""
+        thread, extents = Index.of("thread"), self.product.emitter.extents
+        across = self.tiles.block[1] // self.tiles.warp[1]
+        group = thread.floordiv(WARP, extents).mod(across, extents)
+        lane, first = self.lane.mod(SHARERS, extents), self.operands[0].side.start
+        return Sharers(SHARERS, lane, across, group, self.tiles.block[0], first, self.slices.has_share)
 
     def owned(self) -> Owned:
         """What this lane holds of the sums that its warp finishes."""

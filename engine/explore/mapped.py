@@ -12,6 +12,7 @@ from engine.mapping import CHECKED, COMPILED, LISTED, WRONG, AxisDoc, MappingDoc
 from engine.recipe import Advice, Entry, Recipe, Scenario
 from engine.run.nodes import Check
 from engine.schedule.advisers.mapping import mark
+from engine.schedule.advisers.row_results import row_binding
 from engine.schedule.advisers.tensorize import entries_for
 from engine.schedule.text import entry_text
 from engine.target import target
@@ -57,6 +58,7 @@ def entries_of(mapping: IntrinsicMapping, heart: Statement, group: FusionGroup, 
         intrinsic = INTRINSICS[mapping.abstraction.name]
         binding = bind(heart, group.program.arrays, intrinsic)
         assert not isinstance(binding, str), "asked just now"
+        binding = row_binding(group.program.statements, heart, binding)
         return tuple(entries_for(heart, binding, intrinsic, int(target(recipe.target).sms.value)))
     names = (heart.name,)
     entries = [

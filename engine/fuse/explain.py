@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from engine.fuse.attention import ATTENTION, attention_of
@@ -11,10 +12,12 @@ from engine.fuse.fits import handed_over
 from engine.fuse.nodes import REGISTER, SHARED, SHUFFLE, Edge
 from engine.fuse.packed import KIND as PACKED
 from engine.fuse.packed import parts_of
+from engine.fuse.row_sides import reduced_columns
 from engine.fuse.shape import Shape, is_contraction
 from engine.fuse.stitched import KIND as STITCHED
 from engine.fuse.stitched import stitched_shape
-from engine.tensor.nodes import TensorProgram
+from engine.fuse.whole_rows import row_reductions
+from engine.tensor.nodes import Statement, TensorProgram
 
 WORDS = {
     "MatMul": "matmul", "Gemm": "matmul", "Softmax": "softmax", "LayerNormalization": "layernorm", "Gather": "gather",
@@ -81,6 +84,20 @@ def _stored(program: TensorProgram) -> frozenset[str]:
     return handed_over(shape, program.statements) if isinstance(shape, Shape) else frozenset()
 
 
+def _rows_reason(program: TensorProgram, heart: Statement, kinds: Mapping[str, str]) -> str:
+    """Why a product's kernel reduces rows of its results."""
+    reduced = row_reductions(program.statements, heart)
+    handed = {a.array for s in reduced for a in s.reads()} & {s.write.array for s in program.statements if s.parallel}
+    wide = [a for a in sorted(handed) if program.arrays[a].elements >= program.arrays[heart.write.array].elements]
+    saved = sum(program.arrays[a].bytes * (1 if a in program.outputs else 2) for a in wide)
+    columns = math.prod(heart.extents[name] for name in reduced_columns(program.statements, heart))
+    return (
+        f"{kinds.get(heart.operator, heart.operator)} keeps whole rows of {columns} results in a block, which reduces "
+        f"them {len(reduced)} time{'s' * (len(reduced) > 1)} and uses them again: {saved:,} bytes do not cross global "
+        "memory, and a launch is saved"
+    )
+
+
 def group_reason(built: Built, kinds: Mapping[str, str], instances: int) -> str:
     """Why the operators of a group are one kernel."""
     together = f"; {instances} equal places in the graph share the kernel" if instances > 1 else ""
@@ -95,6 +112,8 @@ def group_reason(built: Built, kinds: Mapping[str, str], instances: int) -> str:
     elif built.kind == STITCHED:
         shapes = len({tuple(i.extent for i in s.iterators) for s in statements})
         text = f"a block owns what its statements, of {shapes} shapes, hand to each other: nothing leaves it on the way"
+    elif heart is not None and len(reductions) > 1:
+        text = _rows_reason(built.program, heart, kinds)
     elif heart is not None:
         text = f"{kinds.get(heart.operator, heart.operator)} keeps its tile of results in registers"
         text += "; the element-wise operators after it use it there" if len(statements) > 1 else ""

@@ -1,4 +1,5 @@
-"""The kernels of a program under a policy: the partition, with each attention as one kernel where that pays."""
+"""The kernels of a program under a policy: the partition, then attentions, and products with the reductions of their
+rows, as one kernel where that pays."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Sequence
 
 from engine.fuse.attention_groups import with_attention
 from engine.fuse.partition import Partition, partition
+from engine.fuse.row_groups import with_rows
 from engine.graph.nodes import Operator
 from engine.stitch.choose import STITCH
 from engine.stitch.nodes import Fixed
@@ -22,4 +24,4 @@ def explored(
     Raises BadInput, naming operators and figures, where that cannot be.
     """
     parts = partition(program, without_kernel, policy, target, fixed)
-    return with_attention(parts, parts.program, fixed) if policy == STITCH else parts
+    return with_rows(with_attention(parts, parts.program, fixed), parts, fixed) if policy == STITCH else parts

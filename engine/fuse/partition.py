@@ -11,6 +11,8 @@ from engine.fuse.attention_figures import attention_figures
 from engine.fuse.fits import Fits
 from engine.fuse.partial import in_parts
 from engine.fuse.pattern import Patterns
+from engine.fuse.row_cost import row_microseconds
+from engine.fuse.row_sides import row_sizes
 from engine.fuse.shape import Shape
 from engine.fuse.steps import Steps, steps_of
 from engine.graph.nodes import Operator
@@ -21,6 +23,7 @@ from engine.stitch.search import accurate, moving
 from engine.target import Target
 from engine.tensor.nodes import Array, Statement, TensorProgram
 from engine.tensor.rewrite import renamed
+from engine.tensor.traffic import compulsory_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,14 @@ class Partition:
     groups: tuple[tuple[tuple[Statement, ...], Shape], ...]
     chosen: Chosen
     numbers: tuple[int, ...]
-    """The number of each group among the chosen kernels."""
+    """The number of each group among the chosen kernels; of several that became one, that of the last."""
     views: Mapping[str, str]
     """Array -> the array whose storage it is: a kernel that writes several parts of one calls each by its own name."""
     refusals: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(array, reading operator) -> why that operator did not join the group that makes the array, where that is known
     from elsewhere than the choice of kernels."""
+    firsts: Mapping[int, int] = field(default_factory=dict)
+    """Number of a group that is several of the chosen kernels -> that of the first, which reads its operands."""
 
     def why(self, first: int, second: int) -> Why:
         """Why two groups, by their places, are not one."""
@@ -47,7 +52,8 @@ class Partition:
                 known = self.refusals.get((access.array, statement.operator)) if access.array in made else None
                 if known:
                     return Why(False, known, None)
-        return self.chosen.why(self.numbers[first], self.numbers[second])
+        number = self.numbers[second]
+        return self.chosen.why(self.numbers[first], self.firsts.get(number, number))
 
     def figures(self, places: Iterable[int] | None = None) -> Figures:
         """What the kernels come to, or those of the groups at some places."""
@@ -58,7 +64,10 @@ class Partition:
             kernel = graph.kernels[self.numbers[place]]
             is_bound = False
             if shape.kind == ATTENTION:
-                moved, spent = attention_figures(self._alone(statements), assessor.target)
+                moved, spent = attention_figures(self.alone(statements), assessor.target)
+            elif shape.kind == "contraction" and sum(s.reduction is not None for s in statements) > 1:
+                moved = sum(compulsory_bytes(self.alone(statements)))
+                spent = row_microseconds(row_sizes(statements, shape, self.program.arrays), moved, assessor.target)
             else:
                 cost = assessor.cost(kernel)
                 is_bound = not any(map(is_product, graph.flow.statements(kernel.members)))
@@ -69,7 +78,7 @@ class Partition:
             )
         return found
 
-    def _alone(self, statements: Sequence[Statement]) -> TensorProgram:
+    def alone(self, statements: Sequence[Statement]) -> TensorProgram:
         """The statements of a group as a program of their own."""
         made = dict.fromkeys(s.write.array for s in statements)
         read = dict.fromkeys(array for s in statements for array in s.sources)

@@ -15,6 +15,7 @@ from networkx.utils import UnionFind
 from engine.fuse.fold import is_layout
 from engine.fuse.grouped import group_splits, paired
 from engine.fuse.split import inner_of, split
+from engine.fuse.whole_rows import cut_rows
 from engine.tensor.nodes import Access, Apply, Position, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator
 
@@ -124,14 +125,15 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
 
 def _common_shape(statements: Sequence[Statement], kept: frozenset[str], hearts: Sequence[Statement]) -> Shape | str:
     """The loop space of statements with their loops as they are, around one product or none."""
-    heart, contractions = hearts[0] if hearts else None, len(hearts)
+    heart = hearts[0] if hearts else None
     reductions = [s for s in statements if s.reduction is not None]
-    if heart is not None and len(reductions) > contractions:
-        other = next(s.operator for s in reductions if s is not heart)
-        return f"a tile of the matrix product holds only part of each reduced row: {heart.operator} and {other}"
     axes = _join(statements, heart)
     if isinstance(axes, str):
         return axes
+    if heart is not None and len(reductions) > 1:
+        cut = cut_rows(statements, heart, axes, _factor_axes(heart, axes))
+        if cut:
+            return cut
     anchor = heart or max(statements, key=lambda s: len(s.iterators))
     reduced = {axes[s.name, n] for s in reductions if s.reduction for n in s.reduction.iterators}
     own = heart.parallel if heart else anchor.iterators
@@ -152,6 +154,16 @@ def _common_shape(statements: Sequence[Statement], kept: frozenset[str], hearts:
     kind = "contraction" if heart else "reduction" if reductions else "element-wise"
     found = {key: axis for key, axis in axes.items() if key[0] not in inlined}
     return Shape(kind, found, rows, columns, extents, tuple(inlined))
+
+
+def _factor_axes(heart: Statement, axes: Mapping[Key, int]) -> tuple[set[int], set[int]]:
+    """Parallel axes that only the first and only the second factor of a product moves with."""
+    factors = product_operands(heart.expression)
+    assert factors is not None, heart
+    used = [{n for a in _arrays(factor) for i in a.indices for n in i.iterators()} for factor in factors]
+    own = {i.name: axes[heart.name, i.name] for i in heart.parallel}
+    first, second = ({axis for name, axis in own.items() if name in used[n] - used[1 - n]} for n in (0, 1))
+    return first, second
 
 
 def _single_shape(statement: Statement) -> Shape:
@@ -258,10 +270,11 @@ def _misfit(
     if statement is heart:
         return ""
     if heart is not None:
-        if mine == rows:
-            return ""
         if any(access.array == statement.write.array for access in heart.reads()):
             return f"{statement.operator} makes what {heart.operator} multiplies, which is copied to tiles as it stands"
+        walked = columns - {axes[heart.name, i.name] for i in heart.reduced}
+        if _is_of_rows(statement, axes, rows, walked):
+            return ""
         return f"{statement.operator} has another shape than the result of {heart.operator}"
     if statement.reduction is not None:
         reduced = {axes[statement.name, n] for n in statement.reduction.iterators}
@@ -271,6 +284,17 @@ def _misfit(
     if mine == rows | columns or (columns and mine == rows):
         return ""
     return f"{statement.operator} has another shape"
+
+
+def _is_of_rows(statement: Statement, axes: Mapping[Key, int], rows: set[int], columns: set[int]) -> bool:
+    """Whether a statement after a product is about single results, their rows, or makes a value of each row.
+
+    columns: axes of a result that are reduced; none where a tile may hold a part of each row.
+    """
+    mine = {axes[statement.name, i.name] for i in statement.iterators}
+    if statement.reduction is not None:
+        return mine == rows | columns
+    return mine in (rows | columns, rows)
 
 
 def _can_inline(

@@ -88,6 +88,10 @@ class Joins:
         """The graph of these kernels: the same one where none were joined."""
         return KernelGraph(self.graph.flow, self.merged()) if any(len(g) > 1 for g in self._group) else self.graph
 
+    def in_order(self) -> tuple[int, ...]:
+        """The kernels of the graph in an order that respects data flow, those of a group side by side."""
+        return tuple(self._at)
+
     def closes_cycle(self, pattern: Collection[int]) -> bool:
         """Whether a kernel outside needs something of the pattern and feeds it, or lies too far off to tell."""
         return self._behind(self._whole(pattern)) is None

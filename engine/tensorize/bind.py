@@ -23,6 +23,8 @@ class Binding:
     """Only the second factor moves with these: n."""
     depth: tuple[Iterator, ...]
     """The reduced ones: k."""
+    has_whole_rows: bool = False
+    """Whether a block has all columns, because rows of the results are reduced."""
 
     @property
     def sizes(self) -> tuple[int, int, int]:

@@ -14,6 +14,7 @@ from engine.fuse.shape import is_contraction
 from engine.predict.alcop_problem import contraction_of, sides_of
 from engine.recipe import Entry, Recipe
 from engine.schedule.advisers.mapping import map_group
+from engine.schedule.advisers.row_results import row_binding
 from engine.schedule.advisers.tensorize import entries_for
 from engine.tensor.nodes import Statement
 from engine.tensorize.abstractions import ABSTRACTIONS
@@ -57,6 +58,7 @@ def _mappings(heart: Statement, kernel: Kernel) -> Iterator[_Mapping]:
         binding = bind(heart, program.arrays, intrinsic)
         is_wanted = wish in ("", intrinsic.name)
         if is_wanted and isinstance(binding, Binding) and allowed(intrinsic, kernel.recipe.numerics):
+            binding = row_binding(program.statements, heart, binding)
             yield _Mapping(intrinsic.name, tuple(entries_for(heart, binding, intrinsic, int(machine.sms.value))))
     if not wish:
         yield _Mapping(CUDA_CORES, map_group(kernel.group, int(machine.sms.value), ()).scenario.entries)

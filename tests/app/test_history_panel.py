@@ -24,7 +24,7 @@ from views.history.layout import placed
 
 GROUP = "softmax_0"
 """Of the made-up model."""
-REAL_GROUP = "layernorm_1"
+REAL_GROUP = "matmul_1"
 """Of bert_tiny: 32 rows, every power of two of which may be a block."""
 
 

@@ -77,9 +77,9 @@ def test_equal_layers_share_a_program_and_keep_their_names(tmp_path: Path) -> No
     plan = engine.fuse(engine.load(layers(tmp_path / "m.onnx", 5)))
     group = next(g for g in plan.groups if "l3/n" in {op for i in g.instances for op in i.operators})
     own = next(i for i in group.instances if "l3/n" in i.operators)
-    assert {"l2/x", "l3/n", "g", "b"} <= set(own.arrays.values())
-    assert all(tensor in ("g", "b") or tensor[:2] in ("l2", "l3") for tensor in own.arrays.values())
-    assert set(own.statements.values()) == {"l3/n"}
+    assert {"l2/x", "l2/o", "l3/n", "g", "b", "w"} <= set(own.arrays.values())
+    assert all(tensor in ("g", "b", "w") or tensor[:2] in ("l1", "l2", "l3") for tensor in own.arrays.values())
+    assert set(own.statements.values()) == {"l2/o", "l2/x", "l3/n"}
 
 
 @pytest.mark.slow

@@ -258,7 +258,7 @@ def test_an_operator_agrees_with_its_values(torch: SimpleNamespace, folder: Path
 
 def test_a_wrong_kernel_does_not_agree(torch: SimpleNamespace, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_module, "_call", lambda *arguments: None)  # nothing is launched, nothing is written
-    found = torch_module.compare(torch_module.operators(folder)["layernorm_1"])
+    found = torch_module.compare(torch_module.operators(folder)["matmul_1"])
     assert found is not None and found[0] > found[1]
 
 
@@ -267,14 +267,14 @@ def test_every_kernel_becomes_an_operator_of_pytorch(torch: SimpleNamespace, fol
     library = Library.made[-1]
     assert library.name == "loomscope"
     assert {name for name, key in library.bodies if key == "CUDA"} == set(made)
-    (schema,) = (schema for schema in library.schemas if schema.startswith("layernorm_1("))
-    assert schema.startswith("layernorm_1(Tensor ") and schema.endswith(") -> Tensor")
-    shape = library.bodies["layernorm_1", "Meta"]().shape
-    assert shape == tuple(made["layernorm_1"].writes[0]["shape"])
+    (schema,) = (schema for schema in library.schemas if schema.startswith("matmul_1("))
+    assert schema.startswith("matmul_1(Tensor ") and schema.endswith(") -> Tensor")
+    shape = library.bodies["matmul_1", "Meta"]().shape
+    assert shape == tuple(made["matmul_1"].writes[0]["shape"])
 
 
 def test_tensors_that_do_not_fit_are_refused(torch: SimpleNamespace, folder: Path) -> None:
-    operator = torch_module.operators(folder)["layernorm_1"]
+    operator = torch_module.operators(folder)["matmul_1"]
     right = [Tensor(np.ones(p["shape"], p["dtype"])) for p in operator.reads]
     with pytest.raises(TypeError, match=r"must be float32\[.*\], not float64"):
         operator(Tensor(right[0].value.astype(np.float64)), *right[1:])

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 
 from engine.fuse.nodes import FusionGroup
+from engine.fuse.row_cost import Sizes, filling, row_tiles, thread_tile
+from engine.fuse.row_sides import factors_of, reduced_columns, sizes_of
 from engine.fuse.shape import is_contraction, product_operands
 from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.advisers.access import row_vector
@@ -31,7 +33,8 @@ def map_group(group: FusionGroup, sms: int, ranked: Sequence[Plan]) -> Advice:
     reductions = [s for s in program.statements if s.reduction is not None]
     heart = next((s for s in reductions if is_contraction(s)), None)
     if heart is not None:
-        entries = _contraction(heart, sms)
+        sizes = sizes_of(program)
+        entries = _whole_rows(heart, program, sizes, sms) if sizes else _contraction(heart, sms)
     elif reductions and group.kind == "column reduction":
         entries = _columns(reductions)
     elif reductions:
@@ -89,6 +92,20 @@ def _columns(reductions: list[Statement]) -> list[Entry]:
     return [mark(names, "innermost", "warp", warps, reason)]
 
 
+def _whole_rows(heart: Statement, program: TensorProgram, sizes: Sizes, sms: int) -> list[Entry]:
+    """The same where rows of the results are reduced: a block has all columns of its rows."""
+    columns = reduced_columns(program.statements, heart)
+    moving = {n for a in accesses(factors_of(heart, columns)[1]) for i in a.indices for n in i.iterators()}
+    row = [i.name for i in heart.parallel if i.name not in moving][-1]
+    block = filling(row_tiles(sizes.rows, sizes.columns), sizes, sms)
+    entries: list[Entry] = []
+    for name, tile, owned in zip((row, columns[-1]), block, thread_tile(block), strict=True):
+        because = f"{sizes.blocks(block)} blocks of whole rows for {sms} SMs"
+        entries.append(mark((heart.name,), name, "block", tile, because))
+        entries.append(mark((heart.name,), name, "thread", owned, "each operand read serves several products"))
+    return [*entries, _depth(heart)]
+
+
 def _contraction(heart: Statement, sms: int) -> list[Entry]:
     factors = product_operands(heart.expression)
     assert factors is not None
@@ -106,8 +123,11 @@ def _contraction(heart: Statement, sms: int) -> list[Entry]:
         entries.append(mark((heart.name,), side[-1].name, "block", tile, reason))
         owned = max(1, tile * thread // block)
         entries.append(mark((heart.name,), side[-1].name, "thread", owned, "each operand read serves several products"))
+    return [*entries, _depth(heart)]
+
+
+def _depth(heart: Statement) -> Entry:
     depth = math.prod(i.extent for i in heart.reduced)
     tile_depth = max(4, min(16, 1 << (depth - 1).bit_length()))
     reason = "a tile of both factors in shared memory"
-    entries.append(mark((heart.name,), heart.reduced[-1].name, "tile", tile_depth, reason))
-    return entries
+    return mark((heart.name,), heart.reduced[-1].name, "tile", tile_depth, reason)

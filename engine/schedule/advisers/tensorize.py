@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.fuse.nodes import FusionGroup
+from engine.fuse.row_cost import row_tiles, warp_tile
 from engine.fuse.shape import is_contraction
 from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.advisers.mapping import mark
+from engine.schedule.advisers.row_results import row_binding
 from engine.target.copies import MOST_HELD, SMALLEST_COPY
 from engine.tensor.nodes import Iterator, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -64,6 +66,8 @@ def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -
     for intrinsic in INTRINSICS.values() if heart else ():
         assert heart is not None
         binding = bind(heart, program.arrays, intrinsic)
+        if isinstance(binding, Binding):
+            binding = row_binding(program.statements, heart, binding)
         if isinstance(binding, Binding) and allowed(intrinsic, numerics) and min(binding.sizes) >= LEAST:
             return Advice("tensorize", Scenario(tuple(entries_for(heart, binding, intrinsic, sms))))
     return Advice("tensorize", Scenario())
@@ -101,10 +105,12 @@ def entries_for(heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: i
         return binding.batches * math.prod(-(-size // b) for size, b in zip((m, n), block, strict=True))
 
     depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT, 1 << (k - 1).bit_length()))
-    tiles = (GATHERED, *TILES[1:]) if _is_gathered(heart) else TILES
+    tiles: tuple[_Tile, ...] = (GATHERED, *TILES[1:]) if _is_gathered(heart) else TILES
+    if binding.has_whole_rows:
+        tiles = tuple(_Tile(block, warp_tile(block)) for block in row_tiles(m, n))
     fitted = [(_fitted(tile.block, (m, n)), tile) for tile in tiles]
     if goes_through_registers(heart, intrinsic):
-        fitted = fitted[_windows(heart) > MOST_WINDOWS :]
+        fitted = fitted[_windows(heart) > MOST_WINDOWS :] or fitted
         fitted = [(b, t) for b, t in fitted if max(b) * depth <= MOST_HELD * WARP * _warps(b, t)] or fitted[-1:]
     filling = ((block, t) for block, t in fitted if blocks_of(block) >= sms and _warps(block, t) >= FEWEST_WARPS)
     block, tile = next(filling, fitted[-1])
