@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.codegen.block import evaluate_block, finished
 from engine.codegen.elementwise import bind_members, place
@@ -62,6 +62,8 @@ class Product:
         self.names = tuple(m.name for m in nest.outer)
         self.link = at(self.statement, *(m.name for m in self.loop.members))
         """Of everything in the main loop."""
+        self.combined: dict[str, str] = {}
+        """Reductions of results -> how threads that hold parts of a row combine them."""
 
     # What is what
 
@@ -251,7 +253,8 @@ class Product:
         """The tile program.  held: where the sums live, for the reader."""
         shared = {"PARTS": self.parts} if self.parts > 1 else {}
         placements = {s.name: "register: the thread that holds the element uses it" for s in self.program.statements}
-        return self.emitter.finish(
+        placements |= self.combined
+        tile = self.emitter.finish(
             self.group,
             constants={
                 "ROWS": self.size[0], "COLUMNS": self.size[1], "DEPTH": self.depth, "TILE_ROWS": block[0],
@@ -262,6 +265,8 @@ class Product:
             wishes=wishes,
             sequential=tuple(m.name for m in self.loop.members if m.parallel),
         )  # fmt: skip
+        # Rows of results stay in registers to the end: left to itself, the compiler spills some for a block more.
+        return replace(tile, together=1) if self.has_whole_rows else tile
 
 
 def id_of(access: Access) -> str:

@@ -214,6 +214,7 @@ class _Rows:
         reduction = statement.reduction
         assert reduction is not None
         emitter, link, sharers = self.emitter, self._link([statement]), self.sharers
+        self.product.combined[statement.name] = str(sharers)
         total = self.totals[statement.name].total
         into = Slot(total.array, total.indices)
         emitter.add(Comment(f"{statement.name}, parts of a row: {sharers}", link))

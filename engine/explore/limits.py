@@ -63,6 +63,14 @@ def _parts(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     return ""
 
 
+def _rows(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    columns = knobs.block[1]
+    if not contraction.has_whole_rows or columns >= contraction.n:
+        return ""
+    nearest = 1 << (contraction.n - 1).bit_length()
+    return f"tiles of {columns} columns cut rows of {contraction.n}, which the kernel reduces: nearest is {nearest}"
+
+
 def _stages(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     depth = knobs.block[2]
     tiles = -(-contraction.k // depth)
@@ -124,6 +132,7 @@ LIMITS = (
     Limit("instruction alignment", _alignment, "tiles are whole instructions"),
     Limit("whole parts", _parts, "every warp or thread owns as much of the tile"),
     Limit("split-K", _split, "a block without work would only wait for the others"),
+    Limit("whole rows", _rows, "the values of a row never leave their block"),
     Limit("stages", _stages, "a pipeline is no longer than its loop"),
     Limit("register stages", _inner, "a pipeline in registers is no longer than a tile"),
     Limit("shared memory", _shared, "a launch that asks for more fails"),

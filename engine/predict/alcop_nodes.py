@@ -37,6 +37,8 @@ class Contraction:
     """Elements of the first and of the second operand that one copy moves."""
     finish: tuple[float, float] = (0.0, 0.0)
     """Operations on CUDA cores and special-function results for each result, after the sum."""
+    has_whole_rows: bool = False
+    """Whether a block has all n columns, because its kernel reduces rows of the results."""
 
     @property
     def lanes(self) -> int:

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from engine.codegen.tile import AsyncCopy, Load, TileProgram, operations
-from engine.fuse.shape import is_contraction, product_operands
+from engine.fuse.row_sides import factors_of, reduced_columns
+from engine.fuse.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.predict.alcop_nodes import Contraction
 from engine.predict.alcop_work import main_loop
@@ -21,7 +22,10 @@ CORE = (1, 1, 4)
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Which iterators of a contraction are rows, columns and depths, outermost first."""
+    """Which iterators of a contraction are rows, columns and depths, outermost first.
+
+    Where rows of the results are reduced, the columns are what is reduced, and no others.
+    """
 
     statement: str
     rows: tuple[Iterator, ...]
@@ -34,15 +38,16 @@ class Sides:
 def sides_of(program: TensorProgram) -> Sides | None:
     """The sides of a program's contraction; None where it has none of two plain factors."""
     heart = next((s for s in program.statements if is_contraction(s)), None)
-    factors = product_operands(heart.expression) if heart else None
-    if heart is None or factors is None:
+    if heart is None:
         return None
-    first, second = (_moving(heart, list(accesses(factor))) for factor in factors)
+    whole = reduced_columns(program.statements, heart)
+    first, second = (_moving(heart, list(accesses(factor))) for factor in factors_of(heart, whole))
     if first is None or second is None:
         return None
     used = [{name for index in access.indices for name in index.iterators()} for access in (first, second)]
     rows = tuple(i for i in heart.parallel if i.name in used[0] and i.name not in used[1])
-    columns = tuple(i for i in heart.parallel if i.name in used[1] and i.name not in used[0])
+    wide = tuple(i for i in heart.parallel if i.name in used[1] and i.name not in used[0])
+    columns = tuple(i for i in wide if i.name in whole) or wide
     return Sides(heart.name, rows, columns, heart.reduced, (first, second)) if rows and columns else None
 
 
@@ -78,6 +83,7 @@ def contraction_of(program: TensorProgram, tile: TileProgram, facts: KernelFacts
         distinct=(min(1.0, arrays[0].elements / elements[0]), min(1.0, arrays[1].elements / elements[1])),
         widths=(_width(tile, arrays[0].name), _width(tile, arrays[1].name)),
         finish=(after / count, facts.special / count),
+        has_whole_rows=bool(reduced_columns(program.statements, heart)),
     )
 
 

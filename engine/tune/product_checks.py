@@ -7,6 +7,7 @@ from dataclasses import replace
 from engine.codegen.contraction import MAX_THREADS
 from engine.codegen.tensor_cores import MAX_WARPS
 from engine.explore.limits import LIMITS, Limit, kib
+from engine.fuse.whole_rows import MOST_COLUMNS
 from engine.predict.alcop import allowed_registers
 from engine.predict.alcop_nodes import Contraction
 from engine.predict.alcop_work import ESTIMATE_ERROR, SUM_BYTES, estimated_registers
@@ -25,7 +26,7 @@ BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
 
 def _shape(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     if not contraction.unit:
-        return _core_shape(knobs)
+        return _core_shape(knobs, MOST_COLUMNS if contraction.has_whole_rows else CORE_BLOCK)
     sizes = [(size, BLOCKS, "a block") for size in knobs.block[:2]]
     sizes += [(size, WARPS, "a warp") for size in knobs.part] + [(knobs.block[2], DEPTHS, "a tile's depth")]
     for size, (least, most), what in sizes:
@@ -36,10 +37,10 @@ def _shape(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     return ""
 
 
-def _core_shape(knobs: Knobs) -> str:
+def _core_shape(knobs: Knobs, widest: int) -> str:
     """The same for a kernel on CUDA cores."""
     rows, columns, depth = knobs.block
-    sizes = [(rows, CORE_BLOCK, "a block"), (columns, CORE_BLOCK, "a block"), (depth, CORE_DEPTH, "its depth")]
+    sizes = [(rows, CORE_BLOCK, "a block"), (columns, widest, "a block"), (depth, CORE_DEPTH, "its depth")]
     sizes += [(size, CORE_PART, "a thread") for size in knobs.part]
     for size, most, what in sizes:
         if size > most:
