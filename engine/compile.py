@@ -102,7 +102,7 @@ def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> 
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
     sms = int(machine.sms.value)
     if group.kind == ATTENTION:
-        return attention_group(group, sms, numerics)
+        return attention_group(group, machine, numerics)
     if group.kind == STITCHED:
         return (_with_schemes(group, stitch_group(group, sms), machine),)
     places = sms * int(machine.threads_per_sm.value)

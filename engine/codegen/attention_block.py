@@ -157,7 +157,7 @@ class Block:
         begins = [part * self.steps for part in range(self.parts)]
         used = sum(min(self.steps, max(0, end - begin)) for end in ends for begin in begins)
         every = count * self.steps * self.parts
-        if self.key_tiles == 1 or used == every:
+        if self.steps == 1 or used == every:
             return
         emitter.add(Comment("all later keys are masked for the queries of this block", self.scores_link))
         behind = tile * tiles.keys - self.start - first

@@ -6,8 +6,8 @@ to come makes them those of all parts:
 
     m = max m_p     l = sum l_p exp(m_p - m)     o = sum o_p exp(m_p - m)
 
-and goes on as if it had seen all keys.  A part without a key that counts has m_p = -inf and weighs nothing; where that
-is so of all of them, 0 stands for m, as in the softmax itself.
+and goes on as if it had seen all keys.  A part without a key that counts has m_p = -inf and weighs nothing; a row
+without one in any part is NaN, as that of a softmax is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 
 from engine.codegen.attention_block import Block, Tiles
 from engine.codegen.attention_nest import AttentionNest
-from engine.codegen.attention_softmax import ZERO, OnlineSoftmax, exp, origin_of
+from engine.codegen.attention_softmax import ZERO, OnlineSoftmax, exp
 from engine.codegen.emit import LANE_OF_VECTOR
 from engine.codegen.marks import Marks
 from engine.codegen.product import Owned
@@ -100,7 +100,7 @@ class _Parts:
             row, inside = self._row(r)
             weight = emitter.register("part_weight", "float32")
             top, part = (self.team.take(name, q, row, 1, inside)(Index()) for name in (LARGEST, TOTAL))
-            emitter.declare(weight, exp(top, origin_of(Access(self.softmax.largest, (r,)))))
+            emitter.declare(weight, exp(top, Access(self.softmax.largest, (r,))))
             emitter.assign(Slot(total, (r,)), _weighted(part, weight), self.link, "sum")
             with emitter.loop("s", results.shape[1] // results.vector, self.link) as s:
                 taken = self.team.take(RESULTS, q, self._place(row, s), results.vector, inside)

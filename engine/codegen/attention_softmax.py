@@ -92,7 +92,9 @@ class OnlineSoftmax:
             with emitter.loop("s", columns, link) as s:
                 emitter.assign(largest, self.scores.sums(r, s), link, "max")
             emitter.add(WarpReduce(largest, "max", self.sharers, link))
-            emitter.declare(origin, origin_of(Access(self.largest, (r,))))
+            top = Access(self.largest, (r,))
+            nothing = Apply("equal", (top, LOWEST), "bool")
+            emitter.declare(origin, Apply("select", (nothing, ZERO, top), "float32"))
             emitter.declare(correction, exp(Access(before, ()), Access(origin, ())))
             emitter.assign(total, Access(correction, ()), link, "prod")
             with emitter.loop("s", columns, link) as s:
@@ -125,11 +127,6 @@ class OnlineSoftmax:
 def _point(where: Mapping[str, Index], statement: Statement) -> dict[str, Index]:
     """A statement's iterators at an element."""
     return {i.name: where[i.name] for i in statement.parallel}
-
-
-def origin_of(largest: Access) -> Apply:
-    """What exponentials of a row are relative to: its maximum, 0 while that is -inf."""
-    return Apply("select", (Apply("equal", (largest, LOWEST), "bool"), ZERO, largest), "float32")
 
 
 def exp(value: Scalar, origin: Scalar) -> Apply:

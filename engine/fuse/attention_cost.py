@@ -1,4 +1,8 @@
-"""What one kernel for an attention saves: traffic between the products and launches, against fewer blocks at work."""
+"""What one kernel for an attention saves: traffic between the products and launches, against fewer blocks at work.
+
+Where tiles of queries are too few for all multiprocessors, several blocks share the keys of each and meet at the end: a
+single query with long keys then keeps the GPU busy, and pays for a meeting.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import math
 from dataclasses import dataclass, replace
 
 from engine.fuse.attention import Attention
+from engine.fuse.attention_sharing import Sharing, Walk, share_keys
+from engine.graph.nodes import DTYPES
 from engine.target.devices import H200
 from engine.target.nodes import Target
 from engine.tensor.nodes import Iterator, TensorProgram
@@ -22,10 +28,16 @@ MOST_DEPTH = 384
 """Elements of a query up to which the places of its tiles fit registers too."""
 WIDE, WIDE_TILE = 128, 64
 """Elements of a query beyond which a block takes fewer queries, and how many at most."""
+KEYS = 64
+"""Of a tile: a tile of either operand is as wide as those of a matrix product."""
 WHOLE = 16
 """Depths and heads that tiles are padded to multiples of."""
 PAD, FLOAT = 16, 4
 """Bytes between the rows of a tile, and of a weight on CUDA cores."""
+ON_CORES = 8
+"""Queries of a warp on CUDA cores; on tensor cores it has a whole instruction of them."""
+MOST_STAGES = 3
+"""Tiles of keys and values in shared memory."""
 LAUNCHES = 3
 """Kernels of an attention that is not fused: scores, softmax, values."""
 
@@ -40,6 +52,7 @@ class Gain:
     """Bytes of queries, keys, values, masks and results, which both move."""
     fused: float
     separate: float
+    sharing: Sharing
 
     @property
     def pays(self) -> bool:
@@ -48,7 +61,8 @@ class Gain:
 
     def __str__(self) -> str:
         times = f"{self.fused * 1e6:.3g} µs predicted in place of {self.separate * 1e6:.3g}"
-        return f"{_text(self.outside)} moved in place of {_text(self.outside + self.between)}, {times}"
+        shared = f"; {self.sharing}" if self.sharing.parts > 1 else ""
+        return f"{_text(self.outside)} moved in place of {_text(self.outside + self.between)}, {times}{shared}"
 
 
 def gain(program: TensorProgram, found: Attention, target: Target = H200) -> Gain:
@@ -56,20 +70,51 @@ def gain(program: TensorProgram, found: Attention, target: Target = H200) -> Gai
     masked = (found.scores, *found.chain)[-1].write.array
     between = 2 * (program.arrays[masked].bytes + program.arrays[found.weights].bytes)
     outside = sum(compulsory_bytes(_alone(program, found)))
-    tile, blocks = query_tile(found, int(target.sms.value))
-    _, parts = head_parts(_points(found.heads))
-    busy = min(1.0, blocks / target.sms.value)
-    is_narrow = program.arrays[found.weights].dtype in NARROW
-    rate = target.tensor_rate.value if is_narrow else target.fp32_rate.value * FED
-    scores, values = (2 * math.prod(s.extents.values()) for s in (found.scores, found.values))
-    padded = blocks // parts * tile / _points((*found.batch, *found.queries))
+    sharing = share_keys(walk_of(program, found, query_tile(found, int(target.sms.value)), KEYS, target), target)
     bandwidth, launch = target.dram_bandwidth.value, target.launch_overhead.value
+    rate, reached = _rate(program, found, target)
+    products = sum(_operations(found)) / (rate * reached)
     return Gain(
         between,
         outside,
-        fused=launch + max(outside / bandwidth, padded * (parts * scores + values) / rate) / busy,
-        separate=LAUNCHES * launch + max((outside + between) / bandwidth, (scores + values) / rate),
+        fused=launch + sharing.seconds,
+        separate=LAUNCHES * launch + max((outside + between) / bandwidth, products),
+        sharing=sharing,
     )
+
+
+def walk_of(program: TensorProgram, found: Attention, tiles: tuple[int, int], keys: int, target: Target) -> Walk:
+    """What the blocks of one kernel do.  tiles: queries of a block, blocks that these make.  keys: of a tile."""
+    queries, blocks = tiles
+    heads, parts = head_parts(_points(found.heads))
+    rate, reached = _rate(program, found, target)
+    scores, values = _operations(found)
+    padded = blocks // parts * queries / _points((*found.batch, *found.queries))
+    weights = program.arrays[found.weights].dtype
+    is_narrow, sizes = weights in NARROW, (_points(found.scores.reduced), heads)
+    held = shared_bytes(sizes, queries, keys, MOST_STAGES, DTYPES[weights], not is_narrow)
+    return Walk(
+        blocks=blocks,
+        steps=-(-found.key.extent // keys),
+        moving=sum(compulsory_bytes(_alone(program, found))) / target.dram_bandwidth.value,
+        arithmetic=padded * (parts * scores + values) / rate,
+        reached=reached,
+        warps=queries // (WHOLE if is_narrow else ON_CORES),
+        resident=max(1, int(target.shared_per_sm.value // (held + target.shared_reserved.value))),
+        left=min(queries, _points(found.queries)) * (heads + 2),
+    )
+
+
+def _operations(found: Attention) -> tuple[int, int]:
+    """Of the two products."""
+    scores, values = (2 * math.prod(s.extents.values()) for s in (found.scores, found.values))
+    return scores, values
+
+
+def _rate(program: TensorProgram, found: Attention, target: Target) -> tuple[float, float]:
+    """Operations per second of what multiplies, and the part of them that it reaches."""
+    is_narrow = program.arrays[found.weights].dtype in NARROW
+    return (target.tensor_rate.value, 1.0) if is_narrow else (target.fp32_rate.value, FED)
 
 
 def query_tile(found: Attention, sms: int) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from engine.codegen.nodes import CudaSource
@@ -107,5 +108,9 @@ def _moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> tuple[in
 
 
 def _serial_steps(body: tuple[TileOp, ...]) -> int:
-    """Iterations that wait for a load of their own: loops that are not unrolled, or one pass."""
-    return max([1, *(op.extent * _serial_steps(op.body) for op in body if isinstance(op, For) and not op.unroll)])
+    """Iterations that wait for a load of their own: loops that are not unrolled, or one pass.
+
+    What the last block of a team does after the meeting is counted as the meeting's.
+    """
+    own = itertools.takewhile(lambda op: not isinstance(op, LastOfTeam), body)
+    return max([1, *(op.extent * _serial_steps(op.body) for op in own if isinstance(op, For) and not op.unroll)])

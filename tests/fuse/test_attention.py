@@ -72,6 +72,8 @@ def test_statements_after_it_stay_in_its_kernel(tmp_path: Path) -> None:
 
 LONG = Attention(queries=1024, keys=1024, depth=272, head=272, heads=8, batch=16)
 """Two blocks make a result, and both compute the scores."""
+DECODE_ON_CUDA_CORES = replace(PLAIN, queries=1, keys=4096, depth=128, head=128, heads=32, dtype="float32")
+"""15 of 16 rows of its tile are no queries, and on CUDA cores that counts."""
 REFUSED = [
     # case, nodes after it, outputs, reason
     (PLAIN, [], ("y", "p"), "the result of the softmax is an output too"),
@@ -79,7 +81,7 @@ REFUSED = [
     (PLAIN, [], ("y", "s"), "s, between the products, is an output too"),
     (replace(PLAIN, depth=392), [], ("y",), "queries of 392 elements do not fit the registers of a kernel, 384 do"),
     (LONG, [], ("y",), "one kernel would not be faster: "),
-    (replace(PLAIN, queries=1, keys=65536, heads=1), [], ("y",), "one kernel would not be faster: "),
+    (DECODE_ON_CUDA_CORES, [], ("y",), "one kernel would not be faster: "),
 ]
 
 
@@ -91,6 +93,23 @@ def test_what_stays_apart_says_why(
     assert attentions(plan) == []
     assert len(plan.launches) > 1
     assert [b.because for b in plan.boundaries if because in b.because]
+
+
+LONG_KEYS = [
+    # heads, keys, batch, parts: 132 multiprocessors
+    (32, 4096, 1, 4), (32, 4001, 1, 4), (8, 4096, 1, 16), (2, 65536, 1, 64), (32, 4096, 5, 1), (4, 64, 1, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("heads", "keys", "batch", "parts"), LONG_KEYS)
+def test_keys_are_shared_where_queries_are_few(heads: int, keys: int, batch: int, parts: int, tmp_path: Path) -> None:
+    """One query with long keys is one kernel, because its blocks share them; the reason says so with figures."""
+    case = replace(PLAIN, queries=1, keys=keys, depth=128, head=128, heads=heads, batch=batch, mask="")
+    (group,) = attentions(planned(case, tmp_path))
+    saved = gain(group.program, attention_of(group.program))
+    assert (saved.sharing.blocks, saved.sharing.parts) == (heads * batch, parts)
+    told = f"{heads} tile{'s' * (heads > 1)} of queries for 132 SMs: {parts} blocks share the keys of each"
+    assert (told in group.because) == (parts > 1)
 
 
 def test_a_softmax_along_another_axis_is_no_attention(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from engine.fuse.attention import Attention, attention_of
-from engine.fuse.attention_cost import TILES, WIDE, head_parts, query_tile, shared_bytes
+from engine.fuse.attention_cost import KEYS, TILES, WIDE, head_parts, query_tile, shared_bytes, walk_of
+from engine.fuse.attention_sharing import Sharing, share_keys, stages_of
 from engine.fuse.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.recipe import ONLINE, Advice, Entry, Scenario
 from engine.rewrite.online import online
 from engine.schedule.advisers.mapping import mark
+from engine.target import Target
 from engine.target.shared import SHARED_BYTES
 from engine.tensor.nodes import Iterator, TensorProgram
 from engine.tensorize.attention import intrinsic_misfit
@@ -22,8 +24,6 @@ from engine.tensorize.bind import allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
-KEYS = 64
-"""Keys of a tile: a tile of either operand is as wide as those of a matrix product."""
 WIDE_HEAD = 64
 """Elements of a query beyond which registers and shared memory are short."""
 SMALL_TILE = 64
@@ -41,19 +41,21 @@ class _Choice:
     """Queries of a warp on tensor cores, of a thread without them."""
 
 
-def attention_group(group: FusionGroup, sms: int, numerics: Mapping[str, str]) -> tuple[Advice, ...]:
+def attention_group(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> tuple[Advice, ...]:
     """The advice for an attention.
 
-    sms: streaming multiprocessors of the target, which want a block each.  numerics: the recipe's, which say whether
-    float32 may be rounded to tf32.
+    machine: whose streaming multiprocessors want a block each.  numerics: the recipe's, which say whether float32 may
+    be rounded to tf32.
     """
-    found = attention_of(group.program)
+    found, sms = attention_of(group.program), int(machine.sms.value)
     intrinsic = _intrinsic(group.program, found, numerics)
     choice = _fitting(group.program, found, _choice(found, sms, intrinsic), intrinsic)
+    walk = walk_of(group.program, found, (choice.queries, choice.blocks), choice.keys, machine)
+    sharing = share_keys(walk, machine)
     return (
         Advice("stitch", Scenario(tuple(_joined(group.program, found)))),
-        Advice("tensorize", Scenario(tuple(_tiled(found, sms, intrinsic, choice)))),
-        Advice("pipeline", Scenario((_stages(found, choice.keys),))),
+        Advice("tensorize", Scenario(tuple(_tiled(found, sms, intrinsic, choice, sharing)))),
+        Advice("pipeline", Scenario((_stages(found, choice.keys, sharing.parts),))),
     )
 
 
@@ -77,7 +79,7 @@ def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> _Choice:
     if own == 32 or (is_wide and (intrinsic is None or queries < SMALL_TILE)):
         keys //= 2
     is_paired = intrinsic is not None and intrinsic.element_bytes == DTYPES["float32"]
-    if max(sizes) > WIDE or (is_paired and is_wide and queries < SMALL_TILE):
+    if max(sizes) > WIDE or (is_paired and max(sizes) >= WIDE_HEAD and queries < SMALL_TILE):
         keys //= 2
     if is_crooked and intrinsic is None and queries < SMALL_TILE:
         keys //= 2  # places in rows of no power of two are addresses of their own
@@ -125,8 +127,10 @@ def _pin(statements: tuple[str, ...], dimension: str, name: str, because: str) -
     return Entry(statements, dimension, "pin", (name,), because=because)
 
 
-def _tiled(found: Attention, sms: int, intrinsic: Intrinsic | None, choice: _Choice) -> list[Entry]:
-    """The instruction, queries of a block and of a warp or thread, keys of a tile."""
+def _tiled(
+    found: Attention, sms: int, intrinsic: Intrinsic | None, choice: _Choice, sharing: Sharing
+) -> list[Entry]:
+    """The instruction, queries of a block and of a warp or thread, keys of a tile, blocks that share the keys."""
     scores = (found.scores.name,)
     entries: list[Entry] = []
     if intrinsic is not None:
@@ -140,13 +144,17 @@ def _tiled(found: Attention, sms: int, intrinsic: Intrinsic | None, choice: _Cho
         entries.append(mark(scores, row, whose, choice.own, f"{held} scores to a thread beside its results"))
     steps = -(-found.key.extent // choice.keys)
     because = f"{steps} tile{'s' * (steps > 1)} of keys and values"
-    return [*entries, mark(scores, found.key.name, "tile", choice.keys, because)]
+    entries.append(mark(scores, found.key.name, "tile", choice.keys, because))
+    if sharing.parts > 1:
+        entries.append(mark(scores, found.key.name, "split_k", sharing.parts, str(sharing)))
+    return entries
 
 
-def _stages(found: Attention, keys: int) -> Entry:
-    """Two tiles under way, three where many follow each other."""
+def _stages(found: Attention, keys: int, parts: int) -> Entry:
+    """Two tiles under way, three where many follow each other in a block."""
     steps = -(-found.key.extent // keys)
-    stages = 1 if steps < 2 else 2 if steps < 8 else 3
+    steps = -(-steps // parts)
+    stages = stages_of(steps)
     reason = {
         1: "one tile: there is nothing to overlap",
         2: "the next tile is copied while one is used",
