@@ -1,4 +1,6 @@
-"""Attention: queries of a block and of a warp or thread, keys of a tile, and tiles under way, for each instruction."""
+"""Attention: queries of a block and of a warp or thread, keys of a tile, tiles under way, and blocks that share the
+keys, for each instruction.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from engine.graph.nodes import DTYPES
 from engine.recipe import Entry
 from engine.rewrite.online import online
 from engine.schedule.advisers.mapping import mark
+from engine.target.teams import SUM_BYTES, most_parts, whole_parts
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed
 from engine.tensorize.intrinsics import INTRINSICS
@@ -28,13 +31,23 @@ from engine.tune.nodes import Figures, Program, Refused, Task, Value
 from engine.tune.products import CUDA_CORES
 from engine.tune.promise import LANES, promised
 from engine.tune.prune import Check, checked, resource_checks, user_check
-from engine.tune.rules import CACHE_READ, INLINE, PARTIAL_TILING, PLACE_MAIN, TILING, Choices, Situation, sketch
+from engine.tune.rules import (
+    CACHE_READ,
+    CROSS_THREAD,
+    INLINE,
+    PARTIAL_TILING,
+    PLACE_MAIN,
+    TILING,
+    Choices,
+    Situation,
+    sketch,
+)
 
-DECIDED = frozenset(("block", "warp", "thread", "tile", "stages", "register_stages", "intrinsic"))
+DECIDED = frozenset(("block", "warp", "thread", "tile", "stages", "register_stages", "split_k", "intrinsic"))
 QUERIES, KEYS = (16, 32, 64, 128), (16, 32, 64, 128)
 OWN_ON_TENSOR_CORES, OWN_ON_CUDA_CORES = (16, 32), (1, 2, 4, 8)
 """Queries of a warp, and of a thread."""
-STAGES, REGISTER_STAGES = (1, 2, 3, 4), (1, 2, 4)
+STAGES, REGISTER_STAGES, SPLITS = (1, 2, 3, 4), (1, 2, 4), (1, 2, 4, 8, 16, 32)
 BESIDE, FLOAT = 40, 4
 """Registers of a thread beside scores and results, an estimate; bytes of a weight in shared memory."""
 ACCESS_BYTES = 16
@@ -77,6 +90,8 @@ class AttentionTiles(OfKernel):
         entries.append(mark(scores, key, "stages", program.number("stages"), ""))
         if program.number("register_stages") > 1:
             entries.append(mark(scores, key, "register_stages", program.number("register_stages"), ""))
+        if split_of(program) > 1:
+            entries.append(mark(scores, key, "split_k", split_of(program), ""))
         return entries
 
     def threads(self, program: Program) -> int:
@@ -84,14 +99,13 @@ class AttentionTiles(OfKernel):
         return program.number("queries") // program.number("own") * (WARP if self.intrinsic else SHARERS)
 
     def figures(self, program: Program) -> Figures:
-        """From the tiles: every block reads all keys and values of its batch."""
+        """From the tiles: every block reads all keys and values of its batch, or its part of them."""
         sizes, facts = self.sizes, self.kernel.facts
         queries, keys, stages = (program.number(name) for name in ("queries", "keys", "stages"))
-        tiles = -(-sizes["QUERIES"] // queries)
-        blocks = facts.blocks // -(-sizes["QUERIES"] // sizes["TILE_QUERIES"]) * tiles
+        blocks = self.teams(queries) * split_of(program)
         element = self.element_bytes
         depth, heads = sizes["DEPTH"], head_parts(sizes["HEAD"])[0]
-        steps = -(-sizes["KEYS"] // keys)
+        steps = self.steps(program)
         of_block = (queries * depth + steps * keys * (depth + heads)) * element
         threads = self.threads(program)
         held = (keys + heads) * queries // threads
@@ -102,16 +116,44 @@ class AttentionTiles(OfKernel):
             stages=stages,
             shared_bytes=shared_bytes((depth, heads), queries, keys, stages, element, self.intrinsic is None),
             registers=BESIDE + held,
-            requested=blocks * of_block + facts.dram_bytes_written,
+            requested=blocks * of_block + facts.dram_bytes_written + 2 * blocks * self.left(program) * SUM_BYTES,
         )
+
+    def teams(self, queries: int) -> int:
+        """Tiles of so many queries, of all batches."""
+        sizes, facts = self.sizes, self.kernel.facts
+        batches = facts.blocks // facts.team // -(-sizes["QUERIES"] // sizes["TILE_QUERIES"])
+        return batches * -(-sizes["QUERIES"] // queries)
+
+    def steps(self, program: Program) -> int:
+        """Tiles of keys of a block."""
+        return -(-self.key_tiles(program) // split_of(program))
+
+    def key_tiles(self, program: Program) -> int:
+        """Tiles of all keys."""
+        return -(-self.sizes["KEYS"] // program.number("keys"))
+
+    def left(self, program: Program) -> int:
+        """Sums that a block leaves for the last one of its team."""
+        if split_of(program) == 1:
+            return 0
+        rows = min(program.number("queries"), self.sizes["QUERIES"])
+        return rows * (head_parts(self.sizes["HEAD"])[0] + 2)
+
+    def handed_over(self, program: Program) -> int:
+        """Bytes that the blocks of one team leave."""
+        return split_of(program) * self.left(program) * SUM_BYTES
 
     def rank(self, program: Program) -> float:
         """The time that the model of compiled kernels promises, in microseconds."""
         figures, base, sizes = self.figures(program), self.kernel.facts, self.sizes
         padded = figures.blocks * program.number("queries") * figures.steps * program.number("keys")
-        now = base.blocks * sizes["TILE_QUERIES"] * -(-sizes["KEYS"] // sizes["TILE_KEYS"]) * sizes["TILE_KEYS"]
+        steps = math.ceil(-(-sizes["KEYS"] // sizes["TILE_KEYS"]) / base.team)
+        now = base.blocks * sizes["TILE_QUERIES"] * steps * sizes["TILE_KEYS"]
         facts = replace(
             base,
+            team=split_of(program),
+            team_bytes=self.handed_over(program),
             tensor_flops=base.tensor_flops * padded // now,
             shared_bytes_moved=figures.blocks * self._moved(program, figures.steps),
         )
@@ -139,12 +181,22 @@ class AttentionTiles(OfKernel):
         own = sizes.get("WARP_QUERIES" if self.intrinsic else "THREAD_QUERIES")
         if own is None or (tile.intrinsic or CUDA_CORES) != self.name:
             return None
-        values = (sizes["TILE_QUERIES"], own, sizes["TILE_KEYS"], tile.stages, tile.register_stages)
+        values = (sizes["TILE_QUERIES"], own, sizes["TILE_KEYS"], tile.stages, tile.register_stages, tile.team)
         return Program(self.name, tuple(zip(_FIXED, values, strict=True)))
 
 
-_FIXED: dict[str, Value] = {"queries": INSTRUCTION, "own": 1, "keys": INSTRUCTION, "stages": 1, "register_stages": 1}
-"""Every dimension: queries of a block, of a warp (thread), keys of a tile, tiles and sets of fragments under way."""
+def split_of(program: Program) -> int:
+    """Blocks that share the keys; what records know may be older than this dimension."""
+    value = dict(program.values).get("split_k", 1)
+    assert isinstance(value, int)
+    return value
+
+
+_FIXED: dict[str, Value] = {
+    "queries": INSTRUCTION, "own": 1, "keys": INSTRUCTION, "stages": 1, "register_stages": 1, "split_k": 1,
+}  # fmt: skip
+"""Every dimension: queries of a block, of a warp (thread), keys of a tile, tiles and sets of fragments under way, and
+blocks that share the keys."""
 
 
 def attention_tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]]:
@@ -207,15 +259,31 @@ def _task(family: AttentionTiles, kernel: Kernel) -> Task:
         "queries": QUERIES if has_queries else (INSTRUCTION,),
         "own": (OWN_ON_TENSOR_CORES if on_tensor_cores else OWN_ON_CUDA_CORES) if has_queries else _only(family),
     }
-    offers: dict[str, Choices] = {
+    why_not = _why_not_shared(family)
+    shares: dict[str, Choices] = {} if why_not else {CROSS_THREAD: {"split_k": _with_advised(SPLITS, kernel.tile.team)}}
+    offers: dict[str, Choices] = shares | {
         CACHE_READ: {"keys": KEYS, "stages": STAGES},
         INLINE: {},
         PARTIAL_TILING if on_tensor_cores else TILING: tiles,
         PLACE_MAIN: {"register_stages": REGISTER_STAGES},
     }
-    made, applied = sketch(Situation(family.name, _FIXED, offers))
+    fixed = {**_FIXED, "split_k": kernel.tile.team}
+    made, applied = sketch(Situation(family.name, fixed, offers, {CROSS_THREAD: why_not}))
     checks = (*_checks(family), *resource_checks(family.figures, family.machine), user_check(family, kernel))
     return Task(family.name, made.dimensions, checked(made.points(), checks), applied, family)
+
+
+def _why_not_shared(family: AttentionTiles) -> str:
+    """Why blocks do not share keys; "" where they may."""
+    blocks, sms = family.teams(QUERIES[-1]), int(family.machine.sms.value)
+    if blocks >= sms:
+        return f"{blocks} blocks of the most queries fill {sms} SMs"
+    return "" if family.sizes["KEYS"] > KEYS[0] else f"{family.sizes['KEYS']} keys are one tile"
+
+
+def _with_advised(choices: tuple[int, ...], advised: int) -> tuple[Value, ...]:
+    """The choices, and what the advisers have chosen."""
+    return tuple(sorted({*choices, advised}))
 
 
 def _only(family: AttentionTiles) -> tuple[Value, ...]:
@@ -229,6 +297,7 @@ def _checks(family: AttentionTiles) -> tuple[Check, ...]:
     return (
         Check("whole parts", lambda p: _parts(family, p), "every warp or thread owns as much of the tile"),
         Check("filled tiles", lambda p: _empty(family, p), "half the tile does the same work"),
+        Check("shared keys", lambda p: _shared(family, p), "a block without keys would only wait for the others"),
         Check("stages", lambda p: _stages(family, p), "a pipeline is no longer than its loop"),
     )
 
@@ -251,8 +320,18 @@ def _empty(family: AttentionTiles, program: Program) -> str:
     return ""
 
 
+def _shared(family: AttentionTiles, program: Program) -> str:
+    steps, parts = family.key_tiles(program), split_of(program)
+    if parts == 1:
+        return ""
+    most = most_parts(steps, family.teams(program.number("queries")) * family.left(program))
+    if parts > most:
+        return f"{parts} blocks share {steps} tiles of keys, at most {most} may"
+    return "" if whole_parts(steps, parts) == parts else f"of {parts} blocks for {steps} tiles of keys one has none"
+
+
 def _stages(family: AttentionTiles, program: Program) -> str:
-    steps = -(-family.sizes["KEYS"] // program.number("keys"))
+    steps = family.steps(program)
     stages, sets = program.number("stages"), program.number("register_stages")
     if stages > steps:
         return f"{stages} stages, and the loop has {steps} tiles"

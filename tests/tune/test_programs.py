@@ -74,6 +74,7 @@ CASES: Mapping[str, Case] = {
     "attention": Case(
         row("attention", "attention", batch=2, heads=2, queries=48, keys=96, head=32), (MMA, CORES)
     ),
+    "decoding": Case(row("attention", "attention", batch=1, heads=4, queries=1, keys=530, head=32), (MMA, CORES)),
     "product": Case(row("matmul", "contraction", m=96, n=160, k=128), (MMA, CORES), 0.0),
 }  # fmt: skip
 """layout: the model of compiled kernels knows nothing of sectors, by which promises differ.  product: tiles that are
