@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -175,7 +174,7 @@ def _group_doc(
     group: FusionGroup, plan: FusionPlan, prediction: Prediction | None, total: float, machine: Target
 ) -> GroupDoc:
     moved = sum(compulsory_bytes(group.program))
-    heart = max(group.program.statements, key=lambda s: math.prod(s.extents.values()))
+    heart = max(group.program.statements, key=lambda s: s.points)
     time = prediction.time() if prediction else None
     neighbours = [
         f"{b.producer} → {b.consumer}: {b.because}" for b in plan.boundaries if group.name in (b.producer, b.consumer)
@@ -396,5 +395,5 @@ def _shape(tensor: Tensor) -> str:
 
 def _loop_shape(program: TensorProgram) -> str:
     """Extents of the widest statement: "128×768×3072"."""
-    widest = max(program.statements, key=lambda s: (math.prod(s.extents.values()), len(s.iterators)))
+    widest = max(program.statements, key=lambda s: (s.points, len(s.iterators)))
     return "×".join(str(i.extent) for i in widest.iterators) or "1"

@@ -5,7 +5,6 @@ What a statement costs is counted in instructions of one thread: its operations 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from engine.stitch.functions import instructions
@@ -59,7 +58,7 @@ def repeated(statements: Sequence[Statement], kept: frozenset[str]) -> frozenset
             and not statement.guards
             and is_plain(statement.write)
             and all(s.name in found for s in sources)
-            and math.prod(statement.extents.values()) <= MOST_REPEATED
+            and statement.points <= MOST_REPEATED
         ):
             found.add(statement.name)
     return frozenset(found - {s.name for s in statements if not _readers(s, statements)})
@@ -67,8 +66,8 @@ def repeated(statements: Sequence[Statement], kept: frozenset[str]) -> frozenset
 
 def _added(statement: Statement, statements: Sequence[Statement]) -> int:
     """Instructions more than computing it once."""
-    times = sum(math.prod(s.extents.values()) for s, _ in _readers(statement, statements))
-    return cost(statement.expression) * (times - math.prod(statement.extents.values()))
+    times = sum(s.points for s, _ in _readers(statement, statements))
+    return cost(statement.expression) * (times - statement.points)
 
 
 def _readers(statement: Statement, statements: Sequence[Statement]) -> list[tuple[Statement, Access]]:

@@ -189,7 +189,7 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str], arrays: Mappin
         return shape  # scattered parts of an array would make kernels of their own of equal steps
     own = [s for s in statements if s.name not in stitched.inlined]
     rows = math.prod(stitched.extents[axis] for axis in stitched.rows)
-    if max(math.prod(s.extents.values()) for s in own) > rows * ONE_BLOCK:
+    if max(s.points for s in own) > rows * ONE_BLOCK:
         return shape
     return stitched if sum(row_bytes(stitched, own, arrays).values()) <= most_handed_over() else shape
 

@@ -82,7 +82,7 @@ class Finder:
 
     def quotient(self, values: Statement) -> Statement | None:
         """The statement that makes a factor of a product by dividing by a sum; None where no such product is given."""
-        if self._ratios.keys().isdisjoint(values.sources):
+        if values.reduction is None or self._ratios.keys().isdisjoint(values.sources):
             return None
         for factor in _factors(values) or ():
             made = self._made(factor)

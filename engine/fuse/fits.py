@@ -71,13 +71,13 @@ class Fits:
         """What costs need to know of a loop space."""
         own = [s for s in statements if s.name not in shape.inlined]
         if shape.kind == PACKED:
-            points = sum(max(math.prod(s.extents.values()) for s in part) for part in parts_of(own))
+            points = sum(max(s.points for s in part) for part in parts_of(own))
             return Fit(shape, points, 1, inlined=frozenset(shape.inlined))
         rows = math.prod(shape.extents[axis] for axis in shape.rows)
         if shape.kind != KIND:
             columns = math.prod(shape.extents[axis] for axis in shape.columns)
             return Fit(shape, rows, columns, inlined=frozenset(shape.inlined))
-        columns = max(math.prod(s.extents.values()) for s in own) // max(1, rows)
+        columns = max(s.points for s in own) // max(1, rows)
         sizes = row_bytes(shape, own, self._arrays)
         return Fit(shape, rows, columns, sum(sizes.values()), frozenset(sizes), frozenset(shape.inlined))
 

@@ -100,8 +100,9 @@ class Forced:
 def step(statements: Sequence[Statement], closed: bool, inputs: frozenset[str]) -> Step:
     """Statements that are computed together.  inputs: of the program; one that they overwrite, they also read."""
     made = frozenset([s.write.array for s in statements])
-    reads = frozenset[str]().union(*[s.sources for s in statements])
-    return Step(tuple(statements), reads - (made - inputs), made, closed)
+    reads = frozenset([array for s in statements for array in s.sources])
+    elsewhere = reads if made.isdisjoint(reads) else reads - (made - inputs)
+    return Step(tuple(statements), elsewhere, made, closed)
 
 
 def opaque(op: Operator) -> Step:

@@ -6,7 +6,6 @@ old result from slices of its old inputs, so the reference values stay valid.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -40,9 +39,9 @@ def shrink(group: FusionGroup, points: int) -> Shrunk | None:
     None where no axis can be cut.
     """
     program = group.program
-    widest = max(program.statements, key=lambda s: math.prod(s.extents.values()))
+    widest = max(program.statements, key=lambda s: s.points)
     sizes: dict[str, int] = {}
-    work = math.prod(widest.extents.values())
+    work = widest.points
     for iterator in widest.parallel:
         if work <= points:
             break

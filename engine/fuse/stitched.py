@@ -87,7 +87,7 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str], everywhere: fr
     rows, columns = tuple(range(len(common))), tuple(range(len(common), len(extents)))
     if len(extents) > MOST_AXES:
         return f"its statements have {len(extents)} different loops, a kernel names at most {MOST_AXES}"
-    points = max(map(_points, own))
+    points = max(s.points for s in own)
     if not rows and points > ONE_BLOCK:
         return f"{found.because}: one block would walk all {points} elements"
     inlined = tuple(s.name for s in statements if s.name in again)
@@ -98,17 +98,13 @@ def _worth_copying(
     own: Sequence[Statement], copied: Sequence[Statement], common: Sequence[Mapping[str, str]]
 ) -> Sequence[Mapping[str, str]]:
     """The common axes, outermost first, as far as a block has more to do than what every block computes for itself."""
-    widest = max(own, key=_points)
-    again = sum(map(_points, copied))
+    widest = max(own, key=lambda s: s.points)
+    again = sum(s.points for s in copied)
     rows = math.prod(widest.extents[axis[widest.name]] for axis in common)
-    while rows > FEW_BLOCKS and rows * again > _points(widest):
+    while rows > FEW_BLOCKS and rows * again > widest.points:
         *common, axis = common
         rows //= widest.extents[axis[widest.name]]
     return common
-
-
-def _points(statement: Statement) -> int:
-    return math.prod(statement.extents.values())
 
 
 def _unfit(statements: Sequence[Statement]) -> str:
@@ -159,7 +155,7 @@ def _common(statements: Sequence[Statement], cheap: frozenset[str]) -> _Common:
     """Every axis that all statements have, but for `cheap` ones, and that no value crosses."""
     rigid = [s for s in statements if s.name not in cheap]  # the last one at least: nothing here reads it
     anchor = min(rigid, key=lambda s: len(s.parallel))
-    widest = max(rigid, key=lambda s: math.prod(s.extents.values()))
+    widest = max(rigid, key=lambda s: s.points)
     uses = _uses(statements)
     axes: list[Mapping[str, str]] = []
     again: frozenset[str] = frozenset()
@@ -324,7 +320,7 @@ def _numbered(statements: Sequence[Statement], common: Sequence[Mapping[str, str
                             _unite(classes, (other.name, theirs), (statement.name, atom))
     _unite_alike(statements, classes)
     numbers: dict[int, int] = {id(classes[next(iter(axis.items()))]): n for n, axis in enumerate(common)}
-    widest_first = sorted(statements, key=lambda s: -math.prod(s.extents.values()))
+    widest_first = sorted(statements, key=lambda s: -s.points)
     keys = [(s.name, i.name) for s in widest_first for i in s.iterators]
     return {key: numbers.setdefault(id(classes[key]), len(numbers)) for key in keys}
 
@@ -340,7 +336,7 @@ def _unite(classes: dict[Key, list[Key]], one: Key, other: Key) -> None:
 
 def _unite_alike(statements: Sequence[Statement], classes: dict[Key, list[Key]]) -> None:
     """Own axes that nothing ties together get one name where they have the place and extent of the widest one's."""
-    anchor = max(statements, key=lambda s: math.prod(s.extents.values()))
+    anchor = max(statements, key=lambda s: s.points)
     for statement in statements:
         for mine, theirs in zip(reversed(statement.iterators), reversed(anchor.iterators), strict=False):
             if mine.extent == theirs.extent and len(classes[statement.name, mine.name]) == 1:

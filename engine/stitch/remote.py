@@ -6,7 +6,6 @@ kernels at one depth of the graph are packed: none of them waits for another, wh
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from engine.stitch.assess import Assessor
@@ -70,6 +69,6 @@ def _by_size(graph: KernelGraph, kernels: Sequence[int]) -> list[int]:
 
     def points(n: int) -> int:
         statements = [s for root in graph.kernels[n].roots for s in graph.flow.steps[root].statements]
-        return max(math.prod(s.extents.values()) for s in statements)
+        return max(s.points for s in statements)
 
     return sorted((n for n in kernels if not graph.kernels[n].closed), key=lambda n: (points(n), n))

@@ -100,7 +100,7 @@ def _is_reused(flow: Flow, n: int) -> bool:
 
 
 def _points(step: Step) -> int:
-    return max((math.prod(s.extents.values()) for s in step.statements), default=0)
+    return max((s.points for s in step.statements), default=0)
 
 
 def _is_unary(flow: Flow, step: Step) -> bool:
@@ -148,7 +148,7 @@ def joined_outputs(flow: Flow, kernels: Sequence[Kernel]) -> list[Kernel]:
 def _elements(flow: Flow, kernel: Kernel) -> tuple[int, ...]:
     """What the loops of a kernel run over: the extents of its widest root, reduced ones included."""
     roots = [s for root in kernel.roots for s in flow.steps[root].statements]
-    widest = max(roots, key=lambda s: math.prod(s.extents.values()))
+    widest = max(roots, key=lambda s: s.points)
     return tuple(sorted(extent for extent in widest.extents.values() if extent > 1))
 
 

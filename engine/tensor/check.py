@@ -44,7 +44,7 @@ def check_statement(arrays: Mapping[str, Array], statement: Statement) -> Iterat
                 yield f"the reduced iterator {name} indexes the written element"
 
 
-def _bounds(access: Access, array: Array, extents: dict[str, int]) -> Iterator[str]:
+def _bounds(access: Access, array: Array, extents: Mapping[str, int]) -> Iterator[str]:
     """Indices outside the array, unless a guard keeps them inside."""
     guards = {guard.index for guard in access.guards}
     for axis, (index, size) in enumerate(zip(access.indices, array.shape, strict=True)):

@@ -7,6 +7,7 @@ Extent-1 axes carry no iterator (their index is 0).  Layout operators are statem
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -153,6 +154,8 @@ class Form:
     """Whether no index is looked up in an array."""
     is_contraction: bool | None = None
     is_layout: bool | None = None
+    extents: Mapping[str, int] | None = None
+    points: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +213,19 @@ class Statement:
         return self._arrays
 
     @property
-    def extents(self) -> dict[str, int]:
-        return {i.name: i.extent for i in self.iterators}
+    def extents(self) -> Mapping[str, int]:
+        form = self.form
+        if form.extents is None:
+            form.extents = {i.name: i.extent for i in self.iterators}
+        return form.extents
+
+    @property
+    def points(self) -> int:
+        """Of the box, reduced iterators included."""
+        form = self.form
+        if form.points is None:
+            form.points = math.prod(self.extents.values())
+        return form.points
 
     @property
     def parallel(self) -> tuple[Iterator, ...]:

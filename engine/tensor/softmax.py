@@ -136,7 +136,7 @@ class _Match:
             if made.extents[reduced] != extents.get(over, made.extents[reduced]):
                 raise self.refusal(f"{made.name} reduces {made.extents[reduced]} elements, {over} has {extents[over]}")
             places |= {reduced: Index.of(over)}
-        return rewrite_scalar(value, places, lambda access: access, self.one.extents | made.extents)
+        return rewrite_scalar(value, places, lambda access: access, {**self.one.extents, **made.extents})
 
 
 def _uncast(value: Scalar) -> Scalar:

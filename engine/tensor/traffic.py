@@ -40,7 +40,7 @@ def flop_counts(program: TensorProgram) -> tuple[int, int]:
     """(operations on CUDA cores, special-function results) over whole boxes: guards are not subtracted."""
     flops = special = 0
     for statement in program.statements:
-        points = math.prod(statement.extents.values())
+        points = statement.points
         term = weighted(statement.expression) if is_shifted(statement) else None
         per_point = _cost(statement.expression if term is None else term.factor)
         flops += points * (per_point[0] + _joins(statement, term))

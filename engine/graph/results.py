@@ -1,0 +1,97 @@
+"""Types of nodes' results by ONNX's own inference, asked once for nodes that differ in names alone.
+
+Inference goes by a node's attributes, the types of its operands and what is known of their values: of integers, which
+are shapes and axes; of other numbers only where a shape stays open without them, as one that is scaled does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import defs, helper, shape_inference
+
+from engine.graph.fold import MAX_INPUT
+from engine.graph.functions import absent_attributes
+from engine.graph.nodes import Tensor
+from engine.graph.subgraphs import has_subgraphs
+
+Result = tuple[int, tuple[int, ...]] | None
+"""Element type and shape of a result; None where the shape is open."""
+
+_READS_DEFAULTS = ("STFT",)
+"""Operators whose inference takes another default for an absent attribute than their definition says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """The results of one model's nodes."""
+
+    model: onnx.ModelProto
+    values: Mapping[str, np.ndarray]
+    """Constants known so far; grows while nodes are walked."""
+    _known: dict[Hashable, tuple[Result, ...]] = field(default_factory=dict)
+    """Likeness of nodes -> their results."""
+    _types: dict[tuple[str, tuple[int, ...]], onnx.TypeProto] = field(default_factory=dict)
+    """Tensor types as ONNX has them."""
+    _stored: dict[str, onnx.TensorProto] = field(default_factory=dict)
+
+    def of(self, node: onnx.NodeProto, schema: defs.OpSchema, tensors: Mapping[str, Tensor]) -> tuple[Result, ...]:
+        """The results of a node, in order.
+
+        tensors: every operand, by name.  Raises what ONNX raises where operands do not suit.
+        """
+        if node.op_type in _READS_DEFAULTS:
+            node.attribute.extend(absent_attributes(schema, node))
+        operands = [tensors[name] if name else None for name in node.input]
+        small = {name for name in node.input if name in self.values and self.values[name].size <= MAX_INPUT}
+        whole = {name for name in small if self.values[name].dtype.kind in "iub"}
+        alike = None if has_subgraphs(node) else self._likeness(node, operands, whole)
+        if alike is None or alike not in self._known:
+            results = self._inferred(node, schema, operands, whole)
+            if None in results and whole != small:
+                return self._inferred(node, schema, operands, small)
+            if alike is None:
+                return results
+            self._known[alike] = results
+        return self._known[alike]
+
+    def _likeness(self, node: onnx.NodeProto, operands: list[Tensor | None], told: set[str]) -> Hashable:
+        """Equal for nodes that differ in names alone."""
+        attributes = tuple([attribute.SerializeToString(deterministic=True) for attribute in node.attribute])
+        types = tuple([(each.shape, each.dtype) if each else None for each in operands])
+        values = tuple([(at, self.values[name].tobytes()) for at, name in enumerate(node.input) if name in told])
+        return node.domain, node.op_type, attributes, types, values, tuple(map(bool, node.output))
+
+    def _inferred(
+        self, node: onnx.NodeProto, schema: defs.OpSchema, operands: list[Tensor | None], told: set[str]
+    ) -> tuple[Result, ...]:
+        types = {each.name: self._type(each) for each in operands if each}
+        values = {name: self._proto(name) for name in told}
+        found: Mapping[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
+            schema, node, types, values, None, list(self.model.opset_import), self.model.ir_version
+        )
+        return tuple([static_result(found.get(name)) for name in node.output])
+
+    def _type(self, tensor: Tensor) -> onnx.TypeProto:
+        key = tensor.dtype, tensor.shape
+        if key not in self._types:
+            element = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+            self._types[key] = helper.make_tensor_type_proto(element, tensor.shape)
+        return self._types[key]
+
+    def _proto(self, name: str) -> onnx.TensorProto:
+        if name not in self._stored:
+            self._stored[name] = onnx.numpy_helper.from_array(np.asarray(self.values[name], order="C"), name)
+        return self._stored[name]
+
+
+def static_result(value: onnx.TypeProto | None) -> Result:
+    """Element type and shape of a tensor type when every dimension has a number."""
+    if value is None or not value.HasField("tensor_type") or not value.tensor_type.HasField("shape"):
+        return None
+    dims = value.tensor_type.shape.dim
+    shape = tuple([d.dim_value for d in dims]) if all(d.HasField("dim_value") for d in dims) else None
+    return None if shape is None else (value.tensor_type.elem_type, shape)
