@@ -11,6 +11,8 @@ import numpy as np
 import onnx
 
 from engine.graph.limits import checked_shape
+from engine.graph.nodes import Tensor
+from engine.graph.subgraphs import has_subgraphs
 
 MAX_INPUT = 4096
 """Elements of an operand up to which it counts as shape arithmetic rather than as data."""
@@ -27,20 +29,18 @@ class Folder:
         self._evaluators: dict[bytes, onnx.reference.ReferenceEvaluator] = {}
 
     def fold(
-        self, node: onnx.NodeProto, values: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]
+        self, node: onnx.NodeProto, values: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]
     ) -> list[np.ndarray] | None:
         """The node's results, or None where it has to run: an operand is unknown or large, or the node is random.
 
-        values: the constants known so far; shapes: of every tensor known so far.
+        values: the constants known so far; tensors: all that are known so far.
         """
         kind = node.op_type
-        if kind in _NEVER or any(a.type in (a.GRAPH, a.GRAPHS) for a in node.attribute):
+        if kind in ("Shape", "Size") and node.input[0] in tensors:
+            return [_shape(node, tensors[node.input[0]].shape)]
+        if any(name and name not in values for name in node.input) or kind in _NEVER or has_subgraphs(node):
             return None
-        if kind in ("Shape", "Size") and node.input[0] in shapes:
-            return [_shape(node, shapes[node.input[0]])]
         operands = [values.get(name) if name else None for name in node.input]
-        if not all(name == "" or value is not None for name, value in zip(node.input, operands, strict=True)):
-            return None
         if kind == "ConstantOfShape":
             return [_filled(node, operands[0])]
         if any(value is not None and value.size > MAX_INPUT for value in operands):

@@ -9,23 +9,22 @@ from pathlib import Path
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import defs, helper, shape_inference
+from onnx import defs, shape_inference
 
 from engine.errors import BadInput
 from engine.files import MAX_FILE_BYTES, read_bytes
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
-from engine.graph.fold import MAX_INPUT, Folder
-from engine.graph.functions import absent_attributes, write_out
+from engine.graph.fold import Folder
+from engine.graph.functions import write_out
 from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor
+from engine.graph.results import Inference, Result, static_result
 from engine.graph.scope import scope_of
 from engine.graph.subgraphs import captured
 from engine.graph.weights import dtype_name, light_fills, tensor_value
 
 _STANDARD = ("", "ai.onnx")
 _HINT = "give an .onnx or an AKG .json file, or `example`"
-_READS_DEFAULTS = ("STFT",)
-"""Operators whose inference takes another default for an absent attribute than their definition says."""
 _REFUSALS = (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError)
 """What ONNX's own code raises at a damaged model."""
 
@@ -71,21 +70,21 @@ def _names(model: onnx.ModelProto) -> Iterator[str]:
 
 
 class _Import:
-    """The state of one walk.  `_types` holds what is known of every tensor, as ONNX's own inference wants it."""
+    """The state of one walk."""
 
     def __init__(self, model: onnx.ModelProto, path: Path, dimensions: Mapping[str, int]) -> None:
         self._model, self._path, self._dimensions = model, path, dimensions
-        self._types: dict[str, onnx.TypeProto] = {}
         self._tensors: dict[str, Tensor] = {}
         self._values: dict[str, np.ndarray] = {}
-        self._stored: dict[str, onnx.TensorProto] = {}
         self._constants: dict[str, Constant] = {}
         self._alias: dict[str, str] = {}
         self._unsupported: dict[str, str] = {}
         self._opsets = self._checked_opsets()
         self._folder = Folder(self._opsets.get("", 1))
+        self._inference = Inference(model, self._values)
         self._fills = light_fills(model)
         self._outputs = tuple(output.name for output in model.graph.output)
+        self._public = frozenset(self._outputs)
         self._declared = {value.name: value.type for value in (*model.graph.value_info, *model.graph.output)}
 
     def run(self) -> OperatorGraph:
@@ -207,19 +206,18 @@ class _Import:
     def _operator(self, op: Operator, node: onnx.NodeProto) -> list[Operator]:
         """Take one operator in: as a constant, as another name of its input, or as an operator that runs."""
         inputs = tuple(self._alias.get(name, name) for name in op.inputs)
-        public = any(name in self._outputs for name in op.outputs)
+        public = not self._public.isdisjoint(op.outputs)
         if op.kind == "ConstantOfShape" and op.outputs[0] in self._fills and not public:
             self._light(op, node, inputs)
             return []
-        own = inputs[: len(node.input)]
-        if list(own) != list(node.input):
+        if inputs != op.inputs:
+            own = inputs[: len(node.input)]
             del node.input[:]
             node.input.extend(own)
         if _is_copy(op) and not public:
             self._alias[op.outputs[0]] = inputs[0]
             return []
-        shapes = {name: self._tensors[name].shape for name in inputs if name in self._tensors}
-        results = self._folder.fold(node, self._values, shapes) if op.kind != "Constant" else _constant_value(op)
+        results = self._folder.fold(node, self._values, self._tensors) if op.kind != "Constant" else _constant_value(op)
         if results is not None:
             return self._folded(op, results)
         self._infer(op, node)
@@ -265,54 +263,34 @@ class _Import:
 
     def _declare(self, tensor: Tensor) -> None:
         self._tensors[tensor.name] = tensor
-        element = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
-        self._types[tensor.name] = helper.make_tensor_type_proto(element, tensor.shape)
 
     def _infer(self, op: Operator, node: onnx.NodeProto) -> None:
         """Find the shapes of an operator's outputs, or note why it is unsupported."""
-        unknown = [name for name in op.inputs if name and self._alias.get(name, name) not in self._types]
+        unknown = [name for name in op.inputs if name and self._alias.get(name, name) not in self._tensors]
+        results: Sequence[Result] = [None] * len(op.outputs)
         if unknown:
             self._unsupported[op.name] = f"the shape of {unknown[0]} is not known"
-            found: Mapping[str, onnx.TypeProto] = {}
         elif not defs.has(node.op_type, self._opsets.get(node.domain, 1), node.domain):
             self._unsupported[op.name] = f"{op.kind} is no operator of ONNX's operator set {op.opset}"
-            found = {}
         else:
-            found = self._inferred(op, node)
-        for name in filter(None, op.outputs):
-            for candidate in (found.get(name), self._declared.get(name)):
-                shape = _static_shape(candidate)
-                if candidate is not None and shape is not None:
-                    subject = f"tensor {name}"
-                    element = dtype_name(subject, candidate.tensor_type.elem_type)
-                    self._declare(Tensor(name, checked_shape(subject, shape, least=0), element))
-                    break
-            else:
+            results = self._inferred(op, node)
+        for name, inferred in zip(op.outputs, results, strict=True):
+            result = inferred or static_result(self._declared.get(name))
+            if name and result:
+                subject, (element, shape) = f"tensor {name}", result
+                shape = checked_shape(subject, shape, least=0)
+                self._declare(Tensor(name, shape, dtype_name(subject, element)))
+            elif name:
                 self._unsupported.setdefault(op.name, f"the shape of {name} depends on the data")
 
-    def _inferred(self, op: Operator, node: onnx.NodeProto) -> Mapping[str, onnx.TypeProto]:
+    def _inferred(self, op: Operator, node: onnx.NodeProto) -> Sequence[Result]:
         schema = defs.get_schema(node.op_type, self._opsets.get(node.domain, 1), node.domain)
-        if node.op_type in _READS_DEFAULTS:
-            node.attribute.extend(absent_attributes(schema, node))
-        types = {name: self._types[name] for name in node.input if name}
-        small = {name: self._proto(name) for name in types if name in self._values and self._is_small(name)}
         try:
-            found: Mapping[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
-                schema, node, types, small, None, list(self._model.opset_import), self._model.ir_version
-            )
+            return self._inference.of(node, schema, self._tensors)
         except (*_REFUSALS, shape_inference.InferenceError) as error:
-            shapes = ", ".join(str(self._tensors[name]) for name in types if name in self._tensors)
+            shapes = ", ".join(str(self._tensors[name]) for name in dict.fromkeys(filter(None, node.input)))
             reason = f"{op.kind} does not accept {shapes}: {_last_line(error)}"
             raise BadInput("graph", f"operator {op.name}", reason, "export the model again") from None
-        return found
-
-    def _is_small(self, name: str) -> bool:
-        return self._values[name].size <= MAX_INPUT
-
-    def _proto(self, name: str) -> onnx.TensorProto:
-        if name not in self._stored:
-            self._stored[name] = onnx.numpy_helper.from_array(np.asarray(self._values[name], order="C"), name)
-        return self._stored[name]
 
     def _graph(self, inputs: tuple[str, ...], operators: list[Operator]) -> OperatorGraph:
         """The finished value, without what no output depends on, and without outputs of unsupported operators whose
@@ -361,14 +339,6 @@ def _constant_value(op: Operator) -> list[np.ndarray] | None:
         if name in ("value_int", "value_ints"):
             return [np.asarray(value, np.int64)]
     return None
-
-
-def _static_shape(value: onnx.TypeProto | None) -> list[int] | None:
-    """The shape of a tensor type when every dimension has a number."""
-    if value is None or not value.HasField("tensor_type") or not value.tensor_type.HasField("shape"):
-        return None
-    dims = value.tensor_type.shape.dim
-    return [d.dim_value for d in dims] if all(d.HasField("dim_value") for d in dims) else None
 
 
 def _last_line(error: Exception) -> str:

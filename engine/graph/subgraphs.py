@@ -16,8 +16,15 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
             yield from attribute.graphs
 
 
+def has_subgraphs(node: onnx.NodeProto) -> bool:
+    """Whether a node has graphs in its attributes."""
+    return next(subgraphs(node), None) is not None
+
+
 def captured(node: onnx.NodeProto) -> tuple[str, ...]:
     """The tensors that a node reads without naming them as operands: those its graphs use and do not make."""
+    if not has_subgraphs(node):
+        return ()
     free: set[str] = set()
     for graph in subgraphs(node):
         own = {value.name for value in (*graph.input, *graph.initializer)}

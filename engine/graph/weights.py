@@ -20,14 +20,16 @@ LARGEST = float(np.finfo(np.float32).max)
 """The largest magnitude of a number in a light model's notes."""
 
 
+_ELEMENTS: Mapping[int, str] = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+_OTHERWISE = {"float": "float32", "double": "float64"}
+"""Element types that ONNX has another name for."""
+
+
 def dtype_name(subject: str, element: int) -> str:
     """Our name of an ONNX element type; Unsupported where no array of ours can hold it."""
-    if element not in onnx.TensorProto.DataType.values() or element == onnx.TensorProto.UNDEFINED:
+    if element not in _ELEMENTS or element == onnx.TensorProto.UNDEFINED:
         raise BadInput("graph", subject, f"element type {element} does not exist", "the file may be damaged")
-    if element == onnx.TensorProto.BFLOAT16:
-        return "bfloat16"
-    name: str = onnx.TensorProto.DataType.Name(element).lower()
-    name = {"float": "float32", "double": "float64"}.get(name, name)
+    name = _OTHERWISE.get(_ELEMENTS[element], _ELEMENTS[element])
     if name not in DTYPES:
         raise Unsupported("graph", subject, f"holds {name} elements", "float32 and float16 are compiled")
     return name
