@@ -21,6 +21,8 @@ from engine.codegen.marks import Marks
 from engine.codegen.nodes import Line
 from engine.codegen.product import Owned, Product
 from engine.codegen.tile import Barrier, Comment, Load, Slot, Store, WarpReduce
+from engine.errors import Unsupported
+from engine.fuse.whole_rows import SPREAD
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Statement
 
@@ -205,6 +207,9 @@ class _Rows:
     def _declare_total(self, statement: Statement) -> None:
         reduction = statement.reduction
         assert reduction is not None
+        if reduction.operation not in SPREAD:
+            reason = f"its rows come together by {', '.join(sorted(SPREAD))}, not by {reduction.operation}"
+            raise Unsupported("codegen", statement.name, reason, "leave the reduction as it was written")
         name = self.emitter.register(f"{statement.write.array}_acc", reduction.accumulate, (self.rows,))
         self.emitter.declare(name, Literal(reduction.identity, reduction.accumulate))
         self.totals[statement.name] = Accumulator(Access(name, (Index.of("r") if self.rows > 1 else Index(),)))

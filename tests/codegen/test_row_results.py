@@ -286,6 +286,11 @@ def test_a_tile_that_would_cut_rows_is_another_one_and_says_why(tmp_path: Path) 
     assert all(v.outcome == "honoured" for v in held.verdicts)
 
 
+def test_sums_relative_to_a_running_maximum_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(engine.Unsupported, match="leave the reduction as it was written"):
+        kernel_of(softmax_of_floats(), tmp_path, "rewrite online S5")
+
+
 @pytest.mark.parametrize("case", [layer_norm, softmax_of_floats, wide_rms_norm], ids=lambda case: case.__name__)
 def test_how_rows_come_together_is_told(case: Callable[[], Case], tmp_path: Path) -> None:
     kernel = kernel_of(case(), tmp_path)
