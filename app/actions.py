@@ -138,6 +138,10 @@ ACTIONS = (
         ("Ctrl+Shift+Return",), needs=A_TRIAL,
     ),
     ActionInfo(
+        "tune-best-all", "Apply Best of All &Groups", "The best of every group that became faster, as one step of undo",
+        ("Ctrl+Alt+Return",), needs="follow a run of several groups of the open model",
+    ),
+    ActionInfo(
         "tune-trial", "Apply &Chosen Trial", "Make the chosen trial's recipe a step of its group's history",
         needs=A_TRIAL,
     ),
@@ -146,7 +150,7 @@ ACTIONS = (
         needs=A_TRIAL,
     ),
     ActionInfo(
-        "tune-all", "Trials of All &Groups", "The trials of all groups in one table, or those of one group",
+        "tune-all", "Trials of All G&roups", "The trials of all groups in one table, or those of one group",
         ("Ctrl+Shift+G",), needs="follow a run of several groups",
     ),
     ActionInfo("tune-filter", "&Filter Trials", "Put the cursor into the filter of the trials", ("Ctrl+Shift+F",)),
@@ -183,8 +187,8 @@ MENUS = (
     (
         "&Tune",
         (
-            "tune-start", "tune-pause", "tune-stop", "", "tune-attach", "tune-detach", "", "tune-best", "tune-trial",
-            "tune-ablate", "", "tune-all", "tune-filter",
+            "tune-start", "tune-pause", "tune-stop", "", "tune-attach", "tune-detach", "", "tune-best", "tune-best-all",
+            "tune-trial", "tune-ablate", "", "tune-all", "tune-filter",
         ),
     ),
     ("&Help", ("keys", "about")),

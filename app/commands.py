@@ -142,6 +142,7 @@ class Commands(QObject):
             "tune-attach": files.ask_records,
             "tune-detach": tuning.control.put_away,
             "tune-best": tuning.apply_best,
+            "tune-best-all": tuning.apply_all,
             "tune-trial": lambda: tuning.apply(tuning.selected),
             "tune-ablate": self._ablate,
             "tune-all": window.panels.trials.every.toggle,

@@ -65,6 +65,7 @@ class Window(QMainWindow):
         self.wiring: Wiring = Wiring(self.panels, workspace)
         self.stepping = Stepping(self.panels.history, workspace, self.wiring.fusing)
         self.undoing = Undoing(workspace, self.wiring.fusing)
+        self.wiring.tuning.applying.tied.connect(self.undoing.tie)
         self.comparing = Comparing(self, workspace)
         self.stepping.compare_requested.connect(self.comparing.compare)
         self.actions_by_name: dict[str, QAction] = make_actions(self)

@@ -137,6 +137,11 @@ class Workspace(QObject):
         """Predicted times of the groups whose kernels are known."""
         return {group: kernel.time for group, kernel in self._legal.items()}
 
+    def want(self, group: str) -> None:
+        """Asks for a group's first kernel, unless it is known."""
+        if group not in self.histories and not self._knows(group, ""):
+            self._ask_kernel(group, None)
+
     def edit(self, group: str, text: str) -> None:
         """Asks for new advice; once its kernel is legal it is a step of the group's history."""
         history = self.histories.get(group)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.background import Background
-from app.live.follower import Follower, Kept, Update
+from app.live.follower import Best, Follower, Kept, Update
 from engine.errors import BadInput, EngineError
 from engine.records.nodes import STOPPED
 from engine.records.reader import RunReader
@@ -109,6 +109,14 @@ class Attachment(QObject):
         follower = self.follower
         if follower is not None:
             self._files.run(lambda: follower.kept(trial, group), on_result, on_error)
+
+    def bests(
+        self, on_result: Callable[[Mapping[str, Best]], None], on_error: Callable[[EngineError], None]
+    ) -> None:
+        """The best trial of each group that became faster."""
+        follower = self.follower
+        if follower is not None:
+            self._files.run(follower.bests, on_result, on_error)
 
     def run(self, work: Callable[[], None], done: Callable[[], None], failed: Callable[[EngineError], None]) -> None:
         """Does something with files on the same thread."""

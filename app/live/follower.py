@@ -15,11 +15,12 @@ import numpy as np
 
 from engine.documents import Time
 from engine.recipe import Recipe
-from engine.records.nodes import Attempt, Round, Run, Trial
+from engine.records.nodes import CHECKED, Attempt, Round, Run, Trial
 from engine.records.reader import RunReader
 from engine.report import time_doc
 from engine.run.nodes import MEASURED, Timing
 from engine.schedule.text import to_text
+from engine.tune.winners import FINALISTS, winners
 from views.tuning.trials import NONE, STATES, Batch, Codes, Vocabulary, Words
 
 MOST = 1500
@@ -37,6 +38,8 @@ class Update:
     """(group, kind of failure) -> what the first failure of that kind said."""
     is_complete: bool
     """Whether nothing more waited."""
+    condemned: tuple[tuple[int, int], ...] = ()
+    """(row, number of the failure's word) of all trials that proved wrong after they had been read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,15 @@ class Kept:
     """The advice of its group, in the text form; "" where no recipe was kept."""
     measured: Time | None
     """Where it was timed on a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best trial of one group that became faster."""
+
+    row: int
+    """Among all trials of the run."""
+    kept: Kept
 
 
 class Follower:
@@ -68,6 +80,7 @@ class Follower:
         self._attempts = self._rounds = 0
         self._counts: Counter[str] = Counter()
         self._examples: dict[tuple[str, str], str] = {}
+        self._condemned: tuple[tuple[int, int], ...] = ()
         self._behind = True
         self._start: Recipe | None = None
 
@@ -85,7 +98,10 @@ class Follower:
             self._start = Recipe.loads(run.request.recipe, f"run {self.number}")
         self._attempts = found[-1].number if found else self._attempts
         self._rounds = rounds[-1].number if rounds else self._rounds
-        return Update(run, self._decoded(found), rounds, dict(self._examples), not self._behind)
+        batch = self._decoded(found)
+        if any(one.kind == CHECKED for one in rounds):
+            self._condemned = self._proved_wrong()
+        return Update(run, batch, rounds, dict(self._examples), not self._behind, self._condemned)
 
     def kept(self, trial: int, group: str) -> Kept:
         """A kept trial of a group."""
@@ -95,6 +111,13 @@ class Follower:
         measured = time_doc(outcome) if isinstance(outcome, Timing) and found.origin == MEASURED else None
         return Kept(to_text(advice) if advice else "", measured)
 
+    def bests(self) -> dict[str, Best]:
+        """Of each group that became faster its best trial, by the rules of the search, among those that were read."""
+        run, fastest = self._reader.run(self.number), self._reader.fastest(self.number, FINALISTS, self._attempts)
+        found = winners(run, fastest, self._reader.rounds(self.number))
+        known = {group: one.attempt for group, one in found.items() if one.attempt.trial is not None}
+        return {group: Best(one.number - 1, self.kept(one.trial or 0, group)) for group, one in known.items()}
+
     def start(self, group: str) -> str | None:
         """The advice that the run began with for a group, in the text form; None for what the advisers say."""
         return to_text(self._start.groups[group]) if self._start and group in self._start.groups else None
@@ -102,6 +125,13 @@ class Follower:
     def close(self) -> None:
         """Lets the file go."""
         self._reader.close()
+
+    def _proved_wrong(self) -> tuple[tuple[int, int], ...]:
+        """Trials whose kernel the comparison with the reference refused; what it said is told as an example."""
+        found = self._reader.condemned(self.number, self._attempts)
+        for one in found:
+            self._examples.setdefault((one.group, one.failure), one.message)
+        return tuple((one.number - 1, self.words.kinds.code(one.failure)) for one in found)
 
     def _decoded(self, found: Sequence[Attempt]) -> Batch:
         """Attempts as columns; a trial is known by its place among those of its group."""

@@ -72,6 +72,10 @@ class Preview(QObject):
         self.view.show_loading(True)
         self._settle.start()
 
+    def close(self) -> None:
+        """Asks for nothing any more."""
+        self._settle.stop()
+
     def _read(self) -> None:
         chosen = self.chosen
         if chosen is not None and chosen.trial and not self.text and self.view.isVisible():

@@ -31,6 +31,8 @@ class Shown:
     run: Run | None = None
     rounds: list[Round] = field(default_factory=list)
     examples: dict[tuple[str, str], str] = field(default_factory=dict)
+    condemned: int = 0
+    """Trials that proved wrong after they had been timed."""
     overlay: str = ""
     problem: Problem | None = None
     is_complete: bool = False
@@ -46,6 +48,9 @@ class Shown:
         """Takes in what came."""
         self.run = update.run
         self.trials.append(update.batch)
+        for row, kind in update.condemned:
+            self.trials.condemn(row, kind)
+        self.condemned = len(update.condemned)
         self.rounds += update.rounds
         self.examples = update.examples
         self.is_complete = update.is_complete

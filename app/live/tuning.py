@@ -71,6 +71,11 @@ class LiveTuning(QObject):
         """The row of the shown group's best trial."""
         return self.shown.trials.best(self.shown.trials.rows_of(self.group)) if self.shown and self.group else NONE
 
+    @property
+    def has_several(self) -> bool:
+        """Whether the shown run is of several groups."""
+        return self.shown is not None and len(self.shown.groups) > 1
+
     def start(self) -> None:
         """Starts a run with the settings of the panel."""
         self.control.start(self.panels.run.settings)
@@ -85,6 +90,13 @@ class LiveTuning(QObject):
     def apply_best(self) -> None:
         """Makes the best recipe of the shown group a step of its history."""
         self.apply(self.best)
+
+    def apply_all(self) -> None:
+        """Makes the best recipe of every group that became faster a step of its history, all of them as one."""
+        if self.shown is not None and self.control.is_ours:
+            if self.workspace.group(self.workspace.bus.selection.group) is None:
+                self.workspace.bus.select_group(self.group)  # so that undo takes the step back
+            self.applying.apply_all(self.shown.follower.number, self.shown.trials)
 
     def ablate(self) -> None:
         """Asks what each entry of the shown group's best recipe is worth."""
@@ -102,8 +114,9 @@ class LiveTuning(QObject):
             "tune-stop": self.control.is_live,
             **dict.fromkeys(("tune-pause", "tune-detach"), has_run),
             **dict.fromkeys(("tune-best", "tune-ablate"), has_best),
+            "tune-best-all": is_ours and self.has_several and bool(self.shown and self.shown.trials.has_time),
             "tune-trial": is_ours and self.selected != NONE,
-            "tune-all": self.shown is not None and len(self.shown.groups) > 1,
+            "tune-all": self.has_several,
         }
 
     def select(self, row: int) -> None:
@@ -123,6 +136,7 @@ class LiveTuning(QObject):
     def close(self) -> None:
         """Ends a process of ours, and lets the records go."""
         self._repaint.stop()
+        self.preview.close()
         self.control.close()
 
     def show(self) -> None:
@@ -141,7 +155,9 @@ class LiveTuning(QObject):
         else:
             self.group = self.group or self._first_group(shown)
             self._show_run(shown)
-        panels.trials.apply.setEnabled(control.is_ours and self.best != NONE)
+        can = self.enabled()
+        panels.trials.apply.setEnabled(can["tune-best"])
+        panels.trials.apply_all.setEnabled(can["tune-best-all"])
         if control.is_live:
             self._show_soon()  # a process that falls silent, or answers a wish, is seen without a trial
         self.state_changed.emit()
@@ -161,6 +177,7 @@ class LiveTuning(QObject):
             (run.detach_requested, control.put_away), (tuning.start_requested, self.start),
             (tuning.dismissed, control.dismiss), (tuning.ablation_requested, self.ablate),
             (panels.trials.apply_requested, self.apply_best),
+            (panels.trials.apply_all_requested, self.apply_all),
             (panels.trial.apply_requested, lambda: self.apply(self.selected)),
         ):  # fmt: skip
             signal.connect(react)
@@ -223,7 +240,7 @@ class LiveTuning(QObject):
     def _show_run(self, shown: Shown) -> None:
         """Dots and table where there is more than before; what is dearer now and then, and at the end."""
         present = (shown, len(shown.trials), self.group, self.panels.trials.every.isChecked(), self.control.is_live,
-                   self.control.is_ours, self.control.refusal)  # fmt: skip
+                   self.control.is_ours, self.control.refusal, shown.condemned)  # fmt: skip
         if present == self._painted:
             return
         self._painted = present

@@ -85,6 +85,26 @@ class RunReader:
         with told(self.path):
             return read_attempts(self._connection, run, after, most)
 
+    def fastest(self, run: int, count: int, until: int) -> tuple[Attempt, ...]:
+        """The fastest attempts of each group of a run, so many, among those up to number `until`."""
+        place = "row_number() OVER (PARTITION BY grp ORDER BY microseconds, number) AS place"
+        which = "run = ? AND number <= ? AND failure = '' AND microseconds IS NOT NULL AND mapping != ''"
+        query = (
+            f"SELECT {ATTEMPT_COLUMNS} FROM (SELECT *, {place} FROM attempts WHERE {which})"
+            " WHERE place <= ? ORDER BY grp, place"
+        )
+        with told(self.path):
+            return tuple(map(_attempt, self._connection.execute(query, (run, until, count)).fetchall()))
+
+    def condemned(self, run: int, until: int) -> tuple[Attempt, ...]:
+        """Attempts of a run up to number `until` that had a time and proved wrong afterwards."""
+        query = (
+            f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE run = ? AND number <= ? AND failure != ''"
+            " AND microseconds IS NOT NULL ORDER BY number"
+        )
+        with told(self.path):
+            return tuple(map(_attempt, self._connection.execute(query, (run, until)).fetchall()))
+
     def rounds(self, run: int, after: int = 0) -> tuple[Round, ...]:
         """Decisions of a run, from number `after` + 1 on."""
         with told(self.path):
@@ -143,8 +163,8 @@ def _attempt(row: tuple[Any, ...]) -> Attempt:
     number, trial, group, mapping, program, promised, state, microseconds, failure, message, seconds, worker = row
     values = tuple((name, value) for name, value in json.loads(program))
     return Attempt(
-        number, trial, group, mapping, values, math.inf if promised is None else promised, state, microseconds, failure,
-        message, seconds, worker,
+        number, trial, group, mapping, values, math.inf if promised is None else promised, state,
+        None if failure else microseconds, failure, message, seconds, worker,
     )  # fmt: skip
 
 

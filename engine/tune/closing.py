@@ -14,6 +14,7 @@ from engine.run.cache import digest, read_entry, write_entry
 from engine.run.emulate.build import digest_of_sources
 from engine.run.nodes import Check, Failure, Timing
 from engine.tune.progress import Progress, program_of
+from engine.tune.winners import REPEATED
 
 CHECK = "check 1"
 """Version of what a kept verdict means."""
@@ -80,7 +81,7 @@ def _timed_again(progress: Progress, time_together: Together) -> Verdict:
     progress.again = {one.number: timing.microseconds for one, timing in zip(finalists, found, strict=True)}
     winner = progress.winner
     assert winner is not None, "finalists have times"
-    figures = {f"attempt {number}": microseconds for number, microseconds in progress.again.items()}
+    figures = {f"{REPEATED}{number}": microseconds for number, microseconds in progress.again.items()}
     return Verdict(TIMED_AGAIN, winner, f"the {len(finalists)} best timed again, interleaved", figures)
 
 

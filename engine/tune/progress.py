@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import random
 from collections import Counter
@@ -15,9 +14,7 @@ from engine.tune.nodes import Program, Task
 from engine.tune.problem import Problem
 from engine.tune.runner import NOT_RECORDED, PRUNED
 from engine.tune.strategy import Strategy
-
-FINALISTS = 10
-"""Best programs of a group that are compared once more before one is named."""
+from engine.tune.winners import ranking, speed
 
 
 @dataclass(slots=True)
@@ -69,9 +66,7 @@ class Progress:
     @property
     def ranking(self) -> list[Attempt]:
         """The best attempts, fastest first, by their last comparable times."""
-        if not self.again:
-            return heapq.nsmallest(FINALISTS, self.timed.values(), key=_speed)
-        return [self.timed[n] for n in sorted(self.again, key=lambda n: (self.again[n], n)) if n in self.timed]
+        return ranking(self.timed.values(), self.again)
 
     @property
     def winner(self) -> Attempt | None:
@@ -102,7 +97,7 @@ class Progress:
             return
         if attempt.microseconds is not None and not attempt.failure:
             self.timed[attempt.number] = attempt
-            self.leader = min(self.leader or attempt, attempt, key=_speed)
+            self.leader = min(self.leader or attempt, attempt, key=speed)
         task = self.tasks.get(attempt.mapping)
         if task is not None:
             task.attempts += 1
@@ -112,7 +107,7 @@ class Progress:
     def condemn(self, attempt: Attempt, kind: str) -> None:
         """Take a program that proved wrong out of the ranking, and count it as a failure."""
         del self.timed[attempt.number]
-        self.leader = min(self.timed.values(), key=_speed, default=None)
+        self.leader = min(self.timed.values(), key=speed, default=None)
         self.failures[kind] += 1
 
     def close_round(self, best: float) -> None:
@@ -132,11 +127,6 @@ class Progress:
             )
             for task in self.problem.tasks
         )  # fmt: skip
-
-
-def _speed(attempt: Attempt) -> tuple[float, int]:
-    """Faster comes first, of equal ones the earlier."""
-    return math.inf if attempt.microseconds is None else attempt.microseconds, attempt.number
 
 
 @dataclass(frozen=True, slots=True)

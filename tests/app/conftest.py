@@ -15,7 +15,10 @@ from PySide6.QtCore import QSettings
 
 from app.main import application, make_window
 from app.window import Window
-from tests.app.driving import COMMAND, MODEL, settle
+from engine.records.nodes import STOPPED
+from tests.app.driving import COMMAND, MODEL, afresh, select, settle
+from tests.app.tuning_runs import GROUP, TIMES, attached, write_run
+from views.tuning.view import PROGRESS
 
 
 def keep_settings_in(folder: Path) -> None:
@@ -82,3 +85,26 @@ def shared(qapp: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
     made.close()
     assert made.workspace.client.process_id == 0
     made.deleteLater()
+
+
+@pytest.fixture
+def quiet(shared: Window, qtbot: object) -> Window:
+    """The shared window with the made-up model open, and no run shown."""
+    shared.wiring.tuning.control.put_away()
+    shared.workspace.clear_problems()
+    shared.panels.trials.filter.clear()
+    shared.panels.tuning.select_tab(PROGRESS)
+    shared.set_perspective("Explore")
+    afresh(shared, qtbot)
+    return shared
+
+
+@pytest.fixture
+def tuned(quiet: Window, qtbot: object, tmp_path: Path) -> Window:
+    """A window that follows a run of its model that ended."""
+    select(quiet, qtbot, GROUP)
+    quiet.set_perspective("Tune")
+    path = tmp_path / "night.db"
+    write_run(path, quiet, GROUP, TIMES, STOPPED).store.close()
+    attached(quiet, qtbot, path, len(TIMES))
+    return quiet

@@ -155,7 +155,9 @@ PREPARED: dict[str, Callable[[Window], object]] = {
     "reset": lambda window: window.docks["outline"].hide(),
     **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster", "pin-samples"), replay),
     "tune-start": start_nothing,
-    **dict.fromkeys(("tune-all", "tune-pause", "tune-detach", "tune-best", "tune-trial", "tune-ablate"), tune),
+    **dict.fromkeys(
+        ("tune-all", "tune-pause", "tune-detach", "tune-best", "tune-best-all", "tune-trial", "tune-ablate"), tune
+    ),
     "tune-stop": lambda window: tune(window, RUNNING),
     "fit": lambda window: window.panels.graph.canvas.zoom(3),
 }

@@ -12,65 +12,20 @@ import pytest
 from PySide6.QtCore import Qt
 
 from app.live.launch import last_words, records_of
-from app.live.preview import merged
-from app.live.tuning import LiveTuning
 from app.window import Window
 from engine.records.nodes import PAUSE, PAUSED, RUNNING, STOP, STOPPED
 from engine.records.schema import APPLICATION, FORMAT
-from engine.run.nodes import MEASURED
-from engine.schedule.text import from_text
-from tests.app.driving import PATIENCE, afresh, select, settle
-from tests.app.tuning_runs import FAILURE, advice, write_run
+from tests.app.driving import afresh, select
+from tests.app.tuning_runs import FAILURE, GROUP, TIMES, attached, resting, wait, write_run
 from views.tuning.nodes import STOPPING
 from views.tuning.trial import CUDA, RECIPE, SCHEDULE
-from views.tuning.view import DIMENSIONS, PROGRESS, PROMISE
-
-GROUP = "softmax_0"
-TIMES = (48.0, 45.0, None, 47.0)
-"""Of blocks of 1, 2, 4 and 8 rows: the second is the best."""
-
-
-def wait(qtbot: object, done: Callable[[], bool]) -> None:
-    qtbot.waitUntil(done, timeout=PATIENCE)  # type: ignore[attr-defined]
-
-
-def attached(window: Window, qtbot: object, path: Path, count: int) -> LiveTuning:
-    """Follows a file until so many trials are there."""
-    tuning = window.wiring.tuning
-    tuning.control.attach(str(path))
-    wait(qtbot, lambda: tuning.shown is not None and tuning.shown.path == path and len(tuning.shown.trials) == count)
-    tuning.show()
-    return tuning
-
-
-def resting(window: Window, qtbot: object) -> None:
-    """Waits until records and worker have answered."""
-    tuning = window.wiring.tuning
-    wait(qtbot, lambda: tuning.preview.is_settled and tuning.control.attachment.is_idle)
-    settle(window, qtbot)
+from views.tuning.view import DIMENSIONS, PROMISE
 
 
 @pytest.fixture
-def window(shared: Window, qtbot: object) -> Window:
-    """The made-up model open, no run shown."""
-    shared.wiring.tuning.control.put_away()
-    shared.workspace.clear_problems()
-    shared.panels.trials.filter.clear()
-    shared.panels.tuning.select_tab(PROGRESS)
-    shared.set_perspective("Explore")
-    afresh(shared, qtbot)
-    return shared
-
-
-@pytest.fixture
-def tuned(window: Window, qtbot: object, tmp_path: Path) -> Window:
-    """A window that follows a run of its model that ended."""
-    select(window, qtbot, GROUP)
-    window.set_perspective("Tune")
-    path = tmp_path / "night.db"
-    write_run(path, window, GROUP, TIMES, STOPPED).store.close()
-    attached(window, qtbot, path, len(TIMES))
-    return window
+def window(quiet: Window) -> Window:
+    """One for all tests of this file."""
+    return quiet
 
 
 def test_a_run_is_told_in_all_panels(tuned: Window) -> None:
@@ -109,48 +64,6 @@ def test_a_trial_is_previewed_and_nothing_is_applied(tuned: Window, qtbot: objec
         view.select_tab(tab)
         assert view.pages.currentIndex() == (RECIPE, SCHEDULE, CUDA).index(tab)
     assert tuned.workspace.trails() == before and tuned.panels.tuning.progress_plot.selected == tuning.best
-
-
-def test_the_best_is_one_step_that_undo_takes_back(tuned: Window, qtbot: object) -> None:
-    history = tuned.workspace.histories[GROUP]
-    before = history.step.text
-    tuned.action("tune-best").trigger()
-    resting(tuned, qtbot)
-    assert len(history.steps) == 2 and from_text(history.step.text) == from_text(advice(before, 2))
-    assert history.step.note == "Trial 2 of run 1"
-    tuned.action("undo").trigger()
-    settle(tuned, qtbot)
-    assert history.step.text == before
-
-
-def test_a_measured_trial_brings_its_time(window: Window, qtbot: object, tmp_path: Path) -> None:
-    select(window, qtbot, GROUP)
-    window.set_perspective("Tune")
-    write_run(tmp_path / "gpu.db", window, GROUP, TIMES, origin=MEASURED).store.close()
-    attached(window, qtbot, tmp_path / "gpu.db", 4)
-    assert window.panels.tuning.progress_plot.summary is not None
-    assert window.panels.tuning.progress_plot.summary.origin == MEASURED
-    window.action("tune-best").trigger()
-    resting(window, qtbot)
-    step = window.workspace.histories[GROUP].step
-    assert step.measured is not None and step.measured.microseconds == 45.0
-
-
-def test_what_the_user_said_meanwhile_stays(tuned: Window, qtbot: object) -> None:
-    workspace = tuned.workspace
-    workspace.add_entry(GROUP, "S0 @ innermost: mark vector 2  # mine")
-    settle(tuned, qtbot)
-    tuned.action("tune-best").trigger()
-    resting(tuned, qtbot)
-    text = workspace.histories[GROUP].step.text
-    assert "mark block 2" in text and "mark vector 2" in text.partition("advice user")[2]
-
-
-def test_entries_of_the_user_replace_those_of_the_trial() -> None:
-    tried = "advice map\n  S0 @ i: mark block 2\nadvice user\n  S0 @ i: split 4\n"
-    present = "advice map\n  S0 @ i: mark block 8\nadvice user\n  S0 @ j: split 8\n"
-    assert merged(present, tried) == "advice map\n  S0 @ i: mark block 2\nadvice user\n  S0 @ j: split 8\n"
-    assert merged(tried, tried) is tried
 
 
 def test_a_run_of_another_target_can_be_looked_at_but_not_applied(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from app.live.tuning import LiveTuning
 from app.window import Window
 from engine.recipe import Recipe
 from engine.records.nodes import (
@@ -27,10 +28,14 @@ from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.run.nodes import PREDICTED, Failure, Timing
 from engine.schedule.text import from_text
+from tests.app.driving import PATIENCE, settle
 
 DIMENSIONS = {"block": (1, 2, 4, 8), "vector": (2, 4, 8)}
 BEFORE = 50.0
 FAILURE = "out of memory"
+GROUP = "softmax_0"
+TIMES = (48.0, 45.0, None, 47.0)
+"""Of blocks of 1, 2, 4 and 8 rows: the second is the best."""
 
 
 def advice(text: str, block: int) -> str:
@@ -65,6 +70,16 @@ def write_run(
     return log
 
 
+def add_trials(log: RunLog, window: Window, group: str, times: Sequence[float | None]) -> None:
+    """Trials of another group of the run.  Raises KeyError where the group's kernel is not known."""
+    text, run = window.workspace.histories[group].step.text, log.run().request
+    recipe, first = Recipe(run.target, groups={group: from_text(text)}), len(log.attempts()) + 1
+    for place, time in enumerate(times, 1):
+        attempt, trial = _pair(place, group, text, recipe, run.target, time, run.origin)
+        subject = replace(trial.subject, inputs=group)
+        log.keep(replace(attempt, number=first + place - 1), replace(trial, subject=subject))
+
+
 def _pair(
     number: int, group: str, text: str, recipe: Recipe, target: str, time: float | None, origin: str
 ) -> tuple[Attempt, Trial]:
@@ -79,3 +94,23 @@ def _pair(
         "" if time is not None else FAILURE, "" if time is not None else "227 KiB are there", number * 0.01,
     )  # fmt: skip
     return attempt, trial
+
+
+def wait(qtbot: object, done: Callable[[], bool]) -> None:
+    qtbot.waitUntil(done, timeout=PATIENCE)  # type: ignore[attr-defined]
+
+
+def attached(window: Window, qtbot: object, path: Path, count: int) -> LiveTuning:
+    """Follows a file until so many trials are there."""
+    tuning = window.wiring.tuning
+    tuning.control.attach(str(path))
+    wait(qtbot, lambda: tuning.shown is not None and tuning.shown.path == path and len(tuning.shown.trials) == count)
+    tuning.show()
+    return tuning
+
+
+def resting(window: Window, qtbot: object) -> None:
+    """Waits until records and worker have answered."""
+    tuning = window.wiring.tuning
+    wait(qtbot, lambda: tuning.preview.is_settled and tuning.control.attachment.is_idle)
+    settle(window, qtbot)

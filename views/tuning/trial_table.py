@@ -35,6 +35,7 @@ class TrialsView(Panel):
 
     trial_selected = Signal(int)
     apply_requested = Signal()
+    apply_all_requested = Signal()
 
     def __init__(self) -> None:
         super().__init__("Trials")
@@ -56,9 +57,15 @@ class TrialsView(Panel):
         self.apply = QPushButton("Apply best")
         self.apply.setProperty("role", "small")
         self.apply.clicked.connect(self.apply_requested)
+        self.apply_all = QPushButton("Apply all")
+        self.apply_all.setProperty("role", "small")
+        self.apply_all.setToolTip("The best of every group that became faster, as one step of the history")
+        self.apply_all.clicked.connect(self.apply_all_requested)
+        self.apply_all.hide()
         self.header_layout.addWidget(self.filter)
         self.header_layout.addWidget(self.every)
         self.header_layout.addWidget(self.apply)
+        self.header_layout.addWidget(self.apply_all)
         self.body_layout.addWidget(self.table)
         self.table.sorted.connect(self._tell)
         self.show_empty(NOTHING)
@@ -66,6 +73,7 @@ class TrialsView(Panel):
     def show_trials(self, trials: Trials, group: str, origin: str, several: bool = False) -> None:
         """Shows a group's trials, or what came since.  several: whether the run has other groups as well."""
         self.every.setVisible(several)
+        self.apply_all.setVisible(several)
         group = "" if several and self.every.isChecked() else group
         model = self.table.trials
         kept = self.table.selected

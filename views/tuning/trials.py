@@ -91,7 +91,7 @@ COLUMNS: dict[str, tuple[type, float]] = {
 
 
 class Trials:
-    """All trials so far; only `append` changes it."""
+    """All trials so far; `append` adds to them, `condemn` takes times away."""
 
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
         self.words = vocabulary or Vocabulary()
@@ -115,6 +115,11 @@ class Trials:
                 self._values[name] = np.full(len(self._columns["number"]), NONE, np.int32)
             self._values[name][self._count : end] = codes
         self._count = end
+
+    def condemn(self, row: int, kind: int) -> None:
+        """Makes a trial a failure: its kernel proved wrong after it was timed.  kind: number of the failure's word."""
+        for name, value in (("state", FAILED), ("kind", kind), ("microseconds", np.nan)):
+            self._columns[name][row] = value
 
     def column(self, name: str) -> NDArray[Any]:
         """One of `COLUMNS`, an element for each trial."""
@@ -157,6 +162,11 @@ class Trials:
         if not len(rows) or np.isnan(times).all():
             return NONE
         return int(rows[np.nanargmin(times)])
+
+    @property
+    def has_time(self) -> bool:
+        """Whether any trial has a time."""
+        return bool(np.isfinite(self.microseconds).any())
 
     def bests(self) -> Numbers:
         """Of each group the fastest time, by the group's number; NaN where none has a time."""
