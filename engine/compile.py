@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from engine.codegen.check import check_tile
 from engine.codegen.lower import lower
@@ -22,6 +23,7 @@ from engine.fuse.stitched import KIND as STITCHED
 from engine.pipeline.transform import pipelined
 from engine.poly.dependences import dependences
 from engine.poly.nodes import Dependence
+from engine.predict.alcop_problem import promise_of
 from engine.predict.facts import kernel_facts
 from engine.predict.nodes import KernelFacts
 from engine.recipe import Advice, Recipe
@@ -109,7 +111,7 @@ def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> 
     if group.kind == PACKED:
         return (_with_schemes(group, pack_group(group, sms, places), machine),)
     ranked = plans(group.program, places)
-    tensor = tensorize_group(group, sms, numerics)
+    tensor = tensorize_group(group, sms, numerics, partial(promise_of, machine, group.program))
     asked = asked_tile(group, tensor)
     proposals = (
         row_pins(group),

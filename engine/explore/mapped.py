@@ -9,6 +9,7 @@ from engine.errors import EngineError
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction
 from engine.mapping import CHECKED, COMPILED, LISTED, WRONG, AxisDoc, MappingDoc, MappingsDoc, RefusedDoc
+from engine.predict.alcop_problem import promise_of
 from engine.recipe import Advice, Entry, Recipe, Scenario
 from engine.run.nodes import Check
 from engine.schedule.advisers.mapping import mark
@@ -59,7 +60,9 @@ def entries_of(mapping: IntrinsicMapping, heart: Statement, group: FusionGroup, 
         binding = bind(heart, group.program.arrays, intrinsic)
         assert not isinstance(binding, str), "asked just now"
         binding = row_binding(group.program.statements, heart, binding)
-        return tuple(entries_for(heart, binding, intrinsic, int(target(recipe.target).sms.value)))
+        machine = target(recipe.target)
+        promise = promise_of(machine, group.program, heart, binding, intrinsic)
+        return tuple(entries_for(heart, binding, intrinsic, int(machine.sms.value), promise))
     names = (heart.name,)
     entries = [
         Entry(names, iterator, "split", by, because="an index divides it: groups of channels")

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.codegen.tile import AsyncCopy, Load, TileProgram, operations
 from engine.fuse.row_sides import factors_of, reduced_columns
-from engine.fuse.shape import is_contraction
+from engine.fuse.shape import is_contraction, product_operands
 from engine.graph.nodes import DTYPES
+from engine.predict.alcop import promised
 from engine.predict.alcop_nodes import Contraction
-from engine.predict.alcop_work import main_loop
+from engine.predict.alcop_work import main_loop, work_of_knobs
 from engine.predict.nodes import KernelFacts
+from engine.target import Target
+from engine.tensor.access import VECTOR_BYTES, contiguous_along, position
 from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram, accesses
+from engine.tensor.traffic import flop_counts
+from engine.tensorize.bind import Binding
 from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import Knobs
 
 CORE = (1, 1, 4)
@@ -85,6 +92,62 @@ def contraction_of(program: TensorProgram, tile: TileProgram, facts: KernelFacts
         finish=(after / count, facts.special / count),
         has_whole_rows=bool(reduced_columns(program.statements, heart)),
     )
+
+
+def promise_of(
+    machine: Target, program: TensorProgram, heart: Statement, binding: Binding, intrinsic: Intrinsic
+) -> Callable[[Knobs], float]:
+    """The modelled microseconds of kernels that multiply with an instruction, by their knobs."""
+    contraction = contraction_of_binding(program, heart, binding, intrinsic)
+    return lambda knobs: promised(work_of_knobs(contraction, knobs), machine)
+
+
+def contraction_of_binding(
+    program: TensorProgram, heart: Statement, binding: Binding, intrinsic: Intrinsic
+) -> Contraction:
+    """What a kernel would multiply with an instruction, before there is one."""
+    m, n, k = binding.sizes
+    factors = product_operands(heart.expression)
+    assert factors is not None, heart
+    reads = [_moving(heart, list(accesses(factor))) for factor in factors]
+    first, second = (read for read in reads if read is not None)
+    if any(i.name in {n for index in second.indices for n in index.iterators()} for i in binding.rows):
+        first, second = second, first  # whole rows are those of the second factor
+    count = m * n * binding.batches
+    results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
+    flops, special = flop_counts(program)
+    elements = (m * k * binding.batches, n * k * binding.batches)
+    return Contraction(
+        m=m,
+        n=n,
+        k=k,
+        batch=binding.batches,
+        element_bytes=intrinsic.element_bytes,
+        result_bytes=-(-results // count),
+        unit=intrinsic.dtype,
+        instruction=(intrinsic.m, intrinsic.n, intrinsic.k),
+        distinct=(
+            min(1.0, program.arrays[first.array].elements / elements[0]),
+            min(1.0, program.arrays[second.array].elements / elements[1]),
+        ),
+        widths=(
+            _copied(program, heart, first, (binding.rows, binding.depth)),
+            _copied(program, heart, second, (binding.columns, binding.depth)),
+        ),
+        finish=((flops - 2 * count * k) / count, special / count),
+        has_whole_rows=binding.has_whole_rows,
+    )
+
+
+def _copied(
+    program: TensorProgram, heart: Statement, access: Access, sides: tuple[tuple[Iterator, ...], ...]
+) -> int:
+    """Neighbouring elements of an operand, along one of its sides, that one copy may move."""
+    where, width = position(access, program.arrays), VECTOR_BYTES // DTYPES[program.arrays[access.array].dtype]
+    runs = [[i.name for i in side] for side in sides]
+    while width > 1 and not any(contiguous_along(where, run, width, heart.extents) for run in runs):
+        width //= 2
+    return width
 
 
 def _width(tile: TileProgram, array: str) -> int:

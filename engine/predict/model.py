@@ -6,7 +6,7 @@
     L2     = bytes requested by all blocks / bandwidth
     shared, FP32, tensor, special
            = work of the busiest SM / rate of one SM; the busiest SM runs ceil(blocks / SMs) blocks
-    loop   = waves * P(L, u, N, S, m)
+    loop   = full waves * P(L, u, N, S, m) + P(L, u, N, S, m') with the m' blocks an SM that are left
 
 P is the latency of a software-pipelined loop (after ALCOP, MLSys 2023): N steps, S buffers, m resident blocks that
 hide each other's waiting, L the latency of a load, u the arithmetic of a step with the SM to itself.  When
@@ -44,7 +44,7 @@ def predict(facts: KernelFacts, target: Target, note: str = UNCALIBRATED) -> Pre
     memory = (_dram(facts, target), _l2(facts, target), _shared(facts, target))
     tensor = (_tensor(facts, target, per_sm),) if facts.tensor_flops else ()
     compute = (_fp32(facts, target, per_sm), *tensor, _special(facts, target, per_sm))
-    loop = _loop(facts, target, per_sm, waves, max(t.value for t in (*compute, memory[-1])))
+    loop = _loop(facts, target, resident.blocks, max(t.value for t in (*compute, memory[-1])))
     launch = Term("launch", target.launch_overhead.value * _MICRO, "µs", target.launch_overhead.source)
     slowest = max((*memory, *compute, loop), key=lambda term: term.value)
     team = (_team(facts, target),) if facts.team > 1 else ()
@@ -136,20 +136,32 @@ def _scheduled(facts: KernelFacts, per_sm: int) -> float:
     return min(1.0, per_sm * -(-facts.threads // 32) / SCHEDULERS)
 
 
-def _loop(facts: KernelFacts, target: Target, per_sm: int, waves: int, busiest: float) -> Term:
-    """`busiest` is the time in microseconds of the busiest SM's own work, from which one step's share follows."""
+def _loop(facts: KernelFacts, target: Target, most: int, busiest: float) -> Term:
+    """most: blocks that an SM holds.  `busiest` is the time in microseconds of the busiest SM's own work, from which
+    one step's share follows."""
     latency = target.dram_latency.value * _MICRO
-    steps, stages = facts.serial_steps, facts.stages
+    steps, stages, sms = facts.serial_steps, facts.stages, int(target.sms.value)
     use = busiest / (_rounds(facts, target) * steps)
-    starved = latency > (stages * per_sm - 1) * use
-    once = steps * (latency + use) / stages if starved else latency + steps * per_sm * use
-    outcome = "do not hide the load" if starved else "hide every load but the first"
+
+    def starves(blocks: int) -> bool:
+        """Whether so many blocks of an SM wait for loads that nothing hides."""
+        return latency > (stages * blocks - 1) * use
+
+    def spent(blocks: int) -> float:
+        """Microseconds in which so many blocks of an SM go through their steps."""
+        return steps * (latency + use) / stages if starves(blocks) else latency + steps * blocks * use
+
+    full, left = divmod(facts.blocks, sms * most)
+    last = -(-left // sms)
+    value = full * spent(most) + (spent(last) if left else 0.0)
+    each = most if full else last
+    outcome = "do not hide the load" if starves(each) else "hide every load but the first"
     because = (
-        f"{_several(waves, 'wave')} of {_several(steps, 'step')}; "
+        f"{_several(full + (left > 0), 'wave')} of {_several(steps, 'step')}; "
         f"a load takes {latency:.2g} µs, a step's work {use:.2g} µs: "
-        f"{_several(stages, 'stage')} and {_several(per_sm, 'block')} an SM {outcome}"
+        f"{_several(stages, 'stage')} and {_several(each, 'block')} an SM {outcome}"
     )
-    return Term("main loop", waves * once, "µs", because)
+    return Term("main loop", value, "µs", because)
 
 
 def _team(facts: KernelFacts, target: Target) -> Term:

@@ -11,7 +11,7 @@ from engine.errors import EngineError
 from engine.explore.mapped import why_no_kernel
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction
-from engine.predict.alcop_problem import contraction_of, sides_of
+from engine.predict.alcop_problem import contraction_of, promise_of, sides_of
 from engine.recipe import Entry, Recipe
 from engine.schedule.advisers.mapping import map_group
 from engine.schedule.advisers.row_results import row_binding
@@ -59,7 +59,9 @@ def _mappings(heart: Statement, kernel: Kernel) -> Iterator[_Mapping]:
         is_wanted = wish in ("", intrinsic.name)
         if is_wanted and isinstance(binding, Binding) and allowed(intrinsic, kernel.recipe.numerics):
             binding = row_binding(program.statements, heart, binding)
-            yield _Mapping(intrinsic.name, tuple(entries_for(heart, binding, intrinsic, int(machine.sms.value))))
+            promise = promise_of(machine, program, heart, binding, intrinsic)
+            entries = entries_for(heart, binding, intrinsic, int(machine.sms.value), promise)
+            yield _Mapping(intrinsic.name, tuple(entries))
     if not wish:
         yield _Mapping(CUDA_CORES, map_group(kernel.group, int(machine.sms.value), ()).scenario.entries)
 

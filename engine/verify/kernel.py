@@ -17,11 +17,11 @@ from engine.codegen.nodes import CudaSource
 from engine.compile import Kernel, compile_group
 from engine.errors import EngineError, Unsupported
 from engine.fuse.shrink import Shrunk, shrink
-from engine.graph.nodes import is_float
 from engine.run.emulate.emulate import ORDERS, emulate
 from engine.run.nodes import Check, Finding, SiteCount
+from engine.verify.exponents import with_exponents
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
-from engine.verify.tolerance import Tolerance, group_tolerance, on_tensor_cores
+from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores
 
 Values = Mapping[str, np.ndarray]
 
@@ -29,8 +29,6 @@ WORK = 60_000_000
 """Operations and bytes that one emulated order may cost before blocks are sampled."""
 SMALLER = WORK // 16
 """Points of the widest statement of a group that is cut to a smaller size."""
-OUTLIER = 2.0**10
-"""Magnitudes this far above the lower quartile are masks, not results."""
 SAMPLE = 4
 """Blocks of a sample besides the boundary ones."""
 
@@ -56,7 +54,7 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
     values: expected value of each array of the group's program.  before: its value before the launch, where that
     differs (buffers updated in place).
     """
-    wanted = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
+    wanted = kernel_tolerance(kernel, {**values, **before})
     blocks = sample_blocks(kernel)
     total = kernel.source.grid[0]
     tally = _Tally()
@@ -81,6 +79,12 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
         counts=tally.counts,
         message="" if status == "pass" else _why(tally, wanted),
     )
+
+
+def kernel_tolerance(kernel: Kernel, values: Values) -> Tolerance:
+    """How far a right kernel may be from the reference.  values: of the arrays that it reads, at least."""
+    found = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
+    return with_exponents(found, kernel.group.program, values)
 
 
 def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
@@ -121,7 +125,7 @@ def _run(
                 message = f"element {element} of {name}: the index maps and the run disagree"
                 tally.add(Finding(kind, _store_line(source, name), message))
             right = expected[name].reshape(-1)
-            scale = _scale(expected[name])
+            scale = magnitude(expected[name])
             errors = wanted.errors(outputs[name].reshape(-1)[wrote], right[wrote], scale)
             tally.compared += errors.size
             tally.worst = max(tally.worst, float(errors.max(initial=0.0)))
@@ -144,29 +148,15 @@ def _store_line(source: CudaSource, array: str) -> int:
 
 
 def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
-    """What is wrong with a launch's outputs, or ""."""
-    wanted = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
+    """What is wrong with a launch's outputs, or "".  expected: values of what is read, too."""
+    wanted = kernel_tolerance(kernel, expected)
     for name, got in outputs.items():
         part = own_part(kernel.group.program, name)
-        errors = wanted.errors(got.reshape(-1)[part], expected[name].reshape(-1)[part], _scale(expected[name]))
+        errors = wanted.errors(got.reshape(-1)[part], expected[name].reshape(-1)[part], magnitude(expected[name]))
         worst = float(errors.max(initial=0.0))
         if not worst <= wanted.relative:
             return f"{name} is off by {worst:.3g}, allowed {wanted.relative:.3g}"
     return ""
-
-
-def _scale(value: np.ndarray) -> float:
-    """Largest magnitude of an output's ordinary values, in which rounding errors of cancelled terms are measured.
-
-    Values far above the rest (masks set to the lowest finite number) do not count: they would excuse any error.
-    """
-    if not is_float(value.dtype):
-        return 0.0
-    sizes = np.abs(value[np.isfinite(value) & (value != 0)].astype(np.float64))
-    if not sizes.size:
-        return 1.0
-    ordinary = sizes[sizes <= OUTLIER * np.quantile(sizes, 0.25)]
-    return float(ordinary.max())
 
 
 def smaller(kernel: Kernel) -> tuple[Shrunk, Kernel] | None:

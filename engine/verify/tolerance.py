@@ -22,6 +22,9 @@ FUNCTION_ULPS = 4
 """Units in the last place that a scalar function of either side may be off (CUDA C++ programming guide, appendix on
 mathematical functions: at most 2 for expf, logf, tanhf, erff; NumPy and ONNX Runtime are allowed as much)."""
 
+OUTLIER = 2.0**10
+"""Magnitudes this far above the lower quartile are masks, not results."""
+
 INEXACT = frozenset("exp log tanh erf sigmoid pow sin cos atan rsqrt div sqrt".split())
 """Scalar functions whose results are rounded with that much freedom."""
 
@@ -107,3 +110,17 @@ def _functions(value: Scalar) -> int:
     if not isinstance(value, Apply):
         return 0
     return (value.function in INEXACT) + sum(_functions(o) for o in value.operands)
+
+
+def magnitude(value: np.ndarray) -> float:
+    """Largest magnitude of an output's ordinary values, in which rounding errors of cancelled terms are measured.
+
+    Values far above the rest (masks set to the lowest finite number) do not count: they would excuse any error.
+    """
+    if not is_float(value.dtype):
+        return 0.0
+    sizes = np.abs(value[np.isfinite(value) & (value != 0)].astype(np.float64))
+    if not sizes.size:
+        return 1.0
+    ordinary = sizes[sizes <= OUTLIER * np.quantile(sizes, 0.25)]
+    return float(ordinary.max())

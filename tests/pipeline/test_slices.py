@@ -99,16 +99,15 @@ def test_slices_whose_sums_do_not_fit(tmp_path: Path) -> None:
     assert kernel.source.shared_bytes <= 163 * 1024
 
 
-def test_slices_are_advised_where_blocks_leave_sms_empty(tmp_path: Path) -> None:
-    """64 tiles of 32 x 32 for 132 SMs: the long product is sliced, the short one and the wide one are not."""
-    for shape, slices in [((1024, 64, 4096), 4), ((1024, 64, 512), 4), ((1024, 64, 256), 2), ((1024, 64, 128), 0),
-                          ((4096, 4096, 4096), 0)]:  # fmt: skip
+def test_slices_are_advised_where_tiles_leave_sms_empty(tmp_path: Path) -> None:
+    """64 tiles of 32 x 32 for 132 SMs: the long products are sliced, the short one and the wide one are not."""
+    for shape, slices in [((1024, 64, 1024), 4), ((1024, 64, 512), 2), ((1024, 64, 128), 0), ((4096, 4096, 4096), 0)]:
         rows, columns, depth = shape
         kernel = advised(product_group(tmp_path, (rows, depth), (depth, columns)))
         found = [v for v in kernel.verdicts if "slices" in str(v.placed.entry)]
         assert kernel.tile.constants["SLICES"] == max(1, slices)
         assert len(found) == (slices > 0)
-        assert all(v.outcome == "honoured" and "blocks leave SMs empty" in v.placed.entry.because for v in found)
+        assert all(v.outcome == "honoured" and "tiles leave SMs empty" in v.placed.entry.because for v in found)
 
 
 @lru_cache

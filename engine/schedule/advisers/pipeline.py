@@ -9,7 +9,7 @@ from engine.fuse.nodes import FusionGroup
 from engine.fuse.shape import is_contraction
 from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.advisers.mapping import mark
-from engine.schedule.advisers.tensorize import Asked
+from engine.schedule.advisers.tiles import Asked, stages_of
 from engine.tensor.nodes import Statement
 
 DEPTH = 16
@@ -28,11 +28,12 @@ def pipeline_group(group: FusionGroup, asked: Asked | None = None) -> Advice:
 def _entries(heart: Statement, asked: Asked | None) -> Iterator[Entry]:
     along = ((heart.name,), heart.reduced[-1].name)
     tiles = -(-math.prod(i.extent for i in heart.reduced) // (asked.depth if asked else DEPTH))
+    tiles = -(-tiles // asked.split_k) if asked else tiles
     if asked and asked.through_registers and tiles > 1:
         reason = "elements go one by one through registers, which hold one tile: it is loaded while another is used"
         yield mark(*along, "stages", 2, reason)
     else:
-        stages = 1 if tiles < 2 else 2 if tiles < 8 else 4 if asked else 3
+        stages = stages_of(tiles, on_tensor_cores=asked is not None)
         yield mark(*along, "stages", stages, _because(stages, tiles))
     steps = asked.depth // asked.step if asked else 1
     if steps > 1:
