@@ -40,11 +40,47 @@ def label(text: str = "", role: str = "", wrap: bool = False) -> QLabel:
     return made
 
 
-def clipped(role: str) -> QLabel:
-    """A label that takes the room there is and asks for none: what does not fit is cut."""
-    made = label("", role)
-    made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-    return made
+class Elided(QLabel):
+    """One line that takes the room there is and asks for none.
+
+    What does not fit ends in "…", so that a number is never read for another one; the tool tip then has the whole line
+    above `tip`.
+    """
+
+    def __init__(self, role: str = "", tip: str = "") -> None:
+        super().__init__()
+        self._whole, self._tip = "", tip
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        if role:
+            self.setProperty("role", role)
+        self._fit()
+
+    def text(self) -> str:
+        """All of it."""
+        return self._whole
+
+    def setText(self, text: str) -> None:
+        """Shows as much as there is room for."""
+        self._whole = text
+        self.setAccessibleName(text)
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Shows more or less of it."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Another face or style makes it longer or shorter."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._fit()
+
+    def _fit(self) -> None:
+        shown = self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, self.contentsRect().width())
+        super().setText(shown)
+        self.setToolTip("\n".join(filter(None, (self._whole if shown != self._whole else "", self._tip))))
 
 
 def icon_button(tip: str, role: str = "small") -> QToolButton:

@@ -46,6 +46,7 @@ QToolButton[role="status"]:hover { background: $raised; color: $text; }
 QToolButton[role="status"][wrong="true"] { color: $wrong; font-weight: 600; }
 QToolButton[role="link"], QPushButton[role="link"] { background: transparent; border: none; color: $accent; padding: 0 2px; min-height: 20px; }
 QPushButton[role="link"]:hover { text-decoration: underline; }
+QPushButton[role="link"]:disabled { color: $text_3; }
 QPushButton[role="primary"], QToolButton[primary="true"] { background: $accent_fill; color: $on_accent; border-color: $accent_fill; font-weight: 600; }
 QPushButton[role="small"] { min-height: 22px; padding: 0 8px; font-size: 11px; border-radius: 4px; }
 QPushButton[role="small"]:checked { background: $accent_bg; border-color: $accent; }

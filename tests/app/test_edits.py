@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 
 from app.window import Window
+from engine.tensorize.space import Space
 from tests.app.driving import advice, select, settle
 from views.constraints.painting import link_boxes
 from views.constraints.rows import Links
@@ -292,6 +293,17 @@ def test_stages_are_one_click(window: Window, qtbot: object) -> None:
     assert "S0 @ k: mark stages 3" in advice(window)
     kernel = window.workspace.kernel("softmax_0")
     assert kernel is not None and kernel.stages == 3
+
+
+def test_all_stages_that_a_kernel_may_have_are_offered_and_shown(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    bar = window.panels.constraints.stages
+    kernel = window.workspace.kernel("softmax_0")
+    assert kernel is not None
+    entry = next(each for each in kernel.entries if "mark stages" in each.text)
+    for stages in (1, *Space((), (), ()).stages):
+        bar.show_stages(entry, stages)
+        assert bar.buttons[stages].isChecked()
 
 
 def test_the_form_adds_an_entry(window: Window, qtbot: object) -> None:

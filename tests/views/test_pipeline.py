@@ -180,6 +180,7 @@ def test_a_page_follows_its_kernel(qtbot: object) -> None:
     page.resize(1000, 800)
     page.show()
     page.show_chart(gelu())
+    assert page.swatch.isVisible()
     assert page.title.text() == "Block 0 of 1,536" and "✓ 0 hazards" in page.hazards.text()
     assert page.used.text() == "64 of 163 KiB per block" and "uncalibrated" in page.origin.text()
     page.canvas.select(Place(COMPUTE, 5, 5))
@@ -188,6 +189,8 @@ def test_a_page_follows_its_kernel(qtbot: object) -> None:
     assert page.hazards.text() == "✕ 1 hazard" and page.hazards.toolTip() == "step 3 reads"
     page.show_chart(softmax())
     assert not page.canvas.isVisible() and "nothing to pipeline" in page.no_loop.text()
-    assert not page.what_if.isEnabled() and "Only tiled contractions" in page.what_if.message.text()
+    assert not page.swatch.isVisible() and page.no_loop.text().startswith("This kernel")
+    assert not page.what_if.isEnabled() and not page.what_if.figures.isVisible()
+    assert "Only tiled contractions" in page.what_if.message.text()
     page.show_problem(Problem("predict", "kernel", "not one block fits", ""))
     assert page.chart is None and page.message.text() == "kernel: not one block fits"

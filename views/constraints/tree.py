@@ -25,7 +25,8 @@ from views.constraints.rows import DISABLE, RELAX, SHOW, Links, Offer, scenario_
 from views.rows import Index, Row, RowState, RowView
 from views.theme import face
 
-STAGES = (1, 2, 3)
+STAGES = (1, 2, 3, 4, 5, 6)
+"""Of copies into shared memory, as many as kernels take."""
 Keys = Qt.Key
 GO = (Keys.Key_Return, Keys.Key_Enter, Keys.Key_Space)
 

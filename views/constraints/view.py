@@ -165,7 +165,7 @@ class ConstraintsView(Panel):
 
 
 class StagesBar(QWidget):
-    """One, two or three stages of the copies into shared memory."""
+    """How many stages the copies into shared memory have."""
 
     stages_requested = Signal(int)
 

@@ -10,14 +10,14 @@ from engine.documents import Problem, Time
 from engine.exploration import MoveDoc, MovesDoc
 from views.format import duration
 from views.moves.rows import GAIN, PREDICTED, WHY_NOT, describe, move_rows, paint_move
-from views.panel import Panel, column_heads, label
+from views.panel import Elided, Panel, column_heads, label
 from views.rows import Row, RowView
 from views.theme import Theme, code_face
 
 EMPTY = "Select a group to see what can be done next"
 NOTHING = "Nothing else is possible here"
 PREVIEW_LINES = 2
-HINT = "Return applies, Ctrl+C copies"
+HINT = "Return applies"
 
 
 class MovesView(Panel):
@@ -168,9 +168,8 @@ class Preview(QFrame):
         self.lines = label("", "")
         self.lines.setFont(code_face())
         self.lines.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self.figures = label("", "small-hint")
-        for each in (self.lines, self.figures):
-            each.setMinimumWidth(10)
+        self.lines.setMinimumWidth(10)
+        self.figures = Elided("small-hint")
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 6, 12, 6)
         column.setSpacing(2)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QStackedWidget, QV
 from engine.charts import ChartDoc
 from engine.documents import Problem
 from views.format import figure, origin_of, percent, plural
-from views.panel import LoadingBar, bar, label, rule
+from views.panel import Elided, LoadingBar, bar, label, rule
 from views.pipeline.canvas import PipelineCanvas
 from views.pipeline.painting import hatch
 from views.pipeline.shared import SharedMap
@@ -56,9 +56,10 @@ class PipelinePage(QWidget):
             return
         self._doc = doc
         self._show_head(doc)
+        self._show_swatch()
         self.canvas.setVisible(bool(doc.bars))
         self.no_loop.setVisible(not doc.bars)
-        self.no_loop.setText(doc.because)
+        self.no_loop.setText(doc.because[:1].upper() + doc.because[1:])
         self.canvas.show_chart(doc)
         self.shared.show_chart(doc)
         self.what_if.show_choices(doc)
@@ -92,8 +93,9 @@ class PipelinePage(QWidget):
         """Shared memory and knobs stand side by side where there is room, else below each other."""
         wide = self.width() >= WIDE
         self.below.setOrientation(Qt.Orientation.Horizontal if wide else Qt.Orientation.Vertical)
-        for part in (self.subtitle, self.swatch, self.stall):
+        for part in (self.subtitle, self.stall):
             part.setVisible(wide)
+        self._show_swatch()
 
     def _make_body(self) -> QWidget:
         inside = QWidget()
@@ -127,16 +129,12 @@ class PipelinePage(QWidget):
 
     def _make_head(self) -> QWidget:
         strip, layout = bar("subheader", 32)
-        self.title, self.subtitle = label("", "title"), label("", "hint")
+        self.title, self.subtitle = label("", "title"), Elided("hint")
         self.hazards, self.stall, self.swatch = label("", "second"), label("", "second"), _Swatch()
         self.origin = label("", "outline-chip")
-        self.subtitle.setMinimumWidth(10)
-        left: tuple[QWidget, ...] = self.title, self.subtitle
-        right: tuple[QWidget, ...] = self.hazards, self.swatch, self.stall, self.origin
-        for widget in left:
-            layout.addWidget(widget)
-        layout.addStretch(1)
-        for widget in right:
+        layout.addWidget(self.title)
+        layout.addWidget(self.subtitle, 1)
+        for widget in (self.hazards, self.swatch, self.stall, self.origin):
             layout.addWidget(widget)
         layout.setContentsMargins(12, 0, 12, 0)
         return strip
@@ -172,6 +170,10 @@ class PipelinePage(QWidget):
         self.origin.setText(f"{doc.time.origin}, {doc.time.note.rpartition(', ')[2]}")
         terms = (f"{term.name}  {figure(term.value)} {term.unit}: {term.because}" for term in doc.terms)
         self.origin.setToolTip("\n".join([origin_of(doc.time), *terms]))
+
+    def _show_swatch(self) -> None:
+        """Only a block that has a loop waits."""
+        self.swatch.setVisible(self.width() >= WIDE and self._doc is not None and bool(self._doc.loop))
 
     def _show_stage(self) -> None:
         """Marks in the map the stage that holds the selected tile."""

@@ -51,7 +51,8 @@ class WhatIf(QWidget):
         column.addWidget(rule())
         self.figures = _Figures()
         column.addWidget(self.figures)
-        column.addWidget(rule())
+        self._below_figures = rule()
+        column.addWidget(self._below_figures)
         self.message = label(UNTOUCHED, "second", wrap=True)
         self.message.setContentsMargins(12, 6, 12, 0)
         column.addWidget(self.message)
@@ -70,6 +71,8 @@ class WhatIf(QWidget):
             self._make_rows(chart.choices)
         self.state.setText("")
         self.setEnabled(bool(names))
+        for part in (self.figures, self._below_figures):
+            part.setVisible(bool(names))
         if not names:
             self.show_nothing("Only tiled contractions have these knobs")
 

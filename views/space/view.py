@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLabel, QPushButto
 from engine.documents import KernelDoc, Problem
 from engine.exploration import SpaceDoc
 from views.format import plural
-from views.panel import LoadingBar, bar, label, rule
+from views.panel import Elided, LoadingBar, bar, label, rule
 from views.schedule.tree import ScheduleTree
 from views.space.canvas import SpaceCanvas
 from views.space.geometry import named_arrow
@@ -133,9 +133,7 @@ class SpacePage(QWidget):
             layout.addWidget(label(name, "second"))
             layout.addWidget(choice)
             self.choices.append(choice)
-        self.extent = label("", "small-hint")
-        self.extent.setToolTip("Values drawn along the axes, at a small size with the same dependences")
-        self.extent.setMinimumWidth(10)
+        self.extent = Elided("small-hint", "Values drawn along the axes, at a small size with the same dependences")
         self.chip = label("", "chip")
         layout.addSpacing(4)
         layout.addWidget(self.extent, 1)

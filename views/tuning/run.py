@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from views.panel import PADDING, Panel, clipped, label, rule
+from views.panel import PADDING, Elided, Panel, label, rule
 from views.tuning.nodes import FINISHED, INTERRUPTED, PAUSED, RUNNING, STARTING, STOPPED, STOPPING, Status
 
 ALL, SELECTED = "All groups", "Selected group"
@@ -68,7 +68,7 @@ class RunView(Panel):
         self.stop = _button("Stop", self.stop_requested)
         self.resume = _button("Resume", self.resume_requested)
         self.detach = _button("Put away", self.detach_requested)
-        self.state_title, self.state, self.count = label("", "title"), clipped("hint"), label("", "second")
+        self.state_title, self.state, self.count = label("", "title"), Elided("hint"), label("", "second")
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName("Trials done")
@@ -115,7 +115,6 @@ class RunView(Panel):
         self.state_title.setText(status.title)
         said = SAID.get(status.state, status.state)
         self.state.setText(f"{said}: {status.message}" if status.message and not status.is_live else said)
-        self.state.setToolTip(self.state.text())
         count = f"{status.done:,} of {status.total:,} trials" if status.total else f"{status.done:,} trials"
         self.count.setText("  ".join(filter(None, (count, status.left))))
         self.bar.setRange(0, max(status.total, status.done, 1))
@@ -142,10 +141,9 @@ class RunView(Panel):
             self.facts.setColumnStretch(number, 1)
             for row, (text, role) in enumerate(((name, "small-hint"), (value, "second"))):
                 item = self.facts.itemAtPosition(row, number)
-                shown = item.widget() if item is not None else clipped(role)
+                shown = item.widget() if item is not None else Elided(role)
                 assert isinstance(shown, QLabel)
                 shown.setText(text)
-                shown.setToolTip(value)
                 if item is None:
                     self.facts.addWidget(shown, row, number)
 

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QStackedWidget
 from engine.documents import KernelDoc, Problem
 from views.code.editor import CodeText
 from views.message import Message
-from views.panel import Panel, bar, clipped, label
+from views.panel import Elided, Panel, bar, label
 from views.schedule.tree import ScheduleTree
 from views.theme import Theme, code_face
 
@@ -23,7 +23,7 @@ class TrialView(Panel):
 
     def __init__(self) -> None:
         super().__init__("Trial", TABS)
-        self.name, self.outcome = label("", "title"), clipped("hint")
+        self.name, self.outcome = label("", "title"), Elided("hint")
         self.apply = QPushButton("Apply")
         self.apply.setProperty("role", "primary-small")
         self.apply.setToolTip("One step of the history, by the author tune")
@@ -55,7 +55,6 @@ class TrialView(Panel):
         self._refused = False
         self.name.setText(title)
         self.outcome.setText(outcome)
-        self.outcome.setToolTip(outcome)
         self.apply.setEnabled(can_apply)
         self.recipe.setPlainText(recipe)
         self._turn()

@@ -11,7 +11,7 @@ from engine.ablation import AblationDoc
 from engine.documents import Problem
 from views.format import duration
 from views.message import Message
-from views.panel import Panel, bar, clipped
+from views.panel import Elided, Panel, bar
 from views.rows import RowView
 from views.theme import Theme
 from views.tuning.headline import Legend, TuningHeadline
@@ -51,7 +51,7 @@ class TuningView(Panel):
         self.ablate = QPushButton("Take each back")
         self.ablate.setProperty("role", "small")
         self.ablate.clicked.connect(self.ablation_requested)
-        self._importance_note, self._ablation_note = clipped("small-hint"), clipped("small-hint")
+        self._importance_note, self._ablation_note = Elided("small-hint"), Elided("small-hint")
         self._importance_note.setText(NO_SPREAD)
         self._ablation_note.setText(NO_ABLATION)
         self.refused = Message((("Attach to records…", self.attach_requested), ("Back", self.dismissed)))
