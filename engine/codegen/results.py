@@ -55,8 +55,8 @@ def store_results(product: Product, tile: WarpTile, owned: Owned) -> None:
     with emitter.loop("r", tile.shape[0] // ROWS, link) as r:
         _write(product, tile, owned, r, results, first)
         emitter.add(WarpSync(link))
-        with emitter.loop("part", ROWS * columns // (WARP * vector), link) as part:
-            chunk = emitter.bind("chunk", part * WARP + tile.lane, link)
+        with emitter.loop("piece", ROWS * columns // (WARP * vector), link) as piece:
+            chunk = emitter.bind("chunk", piece * WARP + tile.lane, link)
             row = chunk.floordiv(columns // vector, emitter.extents)
             column = chunk.mod(columns // vector, emitter.extents) * vector
             total = _read(product, results, first + row * columns + column, vector)
