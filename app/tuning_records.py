@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from engine.records.reader import RunReader
 from engine.records.store import RecordStore
 from engine.text import to_json
 from engine.tune.statistics import explained, rank_correlation
-from views.format import duration, percent, plural
+from views.format import duration, figure, percent, plural
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,7 @@ def _document(
             {
                 "group": one.group, "mapping": one.mapping, "attempts": one.attempts, "failures": one.failures,
                 "microseconds": one.best.microseconds if one.best else None,
+                "low": one.best.low if one.best else None, "high": one.best.high if one.best else None,
                 "program": dict(one.best.values) if one.best else None, "trial": one.best.trial if one.best else None,
                 "rank_correlation": to_json(one.correlation), "importance": one.importance,
             }
@@ -117,6 +118,7 @@ def _document(
         ],
         "rounds": to_json(tuple(rounds)),
         "tasks": to_json(chosen.tasks) if chosen else [],
+        "refused": to_json(chosen.refused) if chosen else [],
     }  # fmt: skip
 
 
@@ -142,7 +144,7 @@ def _show(run: Run, found: Sequence[Found], rounds: Sequence[Round]) -> None:
     cells = (
         (
             one.group, one.mapping, str(one.attempts), str(sum(one.failures.values())),
-            duration(one.best.microseconds) if one.best and one.best.microseconds else "",
+            _best(one.best),
             f"{one.correlation:.2f}" if one.correlation == one.correlation else "",
             ", ".join(
                 f"{name} {percent(part)}"
@@ -153,8 +155,22 @@ def _show(run: Run, found: Sequence[Found], rounds: Sequence[Round]) -> None:
     )  # fmt: skip
     columns = ("group", "mapping", "attempts>", "failed>", "best>", "rank>", "what explains the times")
     output.table(f"Run {run.number}: {run.request.origin} times, rank correlation with the promised", columns, cells)
+    if run.refused:
+        output.table("Mappings that are not searched", ("group", "mapping", "count>", "because"), _refused(run))
     spent = Counter[str]()
     for one in rounds:
         spent[one.group] += one.attempts
     where = ", ".join(f"{name} {count}" for name, count in spent.most_common())
     output.say(f"{plural(len(rounds), 'round')}; attempts of each group: {where}" if where else "no round ended")
+
+
+def _best(best: Attempt | None) -> str:
+    """ "12.4 µs", with the 20th and 80th percentile where it was measured: "12.4 µs (12.1 to 13.0)"."""
+    if best is None or best.microseconds is None:
+        return ""
+    spread = f" ({figure(best.low)} to {figure(best.high)})" if best.low and best.high else ""
+    return duration(best.microseconds) + spread
+
+
+def _refused(run: Run) -> Iterator[tuple[str, ...]]:
+    return ((one.group, one.mapping, str(one.count), one.because) for one in run.refused)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from engine.records.nodes import SEARCHED, Round, Run, TaskRecord
+from engine.records.nodes import SEARCHED, RefusedRecord, Round, Run, TaskRecord
 from engine.tune.statistics import explained
 from views.format import figure, plural
 from views.tuning.nodes import Cause, Cut, Importance, Share, Summary
@@ -71,7 +71,8 @@ def shares(
         names = dict.fromkeys(each.mapping for each in mine if each.mapping)
         of = {name: [each for each in mine if each.mapping == name] for name in names}
         parts = tuple(_share(name, name, of[name], _gain_of(run, trials, rows, group, name)) for name in names)
-        found.append(_share(group, title.get(group, group), mine, gain, parts))
+        refused = tuple(_refused(place, each) for place, each in enumerate(run.refused) if each.group == group)
+        found.append(_share(group, title.get(group, group), mine, gain, (*parts, *refused)))
     return tuple(found)
 
 
@@ -100,6 +101,11 @@ def importance(trials: Trials, rows: Rows) -> tuple[Importance, ...]:
             count = len(np.unique(values[values != NONE]))
             found.append(Importance(name, explained(times, values), trials.text(name, best), count))
     return tuple(found)
+
+
+def _refused(place: int, one: RefusedRecord) -> Share:
+    many = f" ({one.count:,} of them)" if one.count > 1 else ""
+    return Share(f"refused {place}", one.mapping, (), 0.0, refused=f"not searched: {one.because}{many}")
 
 
 def _share(

@@ -156,6 +156,8 @@ class Follower:
             _codes(words.kinds, [attempt.failure for attempt in found]),
             np.array([_known(attempt.microseconds) for attempt in found], float),
             np.array([_known(attempt.promised) for attempt in found], float),
+            np.array([_known(attempt.low) for attempt in found], float),
+            np.array([_known(attempt.high) for attempt in found], float),
             values,
         )
 

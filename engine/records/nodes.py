@@ -141,6 +141,17 @@ class TaskRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedRecord:
+    """A mapping of a group that a run does not search."""
+
+    group: str
+    mapping: str
+    because: str
+    count: int
+    """Mappings of this name that are refused for this reason; 0 where an intrinsic has none at all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One search, as its process tells it."""
 
@@ -159,6 +170,8 @@ class Run:
     """Groups that are not searched, and why."""
     message: str
     """Why it ended; "" while it runs."""
+    refused: tuple[RefusedRecord, ...] = ()
+    """Mappings of groups that are searched which are not, and why."""
 
     def state_at(self, now: float) -> str:
         """The state, given the time now (seconds since 1970): without signs of life a run was interrupted."""
@@ -192,6 +205,10 @@ class Attempt:
     """Of the run, without pauses, when it finished."""
     worker: str = ""
     """Which process ran it; "" for the run's own."""
+    low: float | None = None
+    """20th percentile of the samples that `microseconds` is the median of; None where it has none."""
+    high: float | None = None
+    """80th percentile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,14 @@ from typing import Any
 
 from engine.errors import BadInput
 from engine.records.faults import told
-from engine.records.nodes import Attempt, Request, Round, Run, TaskRecord, Trial
+from engine.records.nodes import Attempt, RefusedRecord, Request, Round, Run, TaskRecord, Trial
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import TRIAL_COLUMNS, RecordStore, trial_of
 from engine.text import from_json
 
-_RUNS = "number, started, state, wish, host, pid, heartbeat, request, tasks, skipped, message"
+_RUNS = "number, started, state, wish, host, pid, heartbeat, request, tasks, skipped, message, refused"
 ATTEMPT_COLUMNS = (
-    "number, trial, grp, mapping, program, promised, state, microseconds, failure, message, seconds, worker"
+    "number, trial, grp, mapping, program, promised, state, microseconds, failure, message, seconds, worker, low, high"
 )
 ROUND_COLUMNS = "number, kind, grp, mapping, reason, figures, best, attempts, seconds"
 CURRENT = 2.0
@@ -148,23 +148,26 @@ def read_rounds(connection: sqlite3.Connection, run: int, after: int = 0) -> tup
 
 
 def _run(row: tuple[Any, ...], path: Path) -> Run:
-    number, started, state, wish, host, pid, heartbeat, request, tasks, skipped, message = row
+    number, started, state, wish, host, pid, heartbeat, request, tasks, skipped, message, refused = row
     try:
         return Run(
             number, started, state, wish, host, pid, heartbeat, from_json(Request, json.loads(request)),
             from_json(tuple[TaskRecord, ...], json.loads(tasks)), from_json(dict[str, str], json.loads(skipped)),
-            message,
+            message, from_json(tuple[RefusedRecord, ...], json.loads(refused)),
         )  # fmt: skip
     except (ValueError, BadInput) as error:
         raise BadInput("records", str(path), f"holds a run that cannot be read: {error}") from error
 
 
 def _attempt(row: tuple[Any, ...]) -> Attempt:
-    number, trial, group, mapping, program, promised, state, microseconds, failure, message, seconds, worker = row
+    (
+        number, trial, group, mapping, program, promised, state, microseconds, failure, message, seconds, worker, low,
+        high,
+    ) = row  # fmt: skip
     values = tuple((name, value) for name, value in json.loads(program))
     return Attempt(
         number, trial, group, mapping, values, math.inf if promised is None else promised, state,
-        None if failure else microseconds, failure, message, seconds, worker,
+        None if failure else microseconds, failure, message, seconds, worker, low, high,
     )  # fmt: skip
 
 

@@ -16,13 +16,26 @@ from types import TracebackType
 
 from engine.errors import BadInput
 from engine.records.faults import told
-from engine.records.nodes import BEAT, FAILED, GO, RUNNING, WISHES, Attempt, Request, Round, Run, TaskRecord, Trial
+from engine.records.nodes import (
+    BEAT,
+    FAILED,
+    GO,
+    RUNNING,
+    WISHES,
+    Attempt,
+    RefusedRecord,
+    Request,
+    Round,
+    Run,
+    TaskRecord,
+    Trial,
+)
 from engine.records.reader import ATTEMPT_COLUMNS, ROUND_COLUMNS, is_alive, read_attempts, read_rounds, read_run
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import PATIENCE, RecordStore, now
 from engine.text import to_json
 
-_ADD_ATTEMPT = f"INSERT INTO attempts (run, {ATTEMPT_COLUMNS}) VALUES (?{', ?' * 12})"
+_ADD_ATTEMPT = f"INSERT INTO attempts (run, {ATTEMPT_COLUMNS}) VALUES (?{', ?' * 14})"
 _ADD_ROUND = f"INSERT INTO rounds (run, {ROUND_COLUMNS}) VALUES (?{', ?' * 9})"
 
 
@@ -40,14 +53,15 @@ class RunLog:
 
     @staticmethod
     def start(
-        store: RecordStore, request: Request, tasks: Sequence[TaskRecord] = (), skipped: Mapping[str, str] | None = None
-    ) -> RunLog:
+        store: RecordStore, request: Request, tasks: Sequence[TaskRecord] = (),
+        skipped: Mapping[str, str] | None = None, refused: Sequence[RefusedRecord] = (),
+    ) -> RunLog:  # fmt: skip
         """A new run of this process."""
-        plain = (json.dumps(to_json(value)) for value in (request, tuple(tasks), skipped or {}))
+        plain = (json.dumps(to_json(value)) for value in (request, tuple(tasks), skipped or {}, tuple(refused)))
         values = (now(), RUNNING, GO, socket.gethostname(), os.getpid(), time.time(), *plain)
         query = (
-            "INSERT INTO runs (started, state, wish, host, pid, heartbeat, request, tasks, skipped, message) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '')"
+            "INSERT INTO runs (started, state, wish, host, pid, heartbeat, request, tasks, skipped, refused, message) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '')"
         )
         with told(store.path):
             number = store.connection.execute(query, values).lastrowid
@@ -135,6 +149,12 @@ class RunLog:
         with told(self.store.path):
             self.store.connection.execute("UPDATE runs SET tasks = ?, skipped = ? WHERE number = ?", values)
 
+    def set_refused(self, refused: Sequence[RefusedRecord]) -> None:
+        """Keep why mappings are not searched, as a run that goes on finds it now."""
+        values = (json.dumps(to_json(tuple(refused))), self.number)
+        with told(self.store.path):
+            self.store.connection.execute("UPDATE runs SET refused = ? WHERE number = ?", values)
+
     def set_state(self, state: str, message: str = "") -> None:
         """Tell what the run does now, or why it ended."""
         values = (state, message, time.time(), self.number)
@@ -209,7 +229,7 @@ def _attempt_row(attempt: Attempt) -> tuple[object, ...]:
     return (
         attempt.number, attempt.trial, attempt.group, attempt.mapping, json.dumps(attempt.values),
         _finite(attempt.promised), attempt.state, attempt.microseconds, attempt.failure, attempt.message,
-        attempt.seconds, attempt.worker,
+        attempt.seconds, attempt.worker, attempt.low, attempt.high,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from engine.records.faults import FOREIGN_HINT
 
 APPLICATION = 0x4C6F6F6D
 """ "Loom" in the file's header: whose file it is."""
-FORMAT = 2
+FORMAT = 3
 """Version of the tables; a newer one is refused, an older one is brought up to it."""
 
 _TRIALS = """
@@ -63,7 +63,12 @@ CREATE TABLE rounds (
     PRIMARY KEY (run, number)
 ) WITHOUT ROWID
 """
-STEPS = ((_TRIALS,), (_RUNS, _ATTEMPTS, _ROUNDS))
+_SPREAD = (
+    "ALTER TABLE attempts ADD COLUMN low REAL",  # NULL for a time without samples
+    "ALTER TABLE attempts ADD COLUMN high REAL",
+)
+_REFUSED = "ALTER TABLE runs ADD COLUMN refused TEXT NOT NULL DEFAULT '[]'"  # JSON list of RefusedRecord
+STEPS = ((_TRIALS,), (_RUNS, _ATTEMPTS, _ROUNDS), (*_SPREAD, _REFUSED))
 """What each version adds to the one before it."""
 
 

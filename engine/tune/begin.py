@@ -20,7 +20,7 @@ from engine.tune.control import Clock
 from engine.tune.executors import Workers, here
 from engine.tune.nodes import DEFAULT_STRATEGY, Limits, Task
 from engine.tune.problem import Problem, problem
-from engine.tune.progress import Progress, TaskProgress
+from engine.tune.progress import Progress, TaskProgress, refused
 from engine.tune.replayed import Replayed, recorded_alone
 from engine.tune.runner import Predicted, Runner
 from engine.tune.search import Search
@@ -69,10 +69,12 @@ def begin(
     )  # fmt: skip
     progress = {name: _progress(one, how) for name, one in found.items()}
     tasks = [task for one in progress.values() for task in one.record()]
+    reasons = [reason for one in found.values() for reason in refused(one)]
     if how.resume:
         log = _taken_over(store, request)
+        log.set_refused(reasons)
     else:
-        log = RunLog.start(store, request, tasks, skipped)
+        log = RunLog.start(store, request, tasks, skipped, reasons)
     return Search(
         recipe, progress, skipped, log, how.runner, workers or here(), how.limits, judge or Judge(), how.seed, clock
     )

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.records.nodes import REUSED, Attempt, Sieved, TaskRecord
+from engine.records.nodes import REUSED, Attempt, RefusedRecord, Sieved, TaskRecord
 from engine.tune.allocate import Subgraph, sample
 from engine.tune.nodes import Program, Task
 from engine.tune.problem import Problem
@@ -127,6 +127,11 @@ class Progress:
             )
             for task in self.problem.tasks
         )  # fmt: skip
+
+
+def refused(problem: Problem) -> tuple[RefusedRecord, ...]:
+    """Mappings of a group that are not searched, as they are kept with the run."""
+    return tuple(RefusedRecord(problem.group.name, one.mapping, one.because, one.count) for one in problem.refused)
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,6 +229,7 @@ class Search:
     def _keep(self, item: _Item, outcome: Outcome, trial: Trial | None, is_known: bool = False) -> Attempt:
         """Keep an attempt, and learn from it."""
         failure = outcome if isinstance(outcome, Failure) else None
+        low, high = (None, None) if isinstance(outcome, Failure) else (outcome.low or None, outcome.high or None)
         worker = item.prepared.worker if item.prepared else ""
         self._attempts += 1
         attempt = Attempt(
@@ -237,7 +238,7 @@ class Search:
             item.promised, FAILED if failure else REUSED if is_known else NEW,
             None if isinstance(outcome, Failure) else outcome.microseconds, failure.kind if failure else "",
             outcome.message if isinstance(outcome, Failure) else outcome.noise, self._control.seconds,
-            "" if worker == this_process() else worker,
+            "" if worker == this_process() else worker, low, high,
         )  # fmt: skip
         kept = self.log.keep(attempt, trial)
         self.repeated += trial is not None and not is_known and not self.log.was_new

@@ -25,6 +25,7 @@ from engine.records.nodes import (
     PAUSED,
     STOPPED,
     Attempt,
+    RefusedRecord,
     Request,
     Round,
     Sieved,
@@ -171,3 +172,19 @@ def test_a_run_that_is_to_stop_is_not_done_because_it_is_paused(log: RunLog, tmp
     assert update is not None
     one.take(update)
     assert one.state == STOPPED
+
+
+def test_refused_mappings_stand_under_their_group_and_spreads_beside_times(tmp_path: Path) -> None:
+    reasons = (RefusedRecord("b", "dp4a", "multiplies int8", 1), RefusedRecord("b", "wmma", "is square", 4))
+    log = RunLog.start(RecordStore(tmp_path / "run.db"), REQUEST, TASKS, refused=reasons)
+    log.keep(replace(attempt(1, "a"), low=9.0, high=12.0), None)
+    log.keep(attempt(2, "a"), None)
+    one = shown(log, tmp_path)
+    low, high = one.trials.spread
+    assert (low[0], high[0]) == (9.0, 12.0) and np.isnan(low[1])
+    assert one.run is not None
+    first, second = shares(one.run, one.rounds, one.trials, {})
+    assert first.parts == ()
+    assert [(part.title, part.refused) for part in second.parts] == [
+        ("dp4a", "not searched: multiplies int8"), ("wmma", "not searched: is square (4 of them)"),
+    ]  # fmt: skip

@@ -13,7 +13,7 @@ from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.run.nodes import SYNTHETIC, Failure
 from tests.commands import document, loomscope, refused
-from tests.records.test_runs import REQUEST, TASK, trial
+from tests.records.test_runs import REFUSED, REQUEST, TASK, trial
 
 
 @pytest.fixture
@@ -22,12 +22,12 @@ def records(tmp_path: Path) -> Path:
     path = tmp_path / "r.db"
     with RecordStore(path) as store:
         RunLog.start(store, REQUEST).set_state(FINISHED, "nothing was tried")
-        log = RunLog.start(store, REQUEST, [TASK])
+        log = RunLog.start(store, REQUEST, [TASK], refused=[REFUSED])
         for number in range(1, 13):
             stages, order = 1 + number % 3, ("rows", "columns")[number % 2]
             attempt = Attempt(
                 number, None, "matmul_0", "wmma", (("stages", stages), ("order", order)), 10.0 * stages, "new",
-                3.0 * stages, "", "", 0.1 * number,
+                3.0 * stages, "", "", 0.1 * number, low=2.5 * stages, high=4.0 * stages,
             )  # fmt: skip
             log.keep(attempt, trial(number))
         hung = replace(trial(99), outcome=Failure("hang", "10 s"))
@@ -52,6 +52,8 @@ def test_the_last_run_is_told(records: Path) -> None:
     assert found["importance"]["order"] == pytest.approx(0.0, abs=1e-9)
     assert told["rounds"][0]["reason"] == "the first" and told["tasks"][0]["left"] == 60
     text = loomscope("trials", str(records)).stdout
+    assert (found["low"], found["high"]) == (2.5, 4.0) and "(2.50 to 4.00)" in text
+    assert told["refused"][0]["mapping"] == "dp4a" and "multiplies int8, not float16" in text
     assert "all trials are spent" in text and "stages 100 %" in text and "1 hang" in text
 
 

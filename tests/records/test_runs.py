@@ -30,6 +30,7 @@ from engine.records.nodes import (
     STOP,
     STOPPED,
     Attempt,
+    RefusedRecord,
     Request,
     Round,
     Sieved,
@@ -50,6 +51,7 @@ TASK = TaskRecord(
     "matmul_0", "wmma", {"stages": (1, 2, 3), "order": ("rows", "columns")}, 100,
     (Sieved("shared memory", "a block has so much", 40, "3 stages: 300 KiB"),), 60, math.inf, 12,
 )  # fmt: skip
+REFUSED = RefusedRecord("matmul_0", "dp4a", "multiplies int8, not float16", 3)
 FORMAT_1 = """
 CREATE TABLE trials (number INTEGER PRIMARY KEY, key TEXT NOT NULL, origin TEXT NOT NULL, kernel TEXT NOT NULL,
     launch TEXT NOT NULL, inputs TEXT NOT NULL, target TEXT NOT NULL, compiler TEXT NOT NULL, flags TEXT NOT NULL,
@@ -77,8 +79,9 @@ def test_a_run_comes_out_as_it_went_in(tmp_path: Path) -> None:
     failed = replace(attempt(2, FAILED), microseconds=None, failure="compile", message="é", promised=math.inf)
     first = Round(1, SEARCHED, "matmul_0", "wmma", "the first of each", {"gradient": -3.0, "time": math.inf}, 5.0, 2)
     with RecordStore(tmp_path / "r.db") as store:
-        log = RunLog.start(store, REQUEST, [TASK], {"softmax_0": "is no product"})
-        kept = [log.keep(attempt(1), trial(1)), log.keep(failed, None), log.keep(attempt(3, REUSED), trial(1))]
+        log = RunLog.start(store, REQUEST, [TASK], {"softmax_0": "is no product"}, [REFUSED])
+        timed, again = replace(attempt(1), low=0.5, high=2.5), attempt(3, REUSED)
+        kept = [log.keep(timed, trial(1)), log.keep(failed, None), log.keep(again, trial(1))]
         log.add_round(first)
         log.add_round(replace(first, number=2, best=math.inf))
         log.set_state(STOPPED, "a person ended it")
@@ -88,7 +91,8 @@ def test_a_run_comes_out_as_it_went_in(tmp_path: Path) -> None:
         assert run == reader.run() == reader.run(1)
         assert (run.request, run.tasks, run.skipped) == (REQUEST, (TASK,), {"softmax_0": "is no product"})
         assert (run.state, run.message, run.pid) == (STOPPED, "a person ended it", os.getpid())
-        assert list(reader.attempts(1)) == kept
+        assert list(reader.attempts(1)) == kept and (kept[0].low, kept[0].high, kept[1].low) == (0.5, 2.5, None)
+        assert run.refused == (REFUSED,)
         assert reader.attempts(1, after=1) == tuple(kept[1:]) and reader.attempts(1, 1, most=1) == (kept[1],)
         assert reader.attempts(2) == ()
         assert reader.rounds(1) == (first, replace(first, number=2, best=math.inf))
@@ -273,6 +277,22 @@ def test_a_full_disk_keeps_attempts_and_trials_together(tmp_path: Path) -> None:
         kept = log.attempts()
         assert kept and len(kept) == len(list(store.trials(SYNTHETIC)))
         assert log.store.counts() == {SYNTHETIC: (len(kept), {})}
+
+
+def test_a_file_of_the_version_before_gains_what_it_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "r.db"
+    with RecordStore(path) as store:
+        RunLog.start(store, REQUEST, [TASK]).keep(attempt(1), trial(1))
+    with sqlite3.connect(path) as file:
+        for table, column in (("attempts", "low"), ("attempts", "high"), ("runs", "refused")):
+            file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        file.execute("PRAGMA user_version = 2")
+    with RunReader(path) as reader:
+        assert reader.run().refused == () and reader.run().tasks == (TASK,)
+        assert reader.attempts(1) == (replace(attempt(1), trial=1),)
+    with RecordStore(path) as store:
+        RunLog(store, 1).set_refused([REFUSED])
+        assert RunLog(store, 1).run().refused == (REFUSED,)
 
 
 def test_many_attempts_are_written_and_read_quickly(tmp_path: Path) -> None:

@@ -18,15 +18,20 @@ from views.tuning.filtering import kept
 from views.tuning.nodes import Cut, Share, Summary
 from views.tuning.progress import ProgressPlot, improvements
 from views.tuning.rows import cut_rows, share_rows
-from views.tuning.table import NUMBER, PROMISED, RESULT, TIME, TrialModel
+from views.tuning.table import NUMBER, PROMISED, RESULT, SPREAD, TIME, TrialModel
 from views.tuning.trial_table import TrialsView
 from views.tuning.trials import FAILED, NEW, NONE, Batch, Trials, Words
 
 AREA = QRectF(0, 0, 400, 200)
 
 
-def batch(trials: Trials, times: Sequence[float], group: str = "g", first: int = 1) -> Batch:
-    """Trials with these times, NaN for a wrong result; 2, 3, 4, 2, ... stages."""
+def batch(
+    trials: Trials, times: Sequence[float], group: str = "g", first: int = 1, spread: float = math.nan
+) -> Batch:
+    """Trials with these times, NaN for a wrong result; 2, 3, 4, 2, ... stages.
+
+    spread: part of the time between it and the 20th and 80th percentile.
+    """
     words, count = trials.words, len(times)
     codes = words.dimensions.setdefault("stages", Words())
     asked = [2 + number % 3 for number in range(count)]
@@ -37,6 +42,7 @@ def batch(trials: Trials, times: Sequence[float], group: str = "g", first: int =
         np.array([FAILED if bad else NEW for bad in failed], np.int32),
         np.array([words.kinds.code("wrong result") if bad else NONE for bad in failed], np.int32),
         np.array(times, float), np.arange(count, dtype=float),
+        np.array(times, float) * (1 - spread), np.array(times, float) * (1 + spread),
         {"stages": np.array([codes.code(str(each)) for each in asked], np.int32)},
     )  # fmt: skip
 
@@ -193,3 +199,42 @@ def test_mappings_stand_under_their_group_only_where_there_are_several() -> None
     one, two = Share("a/x", "x", (1,), 0.1), Share("a/y", "y", (2,), 0.0)
     both, single = share_rows((Share("a", "a", (1, 2), 0.1, (), (one, two)), Share("b", "b", (3,), 0.0, (), (one,))), 3)
     assert [row.title for row in both.children] == ["x", "y"] and single.children == ()
+
+
+def test_the_spread_of_times_is_a_column_where_there_is_any() -> None:
+    assert SPREAD not in table(trials_of(3.0, math.nan)).columns
+    made = Trials()
+    made.append(batch(made, (40.0, math.nan, 20.0), spread=0.25))
+    made.append(batch(made, (30.0,), first=4))
+    model = table(made)
+    assert model.columns[:3] == (NUMBER, TIME, SPREAD) and model.head(SPREAD) == "p20–p80"
+    model.sort_by(NUMBER, False)
+    assert shown(model, SPREAD) == ["30.0–50.0", "", "15.0–25.0", ""]
+    made.condemn(0, made.words.kinds.code("wrong result"))
+    assert shown(model, SPREAD)[0] == "" and np.isnan(made.microseconds[0])
+
+
+def test_a_bar_stands_over_the_spread_of_a_time(qtbot: object) -> None:
+    def dark(spread: float) -> int:
+        made = Trials()
+        made.append(batch(made, (40.0, 20.0), spread=spread))
+        plot = ProgressPlot()
+        qtbot.addWidget(plot)  # type: ignore[attr-defined]
+        plot.set_theme(load_theme("light"))
+        plot.resize(400, 300)
+        plot.show_trials(made, np.arange(2), Summary("g", "measured", 50.0, 20.0, 2, 2, 1, 0), 2)
+        column = round(plot.axes().places(made.microseconds)[0][0])
+        image = plot.grab().toImage()
+        paper = image.pixelColor(column + 12, 60).lightness()
+        return sum(image.pixelColor(column, y).lightness() < paper - 40 for y in range(image.height()))
+
+    assert dark(0.3) > dark(math.nan) + 10
+
+
+def test_mappings_that_are_not_searched_say_why() -> None:
+    refused = Share("refused 0", "wmma", (), 0.0, refused="not searched: float32")
+    (row,) = share_rows((Share("g", "g", (1, 2), 0.1, (), (Share("m", "m", (1, 2), 0.1), refused)),), 2)
+    assert [child.title for child in row.children] == ["m", "wmma"]
+    assert "not searched: float32" in row.children[1].tip
+    (row,) = share_rows((Share("g", "g", (1, 2), 0.1, (), (Share("m", "m", (1, 2), 0.1),)),), 2)
+    assert row.children == (), "one mapping is the group"

@@ -85,7 +85,9 @@ class Share:
     because: tuple[str, ...] = ()
     """The last decisions, with the figures that they were made of."""
     parts: tuple[Share, ...] = ()
-    """The mappings of a group."""
+    """The mappings of a group, those that are not searched last."""
+    refused: str = ""
+    """Why a mapping is not searched; "" where it is."""
 
 
 @dataclass(frozen=True, slots=True)

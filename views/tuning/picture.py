@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, Qt
+from numpy.typing import NDArray
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen, QPolygonF
 
 from views.format import duration, figure
@@ -11,7 +12,7 @@ from views.rows import draw_text, text_width
 from views.theme import Theme, face, semibold
 from views.timing.scale import ticks
 from views.tuning.axes import Axes
-from views.tuning.dots import paint_dots
+from views.tuning.dots import RADIUS, paint_dots
 from views.tuning.nodes import Summary
 from views.tuning.trials import Numbers
 
@@ -93,6 +94,16 @@ class ProgressPicture:
             corners = [QPointF(x - 3.4, top + 3), QPointF(x, top - 3.4), QPointF(x + 3.4, top + 3)]
             self.painter.drawPolygon(QPolygonF(corners))
 
+    def spread(self, low: Numbers, high: Numbers) -> None:
+        """A thin bar from the 20th to the 80th percentile of the samples of each time that has any."""
+        known = np.flatnonzero(np.isfinite(self.times) & np.isfinite(low) & (low <= self.axes.high))
+        self.painter.setPen(QPen(self.theme.colour("text-3"), 1))
+        bars = (
+            QLineF(self.x[place], self.axes.y(float(high[place])), self.x[place], self.axes.y(float(low[place])))
+            for place in _apart(self.x, known)
+        )
+        self.painter.drawLines([bar for bar in bars if abs(bar.dy()) > 2 * RADIUS])
+
     def steps(self) -> None:
         """The best so far: a line of steps with a dot at each, a ring and a name at the last."""
         known = np.where(np.isnan(self.times), np.inf, self.times)
@@ -153,6 +164,12 @@ class ProgressPicture:
             painter.drawLine(QPointF(x - 4, y), QPointF(x + 4, y))
         else:
             painter.drawEllipse(QPointF(self.x[place], self.y[place]), 5, 5)
+
+
+def _apart(x: Numbers, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of places that fall onto one pixel the last: more bars than pixels are only slow."""
+    columns = np.rint(x[places])
+    return places[np.append(columns[1:] != columns[:-1], True)] if len(places) else places
 
 
 def axis_title(painter: QPainter, area: QRectF, text: str, theme: Theme) -> None:

@@ -76,6 +76,7 @@ class ProgressPlot(QWidget):
         times = self.trials.microseconds[self.rows]
         picture = ProgressPicture(painter, self.theme, self.axes(), times, self.summary)
         picture.grid()
+        picture.spread(*(part[self.rows] for part in self.trials.spread))
         picture.dots()
         picture.steps()
         picture.failures(self._wrong())

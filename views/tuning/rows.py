@@ -92,6 +92,9 @@ def paint_share(painter: QPainter, row: Row, state: RowState, theme: Theme) -> N
     """Name, a tick for each round, their number, what they gained."""
     share, total = row.value
     box = state.box
+    if share.refused:
+        _paint_refused(painter, state, share, theme)
+        return
     right = box.right() - PADDING
     painter.setFont(semibold() if state.marked else face())
     text = gain_text(share.gain) if share.gain > 0.0005 else "0 %"
@@ -111,8 +114,22 @@ def paint_share(painter: QPainter, row: Row, state: RowState, theme: Theme) -> N
         painter.fillRect(QRectF(x, box.center().y() - 6, width, 12), colour)
     painter.setFont(semibold() if state.marked else face(11 if state.depth else 12))
     painter.setPen(theme.colour("text-2" if state.depth else "text"))
-    indent = 12.0 if state.depth else 0.0
-    draw_text(painter, QRectF(PADDING + indent, box.y(), NAME - indent, box.height()), share.title)
+    draw_text(painter, _name_box(state), share.title)
+
+
+def _name_box(state: RowState) -> QRectF:
+    """Where the name of a group or mapping stands: beside its chevron."""
+    left = max(PADDING + (12.0 if state.depth else 0.0), state.left)
+    return QRectF(left, state.box.y(), PADDING + NAME - left, state.box.height())
+
+
+def _paint_refused(painter: QPainter, state: RowState, share: Share, theme: Theme) -> None:
+    """A mapping that is not searched, and why."""
+    painter.setFont(face(11))
+    painter.setPen(theme.colour("text-3"))
+    draw_text(painter, _name_box(state), share.title)
+    box, left = state.box, PADDING + NAME + 8
+    draw_text(painter, QRectF(left, box.y(), max(box.right() - PADDING - left, 0.0), box.height()), share.refused)
 
 
 def paint_importance(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
@@ -177,8 +194,9 @@ def _figure_and_note(
 
 
 def _share(share: Share, total: int, key: str) -> Row:
-    parts = tuple(_share(part, total, f"{key}/{part.key}") for part in share.parts) if len(share.parts) > 1 else ()
-    tip = _tip(share.title, "\n".join(share.because))
+    told = share.parts if len(share.parts) > 1 or any(part.refused for part in share.parts) else ()
+    parts = tuple(_share(part, total, f"{key}/{part.key}") for part in told)
+    tip = _tip(share.title, "\n".join(share.because), share.refused)
     return Row(key, share.title, (share, total), parts, 22 if not parts and "/" in key else 24, tip)
 
 

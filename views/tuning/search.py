@@ -81,8 +81,9 @@ class SearchView(Panel):
         left_out = f", {plural(len(skipped), 'group')} not searched" if skipped else ""
         self._rounds.setText(plural(total, "round") + left_out)
         self._rounds.setToolTip("\n".join(f"{group}: {why}" for group, why in skipped.items()))
-        self.shares.show_all(share_rows(shares, total))
-        self.shares.chevrons = any(len(share.parts) > 1 for share in shares)
+        rows = share_rows(shares, total)
+        self.shares.show_all(rows)
+        self.shares.chevrons = any(row.children for row in rows)
 
     def show_failures(self, causes: Sequence[Cause]) -> None:
         """Replaces the kinds of failures."""

@@ -13,7 +13,7 @@ from views.tuning.trials import NONE, REUSED, Codes, Numbers, Rows, Trials
 
 Index = QModelIndex | QPersistentModelIndex
 NOWHERE = QModelIndex()
-NUMBER, TIME, TO_BEST, PROMISED = "number", "microseconds", "to best", "promised"
+NUMBER, TIME, TO_BEST, PROMISED, SPREAD = "number", "microseconds", "to best", "promised", "p20–p80"
 GROUP, MAPPING, RESULT = "group", "mapping", "result"
 BEFORE = (NUMBER, TIME, TO_BEST, PROMISED)
 AFTER = (GROUP, MAPPING, RESULT)
@@ -21,7 +21,8 @@ AFTER = (GROUP, MAPPING, RESULT)
 WORDS = AFTER
 """Columns that are read from the left."""
 HEADS = {
-    NUMBER: "Trial", TO_BEST: "To best", PROMISED: "Promised", GROUP: "Group", MAPPING: "Mapping", RESULT: "Result",
+    NUMBER: "Trial", SPREAD: SPREAD, TO_BEST: "To best", PROMISED: "Promised", GROUP: "Group", MAPPING: "Mapping",
+    RESULT: "Result",
 }  # fmt: skip
 NO_TIME = "—"
 
@@ -110,6 +111,9 @@ class TrialModel(QAbstractTableModel):
             return Cell(f"{trials.number[row]:,}", failed=failed)
         if column == TIME:
             return Cell(NO_TIME if failed else figure(time), strong=True, failed=failed)
+        if column == SPREAD:
+            low, high = (float(part[row]) for part in trials.spread)
+            return Cell("" if failed or np.isnan(low) else f"{figure(low)}–{figure(high)}", failed=failed)
         if column == TO_BEST:
             return Cell("" if failed else _to_best(time / float(self._bests[trials.column(GROUP)[row]])))
         if column == PROMISED:
@@ -160,7 +164,8 @@ class TrialModel(QAbstractTableModel):
         rows = self.trials.rows_of(self.group)
         dimensions = [name for name in self.trials.dimensions if _differ(self.trials.value(name)[rows])]
         words = [name for name in (GROUP, MAPPING) if _differ(self.trials.column(name)[rows])]
-        return (*BEFORE, *dimensions, *words, RESULT)
+        spread = (SPREAD,) if np.isfinite(self.trials.spread[0][rows]).any() else ()
+        return (NUMBER, TIME, *spread, TO_BEST, PROMISED, *dimensions, *words, RESULT)
 
     def _ordered(self) -> Rows:
         rows = self.trials.rows_of(self.group)
@@ -179,6 +184,9 @@ class TrialModel(QAbstractTableModel):
             return np.asarray(trials.microseconds[rows])
         if column == TO_BEST:
             return np.asarray(trials.microseconds[rows] / self._bests[trials.column(GROUP)[rows]])
+        if column == SPREAD:
+            low, high = trials.spread
+            return np.asarray((high[rows] - low[rows]) / trials.microseconds[rows])
         if column == RESULT:
             words, codes = trials.words.kinds, trials.column("kind")[rows]
         elif column in (GROUP, MAPPING):

@@ -19,11 +19,11 @@ from views.panel import Panel
 from views.rows import draw_text
 from views.shapes import paint_verdict
 from views.theme import Theme, face, semibold
-from views.tuning.table import GROUP, MAPPING, NUMBER, PROMISED, RESULT, TIME, TO_BEST, WORDS, Index, TrialModel
+from views.tuning.table import GROUP, MAPPING, NUMBER, PROMISED, RESULT, SPREAD, TIME, TO_BEST, WORDS, Index, TrialModel
 from views.tuning.trials import NONE, Trials
 
 ROW, HEAD = 24, 26
-WIDTHS = {NUMBER: 62, TIME: 96, TO_BEST: 72, PROMISED: 74, GROUP: 110, MAPPING: 130, RESULT: 120}
+WIDTHS = {NUMBER: 62, TIME: 96, SPREAD: 96, TO_BEST: 72, PROMISED: 74, GROUP: 110, MAPPING: 130, RESULT: 120}
 DIMENSION = 58
 """Pixels of a dimension's column, at least."""
 NOTHING = "Trials appear here as they come: one row each, failures with their cause"
@@ -212,7 +212,7 @@ class _Delegate(QStyledItemDelegate):
             painter.fillRect(box, theme.colour("raised"))
         cell = model.cell(row, column)
         painter.setFont(semibold() if (cell.strong and not cell.failed) or cell.wrong else face())
-        quiet = cell.failed or column in (TO_BEST, PROMISED)
+        quiet = cell.failed or column in (SPREAD, TO_BEST, PROMISED)
         painter.setPen(theme.colour("wrong" if cell.wrong else "text-3" if quiet else "text"))
         left = 12.0
         if column == RESULT and cell.failed:

@@ -75,6 +75,10 @@ class Batch:
     """NaN for a failure."""
     promised: Numbers
     """By the model before anything was compiled; NaN where nobody asked it."""
+    low: Numbers
+    """20th percentile of the samples of the time; NaN where there are none."""
+    high: Numbers
+    """80th percentile."""
     values: dict[str, Codes]
     """Dimension -> number of its value, `NONE` where the trial has no such dimension."""
 
@@ -85,7 +89,7 @@ class Batch:
 COLUMNS: dict[str, tuple[type, float]] = {
     "number": (np.int64, 0), "trial": (np.int64, 0), "group": (np.int32, NONE), "mapping": (np.int32, NONE),
     "state": (np.int32, NEW), "kind": (np.int32, NONE), "microseconds": (np.float64, np.nan),
-    "promised": (np.float64, np.nan),
+    "promised": (np.float64, np.nan), "low": (np.float64, np.nan), "high": (np.float64, np.nan),
 }  # fmt: skip
 """Name -> element type and the value of what is not known."""
 
@@ -118,8 +122,9 @@ class Trials:
 
     def condemn(self, row: int, kind: int) -> None:
         """Makes a trial a failure: its kernel proved wrong after it was timed.  kind: number of the failure's word."""
-        for name, value in (("state", FAILED), ("kind", kind), ("microseconds", np.nan)):
-            self._columns[name][row] = value
+        self._columns["state"][row], self._columns["kind"][row] = FAILED, kind
+        for name in ("microseconds", "low", "high"):
+            self._columns[name][row] = np.nan
 
     def column(self, name: str) -> NDArray[Any]:
         """One of `COLUMNS`, an element for each trial."""
@@ -143,6 +148,11 @@ class Trials:
     def promised(self) -> Numbers:
         """What the model said before."""
         return self._columns["promised"][: self._count]
+
+    @property
+    def spread(self) -> tuple[Numbers, Numbers]:
+        """20th and 80th percentile of each time's samples; NaN where it has none."""
+        return self._columns["low"][: self._count], self._columns["high"][: self._count]
 
     @property
     def dimensions(self) -> tuple[str, ...]:
