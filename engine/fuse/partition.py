@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from engine.fuse.alone import Alone
 from engine.fuse.anchors import is_product
 from engine.fuse.attention import ATTENTION
 from engine.fuse.attention_figures import attention_figures
@@ -57,16 +58,16 @@ class Partition:
 
     def figures(self, places: Iterable[int] | None = None) -> Figures:
         """What the kernels come to, or those of the groups at some places."""
-        graph, assessor = self.chosen.graph, self.chosen.assessor
+        graph, assessor, alone = self.chosen.graph, self.chosen.assessor, Alone(self.program)
         found = Figures(0, 0, 0, 0.0)
         for place in range(len(self.groups)) if places is None else places:
             statements, shape = self.groups[place]
             kernel = graph.kernels[self.numbers[place]]
             is_bound = False
             if shape.kind == ATTENTION:
-                moved, spent = attention_figures(self.alone(statements), assessor.target)
+                moved, spent = attention_figures(alone(statements), assessor.target)
             elif shape.kind == "contraction" and sum(s.reduction is not None for s in statements) > 1:
-                moved = sum(compulsory_bytes(self.alone(statements)))
+                moved = sum(compulsory_bytes(alone(statements)))
                 spent = row_microseconds(row_sizes(statements, shape, self.program.arrays), moved, assessor.target)
             else:
                 cost = assessor.cost(kernel)
@@ -77,17 +78,6 @@ class Partition:
                 found.kernels + 1, found.memory_bound + is_bound, found.bytes + moved, found.microseconds + spent
             )
         return found
-
-    def alone(self, statements: Sequence[Statement]) -> TensorProgram:
-        """The statements of a group as a program of their own."""
-        made = dict.fromkeys(s.write.array for s in statements)
-        read = dict.fromkeys(array for s in statements for array in s.sources)
-        inside = {s.name for s in statements}
-        others = {array for group, _ in self.groups for s in group if s.name not in inside for array in s.sources}
-        kept = others.union(self.program.outputs)
-        inputs = tuple(a for a in read if a not in made or a in self.program.inputs)
-        outputs = tuple(a for a in made if a in kept)
-        return replace(self.program, statements=tuple(statements), inputs=inputs, outputs=outputs)
 
     def with_groups(
         self,

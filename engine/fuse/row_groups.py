@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
+from engine.fuse.alone import Alone
 from engine.fuse.attention import ATTENTION
 from engine.fuse.partition import Partition
 from engine.fuse.pattern import likeness
@@ -36,6 +37,7 @@ def with_rows(partition: Partition, before: Partition, fixed: Fixed) -> Partitio
 class _Joiner:
     def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
         self._before, self._fixed = partition, fixed
+        self._alone = Alone(partition.program)
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
         self._home = {s.write.array: n for n, (group, _) in self.groups.items() for s in group}
@@ -86,7 +88,7 @@ class _Joiner:
             if not reason:
                 return
             for reader in statements:
-                self.refusals |= {(a, reader.operator): reason for a in _read([reader]) if handed.get(a) == product}
+                self.refusals |= {(a, reader.operator): reason for a in reader.sources if handed.get(a) == product}
 
     def _join(self, product: int, place: int) -> str:
         """One group in the place of the second; or why they stay two."""
@@ -104,7 +106,9 @@ class _Joiner:
         self.groups[place] = statements, shape
         self._firsts[numbers[1]] = self._firsts.pop(numbers[0], numbers[0])
         beside = _read(both[1]) - _read(both[0]) - {s.write.array for s in statements}
-        self.refusals = {(a, s.operator): OPERANDS for s in both[1] for a in beside & _read([s])} | self.refusals
+        for statement in both[1]:
+            for array in beside.intersection(statement.sources):
+                self.refusals.setdefault((array, statement.operator), OPERANDS)
         self._home |= {s.write.array: place for s in statements}
         for array in _read(both[0]):
             self._readers[array] -= {product}
@@ -154,9 +158,9 @@ class _Joiner:
         self, both: tuple[Sequence[Statement], Sequence[Statement]], statements: Sequence[Statement], shape: Shape
     ) -> Gain:
         sizes = row_sizes(statements, shape, self._before.program.arrays)
-        first, second, together = (sum(compulsory_bytes(self._before.alone(part))) for part in (*both, statements))
+        first, second, together = (sum(compulsory_bytes(self._alone(part))) for part in (*both, statements))
         return row_gain(sizes, first + second, together, self._before.chosen.assessor.target)
 
 
 def _read(statements: Sequence[Statement]) -> set[str]:
-    return {access.array for s in statements for access in s.reads()}
+    return {array for s in statements for array in s.sources}
