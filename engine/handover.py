@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 from networkx.utils import UnionFind
 
 from engine.documents import LinkDoc
-from engine.fuse.nodes import Edge, FusionGroup, FusionPlan, Instance
+from engine.fuse.nodes import Edge, FusionGroup, FusionPlan
 
 PACKING = "packing"
 """The scheme of parts that share a launch and nothing else."""
@@ -17,13 +18,39 @@ PACKING = "packing"
 def links(plan: FusionPlan) -> Iterator[LinkDoc]:
     """Every tensor that one operator of a launch hands to another one of it, once for each pair."""
     groups = {group.name: group for group in plan.groups}
+    known: dict[Hashable, tuple[_Link, ...]] = {}
     for launch in plan.launches:
         group = groups[launch.group]
-        if len(group.program.statements) > 1:
-            yield from _inside(group, group.instances[launch.instance], f"{launch.group}#{launch.instance}")
+        if len(group.program.statements) < 2:
+            continue
+        instance, node = group.instances[launch.instance], f"{launch.group}#{launch.instance}"
+        operators = [instance.statements[s.name] for s in group.program.statements]
+        names = list(dict.fromkeys(operators))
+        alike = launch.group, tuple(map(names.index, operators))
+        if alike not in known:
+            numbers = {s.name: names.index(op) for s, op in zip(group.program.statements, operators, strict=True)}
+            known[alike] = tuple(_inside(group, numbers))
+        for link in known[alike]:
+            tensor = instance.arrays.get(link.array, link.array)
+            ends = names[link.producer], names[link.consumer]
+            yield LinkDoc(node, *ends, tensor, link.scheme, link.bytes, link.because)
 
 
-def _how(group: FusionGroup, operators: Mapping[str, str], edge: Edge) -> Edge:
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """What one operator of a group hands to another, as all launches do whose statements are operators' alike."""
+
+    producer: int
+    """Number of an operator, in order of appearance."""
+    consumer: int
+    array: str
+    """Of the group's program; "" where a launch is all that is shared."""
+    scheme: str
+    bytes: int
+    because: str
+
+
+def _how(group: FusionGroup, operators: Mapping[str, int], edge: Edge) -> Edge:
     """The edge that says how an operator's result is handed over: what an operator makes of its reduction, a mean of a
     sum, every thread makes anew of what the reduction hands it."""
     program = group.program
@@ -54,11 +81,11 @@ def kept_apart(plan: FusionPlan) -> frozenset[tuple[str, str]]:
     )
 
 
-def _inside(group: FusionGroup, instance: Instance, node: str) -> Iterator[LinkDoc]:
-    """The links of one launch, then those between its parts."""
-    program, operators = group.program, instance.statements
+def _inside(group: FusionGroup, operators: Mapping[str, int]) -> Iterator[_Link]:
+    """The links of a launch, then those between its parts.  operators: statement -> number of its operator."""
+    program = group.program
     parts = UnionFind(dict.fromkeys(operators[s.name] for s in program.statements))
-    found: set[tuple[str, str, str]] = set()
+    found: set[tuple[int, int, str]] = set()
     written: set[str] = set(program.outputs)
     for edge in group.edges:
         producer, consumer = operators[edge.producer], operators[edge.consumer]
@@ -69,8 +96,8 @@ def _inside(group: FusionGroup, instance: Instance, node: str) -> Iterator[LinkD
         size = program.arrays[edge.array].bytes
         saved = size if edge.array in written else 2 * size
         written.add(edge.array)  # a write is saved once, a read for every reader
-        tensor, how = instance.arrays.get(edge.array, edge.array), _how(group, operators, edge)
-        yield LinkDoc(node, producer, consumer, tensor, how.scheme, saved, how.because)
+        how = _how(group, operators, edge)
+        yield _Link(producer, consumer, edge.array, how.scheme, saved, how.because)
     heads = list(dict.fromkeys(parts[operators[s.name]] for s in program.statements))
     for before, after in pairwise(heads):
-        yield LinkDoc(node, before, after, "", PACKING, 0, "no value leads from one to the other: they share a launch")
+        yield _Link(before, after, "", PACKING, 0, "no value leads from one to the other: they share a launch")

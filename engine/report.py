@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -45,47 +47,65 @@ from engine.target import target as find_target
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 
+Item = TypeVar("Item")
 MICRO = 1e6
 LONGEST_VALUE = 80
 """Characters of an attribute's value, at most."""
 
 
-def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200") -> ModelDoc:
+class Keep(Protocol):
+    """Takes a list of a document once it is made, and gives back what the document itself holds of it."""
+
+    def __call__(self, key: str, items: tuple[Item, ...], /) -> tuple[Item, ...]:
+        """key: the field that the list is for."""
+
+
+def _all(key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
+    return items
+
+
+def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200", keep: Keep = _all) -> ModelDoc:
     """The fusion plan as a graph of launches with predicted times.
 
-    Every group is compiled to CUDA text under its default recipe; one that cannot be has no time.
+    Every group is compiled to CUDA text under its default recipe; one that cannot be has no time.  keep: is given the
+    lists that grow with the graph before the groups are compiled, so that who waits for them can begin.
     """
     machine = find_target(target)
+    nodes = _nodes(graph, plan)
+    operators = keep("operators", tuple(_operators(graph, nodes)))
+    nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
+    inside = keep("links", tuple(links(plan)))
     predictions = {group.name: _predicted(group, machine) for group in plan.groups}
     total = sum(p.microseconds * len(plan.group(name).instances) for name, p in predictions.items() if p)
     note = next((p.note for p in predictions.values() if p), "")
-    nodes = _nodes(graph, plan)
-    node_of = {op: node.id for node in nodes for op in reversed(node.operators)}
     return ModelDoc(
         name=graph.name,
         path=str(graph.source or ""),
         target=machine.name,
-        operators=tuple(
-            OperatorDoc(
-                name=op.name,
-                kind=op.kind,
-                inputs=tuple(i for i in op.inputs if i),
-                outputs=op.outputs,
-                shape=_shape(graph.tensors[op.outputs[0]]) if op.outputs else "",
-                node=node_of.get(op.name, ""),
-                scope=op.scope,
-                attributes=tuple((name, _value_text(value)) for name, value in op.attributes.items()),
-            )
-            for op in graph.operators
-        ),
+        operators=operators,
         nodes=nodes,
-        edges=tuple(_edges(graph, plan)),
+        edges=edges,
         groups=tuple(_group_doc(g, plan, predictions[g.name], total, machine) for g in plan.groups),
         unsupported=tuple(plan.unsupported.items()),
         total=Time(total, PREDICTED, note) if total else None,
         seconds=(),
-        links=tuple(links(plan)),
+        links=inside,
     )
+
+
+def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[OperatorDoc]:
+    node_of = {op: node.id for node in nodes for op in reversed(node.operators)}
+    for op in graph.operators:
+        yield OperatorDoc(
+            name=op.name,
+            kind=op.kind,
+            inputs=tuple([name for name in op.inputs if name]),
+            outputs=op.outputs,
+            shape=_shape(graph.tensors[op.outputs[0]]) if op.outputs else "",
+            node=node_of.get(op.name, ""),
+            scope=op.scope,
+            attributes=tuple([(name, _value_text(value)) for name, value in op.attributes.items()]),
+        )
 
 
 def _value_text(value: AttributeValue) -> str:
@@ -390,7 +410,13 @@ def time_doc(timing: Timing) -> Time:
 
 
 def _shape(tensor: Tensor) -> str:
-    return f"{' x '.join(map(str, tensor.shape)) or 'scalar'} {tensor.dtype}"
+    return _shape_text(tensor.shape, tensor.dtype)
+
+
+@lru_cache(maxsize=1024)
+def _shape_text(shape: tuple[int, ...], dtype: str) -> str:
+    """Kept: the shapes of a model are few."""
+    return f"{' x '.join(map(str, shape)) or 'scalar'} {dtype}"
 
 
 def _loop_shape(program: TensorProgram) -> str:

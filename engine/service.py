@@ -27,6 +27,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from queue import Queue
 from typing import Any, NoReturn, TextIO, TypeVar
 
@@ -44,6 +45,7 @@ from engine.tensorize.space import Knobs
 from engine.text import from_json, to_json
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 Arguments = Mapping[str, Any]
 Send = Callable[[str, Any], None]
 """Sends one event with its value."""
@@ -142,7 +144,8 @@ class Service:
         graph = timed("load", "reading the file", lambda: engine.load(path, dims=sizes))
         fixed = _fixed(arguments)
         plan = timed("fuse", "planning the kernels", lambda: engine.fuse(graph, target=target, fixed=fixed))
-        document = timed("predict", "predicting their times", lambda: engine.model_doc(graph, plan, target=target))
+        keep = partial(_ahead, send)
+        document = timed("predict", "predicting their times", lambda: engine.model_doc(graph, plan, target, keep))
         self._open_plan(Opened(graph, plan, target))
         return replace(document, seconds=tuple(spent))
 
@@ -152,7 +155,7 @@ class Service:
         send("progress", {"text": "exploring the rest", "done": 0, "total": 2})
         plan = engine.fuse(opened.graph, target=opened.target, fixed=fixed)
         send("progress", {"text": "predicting the times", "done": 1, "total": 2})
-        document = engine.model_doc(opened.graph, plan, target=opened.target)
+        document = engine.model_doc(opened.graph, plan, opened.target, partial(_ahead, send))
         self._open_plan(replace(opened, plan=plan))
         return document
 
@@ -364,12 +367,16 @@ def _without_long_lists(result: Any, send: Send) -> Any:
     left: dict[str, Any] = {}
     for field in fields(result):
         items = getattr(result, field.name)
-        if isinstance(items, tuple):
-            while len(items) > PART:
-                send("part", {"key": field.name, "items": to_json(items[:PART])})
-                items = items[PART:]
-        left[field.name] = to_json(items)
+        left[field.name] = to_json(_ahead(send, field.name, items) if isinstance(items, tuple) else items)
     return left
+
+
+def _ahead(send: Send, key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Sends all but the last items of a list of a document; those that it keeps."""
+    last = max(len(items) - 1, 0) // PART * PART
+    for start in range(0, last, PART):
+        send("part", {"key": key, "items": to_json(items[start : start + PART])})
+    return items[last:]
 
 
 def main() -> None:
