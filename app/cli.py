@@ -36,7 +36,8 @@ app = typer.Typer(
     "what was asked for.",
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # plain lines: an error is one, and fits into any log
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
@@ -66,7 +67,7 @@ def start(
 @app.command("open", epilog="Exit codes: 0 done, 2 bad input, 3 no display, 130 interrupted.")
 @verb
 def open_(
-    file: Annotated[str | None, typer.Argument(help="File to open; the built-in example without one.")] = None,
+    file: Annotated[str | None, typer.Argument(metavar="FILE", help="What to open, else the example.")] = None,
     target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
@@ -96,10 +97,20 @@ def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> N
 def render(
     file: File,
     out: Annotated[Path, typer.Option("-o", "--output", metavar="PNG", help="Picture to write.")],
-    panel: Annotated[str | None, typer.Option("--panel", metavar="NAME", help="Only this panel.")] = None,
-    perspective: Annotated[str, typer.Option("--perspective", help="explore, schedule, pipeline or tune.")] = "explore",
+    panel: Annotated[
+        str | None,
+        typer.Option(
+            "--panel",
+            metavar="NAME",
+            help="Only this one: outline, explain, graph, schedule, constraints, moves, code, timing, history, "
+            "problems, jobs, tuning, trials, search, trial, run.",
+        ),
+    ] = None,
+    perspective: Annotated[
+        str, typer.Option("--perspective", metavar="NAME", help="explore, schedule, pipeline or tune.")
+    ] = "explore",
     size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels.")] = "1440x900",
-    theme: Annotated[str, typer.Option("--theme", help="dark or light.")] = "dark",
+    theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="dark or light.")] = "dark",
     group: Annotated[
         str | None, typer.Option("--group", metavar="NAME", help="The dearest one by default.")
     ] = None,
@@ -107,6 +118,7 @@ def render(
         str,
         typer.Option(
             "--tab",
+            metavar="NAME",
             help="Of schedule: tree, iteration space, decisions, addresses, pipeline; timing: kernels, prediction, "
             "live, roofline; tuning: progress, promise, dimensions, ablation.",
         ),
@@ -184,7 +196,7 @@ def recipe(
     target: Gpu = "h200",
     dim: Dims = NO_DIMS,
 ) -> None:
-    """Write the recipe with every adviser's entries, to edit and pass back with --recipe."""
+    """Write the recipe with every adviser's entries, to edit. Pass it back with --recipe."""
     from app import verbs
 
     verbs.recipe(job(file, target, dim, group, None, tree), out)
@@ -214,7 +226,7 @@ def generate(
     ] = NO_PROGRAMS,
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
-    """CUDA text of every kernel, with a manifest of buffers and launches."""
+    """CUDA text of every kernel, and a manifest of the launches."""
     from app import verbs
 
     verbs.generate(job(file, target, dim, group, recipe), out, programs, json)
@@ -227,7 +239,7 @@ def verify(
     whole: Annotated[bool, typer.Option("--whole", help="The model end to end instead of each kernel alone.")] = False,
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
-    """Run the CUDA text on the CPU and compare with an independent implementation."""
+    """Run the CUDA text on the CPU and compare it with a reference. That is an independent implementation."""
     from app import verbs
 
     if not verbs.verify(job(file, target, dim, group, recipe), whole, json):
@@ -266,11 +278,12 @@ def calibrate(
         list[Path], typer.Argument(metavar="FILE...", help="What `measure --json` or the GPU benchmark wrote.")
     ],
     target: Annotated[
-        str | None, typer.Option("--target", help="GPU whose figures are fitted; by default the files' own.")
+        str | None,
+        typer.Option("--target", metavar="GPU", help="GPU whose figures are fitted; by default the files' own."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Fit the model of times to measured ones; predictions then say that they are calibrated."""
+    """Fit the model of times to measured ones. Predictions then say that they are calibrated."""
     from app import verbs
 
     verbs.calibrate(files, target, json)
@@ -304,7 +317,7 @@ def compare(
     ] = None,
     json: Json = False,
 ) -> None:
-    """What changes from one file to another: entries of recipes (with a model its kernels), times, manifests."""
+    """What changes from one file to another. Both are recipes (with a model, its kernels), times or manifests."""
     from app.compare import compare as run
 
     if not run(a, b, model, group, max_slowdown, json):
@@ -318,7 +331,7 @@ def baseline(
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the baseline.")],
     recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
 ) -> None:  # fmt: skip
-    """Count what the kernels cost (sectors, conflicts, registers, spills), for `check`; needs no GPU."""
+    """Count what the kernels cost, for `check`. Sectors, conflicts, registers and spills; needs no GPU."""
     from app import gate
 
     gate.baseline(job(file, target, dim, recipe=recipe), out)
@@ -334,7 +347,7 @@ def check(
     ] = 0.0,
     recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
-    """Whether any figure of a baseline grew: a gate for continuous integration, which needs no GPU."""
+    """Whether any figure of a baseline grew. A gate for continuous integration, which needs no GPU."""
     from app import gate
 
     if not gate.check(job(file, target, dim, recipe=recipe), before, tolerance, json):
@@ -348,7 +361,7 @@ def moves(
     group: Annotated[str, typer.Option("--group", metavar="NAME", help="The group to look at.")],
     recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
-    """Next steps of a group, each tried: its predicted effect, or why it cannot be."""
+    """Next steps of a group, each tried. Tells their predicted effects, or why they cannot be."""
     from app import verbs
 
     verbs.moves(job(file, target, dim, group, recipe), json)

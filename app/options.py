@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 File = Annotated[
     str,
     typer.Argument(
+        metavar="FILE",
         help="ONNX model, AKG description (.json), `example` (the built-in model) or `suite:NAME/ROW` (a benchmark)."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-Gpu = Annotated[str, typer.Option("--target", help="GPU to compile for: h200, h100 or a100.")]
+Gpu = Annotated[str, typer.Option("--target", metavar="GPU", help="GPU to compile for: h200, h100 or a100.")]
 Target = Annotated[
-    str | None, typer.Option("--target", help="GPU to compile for, the recipe's or else h200: h200, h100 or a100.")
+    str | None,
+    typer.Option("--target", metavar="GPU", help="GPU to compile for, the recipe's or else h200: h200, h100 or a100."),
 ]
 Dims = Annotated[list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
 Group = Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only this group.")]
@@ -40,6 +42,7 @@ Policy = Annotated[
     str | None,
     typer.Option(
         "--policy",
+        metavar="NAME",
         help="stitch: the search (default); xla: the rules of XLA's fusion passes; none: a kernel for each operator.",
     ),
 ]

@@ -17,7 +17,7 @@ def mappings(
     every: Annotated[bool, typer.Option("--all", help="All mappings, not the cheapest of each intrinsic.")] = False,
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
-    """Every way to compute each sum of products by an intrinsic, and why the others cannot."""
+    """Every way to compute sums of products by an intrinsic. Tells why the others cannot."""
     from app import tuning_mappings
 
     if not tuning_mappings.mappings(job(file, target, dim, group, recipe), check, every, json):
@@ -36,12 +36,14 @@ def tune(
         int, typer.Option("--patience", metavar="R", help="Rounds without gain after which a group gets no more.")
     ] = 8,
     strategy: Annotated[
-        str, typer.Option("--strategy", help="learned (default), model, evolution, random or exhaustive.")
+        str, typer.Option("--strategy", metavar="NAME", help="learned, model, evolution, random or exhaustive.")
     ] = "learned",
     runner: Annotated[
         str,
         typer.Option(
-            "--runner", help="predicted: the model's times; measured: this GPU's; replayed: those measured in DB."
+            "--runner",
+            metavar="NAME",
+            help="predicted: the model's times; measured: this GPU's; replayed: those measured in DB.",
         ),
     ] = "predicted",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with DB's last run; nothing is repeated.")] = False,
@@ -52,10 +54,10 @@ def tune(
     ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="R.json", help="Recipe with the best.")] = None,
     table: Annotated[Path | None, typer.Option("--export", metavar="FILE", help="Trials as .csv or .json.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of everything that is drawn by chance.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn by chance.")] = 0,
     group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
 ) -> None:  # fmt: skip
-    """Search mappings, tiles and pipelines of every group; every finished trial is kept."""
+    """Search mappings, tiles and pipelines of every group. Every finished trial is kept."""
     from app import tuning
 
     tuning.tune(
@@ -73,11 +75,12 @@ def trials(
     run: Annotated[int | None, typer.Option("--run", metavar="N", help="The run to tell of, else the last.")] = None,
     table: Annotated[Path | None, typer.Option("--export", metavar="FILE", help="Trials as .csv or .json.")] = None,
     origin: Annotated[
-        str | None, typer.Option("--origin", help="Of what is exported: predicted, measured or synthetic.")
+        str | None,
+        typer.Option("--origin", metavar="NAME", help="Of what is exported: predicted, measured or synthetic."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Runs of a file of records, the best of each mapping, and which dimensions explain the times."""
+    """Runs of a file of records. Also the best of each mapping, and which dimensions explain the times."""
     from app import tuning_records
 
     tuning_records.trials(records, run, table, origin, json)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import BadInput
 from tests.commands import MODELS, ROOT, SOFTMAX, document, loomscope, program
 
 
@@ -20,6 +21,29 @@ def test_help_is_quick_and_names_every_exit_code() -> None:
     assert time.monotonic() - started < 5
     assert done.returncode == 0
     assert all(f"{code} " in done.stdout for code in range(4))
+
+
+def test_help_is_whole_lines_and_an_error_of_usage_is_one() -> None:
+    done = loomscope("--help")
+    rows = [line for line in done.stdout.partition("Commands:")[2].splitlines() if line.startswith("  ")]
+    assert len(rows) > 20 and not any("..." in row for row in rows)
+    assert "<bool>" not in loomscope("tune", "--help").stdout, "a switch takes no value"
+    wrong = loomscope("explain", SOFTMAX)
+    assert wrong.returncode == 2 and wrong.stderr.splitlines()[-1] == "Error: Missing option '--group'."
+
+
+def test_the_help_of_render_names_every_panel_and_tab() -> None:
+    from app.layout import PERSPECTIVES
+    from app.render import render
+
+    said = loomscope("render", "--help").stdout
+    for option, names in (("panel", None), ("tab", None), ("perspective", PERSPECTIVES)):
+        if names is None:
+            with pytest.raises(BadInput) as caught:
+                render(SOFTMAX, "/dev/null", **{option: "none of that name"})  # type: ignore[arg-type]
+            names = caught.value.hint.removeprefix("one of ").split(", ")
+        flat = " ".join(said.split())
+        assert all(name.lower() in flat for name in names), option
 
 
 def test_help_imports_neither_engine_nor_qt() -> None:

@@ -65,13 +65,22 @@ def test_ci_runs_the_words_of_the_readme() -> None:
 def test_the_readme_lists_every_verb() -> None:
     from app.cli import app
 
-    listed = re.findall(r"^\| `(\w+)", README, re.MULTILINE)
+    table = README.partition("| verb | does |")[2].partition("\n\n")[0]
+    listed = re.findall(r"^\| `(\w+)", table, re.MULTILINE)
     assert sorted(listed) == sorted(command.name or command.callback.__name__ for command in app.registered_commands)
 
 
 @pytest.mark.parametrize("name", re.findall(r"\]\((\w[^)#:]*)\)", README))
 def test_every_file_that_the_readme_shows_exists(name: str) -> None:
     assert (ROOT / name).is_file()
+
+
+def test_the_readme_says_what_every_package_of_the_engine_is_for() -> None:
+    table = README.partition("| `engine/` | |")[2].partition("\n\n")[0]
+    first = (row.split("|")[1] for row in table.splitlines() if row.startswith("| `"))
+    told = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
+    packages = (name.split(".") for name in SETUPTOOLS["packages"] if name.startswith("engine."))
+    assert told == {parts[1] for parts in packages if len(parts) == 2}
 
 
 def test_the_licence_is_the_full_text() -> None:
