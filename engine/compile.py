@@ -111,12 +111,13 @@ def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> 
     if group.kind == PACKED:
         return (_with_schemes(group, pack_group(group, sms, places), machine),)
     ranked = plans(group.program, places)
-    tensor = tensorize_group(group, sms, numerics, partial(promise_of, machine, group.program))
+    promises = partial(promise_of, machine, group.program)
+    tensor = tensorize_group(group, sms, numerics, promises)
     asked = asked_tile(group, tensor)
     proposals = (
         row_pins(group),
         vectorize_group(group, ranked),
-        tensor if asked else map_group(group, sms, ranked),
+        tensor if asked else map_group(group, sms, ranked, promises),
         pipeline_group(group, asked),
     )
     return tuple(a for a in proposals if a.scenario.entries or a.scenario.alternatives)

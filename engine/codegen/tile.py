@@ -368,6 +368,11 @@ class TileProgram:
         return next((op.team for op in operations(self.body) if isinstance(op, LastOfTeam)), 1)
 
 
+def before_meeting(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
+    """What every block of a team does; the last one alone goes on."""
+    return tuple(itertools.takewhile(lambda op: not isinstance(op, LastOfTeam), body))
+
+
 def operations(body: tuple[TileOp, ...]) -> Iterator[TileOp]:
     """Every operation, outermost first."""
     for op in body:

@@ -61,7 +61,7 @@ def entries_of(mapping: IntrinsicMapping, heart: Statement, group: FusionGroup, 
         assert not isinstance(binding, str), "asked just now"
         binding = row_binding(group.program.statements, heart, binding)
         machine = target(recipe.target)
-        promise = promise_of(machine, group.program, heart, binding, intrinsic)
+        promise = promise_of(machine, group.program, intrinsic)
         return tuple(entries_for(heart, binding, intrinsic, int(machine.sms.value), promise))
     names = (heart.name,)
     entries = [

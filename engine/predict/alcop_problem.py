@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.codegen.tile import AsyncCopy, Load, TileProgram, operations
 from engine.fuse.row_sides import factors_of, reduced_columns
-from engine.fuse.shape import is_contraction, product_operands
+from engine.fuse.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.predict.alcop import promised
 from engine.predict.alcop_nodes import Contraction
@@ -18,7 +18,6 @@ from engine.target import Target
 from engine.tensor.access import VECTOR_BYTES, contiguous_along, position
 from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram, accesses
 from engine.tensor.traffic import flop_counts
-from engine.tensorize.bind import Binding
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import Knobs
@@ -94,53 +93,51 @@ def contraction_of(program: TensorProgram, tile: TileProgram, facts: KernelFacts
     )
 
 
-def promise_of(
-    machine: Target, program: TensorProgram, heart: Statement, binding: Binding, intrinsic: Intrinsic
-) -> Callable[[Knobs], float]:
-    """The modelled microseconds of kernels that multiply with an instruction, by their knobs."""
-    contraction = contraction_of_binding(program, heart, binding, intrinsic)
+def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[Knobs], float]:
+    """The modelled microseconds of a program's kernels by their knobs, on tensor cores or (None) without them.
+
+    The program has a contraction of two plain factors.
+    """
+    contraction = contraction_before(program, intrinsic)
     return lambda knobs: promised(work_of_knobs(contraction, knobs), machine)
 
 
-def contraction_of_binding(
-    program: TensorProgram, heart: Statement, binding: Binding, intrinsic: Intrinsic
-) -> Contraction:
-    """What a kernel would multiply with an instruction, before there is one."""
-    m, n, k = binding.sizes
-    factors = product_operands(heart.expression)
-    assert factors is not None, heart
-    reads = [_moving(heart, list(accesses(factor))) for factor in factors]
-    first, second = (read for read in reads if read is not None)
-    if any(i.name in {n for index in second.indices for n in index.iterators()} for i in binding.rows):
-        first, second = second, first  # whole rows are those of the second factor
-    count = m * n * binding.batches
+def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> Contraction:
+    """What a kernel would multiply with an instruction, before there is one; as `contraction_of` tells afterwards."""
+    sides = sides_of(program)
+    assert sides is not None, program.name
+    heart = program.statement(sides.statement)
+    m, n, k = (math.prod(i.extent for i in side) for side in (sides.rows, sides.columns, sides.depth))
+    count = math.prod(i.extent for i in heart.parallel)
+    batch = count // (m * n)
     results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
     flops, special = flop_counts(program)
-    elements = (m * k * binding.batches, n * k * binding.batches)
+    arrays = [program.arrays[access.array] for access in sides.factors]
+    first, second = (
+        _copied(program, heart, access, side, sides.depth)
+        for access, side in zip(sides.factors, (sides.rows, sides.columns), strict=True)
+    )
     return Contraction(
         m=m,
         n=n,
         k=k,
-        batch=binding.batches,
-        element_bytes=intrinsic.element_bytes,
+        batch=batch,
+        element_bytes=DTYPES[arrays[0].dtype],
         result_bytes=-(-results // count),
-        unit=intrinsic.dtype,
-        instruction=(intrinsic.m, intrinsic.n, intrinsic.k),
+        unit=intrinsic.dtype if intrinsic else "",
+        instruction=(intrinsic.m, intrinsic.n, intrinsic.k) if intrinsic else CORE,
         distinct=(
-            min(1.0, program.arrays[first.array].elements / elements[0]),
-            min(1.0, program.arrays[second.array].elements / elements[1]),
+            min(1.0, arrays[0].elements / (m * k * batch)),
+            min(1.0, arrays[1].elements / (n * k * batch)),
         ),
-        widths=(
-            _copied(program, heart, first, (binding.rows, binding.depth)),
-            _copied(program, heart, second, (binding.columns, binding.depth)),
-        ),
-        finish=((flops - 2 * count * k) / count, special / count),
-        has_whole_rows=binding.has_whole_rows,
+        widths=(first, second),
+        finish=(max(0, flops - 2 * count * k) / count, special / count),
+        has_whole_rows=bool(reduced_columns(program.statements, heart)),
     )
 
 
 def _copied(
-    program: TensorProgram, heart: Statement, access: Access, sides: tuple[tuple[Iterator, ...], ...]
+    program: TensorProgram, heart: Statement, access: Access, *sides: tuple[Iterator, ...]
 ) -> int:
     """Neighbouring elements of an operand, along one of its sides, that one copy may move."""
     where, width = position(access, program.arrays), VECTOR_BYTES // DTYPES[program.arrays[access.array].dtype]

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from engine.codegen.operand import IN_TURN
-from engine.codegen.tile import AsyncCopy, For, Load, MatrixLoad, Store, TileOp, TileProgram, Uniform, When, operations
+from engine.codegen.tile import (
+    AsyncCopy,
+    For,
+    Load,
+    MatrixLoad,
+    Store,
+    TileOp,
+    TileProgram,
+    Uniform,
+    When,
+    before_meeting,
+    operations,
+)
 from engine.graph.nodes import DTYPES
 from engine.predict.alcop_nodes import Contraction, Work
 from engine.predict.nodes import KernelFacts
@@ -129,8 +141,8 @@ def _grid_and_panels(
 
 
 def main_loop(body: tuple[TileOp, ...]) -> For | None:
-    """The loop over tiles: the longest outermost one that is walked."""
-    walked = [op for op in body if isinstance(op, For) and not op.unroll]
+    """The loop over tiles: the longest outermost one that every block walks."""
+    walked = [op for op in before_meeting(body) if isinstance(op, For) and not op.unroll]
     return max(walked, key=lambda loop: loop.extent, default=None)
 
 

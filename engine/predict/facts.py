@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 from engine.codegen.nodes import CudaSource
@@ -17,6 +16,7 @@ from engine.codegen.tile import (
     Store,
     TileOp,
     TileProgram,
+    before_meeting,
     executed,
     operations,
 )
@@ -112,5 +112,5 @@ def _serial_steps(body: tuple[TileOp, ...]) -> int:
 
     What the last block of a team does after the meeting is counted as the meeting's.
     """
-    own = itertools.takewhile(lambda op: not isinstance(op, LastOfTeam), body)
-    return max([1, *(op.extent * _serial_steps(op.body) for op in own if isinstance(op, For) and not op.unroll)])
+    walked = (op for op in before_meeting(body) if isinstance(op, For) and not op.unroll)
+    return max([1, *(op.extent * _serial_steps(op.body) for op in walked)])

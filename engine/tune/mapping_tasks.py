@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from engine.compile import Kernel, compile_group
 from engine.errors import EngineError
@@ -59,11 +60,12 @@ def _mappings(heart: Statement, kernel: Kernel) -> Iterator[_Mapping]:
         is_wanted = wish in ("", intrinsic.name)
         if is_wanted and isinstance(binding, Binding) and allowed(intrinsic, kernel.recipe.numerics):
             binding = row_binding(program.statements, heart, binding)
-            promise = promise_of(machine, program, heart, binding, intrinsic)
+            promise = promise_of(machine, program, intrinsic)
             entries = entries_for(heart, binding, intrinsic, int(machine.sms.value), promise)
             yield _Mapping(intrinsic.name, tuple(entries))
     if not wish:
-        yield _Mapping(CUDA_CORES, map_group(kernel.group, int(machine.sms.value), ()).scenario.entries)
+        promises = partial(promise_of, machine, program)
+        yield _Mapping(CUDA_CORES, map_group(kernel.group, int(machine.sms.value), (), promises).scenario.entries)
 
 
 def _of_user(kernel: Kernel) -> Iterator[Entry]:

@@ -123,7 +123,7 @@ def kernel_of(case: Case, shared: int, register: int, folder: Path) -> engine.Ke
     (group,) = plan.groups
     recipe = engine.default_recipe(group, numerics={"tensor_cores": "tf32"} if case.numerics else None)
     depth = next(s for s in group.program.statements if s.reduction).reduced[-1].name
-    wishes = [("tile", case.tile), ("slices", 1), ("stages", shared), ("register_stages", register)]
+    wishes = [("tile", case.tile), ("slices", 1), ("split_k", 1), ("stages", shared), ("register_stages", register)]
     text = "".join(f"  all @ {depth}: mark {name} {value}\n" for name, value in wishes)
     return engine.compile(group, engine.advised(recipe, group, "advice user\n" + text))
 

@@ -8,13 +8,10 @@ import pytest
 
 import engine
 from engine.errors import Unsupported
-from engine.predict.alcop_problem import contraction_of, contraction_of_binding, promise_of, sides_of
+from engine.predict.alcop_problem import contraction_before, contraction_of, promise_of, sides_of
 from engine.schedule.advisers.tiles import NEAR, Loop, Tile, candidates, promised_best
 from engine.target import target
-from engine.tensor.nodes import Statement
-from engine.tensorize.bind import Binding, bind
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import Knobs
 from tests.codegen.test_tensor_cores import advised, product_group
 
@@ -86,36 +83,35 @@ def test_blocks_share_a_depth_where_tiles_are_few_and_deep(
     assert all("µs predicted" in v.placed.entry.because for v in found)
 
 
-def bound(row: str) -> tuple[engine.Kernel, Statement, Binding, Intrinsic]:
-    """A row of ALCOP's operators with the advisers' kernel, and how that is bound to its instruction."""
-    group = engine.fuse(engine.load(f"suite:alcop/{row}")).groups[-1]
-    kernel = engine.compile(group, engine.default_recipe(group, target="a100"))
-    sides, intrinsic = sides_of(kernel.program), INTRINSICS[kernel.tile.intrinsic]
-    assert sides is not None
-    heart = kernel.program.statement(sides.statement)
-    binding = bind(heart, kernel.program.arrays, intrinsic)
-    assert isinstance(binding, Binding)
-    return kernel, heart, binding, intrinsic
+def kernel_of(row: str) -> engine.Kernel:
+    """A row of a suite with the advisers' kernel."""
+    group = engine.fuse(engine.load(f"suite:{row}")).groups[-1]
+    return engine.compile(group, engine.default_recipe(group, target="a100"))
 
 
-@pytest.mark.parametrize("row", ["MM_BERT_FC1", "BMM_BERT_SV", "Conv2D_RN50_1", "Conv2D_RN50_3"])
-def test_a_binding_tells_what_its_kernel_multiplies(row: str) -> None:
-    kernel, heart, binding, intrinsic = bound(row)
-    before = contraction_of_binding(kernel.program, heart, binding, intrinsic)
+@pytest.mark.parametrize(
+    "row", ["alcop/MM_BERT_FC1", "alcop/BMM_BERT_SV", "alcop/Conv2D_RN50_1", "alcop/Conv2D_RN50_3",
+            "gta/gemm-16x512x128", "transformer/8192x3072x768-bias-gelu"],
+)  # fmt: skip
+def test_a_program_tells_what_its_kernel_multiplies(row: str) -> None:
+    kernel = kernel_of(row)
+    before = contraction_before(kernel.program, INTRINSICS.get(kernel.tile.intrinsic))
     assert before == contraction_of(kernel.program, kernel.tile, kernel.facts)
 
 
 @pytest.mark.parametrize("row", ["MM_BERT_FC1", "MM_RN50_FC", "BMM_BERT_SV"])
 def test_advice_is_as_good_as_the_model_knows(row: str) -> None:
     """No tile of the adviser's is promised to be much faster than the one it took."""
-    kernel, heart, binding, intrinsic = bound(row)
-    promise = promise_of(target("a100"), kernel.program, heart, binding, intrinsic)
+    kernel = kernel_of(f"alcop/{row}")
+    sides = sides_of(kernel.program)
+    assert sides is not None
+    promise = promise_of(target("a100"), kernel.program, INTRINSICS[kernel.tile.intrinsic])
     sizes = kernel.tile.constants
     taken = Knobs(
         (sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], sizes["TILE_DEPTH"]), (sizes["WARP_ROWS"], sizes["WARP_COLUMNS"]),
         kernel.tile.stages, kernel.tile.register_stages, sizes["SLICES"], kernel.source.team,
     )  # fmt: skip
-    others = candidates((WIDE, SQUARE, Tile((32, 32), (16, 16))), depth(binding.sizes[2]), 1)
+    others = candidates((WIDE, SQUARE, Tile((32, 32), (16, 16))), depth(sizes["DEPTH"]), 1)
     fitting = []
     for knobs in others:
         try:

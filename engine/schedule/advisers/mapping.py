@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 
 from engine.fuse.nodes import FusionGroup
-from engine.fuse.row_cost import Sizes, filling, row_tiles, thread_tile
-from engine.fuse.row_sides import factors_of, reduced_columns, sizes_of
-from engine.fuse.shape import is_contraction, product_operands
+from engine.fuse.row_cost import row_tiles, thread_tile
+from engine.fuse.row_sides import factors_of, reduced_columns
+from engine.fuse.shape import is_contraction
 from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.advisers.access import row_vector
 from engine.schedule.advisers.plans import Plan, widest
+from engine.schedule.advisers.tiles import Loop, Promise, Promises, Tile, candidates, promised_best, why_split
 from engine.tensor.nodes import Statement, TensorProgram, accesses
 
 WARP = 32
@@ -20,21 +21,21 @@ FEWEST_THREADS = 64
 """Smaller blocks could not fill an SM: it holds 32 of them."""
 ROW_ELEMENTS = 32
 """Elements of a row that one thread may hold before more threads share the row."""
-TILES = ((128, (8, 8)), (64, (4, 4)), (32, (2, 4)))
-"""(rows and columns of a block, rows and columns of a thread) of a contraction, largest reuse first."""
+TILES = (Tile((128, 128), (8, 8)), Tile((64, 64), (4, 4)), Tile((32, 32), (2, 4)))
+"""Of a contraction, parts of a thread in place of a warp's: largest reuse first."""
 
 
-def map_group(group: FusionGroup, sms: int, ranked: Sequence[Plan]) -> Advice:
+def map_group(group: FusionGroup, sms: int, ranked: Sequence[Plan], promises: Promises) -> Advice:
     """Blocks and threads for a group.
 
     sms: streaming multiprocessors of the target, which want a block each.  ranked: the group's `plans`, best first.
+    promises: the model of a contraction's kernels.
     """
     program = group.program
     reductions = [s for s in program.statements if s.reduction is not None]
     heart = next((s for s in reductions if is_contraction(s)), None)
     if heart is not None:
-        sizes = sizes_of(program)
-        entries = _whole_rows(heart, program, sizes, sms) if sizes else _contraction(heart, sms)
+        entries = _contraction(heart, reduced_columns(program.statements, heart), sms, promises(None))
     elif reductions and group.kind == "column reduction":
         entries = _columns(reductions)
     elif reductions:
@@ -92,42 +93,44 @@ def _columns(reductions: list[Statement]) -> list[Entry]:
     return [mark(names, "innermost", "warp", warps, reason)]
 
 
-def _whole_rows(heart: Statement, program: TensorProgram, sizes: Sizes, sms: int) -> list[Entry]:
-    """The same where rows of the results are reduced: a block has all columns of its rows."""
-    columns = reduced_columns(program.statements, heart)
-    moving = {n for a in accesses(factors_of(heart, columns)[1]) for i in a.indices for n in i.iterators()}
-    row = [i.name for i in heart.parallel if i.name not in moving][-1]
-    block = filling(row_tiles(sizes.rows, sizes.columns), sizes, sms)
-    entries: list[Entry] = []
-    for name, tile, owned in zip((row, columns[-1]), block, thread_tile(block), strict=True):
-        because = f"{sizes.blocks(block)} blocks of whole rows for {sms} SMs"
-        entries.append(mark((heart.name,), name, "block", tile, because))
-        entries.append(mark((heart.name,), name, "thread", owned, "each operand read serves several products"))
-    return [*entries, _depth(heart)]
-
-
-def _contraction(heart: Statement, sms: int) -> list[Entry]:
-    factors = product_operands(heart.expression)
-    assert factors is not None
+def _contraction(heart: Statement, whole: Sequence[str], sms: int, promise: Promise) -> list[Entry]:
+    """Tiles of a product.  whole: columns that a block has all of, because rows of the results are reduced."""
+    factors = factors_of(heart, whole)
     used = [{n for a in accesses(f) for i in a.indices for n in i.iterators()} for f in factors]
     sides = [[i for i in heart.parallel if i.name in used[n] and i.name not in used[1 - n]] for n in (0, 1)]
-    sizes = [math.prod(i.extent for i in side) for side in sides]
-    batches = math.prod(i.extent for i in heart.parallel) // math.prod(sizes)
-    fitting = [t for t in TILES if batches * math.prod(-(-s // t[0]) for s in sizes) >= sms]
-    block, threads = fitting[0] if fitting else TILES[-1]
+    sides[1] = [i for i in sides[1] if i.name in whole] or sides[1]
+    rows, columns = (math.prod(i.extent for i in side) for side in sides)
+    results, depth = math.prod(i.extent for i in heart.parallel), math.prod(i.extent for i in heart.reduced)
+    tiles = list(dict.fromkeys(_fitted(tile, (rows, columns)) for tile in TILES))
+    if whole:
+        tiles = [Tile(block, thread_tile(block)) for block in row_tiles(rows, columns)]
+    loop = Loop(depth, _tile_depth(depth))
+    chosen, promised = promised_best(candidates(tiles, loop, results), promise)
+    blocks = results // (rows * columns) * math.prod(
+        -(-size // b) for size, b in zip((rows, columns), chosen.block[:2], strict=True)
+    )
+    reason = f"{blocks} tiles for {sms} SMs, {promised:.3g} µs predicted: none of {len(tiles)} tiles is much faster"
     entries: list[Entry] = []
-    for side, size, thread in zip(sides, sizes, threads, strict=True):
-        tile = min(block, 1 << (size - 1).bit_length())
-        blocks = batches * math.prod(-(-s // block) for s in sizes)
-        reason = f"{blocks} blocks for {sms} SMs, the widest tile with enough"
+    for side, tile, owned in zip(sides, chosen.block[:2], chosen.part, strict=True):
         entries.append(mark((heart.name,), side[-1].name, "block", tile, reason))
-        owned = max(1, tile * thread // block)
         entries.append(mark((heart.name,), side[-1].name, "thread", owned, "each operand read serves several products"))
+    if chosen.split_k > 1:
+        reason = why_split(blocks, sms, promised, candidates(tiles, loop, results), promise)
+        entries.append(mark((heart.name,), heart.reduced[-1].name, "split_k", chosen.split_k, reason))
     return [*entries, _depth(heart)]
+
+
+def _fitted(tile: Tile, sizes: tuple[int, int]) -> Tile:
+    """A tile no wider than the product needs, a thread's part cut as much."""
+    block = tuple(min(b, 1 << (size - 1).bit_length()) for b, size in zip(tile.block, sizes, strict=True))
+    owned = tuple(max(1, b * t // whole) for b, t, whole in zip(block, tile.warp, tile.block, strict=True))
+    return Tile((block[0], block[1]), (owned[0], owned[1]))
 
 
 def _depth(heart: Statement) -> Entry:
-    depth = math.prod(i.extent for i in heart.reduced)
-    tile_depth = max(4, min(16, 1 << (depth - 1).bit_length()))
-    reason = "a tile of both factors in shared memory"
-    return mark((heart.name,), heart.reduced[-1].name, "tile", tile_depth, reason)
+    depth = _tile_depth(math.prod(i.extent for i in heart.reduced))
+    return mark((heart.name,), heart.reduced[-1].name, "tile", depth, "a tile of both factors in shared memory")
+
+
+def _tile_depth(depth: int) -> int:
+    return max(4, min(16, 1 << (depth - 1).bit_length()))

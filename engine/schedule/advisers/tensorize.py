@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from engine.fuse.nodes import FusionGroup
 from engine.fuse.row_cost import row_tiles, warp_tile
@@ -11,15 +11,13 @@ from engine.fuse.shape import is_contraction
 from engine.recipe import Advice, Entry, Scenario
 from engine.schedule.advisers.mapping import mark
 from engine.schedule.advisers.row_results import row_binding
-from engine.schedule.advisers.tiles import Asked, Loop, Promise, Tile, candidates, promised_best
+from engine.schedule.advisers.tiles import Asked, Loop, Promise, Promises, Tile, candidates, promised_best, why_split
 from engine.target.copies import MOST_HELD, SMALLEST_COPY
 from engine.tensor.nodes import Iterator, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import Binding, allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import WARP, Intrinsic
-
-Promises = Callable[[Statement, Binding, Intrinsic], Promise]
 
 LEAST = 8
 """Rows, columns and depths below which most of an instruction would multiply zeros."""
@@ -59,8 +57,8 @@ def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str], p
         if isinstance(binding, Binding):
             binding = row_binding(program.statements, heart, binding)
         if isinstance(binding, Binding) and allowed(intrinsic, numerics) and min(binding.sizes) >= LEAST:
-            promise = promises(heart, binding, intrinsic)
-            return Advice("tensorize", Scenario(tuple(entries_for(heart, binding, intrinsic, sms, promise))))
+            entries = entries_for(heart, binding, intrinsic, sms, promises(intrinsic))
+            return Advice("tensorize", Scenario(tuple(entries)))
     return Advice("tensorize", Scenario())
 
 
@@ -102,8 +100,7 @@ def entries_for(
         entries.append(mark(*along, "slices", chosen.slices, reason))
         steps += f" and slice, {chosen.slices} slices"
     if chosen.split_k > 1:
-        alone = promised_best((c for c in candidates(tiles, loop, m * n) if c.split_k == 1), promise)[1]
-        reason = f"{blocks} tiles leave SMs empty: {promised:.3g} µs predicted, {alone:.3g} where none share a depth"
+        reason = why_split(blocks, sms, promised, candidates(tiles, loop, m * n * binding.batches), promise)
         entries.append(mark(*along, "split_k", chosen.split_k, reason))
     reason = f"{steps}, rows of {chosen.block[2] * intrinsic.element_bytes} bytes"
     entries.append(mark(*along, "tile", chosen.block[2], reason))

@@ -1,4 +1,4 @@
-"""Tiles of a product on tensor cores that are worth a thought, and the simplest of those that a model promises most of.
+"""Tiles of a product that are worth a thought, and the simplest of those that a model promises most of.
 
 The model stands in a later stage: who asks for advice brings it.
 """
@@ -11,10 +11,14 @@ from dataclasses import dataclass
 
 from engine.errors import Unsupported
 from engine.target.shared import SHARED_BYTES
+from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import FRAGMENT, Knobs
 
 Promise = Callable[[Knobs], float]
 """Microseconds of the kernel with some knobs; Unsupported where no block of it fits an SM."""
+
+Promises = Callable[[Intrinsic | None], Promise]
+"""Of kernels that multiply with an instruction; None for those on CUDA cores."""
 
 SLICES = (1, 2, 4)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -73,9 +77,9 @@ class Loop:
     size: int
     tile: int
     """Depths of a tile of one slice."""
-    step: int
-    """Depths of one instruction."""
-    through_registers: bool
+    step: int = 0
+    """Depths of one instruction; 0 on CUDA cores, where warps here are threads."""
+    through_registers: bool = False
     """Whether elements of a factor go to its tile one by one."""
 
 
@@ -84,7 +88,7 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[Knobs]:
 
     sums: results of the product.
     """
-    shares = (1,) if loop.through_registers else SLICES
+    shares = SLICES if loop.step and not loop.through_registers else (1,)
     for tile in tiles:
         for slices in shares:
             steps = -(-loop.size // (loop.tile * slices))
@@ -96,8 +100,8 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[Knobs]:
                 mine = -(-steps // split)
                 if split > 1 and (mine < FEWEST_TILES or -(-steps // mine) != split or split * sums > MOST_SUMS):
                     continue
-                stages = min(2, mine) if loop.through_registers else stages_of(mine)
-                sets = 2 if loop.tile > loop.step else 1
+                stages = min(2, mine) if loop.through_registers else stages_of(mine, loop.step > 0)
+                sets = 2 if loop.tile > loop.step > 0 else 1
                 yield Knobs((*tile.block, loop.tile * slices), tile.warp, stages, sets, slices, split)
 
 
@@ -117,3 +121,9 @@ def promised_best(choices: Iterable[Knobs], promise: Promise) -> tuple[Knobs, fl
     near = [knobs for knobs, time in full.items() if time <= limit]
     best = min(near, key=lambda k: (k.split_k, k.slices, full[k]))
     return best, full[best]
+
+
+def why_split(tiles: int, sms: int, promised: float, choices: Iterable[Knobs], promise: Promise) -> str:
+    """Why blocks share a depth, with what is promised where none do.  tiles: of the result."""
+    alone = promised_best((knobs for knobs in choices if knobs.split_k == 1), promise)[1]
+    return f"{tiles} tiles on {sms} SMs: {promised:.3g} µs predicted, {alone:.3g} where no blocks share a depth"
