@@ -34,12 +34,29 @@ WHOLE = 16
 """Depths and heads that tiles are padded to multiples of."""
 PAD, FLOAT = 16, 4
 """Bytes between the rows of a tile, and of a weight on CUDA cores."""
-ON_CORES = 8
-"""Queries of a warp on CUDA cores; on tensor cores it has a whole instruction of them."""
+WIDE_HEAD = 64
+"""Elements of a query beyond which registers and shared memory are short."""
+SHARERS, FLOATS = 16, 4
+"""On CUDA cores: threads of a row of queries, and multiply-adds that a float from shared memory must serve at the full
+rate (128 lanes, 32 banks)."""
 MOST_STAGES = 3
 """Tiles of keys and values in shared memory."""
 LAUNCHES = 3
 """Kernels of an attention that is not fused: scores, softmax, values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """How an attention is cut."""
+
+    queries: int
+    """Of a block."""
+    blocks: int
+    """Tiles of queries, of all batches."""
+    keys: int
+    """Of a tile."""
+    own: int
+    """Queries of a warp on tensor cores, of a thread without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +87,12 @@ def gain(program: TensorProgram, found: Attention, target: Target = H200) -> Gai
     masked = (found.scores, *found.chain)[-1].write.array
     between = 2 * (program.arrays[masked].bytes + program.arrays[found.weights].bytes)
     outside = sum(compulsory_bytes(_alone(program, found)))
-    sharing = share_keys(walk_of(program, found, query_tile(found, int(target.sms.value)), KEYS, target), target)
+    is_narrow = program.arrays[found.weights].dtype in NARROW
+    tiles = _tiles(found, is_narrow, int(target.sms.value))
+    sharing = share_keys(walk_of(program, found, tiles, is_narrow, target), target)
     bandwidth, launch = target.dram_bandwidth.value, target.launch_overhead.value
-    rate, reached = _rate(program, found, target)
-    products = sum(_operations(found)) / (rate * reached)
+    rate = target.tensor_rate.value if is_narrow else target.fp32_rate.value * FED
+    products = sum(_operations(found)) / rate
     return Gain(
         between,
         outside,
@@ -83,38 +102,49 @@ def gain(program: TensorProgram, found: Attention, target: Target = H200) -> Gai
     )
 
 
-def walk_of(program: TensorProgram, found: Attention, tiles: tuple[int, int], keys: int, target: Target) -> Walk:
-    """What the blocks of one kernel do.  tiles: queries of a block, blocks that these make.  keys: of a tile."""
-    queries, blocks = tiles
+def walk_of(program: TensorProgram, found: Attention, tiles: Tiles, on_tensor_cores: bool, target: Target) -> Walk:
+    """What the blocks of one kernel do."""
     heads, parts = head_parts(_points(found.heads))
-    rate, reached = _rate(program, found, target)
-    scores, values = _operations(found)
-    padded = blocks // parts * queries / _points((*found.batch, *found.queries))
-    weights = program.arrays[found.weights].dtype
-    is_narrow, sizes = weights in NARROW, (_points(found.scores.reduced), heads)
-    held = shared_bytes(sizes, queries, keys, MOST_STAGES, DTYPES[weights], not is_narrow)
+    padded = tiles.blocks // parts * tiles.queries / _points((*found.batch, *found.queries))
+    scores, values = (padded * count for count in _operations(found))
+    scores *= parts
+    weights, sizes = program.arrays[found.weights].dtype, (_points(found.scores.reduced), heads)
+    rate, fed = (target.tensor_rate if weights in NARROW else target.tf32_rate).value, [1.0, 1.0]
+    if not on_tensor_cores:
+        rate, fed = target.fp32_rate.value, [_fed(tiles.own, columns // SHARERS) for columns in (tiles.keys, heads)]
+    held = shared_bytes(sizes, tiles.queries, tiles.keys, MOST_STAGES, DTYPES[weights], not on_tensor_cores)
     return Walk(
-        blocks=blocks,
-        steps=-(-found.key.extent // keys),
+        blocks=tiles.blocks,
+        steps=-(-found.key.extent // tiles.keys),
         moving=sum(compulsory_bytes(_alone(program, found))) / target.dram_bandwidth.value,
-        arithmetic=padded * (parts * scores + values) / rate,
-        reached=reached,
-        warps=queries // (WHOLE if is_narrow else ON_CORES),
+        arithmetic=(scores + values) / rate,
+        reached=(scores + values) / (scores / fed[0] + values / fed[1]),
+        warps=tiles.queries // (tiles.own if on_tensor_cores else 2 * tiles.own),
         resident=max(1, int(target.shared_per_sm.value // (held + target.shared_reserved.value))),
-        left=min(queries, _points(found.queries)) * (heads + 2),
+        left=min(tiles.queries, _points(found.queries)) * (heads + 2),
     )
+
+
+def _fed(rows: int, columns: int) -> float:
+    """Part of the CUDA cores' rate that a thread reaches which multiplies a tile: 4 x 4 is fed half of the time."""
+    return min(1.0, rows * columns / (rows + columns) / FLOATS)
+
+
+def _tiles(found: Attention, is_narrow: bool, sms: int) -> Tiles:
+    """What the advisers choose as a rule."""
+    queries, blocks = query_tile(found, sms)
+    size = max(_points(found.scores.reduced), head_parts(_points(found.heads))[0])
+    keys, is_large = KEYS, queries >= WIDE_TILE and size <= WIDE_HEAD
+    if is_narrow:
+        return Tiles(queries, blocks, keys, WHOLE)
+    keys >>= (size > WIDE_HEAD) + (size > WIDE)
+    return Tiles(queries, blocks, keys, (8 if is_large else 4) if found.queries else 1)
 
 
 def _operations(found: Attention) -> tuple[int, int]:
     """Of the two products."""
     scores, values = (2 * math.prod(s.extents.values()) for s in (found.scores, found.values))
     return scores, values
-
-
-def _rate(program: TensorProgram, found: Attention, target: Target) -> tuple[float, float]:
-    """Operations per second of what multiplies, and the part of them that it reaches."""
-    is_narrow = program.arrays[found.weights].dtype in NARROW
-    return (target.tensor_rate.value, 1.0) if is_narrow else (target.fp32_rate.value, FED)
 
 
 def query_tile(found: Attention, sms: int) -> tuple[int, int]:

@@ -16,6 +16,9 @@ from engine.target.teams import SUM_BYTES, most_parts, team_seconds, whole_parts
 
 SCHEDULERS = 4
 """Warp schedulers of a multiprocessor."""
+FEWEST_TILES = 4
+"""Tiles of keys of a block that shares: they fill its pipeline.  Shorter loops are written out by compilers, which then
+run out of registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def share_keys(walk: Walk, target: Target) -> Sharing:
     """The number of blocks to a tile of queries that is predicted to be fastest; 1 where tiles keep the GPU busy."""
     if walk.blocks >= target.sms.value:
         return Sharing(1, walk.blocks, int(target.sms.value), 0.0, max(walk.moving, walk.arithmetic / walk.reached))
-    most = most_parts(walk.steps, walk.blocks * walk.left)
+    most = most_parts(max(1, walk.steps // FEWEST_TILES), walk.blocks * walk.left)
     choices = dict.fromkeys(whole_parts(walk.steps, asked) for asked in range(1, most + 1))
     return min((shared(walk, parts, target) for parts in choices), key=lambda sharing: sharing.seconds)
 

@@ -6,10 +6,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from engine.fuse.attention import Attention, attention_of
-from engine.fuse.attention_cost import KEYS, TILES, WIDE, head_parts, query_tile, shared_bytes, walk_of
+from engine.fuse.attention_cost import (
+    KEYS,
+    TILES,
+    WIDE,
+    WIDE_HEAD,
+    Tiles,
+    head_parts,
+    query_tile,
+    shared_bytes,
+    walk_of,
+)
 from engine.fuse.attention_sharing import Sharing, share_keys, stages_of
 from engine.fuse.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
@@ -24,21 +34,8 @@ from engine.tensorize.bind import allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
-WIDE_HEAD = 64
-"""Elements of a query beyond which registers and shared memory are short."""
 SMALL_TILE = 64
 """Queries of a block below which few threads copy a tile, and each holds many addresses."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """Tiles of one attention."""
-
-    queries: int
-    blocks: int
-    keys: int
-    own: int
-    """Queries of a warp on tensor cores, of a thread without them."""
 
 
 def attention_group(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> tuple[Advice, ...]:
@@ -50,8 +47,7 @@ def attention_group(group: FusionGroup, machine: Target, numerics: Mapping[str, 
     found, sms = attention_of(group.program), int(machine.sms.value)
     intrinsic = _intrinsic(group.program, found, numerics)
     choice = _fitting(group.program, found, _choice(found, sms, intrinsic), intrinsic)
-    walk = walk_of(group.program, found, (choice.queries, choice.blocks), choice.keys, machine)
-    sharing = share_keys(walk, machine)
+    sharing = share_keys(walk_of(group.program, found, choice, intrinsic is not None, machine), machine)
     return (
         Advice("stitch", Scenario(tuple(_joined(group.program, found)))),
         Advice("tensorize", Scenario(tuple(_tiled(found, sms, intrinsic, choice, sharing)))),
@@ -67,13 +63,13 @@ def _intrinsic(program: TensorProgram, found: Attention, numerics: Mapping[str, 
     return next((i for i in usable if not intrinsic_misfit(found.scores, values, after, i)), None)
 
 
-def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> _Choice:
+def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> Tiles:
     """Tiles whose scores and results fit the registers of a thread, without any of them in local memory."""
     queries, blocks = query_tile(found, sms)
     sizes = _extent(found.scores.reduced), head_parts(_extent(found.heads))[0]
     is_wide, is_crooked = max(sizes) > WIDE_HEAD, any(size & (size - 1) for size in sizes)
     keys, is_large = KEYS, queries >= SMALL_TILE and not is_wide
-    own = 8 if is_large else 4
+    own = (8 if is_large else 4) if found.queries else 1
     if intrinsic is not None:
         own = 32 if is_large and queries > SMALL_TILE else 16
     if own == 32 or (is_wide and (intrinsic is None or queries < SMALL_TILE)):
@@ -84,10 +80,10 @@ def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> _Choice:
     if is_crooked and intrinsic is None and queries < SMALL_TILE:
         keys //= 2  # places in rows of no power of two are addresses of their own
         own = 2 if max(sizes) > WIDE else own
-    return _Choice(queries, blocks, max(16, min(keys, 1 << (found.key.extent - 1).bit_length())), own)
+    return Tiles(queries, blocks, max(16, min(keys, 1 << (found.key.extent - 1).bit_length())), own)
 
 
-def _fitting(program: TensorProgram, found: Attention, choice: _Choice, intrinsic: Intrinsic | None) -> _Choice:
+def _fitting(program: TensorProgram, found: Attention, choice: Tiles, intrinsic: Intrinsic | None) -> Tiles:
     """The choice with fewer keys, then fewer queries, until two tiles of keys and values fit the shared memory."""
     element = DTYPES[program.arrays[found.weights].dtype]
     sizes = _extent(found.scores.reduced), head_parts(_extent(found.heads))[0]
@@ -128,7 +124,7 @@ def _pin(statements: tuple[str, ...], dimension: str, name: str, because: str) -
 
 
 def _tiled(
-    found: Attention, sms: int, intrinsic: Intrinsic | None, choice: _Choice, sharing: Sharing
+    found: Attention, sms: int, intrinsic: Intrinsic | None, choice: Tiles, sharing: Sharing
 ) -> list[Entry]:
     """The instruction, queries of a block and of a warp or thread, keys of a tile, blocks that share the keys."""
     scores = (found.scores.name,)
