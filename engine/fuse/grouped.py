@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from engine.fuse.split import digits
+from engine.fuse.split import digits, quotient
+from engine.fuse.whole_rows import row_reductions
 from engine.tensor.index import Index
 from engine.tensor.nodes import Statement
 from engine.tensor.rewrite import plain_iterator
@@ -23,17 +24,22 @@ def group_splits(
     """(statement, iterator) -> points of the inner loop, for all that walk an axis of `heart` which one has in two.
 
     kept: arrays needed outside.  A result that is read there reads best as one array, by a kernel of all its readers.
+    Where rows of results are reduced, what is made of them may be read in any pieces: no tile goes along them.
     """
     made = {s.write.array for s in statements}
     cut: dict[tuple[str, int], int] = {}
-    own = heart.write.array
-    results = [(s, a) for s in statements for a in s.reads() if a.array == own and own not in kept]
-    for statement, access in [(heart, heart.write), *results]:
+    splits: dict[tuple[str, str], int] = {}
+    has_rows, own = bool(row_reductions(statements, heart)), heart.write.array
+    results = made if has_rows else {own} - set(kept)
+    read = [(s, a) for s in statements for a in s.reads() if a.array in results and s is not heart]
+    for statement, access in [(heart, heart.write), *read]:
         for axis, index in enumerate(access.indices):
             places = sorted(digits(index, statement.extents).values())
-            if len(places) == 2 and (statement is heart or places[1] >= WIDE):
+            if len(places) == 2 and (statement is heart or has_rows or places[1] >= WIDE):
                 cut.setdefault((access.array, axis), places[1])
-    splits: dict[tuple[str, str], int] = {}
+            divided = quotient(index) if has_rows and statement is not heart else None
+            if divided is not None and statement.extents[divided[0]] % divided[1] == 0:
+                splits.setdefault((statement.name, divided[0]), divided[1])
     walked = [
         (s, a.array, axis, name)
         for s in statements
@@ -42,7 +48,7 @@ def group_splits(
         if a.array in made and (name := plain_iterator(index)) is not None
     ]
     known = -1
-    while cut and known < len(cut) + len(splits):
+    while (cut or splits) and known < len(cut) + len(splits):
         known = len(cut) + len(splits)
         for statement, array, axis, name in walked:
             by = cut.get((array, axis)) or splits.get((statement.name, name))

@@ -9,13 +9,14 @@ every block reads the second factor for few rows; where rows are long, there are
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from engine.documents import Term
 from engine.graph.nodes import DTYPES
 from engine.stitch.nodes import Gain
 from engine.target import Target
+from engine.target.teams import SUM_BYTES, team_seconds
 from engine.tensor.terms import NARROW
 
 FRAGMENT = 16
@@ -28,7 +29,12 @@ CUT = ((128, 128), (128, 64), (64, 64), (64, 32), (32, 32))
 """Rows and columns of a block that may cut rows, the most reuse first."""
 WARPS, THREADS = (32, 64), (8, 8)
 """Largest parts of a tile: rows and columns of a warp on tensor cores, of a thread without them."""
-FLOAT = 4
+PARTS = (1, 2, 4, 8, 16)
+"""Blocks that may share a depth."""
+STEP, FEWEST = 32, 4
+"""Depths of a tile of narrow elements, and tiles that each of those blocks has."""
+MOST_SHARED = 2**23
+"""Sums that all of them leave to each other."""
 _MICRO = 1e6
 
 
@@ -67,11 +73,6 @@ def row_tiles(rows: int, columns: int) -> tuple[tuple[int, int], ...]:
     """(rows, columns) of tiles that hold whole rows of a product of so many, the highest first."""
     wide = covering(columns)
     return tuple((high, wide) for high in HEIGHTS if high * wide <= MOST_SUMS and high < 2 * max(rows, FRAGMENT))
-
-
-def filling(tiles: Sequence[tuple[int, int]], sizes: Sizes, sms: int) -> tuple[int, int]:
-    """The first tile with a block for every multiprocessor, else the last."""
-    return next((tile for tile in tiles if sizes.blocks(tile) >= sms), tiles[-1])
 
 
 def warp_tile(block: tuple[int, int]) -> tuple[int, int]:
@@ -116,28 +117,37 @@ def slowdown(sizes: Sizes, moved: int, target: Target) -> tuple[float, str]:
 
     moved: bytes that cross global memory.
     """
-    sms = int(target.sms.value)
-    tiles = row_tiles(sizes.rows, sizes.columns)
-    ways = (sizes, filling(tiles, sizes, sms)), (sizes.cut, filling(CUT, sizes.cut, sms))
-    whole, cut = (_microseconds(way, tile, moved, target) for way, tile in ways)
-    told = [f"{way.blocks(tile):,} blocks of {tile[0]} x {tile[1]} results" for way, tile in ways]
-    return max(0.0, whole - cut), f"{whole:.3g} µs in {told[0]}, whole rows; {cut:.3g} in {told[1]}"
+    whole = min(_ways(sizes, row_tiles(sizes.rows, sizes.columns), moved, target))
+    cut = min(_ways(sizes.cut, CUT, moved, target))
+    return max(0.0, whole[0] - cut[0]), f"{whole[0]:.3g} µs in {whole[1]}, whole rows; {cut[0]:.3g} in {cut[1]}"
 
 
-def _microseconds(sizes: Sizes, tile: tuple[int, int], outside: int, target: Target) -> float:
-    """Of a product in such tiles, the launch left out: moving, multiplying or feeding, by the blocks that there are.
+def _ways(sizes: Sizes, tiles: Sequence[tuple[int, int]], moved: int, target: Target) -> Iterator[tuple[float, str]]:
+    """Microseconds of a product in each of these tiles, with blocks that share its depth and without, and which."""
+    step = STEP if sizes.dtype in NARROW else STEP // 2
+    results = sizes.batches * sizes.rows * sizes.columns
+    for tile in tiles:
+        for parts in PARTS:
+            if parts == 1 or (parts * step * FEWEST <= sizes.depth and parts * results <= MOST_SHARED):
+                blocks = sizes.blocks(tile) * parts
+                yield _microseconds(sizes, tile, parts, moved, target), f"{blocks:,} blocks of {tile[0]} x {tile[1]}"
 
-    outside: bytes that cross global memory.
+
+def _microseconds(sizes: Sizes, tile: tuple[int, int], parts: int, outside: int, target: Target) -> float:
+    """Of a product, the launch left out: moving, multiplying or feeding on as many SMs as get a block, then adding up.
+
+    parts: blocks that share a depth.  outside: bytes that cross global memory.
     """
     blocks, element, is_narrow = sizes.blocks(tile), DTYPES[sizes.dtype], sizes.dtype in NARROW
     rate = target.tensor_rate.value if is_narrow else target.fp32_rate.value
     part = warp_tile(tile) if is_narrow else thread_tile(tile)
-    parts = math.prod(tile) // math.prod(part)
+    owners = math.prod(tile) // math.prod(part)
     through = target.shared_bandwidth.value * target.clock.value * target.sms.value
-    busy = min(1.0, blocks / target.sms.value)
-    return _MICRO / busy * max(
+    sms = int(target.sms.value)
+    met = team_seconds(parts * math.prod(tile) * SUM_BYTES, target, -(-blocks // sms)) if parts > 1 else 0.0
+    return _MICRO * (met + max(
         outside / target.dram_bandwidth.value,
         2 * blocks * math.prod(tile) * sizes.depth / rate,
         blocks * sum(tile) * sizes.depth * element / target.l2_bandwidth.value,
-        blocks * parts * sum(part) * sizes.depth * (element if is_narrow else FLOAT) / through,
-    )
+        blocks * owners * sum(part) * sizes.depth * (element if is_narrow else SUM_BYTES) / through,
+    ) / min(1.0, blocks * parts / sms))

@@ -26,7 +26,7 @@ def wanted_splits(statements: Sequence[Statement]) -> dict[tuple[str, str], int]
         for access in statement.reads():
             writer = writers.get(access.array)
             for index, written in zip(access.indices, writer.write.indices, strict=True) if writer else ():
-                cut, theirs = _quotient(index), plain_iterator(written)
+                cut, theirs = quotient(index), plain_iterator(written)
                 if cut is not None and statement.extents[cut[0]] % cut[1] == 0:
                     splits.setdefault((statement.name, cut[0]), cut[1])
                 by = _inner(index, statement.extents)
@@ -43,7 +43,7 @@ def wanted_splits(statements: Sequence[Statement]) -> dict[tuple[str, str], int]
     return splits
 
 
-def _quotient(index: Index) -> tuple[str, int] | None:
+def quotient(index: Index) -> tuple[str, int] | None:
     """(iterator, divisor) of an index that is one iterator divided."""
     match index.terms:
         case ((Quotient(of, by), 1),) if not index.constant:

@@ -147,15 +147,49 @@ def means_of_planes() -> Case:
     return Case(nodes, arrays, expected, 8 * HALF)
 
 
+def norm_of_pixels() -> Case:
+    """A layer norm over the channels of a convolution, whose pixels are one axis by then."""
+
+    def expected(x: Arrays) -> Arrays:
+        seen = np.lib.stride_tricks.sliding_window_view(x["image"], (3, 3), (2, 3))
+        t = np.einsum("nchwrs,ocrs->nohw", seen, x["weight"]).reshape(24, 35).T
+        centred = t - t.mean(-1, keepdims=True)
+        return {"y": centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * x["g"]}
+
+    nodes: list[Node] = [
+        ("Conv", ["image", "weight"], ["c"], {"kernel_shape": [3, 3]}), ("Reshape", ["c", "shape"], ["f"], {}),
+        ("Transpose", ["f"], ["t"], {"perm": [1, 0]}), ("LayerNormalization", ["t", "g"], ["y"], {"axis": -1}),
+    ]  # fmt: skip
+    arrays = {"image": floats(1, 1, 16, 7, 9), "weight": floats(2, 24, 16, 3, 3) / np.float32(12), "g": floats(3, 24)}
+    return Case(nodes, arrays | {"shape": np.array([24, 35])}, expected, 256 * SINGLE)
+
+
+def softmax_of_heads() -> Case:
+    """Scores whose batches are one axis for the product and two for the softmax."""
+    nodes: list[Node] = [
+        ("MatMul", ["q", "k"], ["s"], {}), ("Reshape", ["s", "shape"], ["h"], {}), ("Add", ["h", "mask"], ["m"], {}),
+        ("Softmax", ["m"], ["y"], {"axis": -1}),
+    ]  # fmt: skip
+
+    def expected(x: Arrays) -> Arrays:
+        return {"y": softmax((x["q"] @ x["k"]).reshape(2, 3, 20, 30) + x["mask"])}
+
+    arrays = {"q": half(1, 6, 20, 40) / np.float16(6), "k": half(2, 6, 40, 30), "mask": half(3, 2, 1, 1, 30)}
+    return Case(nodes, arrays | {"shape": np.array([2, 3, 20, 30])}, expected, 8 * HALF)
+
+
 CASES = (
     layer_norm, softmax_of_floats, log_softmax_of_batches, wide_rms_norm, unit_rows_and_their_sums, means_of_planes,
+    norm_of_pixels, softmax_of_heads,
 )  # fmt: skip
+SHAPES = ("axis", "shape")
+"""Names of inputs that ONNX asks to know beforehand."""
 
 
 def group_of(case: Case, folder: Path) -> engine.FusionGroup:
     """All operators as one kernel, whatever the plan would choose."""
-    fed = {name: array for name, array in case.arrays.items() if name != "axis"}
-    constants = {name: array for name, array in case.arrays.items() if name == "axis"}
+    fed = {name: array for name, array in case.arrays.items() if name not in SHAPES}
+    constants = {name: array for name, array in case.arrays.items() if name in SHAPES}
     inputs = {name: (str(array.dtype), array.shape) for name, array in fed.items()}
     outputs = tuple(case.expected(wide(case.arrays)))
     graph = engine.load(write_model(folder / "m.onnx", case.nodes, inputs, outputs, constants))
