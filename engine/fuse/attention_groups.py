@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Hashable, Sequence
 
 from engine.errors import Unsupported
 from engine.fuse.attention import ATTENTION, Attention, Finder, refusal
@@ -46,14 +45,6 @@ class _Joiner:
         self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
         self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
         """Likeness -> names of the first statements, and their loops or why they stay several kernels."""
-
-    @cached_property
-    def _readers(self) -> Mapping[str, Sequence[Statement]]:
-        found: dict[str, list[Statement]] = {}
-        for statement in self.program.statements:
-            for array in statement.sources:
-                found.setdefault(array, []).append(statement)
-        return found
 
     def is_attention(self, statement: Statement) -> bool:
         """Whether a statement is in one already: a person's."""
@@ -116,7 +107,7 @@ class _Joiner:
         """What others need of statements -> how that is said."""
         inside, needed = {s.name for s in statements}, {}
         for array in (s.write.array for s in statements):
-            others = [s for s in self._readers.get(array, ()) if s.name not in inside]
+            others = [s for s in self.program.readers.get(array, ()) if s.name not in inside]
             if array in self.program.outputs:
                 needed[array] = "is an output too"
             elif others:

@@ -24,11 +24,8 @@ class Forced:
         self._without_kernel = without_kernel
         self._number = {s.name: n for n, s in enumerate(program.statements)}
         self._by_operator: dict[str, list[Statement]] = {}
-        self._readers: dict[str, list[Statement]] = {}
         for statement in program.statements:
             self._by_operator.setdefault(statement.operator, []).append(statement)
-            for array in statement.sources:
-                self._readers.setdefault(array, []).append(statement)
 
     def statements(self, operators: Collection[str]) -> tuple[Statement, ...]:
         """What operators compute, as data flows: what is made is soon used, so that few values are alive at once."""
@@ -61,8 +58,8 @@ class Forced:
         """Arrays that others than `statements` read."""
         names = {s.name for s in statements}
         made = {s.write.array for s in statements}
-        outputs = self.program.outputs
-        return frozenset(a for a in made if a in outputs or any(r.name not in names for r in self._readers.get(a, ())))
+        outputs, readers = self.program.outputs, self.program.readers
+        return frozenset(a for a in made if a in outputs or any(r.name not in names for r in readers.get(a, ())))
 
     def _attention(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
         """How statements fit the kernel of an attention, or why not; "" where they are nothing like one."""

@@ -40,10 +40,6 @@ class _Maker:
         self.program, self.fits, self.fixed = program, fits, fixed
         self.inputs = frozenset(program.inputs)
         self.opaque = [opaque(op) for op in without_kernel]
-        self.readers: dict[str, list[Statement]] = {}
-        for statement in program.statements:
-            for array in statement.sources:
-                self.readers.setdefault(array, []).append(statement)
         self.alone = {s.name: self._step((s,), False) for s in program.statements}
         self.number = {s.name: n for n, s in enumerate(program.statements)}
         self.left = dict.fromkeys(s.name for s in program.statements)
@@ -79,7 +75,7 @@ class _Maker:
         apart = [set(pair) for pair in self.fixed.apart]
         flow = Flow(self.program, [*free, *forced, *self.opaque])
         found = []
-        for anchor in anchors(flow, self.readers, apart):
+        for anchor in anchors(flow, self.program.readers, apart):
             statements = flow.statements(anchor.steps)
             for statement in statements:
                 del self.left[statement.name]
@@ -87,7 +83,7 @@ class _Maker:
         return found
 
     def _is_frame(self, statement: Statement) -> bool:
-        return serves_product(statement, self.readers.get(statement.write.array, ()))
+        return serves_product(statement, self.program.readers.get(statement.write.array, ()))
 
     def _by_array(self) -> list[Step]:
         """What is left, the parts of one array together where one kernel can write them."""

@@ -65,6 +65,8 @@ class Assessor:
 
     def because(self, kernel: Kernel) -> str:
         """Why a kernel does not fit, as precisely as can be told a person; "" where it does."""
+        if not self._apart and not isinstance(self.fit(self.first(kernel)), str):
+            return ""  # as of all that are alike; reasons name operators
         fit = self.fit(kernel)
         if not isinstance(fit, str):
             return ""

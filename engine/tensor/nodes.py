@@ -8,7 +8,7 @@ Extent-1 axes carry no iterator (their index is 0).  Layout operators are statem
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.graph.nodes import DTYPES
@@ -267,6 +267,19 @@ class TensorProgram:
     """Arrays read afterwards.  An array in both `inputs` and `outputs` is updated in place."""
     constants: tuple[str, ...] = field(default=())
     """Those of `inputs` whose value the graph fixes (weights)."""
+    _readers: Mapping[str, Sequence[Statement]] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def readers(self) -> Mapping[str, Sequence[Statement]]:
+        """Array -> the statements that read it, in order; found when somebody asks first."""
+        if self._readers is None:
+            found: dict[str, list[Statement]] = {}
+            for statement in self.statements:
+                for array in statement.sources:
+                    found.setdefault(array, []).append(statement)
+            object.__setattr__(self, "_readers", found)
+        assert self._readers is not None
+        return self._readers
 
     def statement(self, name: str) -> Statement:
         """The statement called `name`; KeyError where there is none."""
