@@ -127,6 +127,7 @@ def _workers(wishes: Wishes, target: str) -> Iterator[Workers]:
 def _run(search: Search) -> bool:
     """Spend the trials; whether a person ended it at the terminal."""
     total = search.limits.trials * len(search.progress)
+    search.notice = output.note
     failed = 0
     with output.steps("searching") as step, _terminated_like_interrupted():
         try:

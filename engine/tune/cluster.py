@@ -19,6 +19,7 @@ from engine.predict.calibration import calibration_of
 from engine.run.cache import digest, digest_of_files
 from engine.run.nvrtc import nvrtc_version
 from engine.tune.executors import Workers
+from engine.tune.outage import RESUME
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -59,14 +60,23 @@ def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PA
     slots = len(threads) if one_at_a_time else AHEAD * sum(threads.values())
 
     def share(value: Any) -> Any:
-        return client.scatter(value, broadcast=True)
+        try:
+            return client.scatter(value, broadcast=True)
+        except (OSError, TimeoutError) as error:
+            raise MissingCapability("tune", f"cluster {address}", "lost its workers just now", RESUME) from error
 
     def end(executor: Executor) -> None:
         executor.shutdown(wait=False)
         client.close()
 
+    def is_staffed() -> bool:
+        try:
+            return bool(client.nthreads())
+        except (OSError, TimeoutError) as error:
+            raise MissingCapability("tune", f"cluster {address}", "does not answer any more", RESUME) from error
+
     executor = client.get_executor(pure=False, retries=ATTEMPTS - 1)
-    return Workers(executor, slots, share, None, (KilledWorker,), end)
+    return Workers(executor, slots, share, None, (KilledWorker,), end, is_staffed)
 
 
 def same_everywhere(client: Client, address: str, target: str, mine: Mapping[str, str]) -> dict[str, int]:

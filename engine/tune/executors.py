@@ -14,6 +14,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 MOST_JOBS = 256
+ABSENT = 60.0
 
 
 class Inline(Executor):
@@ -50,6 +51,13 @@ class Workers:
     lost: tuple[type[BaseException], ...] = (BrokenExecutor,)
     """What a future raises whose worker died."""
     end: Callable[[Executor], None] = _let_go
+    is_staffed: Callable[[], bool] | None = None
+    """Whether any worker is there, where all may go while the executor stays; None where that cannot be.
+
+    Raises MissingCapability where nobody answers any more.
+    """
+    patience: float = ABSENT
+    """Seconds that a run waits for a worker while there is none."""
 
     def close(self) -> None:
         """Let the workers go; what is under way is not waited for."""

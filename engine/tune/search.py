@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,10 +27,13 @@ from engine.tune.closing import Judge, Together, settle
 from engine.tune.control import LOOK, Clock, Control
 from engine.tune.executors import Workers
 from engine.tune.nodes import Limits, Program
+from engine.tune.outage import RESUME, Outage
 from engine.tune.progress import Progress, charged, program_of
 from engine.tune.rounds import OpenRound, Rounds
 from engine.tune.runner import NOT_RECORDED, Outcome, Prepared, Runner, this_process
 
+MOST_BROUGHT = 3
+"""Times that a program is given to other workers because those that had it are gone."""
 SPENT, LATE, STOPPED_BY_HAND = "all trials are spent", "its time is up", "a person stopped it"
 """Why a run ends."""
 
@@ -52,6 +55,8 @@ class _Item:
     """Whether a worker died while it had this program, perhaps for another's sake."""
     executor: Executor | None = None
     """That it was given to last."""
+    brought: int = 0
+    """Times that it was given away again because workers had gone with what it needs."""
 
 
 class Search:
@@ -80,6 +85,9 @@ class Search:
         self._attempts, self._decisions, spent = self._restored()
         self._shared: dict[str, Any] = {}
         self._control = Control(log, limits.minutes, spent, clock)
+        self.notice: Callable[[str], None] = lambda text: None
+        """Called with what a person at the terminal has to know while nothing finishes."""
+        self._outage = Outage(workers, log, self._control, lambda text: self.notice(text))
         unknown = (one for one in progress.values() if math.isinf(one.before) and runner.origin != PREDICTED)
         self._first = deque(_Item(one, self._own(one, recipe), None, one.problem.before, None) for one in unknown)
 
@@ -139,8 +147,11 @@ class Search:
             self.why_ended = SPENT if self._left <= 0 else self._rounds.why_none
             return
         done, _ = wait(self._under_way, timeout=LOOK, return_when=FIRST_COMPLETED)
+        if not done and self._outage.is_over():
+            self._give_again()
         for future in done:
-            attempt = self._advanced(self._under_way.pop(future), future)
+            item = self._under_way.pop(future, None)  # None: it went to other workers just now
+            attempt = None if item is None else self._advanced(item, future)
             if attempt is not None:
                 yield attempt
 
@@ -191,8 +202,8 @@ class Search:
         except self._workers.lost as error:
             return self._lost(item, error)
         except CancelledError:
-            hint = "bring them back and go on with --resume: every finished trial is kept"
-            raise MissingCapability("tune", "the workers", "are gone, with all that was under way", hint) from None
+            self._bring_again(item)
+            return None
         if item.prepared is None:
             item.prepared = result
             subject, outcome = result.subject, result.outcome
@@ -210,6 +221,24 @@ class Search:
         name = item.progress.problem.group.name
         trial = Trial(subject, self.runner.origin, outcome, name, item.prepared.recipe, because)
         return self._keep(item, outcome, trial)
+
+    def _bring_again(self, item: _Item) -> None:
+        """Workers died and took along what a program needs: it goes to others, and all that was under way with it."""
+        item.brought += 1
+        if item.brought > MOST_BROUGHT:
+            raise MissingCapability("tune", "the workers", f"lost a program {MOST_BROUGHT} times", RESUME)
+        if self._outage.has_workers():
+            self._give_again()
+            self._submit(item)
+
+    def _give_again(self) -> None:
+        """What is under way goes to workers that know nothing, with all that it needs; what has a result stays."""
+        self._shared.clear()
+        for future, item in tuple(self._under_way.items()):
+            if not future.done() or future.cancelled():
+                del self._under_way[future]
+                future.cancel()
+                self._submit(item)
 
     def _lost(self, item: _Item, error: BaseException) -> Attempt | None:
         """A worker died: a program that does so alone, or that its cluster gave up, is a crash."""
@@ -299,7 +328,17 @@ class Search:
 
         def timed(recipes: Sequence[Recipe]) -> Sequence[Timing] | Failure:
             own = [self._own(progress, recipe) for recipe in recipes]
-            return self._workers.executor.submit(time_together, self._group(progress), own).result()
+            for _ in range(MOST_BROUGHT):
+                future = self._workers.executor.submit(time_together, self._group(progress), own)
+                while not wait((future,), timeout=LOOK).done and not self._outage.is_over():
+                    if self._is_stopped():
+                        return Failure("stopped", self.why_ended)
+                if future.done() and not future.cancelled():
+                    return future.result()
+                if not self._outage.has_workers():
+                    break
+                self._shared.clear()
+            return Failure("crash", "its workers died")
 
         return timed
 

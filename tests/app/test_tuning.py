@@ -103,8 +103,8 @@ def test_trials_that_come_are_shown_and_wishes_reach_the_process(
     assert not window.panels.run.pause.isVisible()
     window.action("tune-pause").trigger()
     wait(qtbot, lambda: wish() == "run")
-    log.set_state(RUNNING)
-    wait(qtbot, lambda: tuning.shown is not None and tuning.shown.state == RUNNING)
+    log.set_state(RUNNING, "no worker is left")
+    wait(qtbot, lambda: window.panels.run.state.text() == "running: no worker is left")
     window.action("tune-stop").trigger()
     assert tuning.shown.state == STOPPING
     wait(qtbot, lambda: wish() == STOP)

@@ -114,7 +114,8 @@ class RunView(Panel):
             return
         self.state_title.setText(status.title)
         said = SAID.get(status.state, status.state)
-        self.state.setText(f"{said}: {status.message}" if status.message and not status.is_live else said)
+        tells = status.message and (status.state == RUNNING or not status.is_live)
+        self.state.setText(f"{said}: {status.message}" if tells else said)
         count = f"{status.done:,} of {status.total:,} trials" if status.total else f"{status.done:,} trials"
         self.count.setText("  ".join(filter(None, (count, status.left))))
         self.bar.setRange(0, max(status.total, status.done, 1))
