@@ -100,6 +100,8 @@ def _refuse(wishes: Wishes) -> None:
         raise BadInput("command line", f"--minutes {wishes.minutes:g}", "is no time", "say a number above 0")
     if wishes.patience < 1:
         raise BadInput("command line", f"--patience {wishes.patience}", "is no number of rounds", "say 1 or more")
+    if wishes.records.exists() and not wishes.records.is_file():
+        raise BadInput("command line", str(wishes.records), "is not a file", "name one for the records of the search")
     if wishes.resume and not wishes.records.is_file():
         raise BadInput("command line", str(wishes.records), "is not there to go on with", "leave out --resume")
     if wishes.runner == REPLAYED and not wishes.records.is_file():

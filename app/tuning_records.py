@@ -13,6 +13,7 @@ import numpy as np
 
 from app import output
 from engine import BadInput
+from engine.files import check_place
 from engine.records.export import export
 from engine.records.nodes import ORIGINS, Attempt, Round, Run
 from engine.records.reader import RunReader
@@ -39,6 +40,10 @@ class Found:
 
 def trials(records: Path, number: int | None, table: Path | None, origin: str | None, json: bool) -> None:
     """List the runs of a file and tell of one of them; write the trials as a table where one is asked for."""
+    if records.is_file() and not records.stat().st_size:  # SQLite takes it for a new file, and would write into it
+        raise BadInput("records", str(records), "is empty", "`loomscope tune` makes one")
+    if table is not None:
+        check_place(table, "command line")
     with RunReader(records) as reader:
         runs = reader.runs()
         chosen = reader.run(number) if runs or number is not None else None

@@ -264,9 +264,18 @@ def test_a_place_for_the_result_is_looked_at_before_the_work(
     assert not list(tmp_path.iterdir()), "a search that cannot end well keeps no records"
 
 
+def test_an_empty_file_is_no_file_of_records_and_stays_empty(tmp_path: Path) -> None:
+    place = tmp_path / "mine"
+    place.touch()
+    assert f"{place}: is empty" in refused("trials", str(place))
+    assert place.stat().st_size == 0 and list(tmp_path.iterdir()) == [place]
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        (("--records", "/dev/null"), "is not a file"),
+        (("--records", "/dev"), "is not a file"),
         (("--export", "trials.txt"), ".csv or .json"),
         (("--cluster", "nowhere"), "tcp://host:8786"),
         (("--cluster", ":8786"), "tcp://host:8786"),
@@ -277,7 +286,7 @@ def test_a_search_is_not_begun_with_options_that_cannot_be_meant(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     message = refused("tune", SOFTMAX, *options)
-    assert " ".join(options) in message and says in message
+    assert options[1] in message and says in message
     assert not list(tmp_path.iterdir())
 
 
