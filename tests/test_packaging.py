@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import document, loomscope
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -81,6 +83,13 @@ def test_the_readme_says_what_every_package_of_the_engine_is_for() -> None:
     told = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
     packages = (name.split(".") for name in SETUPTOOLS["packages"] if name.startswith("engine."))
     assert told == {parts[1] for parts in packages if len(parts) == 2}
+
+
+def test_what_the_readme_shows_of_the_example_is_what_is_printed() -> None:
+    line = next(line for line in README.splitlines() if line.startswith("bert_tiny: "))
+    assert loomscope("fuse", "example").stdout.splitlines()[0] == line
+    groups = len(document("fuse", "example")["groups"])
+    assert f"\n{groups} pass, 0 fail, 0 unsupported\n" in README
 
 
 def test_the_licence_is_the_full_text() -> None:

@@ -38,7 +38,8 @@ def amount(number: float, unit: str = "B") -> str:
         (1e15, 1e12, "T"),
     ):
         if number < limit * 0.9995:
-            return f"{figure(number / factor)} {prefix}{unit}"
+            shown = f"{number:.0f}" if factor == 1 else figure(number / factor)  # nothing has a part of a byte
+            return f"{shown} {prefix}{unit}"
     return f"{number:.3g} {unit}"
 
 

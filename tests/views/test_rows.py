@@ -48,6 +48,7 @@ def test_figures() -> None:
         "123",
         "1,755",
     ]
+    assert [amount(0), amount(32), amount(999)] == ["0 B", "32 B", "999 B"]
     assert [amount(512), amount(100_663_296), amount(14.5e9, "FLOP")] == ["512 B", "101 MB", "14.5 GFLOP"]
     assert [percent(part) for part in (0.0, 0.0001, 0.126, 1.0)] == ["0.0 %", "< 0.1 %", "12.6 %", "100 %"]
     assert compact_shape("96 x 512 x 512 float16") == "96×512×512"
