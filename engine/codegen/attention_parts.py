@@ -32,7 +32,8 @@ LARGEST, TOTAL, RESULTS = "largest_parts", "total_parts", "result_parts"
 def parts_of_keys(nest: AttentionNest, tiles: Tiles, marks: Marks) -> int:
     """Blocks that share the keys of each tile of queries, as a mark asks: every one has a tile of keys to walk."""
     queries, heads, steps = tiles.counts(nest)
-    rows = queries * tiles.queries * heads * math.prod(m.extent for m in nest.batch)
+    existing = min(tiles.queries, math.prod(m.extent for m in nest.queries))
+    rows = queries * existing * heads * math.prod(m.extent for m in nest.batch)
     return shared_out(marks, (nest.key,), steps, rows * (1 + 1 + tiles.heads), "keys")
 
 
