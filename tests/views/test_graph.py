@@ -8,12 +8,16 @@ from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QImage, QPainter
 
 from engine.documents import EdgeDoc, ModelDoc, NodeDoc
 from tests.app.fake_documents import model
 from views.graph.drawing import Drawing, Plan, first_open
+from views.graph.items import BoxItem, Look
 from views.graph.layout import WIDEST, Size, layered
 from views.hierarchy import LEVEL, Box, boxes, longest_run
+from views.theme import load_theme
 
 BOX = Size(100.0, 40.0)
 
@@ -166,6 +170,31 @@ def test_an_open_layer_shows_one_copy_with_its_border_edges() -> None:
     entering = [line for line in drawing.lines if line.source == "entry"]
     assert {line.target for line in entering} == {"matmul_0#0", "layernorm_0#0"}
     assert [line.source for line in drawing.lines if line.target == "exit"] == ["layernorm_0#1"]
+
+
+@pytest.mark.parametrize("width", [200.0, 360.0])
+def test_the_title_of_a_frame_takes_the_room_that_its_time_leaves(
+    width: float, qapp: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, drawn_at = model(), {}
+
+    def note(painter: QPainter, box: QRectF, text: str, right: bool = False) -> None:
+        drawn_at[text] = box, painter.fontMetrics().horizontalAdvance(text), right
+
+    monkeypatch.setattr("views.graph.items.draw_text", note)
+    frame = next(placed for placed in drawn(whole).placed if placed.opened)
+    long = "reducemean + sub + pow + add"
+    placed = replace(frame, width=width, box=replace(frame.box, title=long, count=1))
+    look = Look(load_theme("dark"))
+    look.sums[placed.box.key] = 12.5
+    image = QImage(400, 400, QImage.Format.Format_ARGB32)
+    painter = QPainter(image)
+    BoxItem(placed, look)._frame_text(painter)
+    painter.end()
+    (time, (_, of_time, _)) = next((text, at) for text, at in drawn_at.items() if text.endswith("µs"))
+    box, needed, _ = drawn_at[long]
+    assert time == "12.5 µs" and box.left() + box.width() + of_time < width - 12
+    assert (box.width() >= needed) == (width == 360.0)
 
 
 def test_a_closed_layer_is_one_box() -> None:

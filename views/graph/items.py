@@ -196,12 +196,13 @@ class BoxItem(QGraphicsItem):
     def _frame_text(self, painter: QPainter) -> None:
         theme, placed = self._look.theme, self.placed
         row = QRectF(12, 0, placed.width - 24, HEADER)
-        _title(painter, row, placed.box.title, placed.box.count, theme, semibold(), row.width() * 0.5 - 12)
-        painter.setFont(face(11))
-        painter.setPen(theme.colour("text-2"))
         time = self._look.time_of(placed)
         text = f"{duration(time)}{' each' * (placed.box.count > 1)}" if time else UNKNOWN
-        draw_text(painter, row.adjusted(row.width() / 2 + 8, 0, 0, 0), text, right=True)
+        painter.setFont(face(11))
+        painter.setPen(theme.colour("text-2"))
+        draw_text(painter, row, text, right=True)
+        room = row.width() - text_width(painter, text) - 10
+        _title(painter, row, placed.box.title, placed.box.count, theme, semibold(), room)
 
     def _operator_text(self, painter: QPainter, whole: bool) -> None:
         """The operator's type and, in grey, its name."""
