@@ -9,11 +9,15 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata
 
+from engine.explore.listing import disassembler
 from engine.run.machine import machine
 from engine.run.measure import GPU_HINT
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
-PACKAGES = ("numpy", "onnx", "onnxruntime", "islpy", "cuda-bindings", "nvidia-cuda-nvrtc", "PySide6-Essentials")
+PACKAGES = (
+    "numpy", "networkx", "islpy", "highspy", "lightgbm", "onnx", "ml_dtypes", "onnxruntime", "cuda-bindings",
+    "nvidia-cuda-nvrtc", "typer", "rich", "Pygments", "PySide6-Essentials",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ def examine() -> list[Row]:
         Row("NVRTC", has.nvrtc, "generate", "pip install 'nvidia-cuda-nvrtc>=13.0,<13.1'"),
         Row("GPU", has.gpu, "measure", GPU_HINT),
         Row("PyCUDA", _version("pycuda"), "measure", "pip install pycuda; needs the CUDA toolkit to build"),
+        Row("nvdisasm", disassembler() or "", "SASS in the window", "pip install nvidia-cuda-nvdisasm"),
+        Row("distributed", _version("distributed"), "tune --cluster", "pip install 'loomscope[cluster]'"),
     ]
     return rows + [Row(name, _version(name), "everything", f"pip install {name}") for name in PACKAGES]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -226,7 +228,9 @@ def test_doctor_has_a_row_for_everything_a_verb_may_need(monkeypatch: pytest.Mon
     for name in ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     rows = {row["name"]: row for row in document("doctor")["rows"]}
-    assert {"Python", "display", "C++ compiler", "NVRTC", "GPU", "PyCUDA"} <= rows.keys()
+    assert {"Python", "display", "C++ compiler", "NVRTC", "GPU", "PyCUDA", "nvdisasm", "distributed"} <= rows.keys()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {re.split("[<>=;]", package)[0] for package in project["dependencies"]} <= rows.keys()
     assert rows["display"]["found"] == ""
     assert all(row["found"] or row["hint"] for row in rows.values())
 
