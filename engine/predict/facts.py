@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from engine.codegen.executed import executed
 from engine.codegen.nodes import CudaSource
 from engine.codegen.tile import (
     AsyncCopy,
@@ -17,7 +18,6 @@ from engine.codegen.tile import (
     TileOp,
     TileProgram,
     before_meeting,
-    executed,
     operations,
 )
 from engine.fuse.shape import is_contraction

@@ -20,7 +20,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 import engine
-from engine.codegen.tile import AsyncCopy, Bind, Load, MatrixLoad, MatrixMultiply, TileOp, executed
+from engine.codegen.executed import executed
+from engine.codegen.tile import AsyncCopy, Bind, Load, MatrixLoad, MatrixMultiply, TileOp
 from engine.compile import Kernel
 from engine.errors import EngineError
 from engine.predict.alcop_work import main_loop
