@@ -39,15 +39,18 @@ _WORDS = {
     "vector": "Vector width",
     "lane": "Threads along {}",
     "warp": "Warps along {}",
+    "slices": "Slices of {} in a block",
+    "split_k": "Blocks that share {}",
 }
 _MENU = {
     "row reduction": ("vector", "warp"),
     "column reduction": ("vector", "lane"),
     "element-wise": ("vector", "block"),
     "layout": ("vector", "block", "tile"),
+    "contraction": ("split_k",),
 }
 """Marks that a kind of kernel may take although nobody has given them yet."""
-_FIRST = {"vector": (2, 4), "warp": (8,), "lane": (32,), "tile": (32,)}
+_FIRST = {"vector": (2, 4), "warp": (8,), "lane": (32,), "tile": (32,), "split_k": (2, 4)}
 """What to try first of a mark that nobody has given."""
 _CUTS = 8
 _RECOMPUTED = 8

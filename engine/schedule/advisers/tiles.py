@@ -106,7 +106,7 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[Knobs]:
 
 
 def promised_best(choices: Iterable[Knobs], promise: Promise) -> tuple[Knobs, float]:
-    """(the simplest of the best, its microseconds): fewer blocks to a tile, fewer slices, then more reuse.
+    """(the simplest of the best, its microseconds): who shares a depth must be worth it, blocks more than slices.
 
     Blocks of fewer than four warps are taken where there is nothing else.
     """
@@ -118,9 +118,10 @@ def promised_best(choices: Iterable[Knobs], promise: Promise) -> tuple[Knobs, fl
             continue  # no block of it fits an SM
     full = {knobs: time for knobs, time in times.items() if knobs.parts >= FEWEST_WARPS} or times
     limit = min(full.values()) * NEAR
-    near = [knobs for knobs, time in full.items() if time <= limit]
-    best = min(near, key=lambda k: (k.split_k, k.slices, full[k]))
-    return best, full[best]
+    alone = [knobs for knobs in full if knobs.split_k == 1]
+    plain = [knobs for knobs in alone if knobs.slices == 1]
+    best = (min(some, key=full.__getitem__) for some in (plain, alone, full) if some)
+    return next((knobs, full[knobs]) for knobs in best if full[knobs] <= limit)
 
 
 def why_split(tiles: int, sms: int, promised: float, choices: Iterable[Knobs], promise: Promise) -> str:
