@@ -41,8 +41,8 @@ class Flow:
         updated = self.inputs - foreign  # what an operator without a kernel makes is an input, not overwritten
         producers: list[dict[int, None]] = [{} for _ in self.steps]
         for n, step in enumerate(self.steps):
-            for array in sorted(step.reads):
-                for source in self.makers.get(array, ()):
+            for array in sorted([array for array in step.reads if array in self.makers]):
+                for source in self.makers[array]:
                     before, after = (n, source) if array in updated else (source, n)
                     if before != after:
                         producers[after][before] = None

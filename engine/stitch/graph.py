@@ -54,15 +54,15 @@ class KernelGraph:
 
     def merged(self, pattern: Collection[int]) -> Kernel:
         """One kernel of several; what only they read is written no more."""
-        parts = [self.kernels[n] for n in pattern]
-        members = frozenset[int]().union(*(k.members for k in parts))
-        roots = frozenset(
+        inside, outputs, steps = frozenset(pattern), self.flow.outputs, self.flow.steps
+        members = frozenset[int]().union(*[self.kernels[n].members for n in pattern])
+        roots = [
             root
             for n in pattern
             for root, readers in self.readers[n].items()
-            if not readers <= set(pattern) or not self.flow.outputs.isdisjoint(self.flow.steps[root].made)
-        )
-        return Kernel(members, roots)
+            if not readers <= inside or not outputs.isdisjoint(steps[root].made)
+        ]
+        return Kernel(members, frozenset(roots))
 
 
 class Joins:
