@@ -98,17 +98,22 @@ def _tiles(product: Product, marks: Marks) -> _Tiles:
     """What the marks ask for, with as many threads as a block may have and every thread a share of the copies."""
     free, loop = product.free, product.loop.members
     blocks, threads = [], []
+    whole = row_tile(product, marks, 1) if product.has_whole_rows else 0
     for side, members in enumerate(free):
-        is_row = side == 1 and product.has_whole_rows
-        block = row_tile(product, marks, 1) if is_row else marks.power("block", 64, 128, members)
+        least = max(1, WARP // whole) if whole else 1  # the lanes of whole warps share rows
+        block = whole if side == 1 and whole else marks.power("block", 64, 128, members, least)
         blocks.append(block)
         threads.append(marks.power("thread", max(4, block // 16), min(8, block), members))
-    depth = marks.power("tile", 16, 64, loop)
+    depth = marks.power("tile", 16, 64, loop, max(1, WARP // min(blocks)) if whole else 1)
     while math.prod(b // t for b, t in zip(blocks, threads, strict=True)) > min(MAX_THREADS, depth * min(blocks)):
         side = 0 if blocks[0] // threads[0] >= blocks[1] // threads[1] else 1
         threads[side] *= 2
         because = "with fewer, more threads than copies or than a block has"
         marks.changed("thread", threads[side], because, free[side])
+    while whole and math.prod(b // t for b, t in zip(blocks, threads, strict=True)) < WARP:
+        side = 0 if threads[0] >= threads[1] else 1
+        threads[side] //= 2
+        marks.changed("thread", threads[side], f"with more, fewer than the {WARP} lanes that share rows", free[side])
     return _Tiles((blocks[0], blocks[1]), (threads[0], threads[1]), depth)
 
 

@@ -64,14 +64,14 @@ class Sizes:
         return self.batches * math.prod(counts)
 
 
-def covering(columns: int) -> int:
-    """Columns of the smallest tile that holds a whole row."""
-    return max(FRAGMENT, 1 << (columns - 1).bit_length())
+def covering(columns: int, least: int = FRAGMENT) -> int:
+    """Columns of the smallest tile that holds a whole row.  least: 1 on CUDA cores, which have no instruction's."""
+    return max(least, 1 << (columns - 1).bit_length())
 
 
-def row_tiles(rows: int, columns: int) -> tuple[tuple[int, int], ...]:
-    """(rows, columns) of tiles that hold whole rows of a product of so many, the highest first."""
-    wide = covering(columns)
+def row_tiles(rows: int, columns: int, least: int = FRAGMENT) -> tuple[tuple[int, int], ...]:
+    """(rows, columns) of tiles that hold whole rows of a product of so many, the highest first.  least: columns."""
+    wide = covering(columns, least)
     return tuple((high, wide) for high in HEIGHTS if high * wide <= MOST_SUMS and high < 2 * max(rows, FRAGMENT))
 
 
@@ -84,8 +84,9 @@ def warp_tile(block: tuple[int, int]) -> tuple[int, int]:
 
 
 def thread_tile(block: tuple[int, int]) -> tuple[int, int]:
-    """Rows and columns of a thread on CUDA cores: 256 threads, as square as can be."""
-    sums = max(4, min(math.prod(THREADS), block[0] * block[1] // 256))
+    """Rows and columns of a thread on CUDA cores: 256 threads, 32 at least, as square as can be."""
+    results = math.prod(block)
+    sums = min(math.prod(THREADS), max(4, results // 256), results // 32)
     columns = min(THREADS[1], block[1], 1 << (sums.bit_length() // 2))
     return min(THREADS[0], block[0], sums // columns), columns
 
@@ -117,7 +118,8 @@ def slowdown(sizes: Sizes, moved: int, target: Target) -> tuple[float, str]:
 
     moved: bytes that cross global memory.
     """
-    whole = min(_ways(sizes, row_tiles(sizes.rows, sizes.columns), moved, target))
+    least = FRAGMENT if sizes.dtype in NARROW else 1
+    whole = min(_ways(sizes, row_tiles(sizes.rows, sizes.columns, least), moved, target))
     cut = min(_ways(sizes.cut, CUT, moved, target))
     return max(0.0, whole[0] - cut[0]), f"{whole[0]:.3g} µs in {whole[1]}, whole rows; {cut[0]:.3g} in {cut[1]}"
 

@@ -338,3 +338,13 @@ def test_how_rows_come_together_is_told(case: Callable[[], Case], tmp_path: Path
 def test_no_kernel_spills(case: Callable[[], Case], architecture: str, tmp_path: Path) -> None:
     compiled = compile_cuda(kernel_of(case(), tmp_path).source.text, architecture)
     assert compiled.spill_bytes == 0 and compiled.registers <= 168
+
+
+@needs_compiler
+@pytest.mark.parametrize("lines", [(), ("all @ i: mark block 2", "all @ k: mark tile 4", "all @ j: mark thread 4")])
+def test_few_columns_still_fill_the_warps_that_share_rows(lines: tuple[str, ...], tmp_path: Path) -> None:
+    nodes: list[Node] = [*RESIDUAL, ("Softmax", ["t"], ["y"], {"axis": -1})]
+    case = Case(nodes, operands(floats, 21, 3, 40), lambda x: {"y": softmax(with_residual(x))}, 64 * SINGLE)
+    kernel = kernel_of(case, tmp_path, *lines)
+    assert kernel.tile.threads % 32 == 0 and kernel.tile.constants["TILE_COLUMNS"] == 4
+    assert [faults(case, kernel, order) for order in ORDERS] == [[], []]

@@ -139,11 +139,13 @@ def test_figures_of_a_plan_and_of_its_parts_agree(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [16, 100, 5000])
 @pytest.mark.parametrize("columns", [2, 16, 17, 100, 256])
 def test_every_tile_holds_whole_rows_in_whole_parts(rows: int, columns: int) -> None:
-    for block in row_tiles(rows, columns):
-        assert columns <= block[1] < max(2 * columns, 17) and block[0] * block[1] <= 128 * 128
-        for part, lanes in ((warp_tile(block), 32), (thread_tile(block), 1)):
+    for least, part_of, lanes in ((16, warp_tile, 32), (1, thread_tile, 1)):
+        for block in row_tiles(rows, columns, least):
+            part = part_of(block)
+            assert columns <= block[1] < max(2 * columns, least + 1) and block[0] * block[1] <= 128 * 128
             assert all(b % p == 0 for b, p in zip(block, part, strict=True))
-            assert part[0] * part[1] <= 64 * lanes and block[0] * block[1] // (part[0] * part[1]) * lanes <= 1024
+            threads = block[0] * block[1] // (part[0] * part[1]) * lanes
+            assert part[0] * part[1] <= 64 * lanes and 32 <= threads <= 1024
 
 
 def test_the_gain_falls_with_depth_and_the_penalty_is_never_a_gain() -> None:

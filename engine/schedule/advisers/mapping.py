@@ -103,7 +103,7 @@ def _contraction(heart: Statement, whole: Sequence[str], sms: int, promise: Prom
     results, depth = math.prod(i.extent for i in heart.parallel), math.prod(i.extent for i in heart.reduced)
     tiles = list(dict.fromkeys(_fitted(tile, (rows, columns)) for tile in TILES))
     if whole:
-        tiles = [Tile(block, thread_tile(block)) for block in row_tiles(rows, columns)]
+        tiles = [Tile(block, thread_tile(block)) for block in row_tiles(rows, columns, least=1)]
     loop = Loop(depth, _tile_depth(depth))
     chosen, promised = promised_best(candidates(tiles, loop, results), promise)
     blocks = results // (rows * columns) * math.prod(
