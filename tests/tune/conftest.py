@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from engine.fuse.nodes import FusionGroup
 from engine.recipe import Recipe
 from engine.tune import begin
 from engine.tune.problem import Problem, problem
-from tests.tune.runs import plan, recipe
-
-
-@cache
-def known() -> Problem | str:
-    return problem(plan().groups[0], recipe())
+from tests.tune.runs import known, plan, recipe
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,7 @@ from engine.tune.begin import Settings
 from engine.tune.closing import Judge
 from engine.tune.executors import Workers
 from engine.tune.nodes import Limits
+from engine.tune.problem import Problem, problem
 from engine.tune.runner import Outcome, Predicted, Prepared, compiled, recipe_of, subject_of, this_process
 from engine.tune.search import Search
 
@@ -34,6 +35,14 @@ def recipe() -> Recipe:
     """A person wants single buffers: every program left is one that the kernel generator takes."""
     wish = engine.entry(plan().groups[0].program.statements[0].name, at="k", mark=("stages", 1), because="a test")
     return engine.default_recipe(plan()).advise("user", wish, group="matmul_0")
+
+
+@cache
+def known() -> Problem:
+    """What can be chosen of it: found out once for all tests."""
+    found = problem(plan().groups[0], recipe())
+    assert isinstance(found, Problem)
+    return found
 
 
 @dataclass(frozen=True)

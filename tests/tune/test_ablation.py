@@ -8,49 +8,47 @@ from functools import cache
 import pytest
 
 import engine
+from engine.ablation import AblationDoc
 from engine.errors import EngineError
 from engine.recipe import Advice, Recipe
 from engine.tune.ablation import ablate
-from engine.tune.problem import Problem, problem
-
-
-@cache
-def found() -> Problem:
-    plan = engine.fuse(engine.load("suite:gta/gemm-1024x1024x1024"))
-    made = problem(plan.groups[0], engine.default_recipe(plan))
-    assert isinstance(made, Problem)
-    return made
+from tests.tune.runs import known
 
 
 @cache
 def best() -> Recipe:
-    return found().tuned(min(found().programs[:200], key=found().rank))
+    return known().tuned(min(known().programs[:200], key=known().rank))
+
+
+@cache
+def ablated() -> AblationDoc:
+    return engine.ablate(known().group, best(), known().recipe)
 
 
 def test_every_enabled_entry_is_taken_back_once_the_most_worthwhile_first() -> None:
-    told = engine.ablate(found().group, best(), found().recipe)
+    told = ablated()
     said = [(a.author, str(e)) for a in best().groups[told.group] for e in a.scenario.entries if e.enabled]
     assert sorted(said) == sorted((flip.author, flip.entry) for flip in told.flips)
     gains = [flip.gain for flip in told.flips if flip.gain is not None]
     assert gains == sorted(gains, reverse=True) and gains[0] > 0
     assert told.origin == "predicted"
-    assert told.microseconds == engine.predict(engine.compile(found().group, best())).microseconds
+    assert told.microseconds == engine.predict(engine.compile(known().group, best())).microseconds
 
 
 def test_a_gain_is_the_time_without_the_entry_less_the_time_with_it() -> None:
-    told, name = engine.ablate(found().group, best(), found().recipe), found().group.name
+    told, name = ablated(), known().group.name
     stages = next(flip for flip in told.flips if "intrinsic" in flip.entry)
     left = []
     for one in best().groups[name]:
         kept = tuple(e for e in one.scenario.entries if (one.author, str(e)) != (stages.author, stages.entry))
         left.append(Advice(one.author, replace(one.scenario, entries=kept)))
-    without = engine.predict(engine.compile(found().group, best().with_group(name, tuple(left)))).microseconds
+    without = engine.predict(engine.compile(known().group, best().with_group(name, tuple(left)))).microseconds
     assert stages.microseconds == without and stages.gain == pytest.approx(without - told.microseconds)
 
 
 def test_what_stood_there_before_comes_again() -> None:
-    told = engine.ablate(found().group, best(), found().recipe)
-    stood = {str(e) for one in found().recipe.groups[told.group] for e in one.scenario.entries}
+    told = ablated()
+    stood = {str(e) for one in known().recipe.groups[told.group] for e in one.scenario.entries}
     back = [flip for flip in told.flips if flip.before]
     assert back and all(flip.before in stood and flip.before != flip.entry for flip in back)
 
@@ -61,9 +59,9 @@ def test_an_entry_without_which_there_is_no_kernel_says_so() -> None:
             raise EngineError("codegen", "kernel", "does not exist")
         return 1.0
 
-    name = found().group.name
+    name = known().group.name
     count = len([e for one in best().groups[name] for e in one.scenario.entries])
-    told = ablate(found().group, best(), found().recipe, cost, "synthetic")
+    told = ablate(known().group, best(), known().recipe, cost, "synthetic")
     refused = [flip for flip in told.flips if not flip.before]
     assert refused and all(flip.why_not == "does not exist" and flip.gain is None for flip in refused)
     assert all(flip.gain == 0.0 for flip in told.flips if flip.before)

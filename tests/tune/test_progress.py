@@ -6,23 +6,14 @@ import math
 import random
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
 from engine.records.nodes import FAILED, NEW, Attempt
 from engine.tune.nodes import Funnel, Program, Task
-from engine.tune.problem import Problem, problem
 from engine.tune.progress import Progress, TaskProgress, allot, charged
 from engine.tune.strategy import exhaustive
-from tests.tune.runs import plan, recipe
-
-
-@cache
-def found() -> Problem:
-    made = problem(plan().groups[0], recipe())
-    assert isinstance(made, Problem)
-    return made
+from tests.tune.runs import known
 
 
 def progress(promised: dict[str, float], tried: dict[str, float] | None = None) -> Progress:
@@ -30,10 +21,10 @@ def progress(promised: dict[str, float], tried: dict[str, float] | None = None) 
     tasks = {}
     for name, time in promised.items():
         program = Program(name, (("stages", 1),))
-        family = found().tasks[0].family
+        family = known().tasks[0].family
         task = Task(name, {"stages": (1,)}, Funnel(1, (), (program,)), (), family)
         tasks[name] = TaskProgress(task, exhaustive(task, random.Random(0)), time)
-    made = Progress(found(), tasks, 100.0)
+    made = Progress(known(), tasks, 100.0)
     for name, time in (tried or {}).items():
         tasks[name].attempts, tasks[name].best = 3, time
     return made

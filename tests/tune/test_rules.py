@@ -36,6 +36,13 @@ def kernel_of(row: str) -> engine.Kernel:
     return engine.compile(group)
 
 
+@cache
+def problem_of(row: str) -> Problem:
+    found = problem(kernel_of(row).group, kernel_of(row).recipe)
+    assert isinstance(found, Problem)
+    return found
+
+
 def family_of(row: str) -> Products:
     kernel = kernel_of(row)
     sides, contraction = sides_of(kernel.program), contraction_of(kernel.program, kernel.tile, kernel.facts)
@@ -162,11 +169,9 @@ def test_everything_dropped_says_by_which_rule() -> None:
     assert [(d.rule, d.count) for d in funnel.dropped if d.count] == [("stages", 3)]
 
 
-@pytest.mark.parametrize("row", ["gta/gemm-1024x1024x1024", "gta/conv2d-C1-b1"])
+@pytest.mark.parametrize("row", ["gta/gemm-256x1024x256", "gta/conv2d-C1-b1"])
 def test_what_is_left_is_compiled_as_asked(row: str) -> None:
-    kernel = kernel_of(row)
-    found = problem(kernel.group, kernel.recipe)
-    assert isinstance(found, Problem)
+    kernel, found = kernel_of(row), problem_of(row)
     assert [task.name for task in found.tasks] == [INTRINSIC, CUDA_CORES]
     for task in found.tasks:
         for program in task.programs[:: max(1, len(task.programs) // 8)]:
@@ -178,9 +183,7 @@ def test_what_is_left_is_compiled_as_asked(row: str) -> None:
 @pytest.mark.parametrize("row", ["gta/gemm-256x1024x256", "gta/conv2d-C9-b1"])
 def test_promises_rank_tiles_as_the_model_of_their_kernels_does(row: str) -> None:
     """Of windows, too, whose elements go one by one and wait as often as the kernel's loop does."""
-    here, kernel = family_of(row), kernel_of(row)
-    found = problem(kernel.group, kernel.recipe)
-    assert isinstance(found, Problem)
+    here, kernel, found = family_of(row), kernel_of(row), problem_of(row)
     left = pruned(here, sketch(situation(here))[0].points()).left
     programs = random.Random(4).sample(left, 24)
     came = [engine.predict(engine.compile(kernel.group, found.tuned(program))).microseconds for program in programs]

@@ -112,7 +112,7 @@ def kill_and_resume(records: Path, kills: int, trials: int, seed: int) -> None:
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path / "killed.db", kills=2, trials=240, seed=0)
+    kill_and_resume(tmp_path / "killed.db", kills=2, trials=160, seed=0)
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_a_lost_worker_of_a_cluster_loses_nothing(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="Dask's distributed is not installed: there is no cluster to lose from")
     from distributed import Client
 
-    records, trials = tmp_path / "r.db", 200
+    records, trials = tmp_path / "r.db", 100
     with cluster(tmp_path) as (address, workers):
         with Client(address, timeout=HANG, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=HANG)
