@@ -94,7 +94,7 @@ SIDES: list[Node] = [
 
 
 def test_what_nothing_connects_is_packed_by_keys(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> None:
-    shapes = {"x": (FLOAT, (64, 96)), "z": (FLOAT, (32, 64)), "w": (FLOAT, (64, 200))}
+    shapes = {"x": (FLOAT, (64, 96)), "z": (FLOAT, (32, 64)), "w": (FLOAT, (64, 320))}
     window = shown(make, qtbot, model(tmp_path, SIDES, shapes, "a", "y"))
     assert groups(window) == [{"n0"}, {"n1"}, {"n2", "n3"}], "at different depths: the search packs none"
     opened = window.workspace.model
