@@ -15,8 +15,8 @@ from engine.target.teams import MOST_BYTES, MOST_PARTS, SUM_BYTES, whole_parts
 from engine.tensorize.space import Knobs
 
 KIB = 1024
-MOST_STAGES, CORE_STAGES = 6, 3
-"""Buffers in shared memory on tensor cores, and on CUDA cores."""
+MOST_STAGES = 6
+"""Buffers in shared memory."""
 
 Test = Callable[[Contraction, Knobs, Target], str]
 
@@ -75,9 +75,8 @@ def _stages(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     depth = knobs.block[2]
     tiles = -(-contraction.k // depth)
     steps = -(-tiles // knobs.split_k)
-    most = MOST_STAGES if contraction.unit else CORE_STAGES
-    if knobs.stages > most:
-        return f"{knobs.stages} stages, kernels on {'tensor' if contraction.unit else 'CUDA'} cores have up to {most}"
+    if knobs.stages > MOST_STAGES:
+        return f"{knobs.stages} stages, a pipeline has up to {MOST_STAGES}"
     if knobs.stages > steps:
         shared = f", shared by {knobs.split_k} blocks" if knobs.split_k > 1 else ""
         return f"{knobs.stages} stages of {depth} depths, and the loop has {steps} of {contraction.k:,}{shared}"

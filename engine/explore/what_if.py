@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.charts import ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
 from engine.documents import Time
-from engine.explore.limits import CORE_STAGES, MOST_STAGES, first_broken, kib
+from engine.explore.limits import MOST_STAGES, first_broken, kib
 from engine.predict.alcop import allowed_registers, predict_pipeline
 from engine.predict.alcop_nodes import Contraction, PipelinePrediction, Work
 from engine.predict.alcop_work import estimated_registers, work_of_knobs
@@ -32,7 +32,7 @@ def choices(contraction: Contraction, knobs: Knobs, target: Target) -> tuple[Cho
     sides = (16, 32, 64, 128, 256) if on_tensor_cores else (8, 16, 32, 64, 128)
     depths = (16, 32, 64, 128) if on_tensor_cores else (8, 16, 32, 64)
     parts = (1, 2, 4, 8, 16) if on_tensor_cores else (32, 64, 128, 256, 512, 1024)
-    stages = tuple(range(1, (MOST_STAGES if on_tensor_cores else CORE_STAGES) + 1))
+    stages = tuple(range(1, MOST_STAGES + 1))
     offered = [
         ("rows", knobs.block[0], sides), ("columns", knobs.block[1], sides), ("depth", knobs.block[2], depths),
         ("warps" if on_tensor_cores else "threads", knobs.parts, parts), ("stages", knobs.stages, stages),
@@ -166,9 +166,8 @@ def _difference(asked: Knobs, near: Knobs) -> str:
 
 def _sweep(contraction: Contraction, knobs: Knobs, machine: Target, off: int) -> list[tuple[int, float]]:
     """Predicted time over the number of stages."""
-    most = MOST_STAGES if contraction.unit else CORE_STAGES
     found = []
-    for stages in range(1, most + 1):
+    for stages in range(1, MOST_STAGES + 1):
         tried = replace(knobs, stages=stages)
         if first_broken(contraction, tried, machine) is None:
             found.append((stages, predict_pipeline(_work(contraction, tried, off), machine).microseconds))

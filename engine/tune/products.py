@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.compile import Kernel
 from engine.explore.knobs import entries_of
-from engine.explore.limits import CORE_STAGES, first_broken
+from engine.explore.limits import first_broken
 from engine.fuse.nodes import FusionGroup
 from engine.predict.alcop import promised
 from engine.predict.alcop_nodes import Contraction, Work
@@ -53,6 +53,8 @@ TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
 STAGES, SETS, SLICES, SPLITS = (1, 2, 3, 4, 5, 6), (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
 CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (4, 8, 16, 32, 64)
 """On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
+CORE_STAGES = (1, 2, 3)
+"""Two copies ahead hide all latency behind the arithmetic of CUDA cores."""
 FEWEST_STEPS = 4
 """Tiles of depth that each slice must have left."""
 FEWEST_DEPTHS = 512
@@ -157,7 +159,7 @@ def situation(family: Products) -> Situation:
         offers[PARTIAL_TILING] = {**warps, "row_tiles": TENSOR_TILES, "column_tiles": TENSOR_TILES}
         offers |= {PLACE_MAIN: {"register_stages": SETS}, PLACE_OUTPUT: {}}
     else:
-        offers[CACHE_READ] = {"chunks": CORE_DEPTHS, "stages": STAGES[:CORE_STAGES]}
+        offers[CACHE_READ] = {"chunks": CORE_DEPTHS, "stages": CORE_STAGES}
         threads = {"row_warps": CORE_THREADS, "column_warps": CORE_THREADS}
         offers[TILING] = {**threads, "row_tiles": CORE_TILES, "column_tiles": CORE_TILES}
         refuses[PLACE_MAIN] = "the compiler moves loads of registers ahead by itself"

@@ -49,7 +49,7 @@ def test_figures_of_both_stand_beside_each_other() -> None:
         (replace(NOW, block=(128, 128, 128), stages=6), "384 KiB of shared memory", "2 stages"),
         (replace(NOW, block=(120, 128, 32)), "no instruction divides 120 rows: it computes 16 x 8 x 16", ""),
         (replace(NOW, register_stages=4), "4 register stages, and a tile has 2 steps of 16", "2 register stages"),
-        (replace(NOW, stages=9), "9 stages, kernels on tensor cores have up to 6", "6 stages"),
+        (replace(NOW, stages=9), "9 stages, a pipeline has up to 6", "6 stages"),
         (replace(NOW, slices=4), "4 slices of 32 depths are no whole steps of 16", "2 slices"),
         (replace(NOW, split_k=40), "40 blocks cannot share 24 tiles of 32 depths: one of them would have none",
          "split-K 2"),
