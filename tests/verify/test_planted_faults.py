@@ -30,7 +30,8 @@ def kernel(file: str, group: str, *edits: tuple[str, tuple[str, object]]) -> eng
 
 
 def matmul(stages: int = 3) -> engine.Kernel:
-    return kernel("matmul_bias_gelu_128x256x512.onnx", "matmul_0", ("S0@k", ("stages", stages)))
+    alone = ("S0@k", ("split_k", 1))
+    return kernel("matmul_bias_gelu_128x256x512.onnx", "matmul_0", ("S0@k", ("stages", stages)), alone)
 
 
 def softmax() -> engine.Kernel:
