@@ -16,7 +16,7 @@ from engine import BadInput
 from engine.files import check_place
 from engine.records.export import export
 from engine.records.nodes import ORIGINS, Attempt, Round, Run
-from engine.records.reader import RunReader
+from engine.records.reader import RunReader, require_records
 from engine.records.store import RecordStore
 from engine.text import to_json
 from engine.tune.statistics import explained, rank_correlation
@@ -40,8 +40,7 @@ class Found:
 
 def trials(records: Path, number: int | None, table: Path | None, origin: str | None, json: bool) -> None:
     """List the runs of a file and tell of one of them; write the trials as a table where one is asked for."""
-    if records.is_file() and not records.stat().st_size:  # SQLite takes it for a new file, and would write into it
-        raise BadInput("records", str(records), "is empty", "`loomscope tune` makes one")
+    require_records(records)
     if table is not None:
         check_place(table, "command line")
     with RunReader(records) as reader:

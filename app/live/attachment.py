@@ -12,7 +12,7 @@ from app.background import Background
 from app.live.follower import Best, Follower, Kept, Update
 from engine.errors import BadInput, EngineError
 from engine.records.nodes import STOPPED
-from engine.records.reader import RunReader
+from engine.records.reader import RunReader, require_records
 from engine.records.runs import RunLog, ask
 from engine.records.store import RecordStore
 
@@ -64,7 +64,7 @@ class Attachment(QObject):
             if not quiet:
                 self.refused.emit(path, error)
 
-        self._files.run(lambda: Follower(path), lambda follower: self._follow(path, follower), refuse)
+        self._files.run(lambda: _existing(path), lambda follower: self._follow(path, follower), refuse)
 
     def start_after(self, path: Path, begin: Callable[[], None]) -> None:
         """Calls `begin`, and follows the first run of a file that is newer than those that are in it now."""
@@ -172,6 +172,12 @@ class Attachment(QObject):
         if path is not None:
             self.detach()
             self.refused.emit(path, error)
+
+
+def _existing(path: Path) -> Follower:
+    """Follows the last run of a file that is there."""
+    require_records(path)
+    return Follower(path)
 
 
 def _last_run(path: Path) -> int:

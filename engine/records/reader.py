@@ -31,6 +31,12 @@ CURRENT = 2.0
 """Seconds to wait for a writer; with a write-ahead log readers hardly ever do."""
 
 
+def require_records(path: Path) -> None:
+    """BadInput for an empty file that nobody is making: SQLite takes it for a new one, and would write into it."""
+    if path.is_file() and not path.stat().st_size:
+        raise BadInput("records", str(path), "is empty", "`loomscope tune` makes one")
+
+
 class RunReader:
     """The runs of one file, read only.
 

@@ -38,7 +38,7 @@ from engine.records.nodes import (
     TaskRecord,
     Trial,
 )
-from engine.records.reader import RunReader, is_alive
+from engine.records.reader import RunReader, is_alive, require_records
 from engine.records.runs import RunLog, ask
 from engine.records.schema import FORMAT
 from engine.records.store import RecordStore
@@ -343,3 +343,13 @@ def test_failures_are_kept_with_their_kind(tmp_path: Path) -> None:
         (kept,) = reader.attempts(1)
         assert (kept.state, kept.failure, kept.microseconds) == (FAILED, "hang", None)
         assert reader.trial(kept.trial or 0).outcome == hung.outcome
+
+
+def test_an_empty_file_that_nobody_makes_is_none_of_records(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(BadInput, match="is empty"):
+        require_records(tmp_path / "empty.db")
+    assert not (tmp_path / "empty.db").stat().st_size
+    RecordStore(tmp_path / "made.db").close()
+    require_records(tmp_path / "made.db")
+    require_records(tmp_path / "absent.db")
