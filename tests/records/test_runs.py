@@ -196,12 +196,12 @@ def search(path: str) -> None:
 
 def test_a_killed_run_keeps_attempts_and_their_trials_together(tmp_path: Path) -> None:
     path, rng = tmp_path / "r.db", random.Random(3)
+    RecordStore(path).close()
     fork = multiprocessing.get_context("fork")
     for _ in range(8):
-        if path.is_file():
-            with sqlite3.connect(path) as writer:
-                writer.execute("UPDATE runs SET heartbeat = 0")
-            writer.close()
+        with sqlite3.connect(path) as writer:
+            writer.execute("UPDATE runs SET heartbeat = 0")
+        writer.close()
         process = fork.Process(target=search, args=(str(path),))
         process.start()
         time.sleep(rng.uniform(0.05, 0.2))
