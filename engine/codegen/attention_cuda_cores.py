@@ -6,8 +6,6 @@ weights lie in shared memory: a thread needs those of its rows for all keys of t
 
 from __future__ import annotations
 
-from functools import partial
-
 from engine.codegen.attention_block import Block
 from engine.codegen.attention_nest import Factor
 from engine.codegen.fragment import Part, fragment_elements, load_part, part_of
@@ -17,7 +15,7 @@ from engine.codegen.product import Owned
 from engine.codegen.tile import Barrier, Buffer, Comment, Slot, Store
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar
-from engine.tensor.rewrite import rewrite_scalar
+from engine.tensor.rewrite import with_element
 
 SHARERS = 16
 """Threads of one row."""
@@ -122,13 +120,8 @@ class CudaCores:
         emitter = self.block.emitter
         with emitter.loop("r", part.owned, link) as r, emitter.loop("q", step, link) as q:
             element = part.element(r, q)
-            value = rewrite_scalar(factor.expression, {}, partial(_in_place, element), {})
+            value = with_element(factor.expression, element)
             emitter.assign(Slot(element.array, element.indices), value, link)
-
-
-def _in_place(element: Access, _: Access) -> Scalar:
-    """The register that stands for the one array element that a factor reads."""
-    return element
 
 
 def _uncast(value: Scalar) -> Scalar:

@@ -19,7 +19,7 @@ from engine.codegen.product import Owned
 from engine.codegen.tile import Load, MapFragment, MatrixLoad, MatrixMultiply, Slot
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Scalar
-from engine.tensor.rewrite import rewrite_scalar
+from engine.tensor.rewrite import with_element
 from engine.tensorize.intrinsics import LOADS
 from engine.tensorize.nodes import MATRIX_ROWS, Intrinsic
 
@@ -86,7 +86,7 @@ class Lanes:
     def map(self, slot: Slot, expression: Scalar | None, element: str, link: Line) -> None:
         """What is computed from a factor's elements before they are multiplied, on the fragment; None for nothing."""
         if expression is not None:
-            value = rewrite_scalar(expression, {}, lambda _: Access(element, ()), {})
+            value = with_element(expression, Access(element, ()))
             self.emitter.add(MapFragment(slot, self.intrinsic.dtype, element, value, link))
 
     def multiply(

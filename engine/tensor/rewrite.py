@@ -64,6 +64,17 @@ def rewrite_scalar(value: Scalar, iterators: Mapping[str, Index], read: Reader, 
             return read(rewrite_access(value, iterators, read, extents))
 
 
+def with_element(value: Scalar, element: Access) -> Scalar:
+    """The expression with one element in place of everything that it reads."""
+    match value:
+        case Access():
+            return element
+        case Apply(function, operands, dtype):
+            return Apply(function, tuple(with_element(o, element) for o in operands), dtype)
+        case _:
+            return value
+
+
 def rewrite_access(access: Access, iterators: Mapping[str, Index], read: Reader, extents: Extents) -> Access:
     """Rebuild the indices and guards of an access, not the access itself."""
     if not iterators and not access.guards and all(index.is_affine for index in access.indices):
