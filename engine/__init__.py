@@ -40,7 +40,20 @@ from engine.api import (
     what_if,
     why_apart,
 )
-from engine.choices import (
+from engine.compilation import Kernel
+from engine.cost.calibration import Calibration, keep_calibration
+from engine.cost.nodes import Prediction
+from engine.documents.exploration import Wish
+from engine.execution.nodes import Check, Compiled, Failure, Timing
+from engine.execution.nvrtc import ARCHITECTURES
+from engine.export.sources import write_sources
+from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.fusion.stitching.nodes import Fixed
+from engine.graph.nodes import OperatorGraph
+from engine.present.comparison import compare
+from engine.present.model import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc, time_doc
+from engine.recipe import Advice, Entry, Recipe, entry
+from engine.recipe_files import (
     advised,
     completed,
     default_recipe,
@@ -52,22 +65,9 @@ from engine.choices import (
     write_published,
     write_recipe,
 )
-from engine.comparison import compare
-from engine.compile import Kernel
-from engine.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
-from engine.exploration import Wish
-from engine.fuse.nodes import FusionGroup, FusionPlan
-from engine.graph.nodes import OperatorGraph
-from engine.predict.calibration import Calibration, keep_calibration
-from engine.predict.nodes import Prediction
-from engine.recipe import Advice, Entry, Recipe, entry
-from engine.report import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc, time_doc
-from engine.run.nodes import Check, Compiled, Failure, Timing
-from engine.run.nvrtc import ARCHITECTURES
-from engine.schedule.nodes import Conflict
-from engine.sources import write_sources
-from engine.stitch.nodes import Fixed
-from engine.tuning import ablate, tune
+from engine.scheduling.nodes import Conflict
+from engine.support.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
+from engine.tuning.api import ablate, tune
 
 __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",

@@ -14,34 +14,43 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.charts import ChartDoc, ListingDoc, VariantDoc, WhatIfDoc
-from engine.compile import Kernel, Observer, compile_group
-from engine.compile import default_recipe as _default_recipe
-from engine.cycles import cycles_left_alone
-from engine.errors import BadInput, EngineError, MissingCapability
-from engine.exploration import DecisionsDoc, MoveDoc, MovesDoc, OrderDoc, RegroupDoc, SpaceDoc, WarpDoc, WhyDoc
-from engine.fuse.nodes import FusionGroup, FusionPlan
-from engine.fuse.partial import in_parts
-from engine.fuse.plan import DEFAULT, POLICIES, folded, plan
+from engine.compilation import Kernel, Observer, compile_group
+from engine.compilation import default_recipe as _default_recipe
+from engine.cost.calibration import Calibration
+from engine.cost.calibration import predict as _predict
+from engine.cost.nodes import Prediction
+from engine.documents.exploration import (
+    DecisionsDoc,
+    MoveDoc,
+    MovesDoc,
+    OrderDoc,
+    RegroupDoc,
+    SpaceDoc,
+    WarpDoc,
+    WhyDoc,
+)
+from engine.documents.mappings import MappingsDoc
+from engine.documents.pipeline import ChartDoc, ListingDoc, VariantDoc, WhatIfDoc
+from engine.execution.nodes import Check, Compiled, Failure, GpuState, Timing
+from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.fusion.plan import DEFAULT, POLICIES, folded, plan
+from engine.fusion.split_reductions import in_parts
+from engine.fusion.stitching.nodes import Fixed
 from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
-from engine.mapping import MappingsDoc
 from engine.measurements.nodes import Launched
-from engine.predict.calibration import Calibration
-from engine.predict.calibration import predict as _predict
-from engine.predict.nodes import Prediction
 from engine.recipe import Recipe
-from engine.run.nodes import Check, Compiled, Failure, GpuState, Timing
-from engine.schedule.text import to_text
-from engine.stitch.nodes import Fixed
+from engine.scheduling.text import to_text
 from engine.suite import is_reference, model_file
+from engine.support.errors import BadInput, EngineError, MissingCapability
+from engine.support.garbage_collection import cycles_left_alone
 from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, lower_supported
 from engine.tensorize.space import Knobs
 
 if TYPE_CHECKING:
-    from engine.explore.attempt import Attempts
+    from engine.explore.fusion_attempts import Attempts
     from engine.verify.model import ModelCheck
 
 
@@ -86,7 +95,7 @@ def attempts(plan: FusionPlan, target: str = "h200") -> Attempts:
 
     What a legal wish would fix is for `fuse` to carry out.
     """
-    from engine.explore.attempt import Attempts
+    from engine.explore.fusion_attempts import Attempts
 
     return Attempts(plan, _target(target))
 
@@ -101,7 +110,7 @@ def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer 
 
 def nvrtc(kernel: Kernel, architecture: str) -> Compiled:
     """Compile the CUDA text for "sm_80" or "sm_90a": registers, spills, cubin.  Needs no GPU."""
-    from engine.run.nvrtc import compile_cuda
+    from engine.execution.nvrtc import compile_cuda
 
     return compile_cuda(kernel.source.text, architecture)
 
@@ -162,7 +171,7 @@ def measure(
     round.  seed: of the inputs; by default one that each process draws anew, for a kernel must be right on any values.
     A crash, a hang or a wrong result is a Failure.  Raises MissingCapability where there is no GPU.
     """
-    from engine.run.measure import Trial, measure_kernel, require_pycuda
+    from engine.execution.measure import Trial, measure_kernel, require_pycuda
     from engine.verify.kernel import wrong_result
 
     require_pycuda()
@@ -205,7 +214,7 @@ def calibrate(files: Sequence[str | Path], target: str | None = None) -> Calibra
 
 def explain(kernel: Kernel) -> str:
     """Why the group is fused, scheduled, placed and predicted so, as text."""
-    from engine.explanation import explain_kernel
+    from engine.present.explanation import explain_kernel
 
     return explain_kernel(kernel, predict(kernel))
 
@@ -231,7 +240,7 @@ def mappings(group: FusionGroup, recipe: Recipe | None = None, emulate: bool = F
 
     emulate: also compare those kernels with the reference.  Raises MissingCapability then without a C++ compiler.
     """
-    from engine.explore.mapped import group_mappings
+    from engine.explore.intrinsic_mappings import group_mappings
 
     return group_mappings(group, recipe or _default_recipe(group), check if emulate else None)
 
@@ -239,7 +248,7 @@ def mappings(group: FusionGroup, recipe: Recipe | None = None, emulate: bool = F
 def decisions(group: FusionGroup, recipe: Recipe | None = None) -> DecisionsDoc:
     """What each iterator of each statement could be in each dimension of the schedule.  Raises Illegal."""
     from engine.explore.decisions import decisions as table
-    from engine.explore.situation import situation
+    from engine.explore.scheduled_group import situation
 
     return table(situation(group, recipe or _default_recipe(group)))
 
@@ -339,7 +348,7 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
 
     Who reads a buffer that the graph updates reads its old contents: these are in `before`.
     """
-    from engine.run.reference import reference_values
+    from engine.execution.reference import reference_values
 
     if group.graph is None:
         raise BadInput("check", group.name, "does not come from a graph", "take the group from a fusion plan")
@@ -369,7 +378,7 @@ def _reference(graph: OperatorGraph, seed: int) -> tuple[dict[str, np.ndarray], 
 
     Of a graph whose tensors do not fit into memory, those that the kernels of the default plan read and write.
     """
-    from engine.run.reference import MAX_BYTES, input_values, reference_values
+    from engine.execution.reference import MAX_BYTES, input_values, reference_values
 
     wanted = None
     if sum(tensor.bytes for tensor in graph.tensors.values()) > MAX_BYTES:

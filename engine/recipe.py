@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from engine import text
-from engine.errors import BadInput
+from engine.support import serialization as text
+from engine.support.errors import BadInput
 
 T = TypeVar("T")
 

@@ -32,17 +32,17 @@ from queue import Queue
 from typing import Any, NoReturn, TextIO, TypeVar
 
 import engine
-from engine.cycles import cycles_left_alone
-from engine.documents import KernelDoc, ModelDoc, Problem
-from engine.errors import BadInput, EngineError
-from engine.exploration import MoveDoc, Wish
-from engine.explore.attempt import Attempts
-from engine.fuse.nodes import FusionGroup, FusionPlan
+from engine.documents.exploration import MoveDoc, Wish
+from engine.documents.model import KernelDoc, ModelDoc, Problem
+from engine.execution.machine import machine
+from engine.explore.fusion_attempts import Attempts
+from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
-from engine.run.machine import machine
-from engine.schedule.nodes import Conflict
+from engine.scheduling.nodes import Conflict
+from engine.support.errors import BadInput, EngineError
+from engine.support.garbage_collection import cycles_left_alone
+from engine.support.serialization import from_json, to_json
 from engine.tensorize.space import Knobs
-from engine.text import from_json, to_json
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")

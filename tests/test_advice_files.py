@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import engine
-from tests.commands import MODELS, SOFTMAX, document, loomscope, refused
+from tests.support.commands import MODELS, SOFTMAX, document, loomscope, refused
 
 GROUP = "softmax_0"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.report import kernel_doc, refused_doc
-from engine.schedule.nodes import Conflict
+from engine.present.model import kernel_doc, refused_doc
+from engine.scheduling.nodes import Conflict
 
 MODEL = Path(__file__).parents[1] / "resources" / "models" / "softmax_96x512.onnx"
 BACKWARDS = "required all @ innermost: cut S3 | S0 S1 S2"

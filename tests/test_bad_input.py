@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.commands import MODELS, SOFTMAX, document, loomscope, refused
 from tests.graph.models import model, node, save
+from tests.support.commands import MODELS, SOFTMAX, document, loomscope, refused
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00"
 VERBS = ("inspect", "fuse", "schedule", "predict", "verify")
@@ -326,7 +326,7 @@ def test_what_stands_behind_an_unknown_operator_is_checked_where_its_shape_is_de
 
 
 def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
-    from app import verbs
+    from app.cli import verbs
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import BadInput
-from tests.commands import MODELS, ROOT, SOFTMAX, document, loomscope, program
+from engine.support.errors import BadInput
+from tests.support.commands import MODELS, ROOT, SOFTMAX, document, loomscope, program
 
 
 def test_help_is_quick_and_names_every_exit_code() -> None:
@@ -35,8 +35,8 @@ def test_help_is_whole_lines_and_an_error_of_usage_is_one() -> None:
 
 
 def test_the_help_of_render_names_every_panel_and_tab() -> None:
-    from app.layout import PERSPECTIVES
-    from app.render import render
+    from app.shell.layout import PERSPECTIVES
+    from app.shell.render import render
 
     said = loomscope("render", "--help").stdout
     for option, names in (("panel", None), ("tab", None), ("perspective", PERSPECTIVES)):
@@ -49,7 +49,7 @@ def test_the_help_of_render_names_every_panel_and_tab() -> None:
 
 
 def test_help_imports_neither_engine_nor_qt() -> None:
-    check = "import sys, app.cli; print([m for m in ('engine', 'PySide6', 'onnx', 'numpy') if m in sys.modules])"
+    check = "import sys, app.cli.main; print([m for m in ('engine', 'PySide6', 'onnx', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -199,7 +199,7 @@ def test_the_help_of_a_verb_names_its_exit_codes(verb: str) -> None:
 
 
 def test_measure_without_a_gpu_says_what_to_install() -> None:
-    from engine.run.measure import gpu_name
+    from engine.execution.measure import gpu_name
 
     if gpu_name() is not None:
         pytest.skip("this machine has a GPU; tests/gpu measures with it")

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.comparison import CONTEXT, line_diff
-from engine.errors import BadInput
-from engine.exploration import DiffLine
-from engine.fuse.nodes import FusionGroup
-from engine.schedule.text import to_text
-from tests.commands import SOFTMAX, document, loomscope, refused
+from engine.documents.exploration import DiffLine
+from engine.fusion.nodes import FusionGroup
+from engine.present.comparison import CONTEXT, line_diff
+from engine.scheduling.text import to_text
+from engine.support.errors import BadInput
+from tests.support.commands import SOFTMAX, document, loomscope, refused
 
 
 @pytest.fixture(scope="module")

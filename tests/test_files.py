@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import BadInput
-from engine.files import check_place, read_bytes, read_json, replace_whole, write_whole
+from engine.support.errors import BadInput
+from engine.support.files import check_place, read_bytes, read_json, replace_whole, write_whole
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

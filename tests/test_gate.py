@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine import gate
-from engine.errors import BadInput
-from engine.fuse.nodes import FusionPlan
-from engine.gate import Baseline, Figures
-from engine.schedule.text import to_text
-from tests.commands import MODELS, loomscope, refused
+from engine.fusion.nodes import FusionPlan
+from engine.regression import baseline as gate
+from engine.regression.baseline import Baseline, Figures
+from engine.scheduling.text import to_text
+from engine.support.errors import BadInput
+from tests.support.commands import MODELS, loomscope, refused
 
 pytest.importorskip("cuda.bindings.nvrtc")
 

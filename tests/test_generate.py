@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import document, loomscope
+from tests.support.commands import document, loomscope
 
 nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
 

@@ -30,7 +30,7 @@ def test_the_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_measure_says_what_is_missing_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.run import measure
+    from engine.execution import measure
 
     monkeypatch.setattr(measure, "gpu_name", lambda: None)
     kernel = engine.compile(engine.fuse(engine.load(MODELS / "softmax_96x512.onnx")).groups[0])

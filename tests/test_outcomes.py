@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.outcomes import kind_of
-from tests.commands import MODELS, SOFTMAX, document, loomscope, refused
+from engine.regression.outcomes import kind_of
+from tests.support.commands import MODELS, SOFTMAX, document, loomscope, refused
 
 
 def measured(scale: float, spread: float = 0.002, device: str = "a test GPU", seed: int = 0) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import document, loomscope
+from tests.support.commands import document, loomscope
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -65,7 +65,7 @@ def test_ci_runs_the_words_of_the_readme() -> None:
 
 
 def test_the_readme_lists_every_verb() -> None:
-    from app.cli import app
+    from app.cli.main import app
 
     table = README.partition("| verb | does |")[2].partition("\n\n")[0]
     listed = re.findall(r"^\| `(\w+)", table, re.MULTILINE)

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import documents
-from engine.errors import BadInput
-from engine.text import from_json, to_json
+from engine.documents import model as documents
+from engine.support.errors import BadInput
+from engine.support.serialization import from_json, to_json
 
 KINDS = [kind for kind in vars(documents).values() if is_dataclass(kind)]
 

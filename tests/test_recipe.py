@@ -8,9 +8,9 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from engine.errors import BadInput
 from engine.recipe import VERSION, Advice, Recipe, Scenario, diff, entry
-from tests.schedule.strategies import recipes
+from engine.support.errors import BadInput
+from tests.scheduling.strategies import recipes
 
 WISH = entry("S1", pin="j", at="innermost", because="rows are contiguous")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.errors import Illegal
-from engine.refusal import NotTaken
-from engine.schedule.conflict import repaired
-from engine.schedule.nodes import HONOURED, INFEASIBLE, RELAXED, REPLACE
-from engine.schedule.text import from_text
+from engine.scheduling.conflict import repaired
+from engine.scheduling.nodes import HONOURED, INFEASIBLE, RELAXED, REPLACE
+from engine.scheduling.text import from_text
+from engine.scheduling.untaken_entries import NotTaken
+from engine.support.errors import Illegal
 
 MODELS = Path(__file__).parent.parent / "resources" / "models"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.documents import ScheduleDoc
-from engine.report import schedule_doc
-from tests.codegen.test_lowering import kernel_of
+from engine.documents.model import ScheduleDoc
+from engine.present.model import schedule_doc
+from tests.kernels.test_lowering import kernel_of
 
 
 def nodes(doc: ScheduleDoc) -> Iterator[ScheduleDoc]:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from engine.documents import CheckDoc, KernelDoc, ModelDoc, Problem
-from engine.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
-from engine.run.measure import gpu_name
+from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
+from engine.documents.model import CheckDoc, KernelDoc, ModelDoc, Problem
+from engine.execution.measure import gpu_name
 from engine.service import serve
-from engine.text import from_json
+from engine.support.serialization import from_json
 
 ROOT = Path(__file__).parents[1]
 SOFTMAX = str(ROOT / "resources" / "models" / "softmax_96x512.onnx")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from tests.commands import document
+from tests.support.commands import document
 
 SHARED = Path(__file__).parents[2] / "shared"
 BERTS = ("bert_base_b1_s128", "bert_base_fp16_b8_s128")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from engine.documents import GroupDoc, ScheduleDoc, Time
-from engine.errors import BadInput
+from engine.documents.model import GroupDoc, ScheduleDoc, Time
 from engine.recipe import Advice, Entry, Recipe, Scenario
-from engine.text import from_json, to_json
+from engine.support.errors import BadInput
+from engine.support.serialization import from_json, to_json
 
 TREE = ScheduleDoc(
     "band", "i", ("S0",), "i", True, ("block 8",), (ScheduleDoc("statement", "S0", ("S0",), "", False, (), ()),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from engine.documents import Time
+from engine.documents.model import Time
 
 
 def figure(value: float) -> str:

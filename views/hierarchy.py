@@ -14,7 +14,7 @@ from itertools import groupby
 
 import numpy as np
 
-from engine.documents import GroupDoc, ModelDoc, NodeDoc
+from engine.documents.model import GroupDoc, ModelDoc, NodeDoc
 
 LONGEST_PERIOD = 256
 """Launches in one copy, at most; longer layers stay unfolded."""

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from engine.documents import Problem
+from engine.documents.model import Problem
 from views.panel import label
 
 

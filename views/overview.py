@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.documents import ModelDoc
+from engine.documents.model import ModelDoc
 from views.graph.drawing import Drawing, Plan, first_open
 from views.hierarchy import boxes
 from views.outline.rows import outline

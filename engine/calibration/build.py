@@ -9,11 +9,11 @@ from statistics import median
 
 from engine.calibration.fit import fitted, predicted_time, speaking
 from engine.calibration.nodes import Observation
-from engine.errors import BadInput, EngineError
+from engine.cost.calibration import ALL, FITTED, Calibration, FittedFigure, KindError
+from engine.execution.nodes import MEASURED
 from engine.measurements import Measured, Measurements, read_measurements
 from engine.measurements.nodes import OURS
-from engine.predict.calibration import ALL, FITTED, Calibration, FittedFigure, KindError
-from engine.run.nodes import MEASURED
+from engine.support.errors import BadInput, EngineError
 from engine.target import DEVICES, Target, target
 
 FEWEST = 12

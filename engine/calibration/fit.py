@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from engine.calibration.nodes import Observation
-from engine.predict.model import predict
+from engine.cost.roofline import predict
 from engine.target import Target
 
 SPREAD = 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.predict.nodes import KernelFacts
+from engine.cost.nodes import KernelFacts
 
 
 @dataclass(frozen=True, slots=True)

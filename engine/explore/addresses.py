@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.codegen.storage import shared_map, workspaces
-from engine.compile import Kernel
-from engine.exploration import LanesDoc, WarpDoc
-from engine.run.emulate.emulate import emulate
-from engine.run.nodes import Finding, WarpAccess
-from engine.schedule.text import to_text
+from engine.compilation import Kernel
+from engine.documents.exploration import LanesDoc, WarpDoc
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import Finding, WarpAccess
+from engine.scheduling.text import to_text
 from engine.tensor.nodes import TensorProgram
+from engine.tile.storage import shared_map, workspaces
 
 BLOCK, WARP = 0, 0
 SECTOR, PASS = 32, 128

@@ -7,17 +7,17 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from engine.compile import Kernel
-from engine.explore.apart import why_apart
+from engine.compilation import Kernel
 from engine.explore.interchange import neighbours, pins
-from engine.explore.situation import dimension_names
-from engine.explore.trial import Change, Path, entries_of, entry_at
+from engine.explore.recipe_trial import Change, Path, entries_of, entry_at
+from engine.explore.scheduled_group import dimension_names
+from engine.explore.why_not_fused import why_apart
 from engine.recipe import AUTHORS, RECOMPUTE, Advice, Entry
-from engine.schedule.address import places
-from engine.schedule.nodes import Leaf, Mark, Member, statements_of, walk
-from engine.schedule.nodes import Sequence as Sequenced
-from engine.schedule.rules import cut_parts
-from engine.schedule.text import entry_text
+from engine.scheduling.address import places
+from engine.scheduling.nodes import Leaf, Mark, Member, statements_of, walk
+from engine.scheduling.nodes import Sequence as Sequenced
+from engine.scheduling.rules import cut_parts
+from engine.scheduling.text import entry_text
 
 _WHAT = {
     ("row reduction", "block"): "Rows per block",

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.exploration import CellDoc, DecisionRow, DecisionsDoc
-from engine.explore.situation import Situation, dimension_names
+from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
+from engine.explore.scheduled_group import Situation, dimension_names
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry
-from engine.schedule.address import Place
-from engine.schedule.legality import violation
-from engine.schedule.nodes import Member
-from engine.schedule.problem import Edge, Problem, Row, Rows, prepare
-from engine.schedule.search import Budget, Choice, choices
-from engine.schedule.text import entry_text, to_text
-from engine.schedule.timeline import Step
+from engine.scheduling.address import Place
+from engine.scheduling.legality import violation
+from engine.scheduling.nodes import Member
+from engine.scheduling.problem import Edge, Problem, Row, Rows, prepare
+from engine.scheduling.search import Budget, Choice, choices
+from engine.scheduling.text import entry_text, to_text
+from engine.scheduling.timeline import Step
 
 _ATTEMPTS = 2_000
 """Choices that the search may try for one cell; past them it counts as one that nobody can share."""

@@ -9,7 +9,7 @@ from itertools import pairwise, product
 
 from engine.poly.dependences import FIRST, LAST, End, ends
 from engine.poly.nodes import Dependence
-from engine.schedule.timeline import Step, Timeline
+from engine.scheduling.timeline import Step, Timeline
 from engine.tensor.index import Element, Index, Quotient, Remainder
 from engine.tensor.nodes import Guard, Iterator, Statement, TensorProgram
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from engine.recipe import Entry
-from engine.schedule.address import Place
-from engine.schedule.nodes import Member
+from engine.scheduling.address import Place
+from engine.scheduling.nodes import Member
 from engine.tensor.rewrite import plain_iterator
 
 

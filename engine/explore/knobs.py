@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.predict.alcop_problem import Sides
+from engine.cost.alcop_problem import Sides
 from engine.recipe import Advice, Entry, Recipe, with_entries
-from engine.schedule.advisers.mapping import mark
+from engine.scheduling.advisers.mapping import mark
 from engine.tensorize.space import Knobs
 
 

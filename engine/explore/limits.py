@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.errors import Unsupported
-from engine.predict.alcop import promised
-from engine.predict.alcop_nodes import Contraction
-from engine.predict.alcop_work import work_of_knobs
+from engine.cost.alcop import promised
+from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_work import work_of_knobs
+from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.shared import most_shared
 from engine.target.teams import MOST_BYTES, MOST_PARTS, SUM_BYTES, whole_parts

@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.charts import ListingDoc
-from engine.compile import Kernel
-from engine.errors import BadInput, EngineError
-from engine.run.nvrtc import compile_cuda, compile_ptx
-from engine.schedule.text import to_text
+from engine.compilation import Kernel
+from engine.documents.pipeline import ListingDoc
+from engine.execution.nvrtc import compile_cuda, compile_ptx
+from engine.scheduling.text import to_text
+from engine.support.errors import BadInput, EngineError
 
 PTX, SASS = LANGUAGES = ("PTX", "SASS")
 NO_TOOL = "SASS needs NVIDIA's disassembler nvdisasm, which is not on this machine: pip install nvidia-cuda-nvdisasm"

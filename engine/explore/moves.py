@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import perf_counter
 
-from engine.compile import Kernel, compile_group
-from engine.exploration import MoveDoc, MovesDoc
+from engine.compilation import Kernel, compile_group
+from engine.documents.exploration import MoveDoc, MovesDoc
 from engine.explore.candidates import Candidate, candidates
-from engine.explore.trial import Trial, applied, attempt, predicted
-from engine.explore.wanted import interchanged
-from engine.fuse.nodes import FusionGroup
+from engine.explore.hypothetical_schedules import interchanged
+from engine.explore.recipe_trial import Trial, applied, attempt, predicted
+from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
-from engine.schedule.legality import check_schedule
-from engine.schedule.text import entry_text, to_text
+from engine.scheduling.legality import check_schedule
+from engine.scheduling.text import entry_text, to_text
 
 MOST = 40
 """Steps that are tried at most."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.errors import BadInput
-from engine.exploration import OrderDoc
-from engine.explore.axes import tile_mark
+from engine.documents.exploration import OrderDoc
 from engine.explore.candidates import pins_of_user
+from engine.explore.hypothetical_schedules import interchanged
 from engine.explore.interchange import pins
-from engine.explore.situation import Situation, holding_part, situation
+from engine.explore.iteration_axes import tile_mark
+from engine.explore.recipe_trial import Change, Path, applied, attempt, entry_at
+from engine.explore.scheduled_group import Situation, holding_part, situation
 from engine.explore.space import check_order, verdict
-from engine.explore.trial import Change, Path, applied, attempt, entry_at
-from engine.explore.wanted import interchanged
-from engine.fuse.nodes import FusionGroup
+from engine.fusion.nodes import FusionGroup
 from engine.recipe import Entry, Recipe
-from engine.schedule.nodes import Conflict
-from engine.schedule.text import entry_text, to_text
+from engine.scheduling.nodes import Conflict
+from engine.scheduling.text import entry_text, to_text
+from engine.support.errors import BadInput
 
 
 def order(group: FusionGroup, recipe: Recipe, order: Sequence[str], tiles: Mapping[str, int]) -> OrderDoc:

@@ -6,19 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.charts import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
-from engine.compile import Kernel
-from engine.documents import Time
+from engine.compilation import Kernel
+from engine.cost.alcop import SCHEDULERS, predict_bottleneck, predict_pipeline
+from engine.cost.alcop_nodes import PipelinePrediction
+from engine.cost.alcop_problem import contraction_of, knobs_of
+from engine.cost.alcop_work import estimated_registers, main_loop, work_of_kernel
+from engine.documents.model import Time
+from engine.documents.pipeline import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
 from engine.explore.pipeline_clock import ISSUE_CYCLES, STALL, Arrival, Clock, Rhythm, Span
 from engine.explore.pipeline_hazards import hazards
 from engine.explore.pipeline_trace import Trace, trace
 from engine.explore.shared_memory import shared_docs
 from engine.explore.what_if import choices
-from engine.predict.alcop import SCHEDULERS, predict_bottleneck, predict_pipeline
-from engine.predict.alcop_nodes import PipelinePrediction
-from engine.predict.alcop_problem import contraction_of, knobs_of
-from engine.predict.alcop_work import estimated_registers, main_loop, work_of_kernel
-from engine.schedule.text import to_text
+from engine.scheduling.text import to_text
 from engine.target.shared import most_shared
 
 HEAD, TAIL = 6, 2

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from engine.charts import COMPUTE, COPY, STORE, WAIT
+from engine.documents.pipeline import COMPUTE, COPY, STORE, WAIT
 from engine.explore.pipeline_trace import Action, Trace
 
 ISSUE_CYCLES = 4

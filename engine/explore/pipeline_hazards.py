@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.charts import HazardDoc
+from engine.documents.pipeline import HazardDoc
 from engine.explore.pipeline_trace import Action, Trace
 
 _TEXTS = {

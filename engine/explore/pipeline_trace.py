@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.codegen.tile import (
+from engine.cost.alcop_work import copied_buffers, main_loop
+from engine.tensor.index import Index
+from engine.tile.nodes import (
     Assign,
     AsyncCopy,
     Barrier,
@@ -26,8 +28,6 @@ from engine.codegen.tile import (
     When,
     operations,
 )
-from engine.predict.alcop_work import copied_buffers, main_loop
-from engine.tensor.index import Index
 
 MOST_STEPS = 512
 """Iterations of the main loop that are walked, at most."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from engine.documents import Term
-from engine.errors import BadInput
-from engine.exploration import RegroupDoc, WhyDoc
-from engine.fuse.concat import joined_parts
-from engine.fuse.explored import explored
-from engine.fuse.fold import fold_layouts
-from engine.fuse.nodes import FusionPlan, Launch
-from engine.run.nodes import PREDICTED
-from engine.stitch.nodes import Figures, Fixed
+from engine.documents.exploration import RegroupDoc, WhyDoc
+from engine.documents.model import Term
+from engine.execution.nodes import PREDICTED
+from engine.fusion.build_partition import explored
+from engine.fusion.concat_fusion import joined_parts
+from engine.fusion.nodes import FusionPlan, Launch
+from engine.fusion.operator_folding import fold_layouts
+from engine.fusion.stitching.nodes import Figures, Fixed
+from engine.support.errors import BadInput
 from engine.target import Target
 from engine.tensor.lower import lower_supported
 

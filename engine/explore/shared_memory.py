@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.charts import SharedDoc
-from engine.codegen.storage import shared_map
-from engine.codegen.tile import AsyncCopy, Buffer, Load, Store, TileProgram, operations
+from engine.cost.alcop_work import copied_buffers
+from engine.documents.pipeline import SharedDoc
 from engine.graph.nodes import DTYPES
-from engine.predict.alcop_work import copied_buffers
+from engine.tile.nodes import AsyncCopy, Buffer, Load, Store, TileProgram, operations
+from engine.tile.storage import shared_map
 
 CHUNK, LINE, BANKS, WORD = 16, 128, 32, 4
 """Bytes of a copy and of all banks; banks, and bytes of one."""

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.documents import RepairDoc
-from engine.errors import BadInput
-from engine.exploration import ArrowDoc, PointDoc, SpaceDoc
-from engine.explore.axes import axes_of
+from engine.documents.exploration import ArrowDoc, PointDoc, SpaceDoc
+from engine.documents.model import RepairDoc
+from engine.explore.hypothetical_schedules import claimed, demanded, interchanged, with_parallel
 from engine.explore.instances import Instance, Stamp, in_turn, instances, pairs, runs_before, stamp
 from engine.explore.interchange import pins
-from engine.explore.situation import Situation, dimension_names, holding_part, situation
-from engine.explore.trial import Change, applied
-from engine.explore.wanted import claimed, demanded, interchanged, with_parallel
-from engine.fuse.nodes import FusionGroup
+from engine.explore.iteration_axes import axes_of
+from engine.explore.recipe_trial import Change, applied
+from engine.explore.scheduled_group import Situation, dimension_names, holding_part, situation
+from engine.fusion.nodes import FusionGroup
 from engine.poly.nodes import Dependence
+from engine.present.model import repair_docs
 from engine.recipe import Recipe
-from engine.report import repair_docs
-from engine.schedule.nodes import Conflict, ScheduleTree, Witness
-from engine.schedule.text import to_text
-from engine.schedule.timeline import Timeline, timelines
+from engine.scheduling.nodes import Conflict, ScheduleTree, Witness
+from engine.scheduling.text import to_text
+from engine.scheduling.timeline import Timeline, timelines
+from engine.support.errors import BadInput
 
 ARROWS = 400
 """Arrows drawn at most, the nearest of each dependence first."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.charts import VariantDoc
-from engine.compile import Kernel, compile_group
-from engine.documents import Time
-from engine.errors import BadInput, Unsupported
+from engine.compilation import Kernel, compile_group
+from engine.cost.alcop import predict_pipeline
+from engine.cost.alcop_problem import contraction_of, knobs_of, sides_of
+from engine.cost.alcop_work import work_of_kernel
+from engine.documents.model import Time
+from engine.documents.pipeline import VariantDoc
+from engine.execution.nvrtc import compile_cuda
 from engine.explore.knobs import entries_of, with_knobs
 from engine.explore.pipeline_chart import NOTE
 from engine.explore.what_if import refused
-from engine.fuse.nodes import FusionGroup
-from engine.predict.alcop import predict_pipeline
-from engine.predict.alcop_problem import contraction_of, knobs_of, sides_of
-from engine.predict.alcop_work import work_of_kernel
+from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
-from engine.run.nvrtc import compile_cuda
-from engine.schedule.text import entry_text, to_text
+from engine.scheduling.text import entry_text, to_text
+from engine.support.errors import BadInput, Unsupported
 from engine.tensorize.space import Knobs
 
 

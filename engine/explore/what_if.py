@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.charts import ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
-from engine.documents import Time
+from engine.cost.alcop import allowed_registers, predict_pipeline
+from engine.cost.alcop_nodes import Contraction, PipelinePrediction, Work
+from engine.cost.alcop_work import estimated_registers, work_of_knobs
+from engine.documents.model import Time
+from engine.documents.pipeline import ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
 from engine.explore.limits import MOST_STAGES, first_broken, kib
-from engine.predict.alcop import allowed_registers, predict_pipeline
-from engine.predict.alcop_nodes import Contraction, PipelinePrediction, Work
-from engine.predict.alcop_work import estimated_registers, work_of_knobs
 from engine.target import Target
 from engine.target import target as find_target
 from engine.target.shared import most_shared

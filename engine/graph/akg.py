@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from engine.errors import BadInput, Unsupported
-from engine.files import read_json
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
 from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
 from engine.graph.nodes import DTYPES, AttributeValue, Constant, Operator, OperatorGraph, Tensor, Update
+from engine.support.errors import BadInput, Unsupported
+from engine.support.files import read_json
 
 _HINT = "the format is AKG's composite description"
 

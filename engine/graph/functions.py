@@ -10,9 +10,9 @@ import onnx.inliner
 import onnx.shape_inference
 from onnx import defs
 
-from engine.errors import BadInput
-from engine.graph.calls import check_calls
+from engine.graph.function_sizes import check_calls
 from engine.graph.unroll import unroll
+from engine.support.errors import BadInput
 
 WRITTEN_OUT = (
     "Attention", "BlackmanWindow", "CausalConvWithState", "CenterCropPad", "FlexAttention", "GroupNormalization",

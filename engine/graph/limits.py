@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.errors import BadInput
+from engine.support.errors import BadInput
 
 MAX_ELEMENTS = 2**31
 """Elements of one tensor."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.errors import BadInput
 from engine.graph.akg import load_akg
 from engine.graph.nodes import OperatorGraph
 from engine.graph.onnx import load_onnx
+from engine.support.errors import BadInput
 
 
 def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGraph:

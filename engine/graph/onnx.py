@@ -11,17 +11,17 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import defs, shape_inference
 
-from engine.errors import BadInput
-from engine.files import MAX_FILE_BYTES, read_bytes
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
 from engine.graph.fold import Folder
 from engine.graph.functions import write_out
 from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
+from engine.graph.module_paths import scope_of
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor
 from engine.graph.results import Inference, Result, static_result
-from engine.graph.scope import scope_of
 from engine.graph.subgraphs import captured
 from engine.graph.weights import dtype_name, light_fills, tensor_value
+from engine.support.errors import BadInput
+from engine.support.files import MAX_FILE_BYTES, read_bytes
 
 _STANDARD = ("", "ai.onnx")
 _HINT = "give an .onnx or an AKG .json file, or `example`"

@@ -10,9 +10,9 @@ from typing import TypeGuard
 import numpy as np
 import onnx
 
-from engine.errors import BadInput, Unsupported
 from engine.graph.limits import checked_shape
 from engine.graph.nodes import DTYPES, Fill
+from engine.support.errors import BadInput, Unsupported
 
 LONGEST_NAME = 255
 """Bytes of a file's or a folder's name on Linux."""

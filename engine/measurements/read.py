@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.errors import BadInput
-from engine.files import MAX_FILE_BYTES, read_json
+from engine.cost.nodes import KernelFacts
+from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, GpuState, Timing
 from engine.measurements.nodes import OURS, Entry, Launched, Measured, Measurements
-from engine.predict.nodes import KernelFacts
-from engine.run.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, GpuState, Timing
-from engine.text import from_json
+from engine.support.errors import BadInput
+from engine.support.files import MAX_FILE_BYTES, read_json
+from engine.support.serialization import from_json
 
 HINT = "give a file that `measure --json`, `predict --json` or `python -m tests.benchmarks.gpu` wrote"
 SCHEMA = 1

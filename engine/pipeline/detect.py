@@ -15,8 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from engine.codegen.storage import shared_bytes_of, shared_map
-from engine.codegen.tile import (
+from engine.graph.nodes import DTYPES
+from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
+from engine.pipeline.shared_memory_reuse import used_after
+from engine.pipeline.uses import Uses, at_path, buffers_written, numbered, uses
+from engine.target.copies import HELD_STAGES, SMALLEST_COPY
+from engine.target.shared import SHARED_BYTES
+from engine.tile.nodes import (
     AsyncCopy,
     Declare,
     For,
@@ -28,12 +33,7 @@ from engine.codegen.tile import (
     Wish,
     operations,
 )
-from engine.graph.nodes import DTYPES
-from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
-from engine.pipeline.overlay import used_after
-from engine.pipeline.uses import Uses, at_path, buffers_written, numbered, uses
-from engine.target.copies import HELD_STAGES, SMALLEST_COPY
-from engine.target.shared import SHARED_BYTES
+from engine.tile.storage import shared_bytes_of, shared_map
 
 MAX_STAGES = 6
 """Of shared memory: more than any latency needs."""

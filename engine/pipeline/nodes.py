@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.codegen.tile import For, Wish
+from engine.tile.nodes import For, Wish
 
 Path = tuple[int, ...]
 """An operation's place: its number in the outermost body, then in the body of that operation, and so on."""

@@ -21,9 +21,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.codegen.names import names_read
-from engine.codegen.storage import shared_map
-from engine.codegen.tile import (
+from engine.pipeline.detect import detect
+from engine.pipeline.inline_unit_loops import without_single_loops
+from engine.pipeline.nodes import REGISTER, SHARED, Decision, Path
+from engine.pipeline.persistent_rows import in_turns
+from engine.pipeline.shared_memory_reuse import overlaid, used_after
+from engine.pipeline.stage_indices import Change, Known, counter, shifted
+from engine.pipeline.uses import buffers_read, buffers_written, uses
+from engine.support.errors import Unsupported
+from engine.target.shared import SHARED_BYTES
+from engine.tensor.index import Index
+from engine.tile.names import names_read
+from engine.tile.nodes import (
     Barrier,
     Bind,
     Buffer,
@@ -41,16 +50,7 @@ from engine.codegen.tile import (
     Wait,
     operations,
 )
-from engine.errors import Unsupported
-from engine.pipeline.detect import detect
-from engine.pipeline.nodes import REGISTER, SHARED, Decision, Path
-from engine.pipeline.overlay import overlaid, used_after
-from engine.pipeline.shift import Change, Known, counter, shifted
-from engine.pipeline.turns import in_turns
-from engine.pipeline.unwrap import without_single_loops
-from engine.pipeline.uses import buffers_read, buffers_written, uses
-from engine.target.shared import SHARED_BYTES
-from engine.tensor.index import Index
+from engine.tile.storage import shared_map
 
 
 def pipelined(program: TileProgram) -> TileProgram:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.codegen.tile import (
+from engine.pipeline.nodes import Path
+from engine.tensor.nodes import accesses
+from engine.tile.nodes import (
     Assign,
     AsyncCopy,
     For,
@@ -19,8 +21,6 @@ from engine.codegen.tile import (
     WarpReduce,
     When,
 )
-from engine.pipeline.nodes import Path
-from engine.tensor.nodes import accesses
 
 
 @dataclass(frozen=True, slots=True)

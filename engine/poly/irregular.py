@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import islpy
 
-from engine.errors import OverBudget
 from engine.poly.nodes import Dependence, Generator
+from engine.support.errors import OverBudget
 from engine.tensor.index import Element, Index, Quotient, Remainder
 from engine.tensor.nodes import Statement, TensorProgram
 

@@ -6,10 +6,10 @@ import csv
 import json
 from pathlib import Path
 
-from engine.errors import BadInput
+from engine.execution.nodes import Failure
 from engine.records.nodes import Trial
 from engine.records.store import RecordStore
-from engine.run.nodes import Failure
+from engine.support.errors import BadInput
 
 COLUMNS = (
     "group", "target", "origin", "microseconds", "low", "high", "failure", "message", "because", "compiler", "flags",

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.errors import BadInput, EngineError, OverBudget
+from engine.support.errors import BadInput, EngineError, OverBudget
 
 _PRIMARY = 0xFF
 """The part of SQLite's error codes that has a name; the rest are details."""

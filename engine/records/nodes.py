@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.run.cache import digest
-from engine.run.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, Timing
+from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, Timing
+from engine.support.cache import digest
 
 ORIGINS = (MEASURED, PREDICTED, SYNTHETIC)
 

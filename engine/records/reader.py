@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from engine.errors import BadInput
 from engine.records.faults import told
 from engine.records.nodes import Attempt, RefusedRecord, Request, Round, Run, TaskRecord, Trial
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import TRIAL_COLUMNS, RecordStore, trial_of
-from engine.text import from_json
+from engine.support.errors import BadInput
+from engine.support.serialization import from_json
 
 _RUNS = "number, started, state, wish, host, pid, heartbeat, request, tasks, skipped, message, refused"
 ATTEMPT_COLUMNS = (

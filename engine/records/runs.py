@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from engine.errors import BadInput
 from engine.records.faults import told
 from engine.records.nodes import (
     BEAT,
@@ -33,7 +32,8 @@ from engine.records.nodes import (
 from engine.records.reader import ATTEMPT_COLUMNS, ROUND_COLUMNS, is_alive, read_attempts, read_rounds, read_run
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import PATIENCE, RecordStore, now
-from engine.text import to_json
+from engine.support.errors import BadInput
+from engine.support.serialization import to_json
 
 _ADD_ATTEMPT = f"INSERT INTO attempts (run, {ATTEMPT_COLUMNS}) VALUES (?{', ?' * 14})"
 _ADD_ROUND = f"INSERT INTO rounds (run, {ROUND_COLUMNS}) VALUES (?{', ?' * 9})"

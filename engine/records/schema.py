@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from engine.errors import BadInput
 from engine.records.faults import FOREIGN_HINT
+from engine.support.errors import BadInput
 
 APPLICATION = 0x4C6F6F6D
 """ "Loom" in the file's header: whose file it is."""

@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from engine.errors import BadInput
+from engine.execution.nodes import Failure, Timing
 from engine.records.faults import told
 from engine.records.nodes import ORIGINS, Subject, Trial
 from engine.records.schema import FORMAT, upgrade, version_of
-from engine.run.nodes import Failure, Timing
-from engine.text import from_json, to_json
+from engine.support.errors import BadInput
+from engine.support.serialization import from_json, to_json
 
 PATIENCE = 10.0
 """Seconds to wait for another writer."""

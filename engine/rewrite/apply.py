@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.errors import BadInput, Unsupported
 from engine.recipe import ASSOCIATIVE, AUTHORS, ONLINE, RECOMPUTE, Advice, Entry
 from engine.rewrite.associative import associative
 from engine.rewrite.online import online
 from engine.rewrite.recompute import recompute
-from engine.schedule.nodes import HONOURED, INFEASIBLE, Placed, Verdict
+from engine.scheduling.nodes import HONOURED, INFEASIBLE, Placed, Verdict
+from engine.support.errors import BadInput, Unsupported
 from engine.tensor.nodes import TensorProgram
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.errors import BadInput
 from engine.rewrite.statements import statement_of, with_statement
+from engine.support.errors import BadInput
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.softmax import relative_term
 

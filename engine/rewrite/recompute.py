@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from engine.errors import BadInput, Unsupported
 from engine.rewrite.statements import statement_of, with_statement
+from engine.support.errors import BadInput, Unsupported
 from engine.tensor.index import Element, Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator, rewrite_reads, rewrite_scalar

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.errors import BadInput
+from engine.support.errors import BadInput
 from engine.tensor.nodes import Statement, TensorProgram
 
 

@@ -7,11 +7,11 @@ import os
 import tempfile
 from pathlib import Path
 
-from engine.errors import BadInput
-from engine.run.cache import cache_folder
 from engine.suite.nodes import Row, Suite
 from engine.suite.operators import model_of
 from engine.suite.read import SUITES, read_suite
+from engine.support.cache import cache_folder
+from engine.support.errors import BadInput
 
 PREFIX = "suite:"
 

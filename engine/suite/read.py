@@ -6,10 +6,10 @@ import difflib
 from collections import Counter
 from pathlib import Path
 
-from engine.errors import BadInput
-from engine.files import read_json
 from engine.suite.nodes import Suite
-from engine.text import from_json
+from engine.support.errors import BadInput
+from engine.support.files import read_json
+from engine.support.serialization import from_json
 
 SUITES = Path(__file__).resolve().parents[2] / "resources" / "suites"
 """Where the suites lie: beside the engine, in the source tree and where it is installed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.errors import BadInput
+from engine.support.errors import BadInput
 from engine.target.devices import DEVICES
 from engine.target.nodes import Figure, Target
 

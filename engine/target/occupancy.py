@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import Unsupported
+from engine.support.errors import Unsupported
 from engine.target.nodes import Target
 
 WARP = 32

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.graph.nodes import DTYPES
-from engine.tensor.alive import lanes_alive
 from engine.tensor.index import Extents, Index, linear
+from engine.tensor.live_values import lanes_alive
 from engine.tensor.nodes import Access, Array, Statement
 
 VECTOR_BYTES = 16

@@ -13,8 +13,8 @@ from itertools import chain
 
 import numpy as np
 
-from engine.errors import BadInput, Unsupported
 from engine.graph.nodes import Operator, OperatorGraph
+from engine.support.errors import BadInput, Unsupported
 from engine.tensor.check import check_statement, check_writes
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Literal, Reduction, Statement

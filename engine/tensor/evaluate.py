@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.errors import BadInput
+from engine.support.errors import BadInput
 from engine.tensor.functions import FUNCTION_OF, reduce_axes
 from engine.tensor.index import Element, Index, Quotient, Remainder
 from engine.tensor.nodes import (
@@ -26,7 +26,7 @@ from engine.tensor.nodes import (
     Statement,
     TensorProgram,
 )
-from engine.tensor.shifted import SHIFTED_MEAN, is_shifted, weighted
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, is_shifted, weighted
 from engine.tensor.terms import NARROW
 
 CHUNK = 1 << 23

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.errors import Unsupported
 from engine.graph.akg import IN_PLACE
 from engine.graph.nodes import COMPILED_DTYPES, Operator, OperatorGraph
+from engine.support.errors import Unsupported
 from engine.tensor.build import Builder, box
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.operators import rule_of
-from engine.tensor.repeat import Repeats
+from engine.tensor.repeated_operators import Repeats
 
 WITHOUT_EXPRESSION = {
     **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression"), "gives as many results as the data ask for"),

@@ -8,11 +8,11 @@ Only what is read decides, no name does.
 
 from __future__ import annotations
 
-from engine.errors import Unsupported
+from engine.support.errors import Unsupported
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator, rewrite_scalar
-from engine.tensor.shifted import SHIFTED_MEAN, SHIFTED_SUM, Weighted, weighted
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, Weighted, weighted
 
 
 def relative_term(program: TensorProgram, one: Statement, subject: str) -> tuple[Weighted, str]:

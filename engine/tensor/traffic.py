@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from engine.graph.nodes import DTYPES
 from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, accesses
-from engine.tensor.shifted import Weighted, is_shifted, weighted
+from engine.tensor.shifted_exponentials import Weighted, is_shifted, weighted
 
 Box = tuple[tuple[int, int], ...]
 """Lowest and highest index along each axis."""

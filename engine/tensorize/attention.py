@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.fuse.shape import product_operands
+from engine.fusion.shape import product_operands
 from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, accesses
-from engine.tensor.shifted import weighted
+from engine.tensor.shifted_exponentials import weighted
 from engine.tensorize.nodes import Intrinsic
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.fuse.shape import is_contraction, product_operands
+from engine.fusion.shape import is_contraction, product_operands
 from engine.tensor.nodes import Access, Apply, Array, Iterator, Scalar, Statement, accesses
 from engine.tensor.padding import adds_nothing
 from engine.tensorize.nodes import Intrinsic

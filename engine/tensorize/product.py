@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from engine.fuse.shape import product_operands
+from engine.fusion.shape import product_operands
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Array, Iterator, Literal, Position, Scalar, Statement, accesses
 from engine.tensor.padding import adds_nothing

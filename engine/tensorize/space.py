@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from engine.errors import BadInput
+from engine.support.errors import BadInput
 
 FRAGMENT = 16
 """Rows, columns and depths of the fragment that the published templates count in."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from engine.fuse.shape import is_contraction
+from engine.fusion.shape import is_contraction
 from engine.tensor.evaluate import behind, evaluate
 from engine.tensor.nodes import Apply, Scalar, TensorProgram, accesses
 from engine.verify.tolerance import Tolerance, magnitude, tolerance

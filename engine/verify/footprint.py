@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from engine.codegen.nodes import Buffer, CudaSource, Footprint
-from engine.run.nodes import Finding
+from engine.execution.nodes import Finding
 from engine.tensor.index import Index, Quotient, Remainder, linear
 from engine.tensor.nodes import Statement, TensorProgram
+from engine.tile.source import Buffer, CudaSource, Footprint
 
 CHUNK = 4_000_000
 """Elements evaluated at once."""

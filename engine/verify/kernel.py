@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from engine.codegen.nodes import CudaSource
-from engine.compile import Kernel, compile_group
-from engine.errors import EngineError, Unsupported
-from engine.fuse.shrink import Shrunk, shrink
-from engine.run.emulate.emulate import ORDERS, emulate
-from engine.run.nodes import Check, Finding, SiteCount
+from engine.compilation import Kernel, compile_group
+from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.nodes import Check, Finding, SiteCount
+from engine.fusion.shrink import Shrunk, shrink
+from engine.support.errors import EngineError, Unsupported
+from engine.tile.source import CudaSource
 from engine.verify.exponents import with_exponents
 from engine.verify.footprint import boundary_blocks, own_part, partition_faults, written_by
 from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_tensor_cores

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.compile import Kernel, compile_group
-from engine.errors import Fault, Unsupported
-from engine.fuse.nodes import FusionPlan, Launch
+from engine.compilation import Kernel, compile_group
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import Check
+from engine.execution.reference import input_values, operator_values, reference_values
+from engine.fusion.nodes import FusionPlan, Launch
 from engine.graph.nodes import is_float
 from engine.recipe import Recipe
-from engine.run.emulate.emulate import emulate
-from engine.run.nodes import Check
-from engine.run.reference import input_values, operator_values, reference_values
+from engine.support.errors import Fault, Unsupported
 from engine.verify.footprint import own_part
 from engine.verify.tolerance import on_tensor_cores, tolerance
 

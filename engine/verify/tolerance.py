@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.fuse.nodes import FusionGroup
+from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import is_float
 from engine.tensor.evaluate import behind
 from engine.tensor.lower import lower

@@ -13,8 +13,8 @@ pytest.importorskip("PySide6", reason="the window needs PySide6")
 
 from PySide6.QtCore import QSettings
 
-from app.main import application, make_window
-from app.window import Window
+from app.shell.main import application, make_window
+from app.shell.window import Window
 from engine.records.nodes import STOPPED
 from tests.app.driving import COMMAND, MODEL, afresh, select, settle
 from tests.app.tuning_runs import GROUP, TIMES, attached, write_run

@@ -9,8 +9,8 @@ from pathlib import Path
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
 
-from app.main import application, make_window  # noqa: E402
-from app.render import wait  # noqa: E402
+from app.shell.main import application, make_window  # noqa: E402
+from app.shell.render import wait  # noqa: E402
 from tests.app.driving import COMMAND  # noqa: E402
 
 GROUP = "softmax_0"

@@ -6,9 +6,9 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from app.timing import Timing
-from app.window import Window
-from engine.documents import KernelDoc
+from app.controllers.timing import Timing
+from app.shell.window import Window
+from engine.documents.model import KernelDoc
 
 SERVICE = Path(__file__).with_name("fake_service.py")
 COMMAND = (sys.executable, str(SERVICE))

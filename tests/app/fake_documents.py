@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.outline import outline
-from engine.documents import (
+from app.session.advice_spans import outline
+from engine.documents.model import (
     CheckDoc,
     CompiledDoc,
     EdgeDoc,

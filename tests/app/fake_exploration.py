@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.documents import RepairDoc, Term, Time
-from engine.exploration import (
+from engine.documents.exploration import (
     ArrowDoc,
     AttemptDoc,
     AxisDoc,
@@ -21,6 +20,7 @@ from engine.exploration import (
     WarpDoc,
     WhyDoc,
 )
+from engine.documents.model import RepairDoc, Term, Time
 
 NOW = 18.3
 DOWN, ACROSS = 6, 12

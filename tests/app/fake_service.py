@@ -13,8 +13,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).res
 import fake_documents as documents  # noqa: E402
 import fake_exploration as exploration  # noqa: E402
 
-from engine.documents import Problem, Time  # noqa: E402
-from engine.text import to_json  # noqa: E402
+from engine.documents.model import Problem, Time  # noqa: E402
+from engine.support.serialization import to_json  # noqa: E402
 
 SAMPLES, PAUSE = 20, 0.05
 """Of a measurement, and the seconds between two of them; more samples (FAKE_SAMPLES) come as much faster."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.documents import ModelDoc
-from engine.predict.nodes import KernelFacts
-from engine.run.statistics import summarise
+from engine.cost.nodes import KernelFacts
+from engine.documents.model import ModelDoc
+from engine.execution.statistics import summarise
 
 DATE = "2026-11-18T09:12:00+00:00"
 DEVICE = "NVIDIA H200"

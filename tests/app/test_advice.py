@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.advice import (
+from app.session.advice import (
     with_enabled,
     with_entry,
     with_moved,
@@ -13,9 +13,9 @@ from app.advice import (
     with_stages,
     without_entry,
 )
-from app.outline import outline
+from app.session.advice_spans import outline
 from engine.recipe import Scenario
-from engine.schedule.text import from_text
+from engine.scheduling.text import from_text
 from tests.app.fake_documents import ADVICE, kernel
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from app.live.follower import Follower
-from app.live.preview import merged
-from app.live.tuning import LiveTuning
-from app.window import Window
+from app.controllers.tuning.follower import Follower
+from app.controllers.tuning.preview import merged
+from app.controllers.tuning.tuning import LiveTuning
+from app.shell.window import Window
+from engine.execution.nodes import MEASURED
 from engine.records.nodes import CHECKED, FINISHED, RUNNING, Round
-from engine.run.nodes import MEASURED
-from engine.schedule.text import from_text
+from engine.scheduling.text import from_text
 from tests.app.driving import select, settle
 from tests.app.tuning_runs import BEFORE, GROUP, TIMES, add_trials, advice, attached, resting, wait, write_run
 

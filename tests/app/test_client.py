@@ -9,9 +9,9 @@ import weakref
 import pytest
 from PySide6.QtCore import QCoreApplication, QObject
 
-from app.client import Client, Pending
-from app.collector import Collector
-from engine.documents import Problem, Time
+from app.session.client import Client, Pending
+from app.shell.gc_control import Collector
+from engine.documents.model import Problem, Time
 
 ANSWER = "import sys\nfor line in sys.stdin:\n    print({reply!r}, flush=True)\n"
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt
 
-from app.client import COMMAND
-from app.window import Window
-from engine.documents import Time
-from engine.exploration import DiffLine, FigureDoc
+from app.session.client import COMMAND
+from app.shell.window import Window
+from engine.documents.exploration import DiffLine, FigureDoc
+from engine.documents.model import Time
 from tests.app.driving import select, settle
 from tests.app.test_real_session import MODEL
 from views.diff.figures import change, figure_rows

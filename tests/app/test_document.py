@@ -15,10 +15,10 @@ import pytest
 from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 
-from app.history import History
-from app.recovery import find_orphans, journal_folder, read_journal
-from app.render import render
-from app.window import Window
+from app.session.history import History
+from app.session.recovery import find_orphans, journal_folder, read_journal
+from app.shell.render import render
+from app.shell.window import Window
 from tests.app.driving import COMMAND, MODEL, PATIENCE, select, settle
 
 GROUP = "softmax_0"

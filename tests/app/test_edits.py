@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QPoint, Qt
 
-from app.window import Window
+from app.shell.window import Window
 from engine.tensorize.space import Space
 from tests.app.driving import advice, select, settle
 from views.constraints.painting import link_boxes

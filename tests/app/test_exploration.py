@@ -8,11 +8,11 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 
-from app.exploring import Question
-from app.window import Window
+from app.controllers.query_queue import Question
+from app.shell.window import Window
 from tests.app.driving import MODEL, advice, afresh, select, settle
 from tests.app.fake_exploration import ILLEGAL, moves, with_lines
-from tests.pointer import drag_over
+from tests.support.pointer import drag_over
 from views.constraints.rows import scenario_key
 from views.constraints.view import TEXT
 from views.constraints.view import TREE as ENTRIES

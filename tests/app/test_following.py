@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.live import follower as following
-from app.live.control import is_of
-from app.live.figures import causes, cuts, importance, shares, summary
-from app.live.follower import Follower
-from app.live.launch import Order, order_again, records_of, write_present
-from app.live.shown import Shown
-from app.opening import Opening
-from engine.choices import read_recipe
-from engine.errors import BadInput
+from app.controllers.tuning import follower as following
+from app.controllers.tuning.control import is_of
+from app.controllers.tuning.figures import causes, cuts, importance, shares, summary
+from app.controllers.tuning.follower import Follower
+from app.controllers.tuning.launch import Order, order_again, records_of, write_present
+from app.controllers.tuning.shown import Shown
+from app.session.open_request import Opening
+from engine.recipe_files import read_recipe
 from engine.records.nodes import (
     FAILED,
     FINISHED,
@@ -33,7 +32,8 @@ from engine.records.nodes import (
 )
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
-from engine.schedule.text import to_text
+from engine.scheduling.text import to_text
+from engine.support.errors import BadInput
 from views.tuning.nodes import STOPPING
 
 REQUEST = Request("/models/a.onnx", "h200", "model", "predicted", "predicted", 8, groups=("a", "b"))

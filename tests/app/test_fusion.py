@@ -11,17 +11,17 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 
 import engine
-from app.client import COMMAND
-from app.groups import FUSION
-from app.opening import Opening
-from app.recovery import journal_folder, read_journal
-from app.window import Window
-from engine.exploration import SPLIT, TAKE_OUT, Wish
+from app.session.client import COMMAND
+from app.session.fusion_constraints import FUSION
+from app.session.open_request import Opening
+from app.session.recovery import journal_folder, read_journal
+from app.shell.window import Window
+from engine.documents.exploration import SPLIT, TAKE_OUT, Wish
 from tests.app.driving import PATIENCE, settle
-from tests.fuse.test_plan import model
-from tests.pointer import drag_over
+from tests.fusion.test_plan import model
 from tests.semantics.single import Node
-from tests.stalls import assert_fluent
+from tests.support.pointer import drag_over
+from tests.support.stalls import assert_fluent
 from views.graph.drawing import Placed
 
 FLOAT = "float32"

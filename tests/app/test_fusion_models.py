@@ -9,15 +9,15 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtTest import QTest
 
-from app.client import COMMAND
-from app.window import Window
-from engine.documents import NodeDoc
+from app.session.client import COMMAND
+from app.shell.window import Window
+from engine.documents.model import NodeDoc
 from tests.app.driving import PATIENCE
 from tests.app.test_fusion import LEFT, groups, open_all, over, placed, settled
-from tests.fuse.test_plan import model
-from tests.pointer import drag_over
+from tests.fusion.test_plan import model
 from tests.semantics.single import Node
-from tests.stalls import assert_fluent
+from tests.support.pointer import drag_over
+from tests.support.stalls import assert_fluent
 
 SHARED = Path(__file__).parents[3] / "shared" / "models"
 FLOAT = "float32"

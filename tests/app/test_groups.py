@@ -6,11 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from app.groups import FREE, FUSION, Asleep, carried, fixed_arguments, fixed_of, fixed_text, heir, renamed
-from app.history import History
-from engine.documents import GroupDoc, ModelDoc, NodeDoc
-from engine.errors import BadInput
-from engine.stitch.nodes import Fixed
+from app.session.fusion_constraints import (
+    FREE,
+    FUSION,
+    Asleep,
+    carried,
+    fixed_arguments,
+    fixed_of,
+    fixed_text,
+    heir,
+    renamed,
+)
+from app.session.history import History
+from engine.documents.model import GroupDoc, ModelDoc, NodeDoc
+from engine.fusion.stitching.nodes import Fixed
+from engine.support.errors import BadInput
 
 NORM, PRODUCT, SUM = ("S0: y = norm x",), ("S0: y = a b",), ("S0: y = a + b",)
 

@@ -7,9 +7,9 @@ from statistics import median
 
 import pytest
 
-from app.history import NO_STEP, Checked, History, Step, Trail, without_figures
-from app.titles import title_of
-from engine.documents import CheckDoc, CountDoc, Time
+from app.session.edit_summaries import title_of
+from app.session.history import NO_STEP, Checked, History, Step, Trail, without_figures
+from engine.documents.model import CheckDoc, CountDoc, Time
 from tests.app.fake_documents import ADVICE
 
 

@@ -13,14 +13,14 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QImage, QPixmap
 from PySide6.QtWidgets import QApplication
 
-from app.client import COMMAND
-from app.history import NO_STEP, History, Step
-from app.recovery import journal_folder, read_journal
-from app.window import Window
-from engine.documents import Time
+from app.session.client import COMMAND
+from app.session.history import NO_STEP, History, Step
+from app.session.recovery import journal_folder, read_journal
+from app.shell.window import Window
+from engine.documents.model import Time
 from tests.app.driving import select, settle
 from tests.app.test_real_session import MODEL
-from tests.stalls import assert_fluent, assert_fluent_in
+from tests.support.stalls import assert_fluent, assert_fluent_in
 from views.history.layout import placed
 
 GROUP = "softmax_0"

@@ -11,9 +11,9 @@ import sys
 import pytest
 from PySide6.QtCore import QTimer
 
-from app.interrupts import noted
-from app.render import wait
-from tests.commands import ROOT, heed_interrupts
+from app.shell.render import wait
+from app.shell.sigint import noted
+from tests.support.commands import ROOT, heed_interrupts
 
 
 def interrupt() -> None:

@@ -8,7 +8,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.window import Window
+from app.shell.window import Window
 from tests.app.driving import afresh, settle
 from tests.app.fake_exploration import ILLEGAL, with_lines
 from views.constraints.rows import Links

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.example import EXAMPLE
-from app.history import NO_STEP, Checked, Step, Trail
-from app.loom_file import (
+from app.session.history import NO_STEP, Checked, Step, Trail
+from app.session.loom_file import (
     LARGE,
     LoomFile,
     ModelReference,
@@ -23,8 +22,9 @@ from app.loom_file import (
     reference_to,
     write_loom,
 )
-from engine.documents import Time
-from engine.errors import BadInput
+from app.session.named_models import EXAMPLE
+from engine.documents.model import Time
+from engine.support.errors import BadInput
 
 
 def content(steps: int = 3, text: str = "advice map\n") -> LoomFile:

@@ -8,9 +8,9 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, helper
 
-from app.client import COMMAND
-from app.recovery import journal_folder
-from app.window import Window
+from app.session.client import COMMAND
+from app.session.recovery import journal_folder
+from app.shell.window import Window
 from tests.app.driving import select, settle
 
 

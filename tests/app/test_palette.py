@@ -12,11 +12,11 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
-from app.actions import ACTIONS
-from app.palette import matches
-from app.render import wait
-from app.window import Window
-from engine.exploration import JOIN, Wish
+from app.shell.actions import ACTIONS
+from app.shell.palette import matches
+from app.shell.render import wait
+from app.shell.window import Window
+from engine.documents.exploration import JOIN, Wish
 from engine.records.nodes import RUNNING, STOPPED
 from tests.app.driving import PATIENCE, select, settle
 from tests.app.recordings import of_model, written

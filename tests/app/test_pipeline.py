@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtCore import Qt
 
-from app.client import COMMAND
-from app.main import make_window
-from app.window import Window
+from app.session.client import COMMAND
+from app.shell.main import make_window
+from app.shell.window import Window
 from engine.explore.listing import NO_TOOL, disassembler
 from tests.app.conftest import keep_settings_in
 from tests.app.driving import PATIENCE
-from tests.needs import needs_nvrtc
+from tests.support.needs import needs_nvrtc
 from views.code.view import CUDA, PTX, SASS
 from views.pipeline.geometry import Place
 from views.schedule.view import PIPELINE

@@ -9,11 +9,11 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu
 
-from app.client import COMMAND
-from app.window import Window
+from app.session.client import COMMAND
+from app.shell.window import Window
 from tests.app.driving import PATIENCE, advice, select, settle
-from tests.pointer import drag_over
-from tests.stalls import assert_fluent_in
+from tests.support.pointer import drag_over
+from tests.support.stalls import assert_fluent_in
 from views.constraints.painting import link_boxes
 from views.constraints.rows import Links
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE

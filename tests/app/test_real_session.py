@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QPoint, Qt
 
-from app.client import COMMAND
-from app.render import render
-from app.window import Window
-from engine.errors import BadInput
+from app.session.client import COMMAND
+from app.shell.render import render
+from app.shell.window import Window
+from engine.support.errors import BadInput
 from tests.app.driving import advice, select, settle
-from tests.stalls import assert_fluent_in
+from tests.support.stalls import assert_fluent_in
 
 MODEL = str(Path(__file__).parents[2] / "resources" / "models" / "bert_tiny.onnx")
 SOFTMAX = str(Path(MODEL).with_name("softmax_96x512.onnx"))

@@ -13,12 +13,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from app.client import COMMAND
-from app.window import Window
-from engine.run.emulate.build import host_compiler
+from app.session.client import COMMAND
+from app.shell.window import Window
+from engine.execution.emulate.build import host_compiler
 from tests.app.driving import select, settle
 
-STAND_IN = Path(__file__).parents[1] / "run" / "stand_in"
+STAND_IN = Path(__file__).parents[1] / "execution" / "stand_in"
 
 
 def model(folder: Path, kind: str, *inputs: str) -> str:

@@ -10,10 +10,10 @@ from time import perf_counter
 
 import pytest
 
-from app.client import COMMAND, ROOT
-from app.live.tuning import LiveTuning
-from app.main import make_window
-from app.window import Window
+from app.controllers.tuning.tuning import LiveTuning
+from app.session.client import COMMAND, ROOT
+from app.shell.main import make_window
+from app.shell.window import Window
 from engine.recipe import Recipe
 from engine.records.nodes import FINISHED, PAUSED, RUNNING, STOPPED
 from engine.records.reader import RunReader

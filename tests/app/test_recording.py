@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.recording import read_recording
-from engine.errors import BadInput
+from app.controllers.recording import read_recording
+from engine.support.errors import BadInput
 from tests.app.fake_documents import model
 from tests.app.recordings import DATE, DEVICE, entry, of_model, of_suite, written
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.refusals import problems_of
-from engine.documents import EntryDoc, KernelDoc, ScenarioDoc
+from app.session.refusals import problems_of
+from engine.documents.model import EntryDoc, KernelDoc, ScenarioDoc
 from tests.app.fake_documents import kernel
 
 WITNESS = "S1[i=0] writes y[0], S3[i=0] reads it first"

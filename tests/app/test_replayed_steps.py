@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.window import Window
-from engine.documents import Time
+from app.shell.window import Window
+from engine.documents.model import Time
 from tests.app.driving import afresh, play, select, settle
 from tests.app.recordings import launch, of_model, written
 

@@ -8,9 +8,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMenu
 
-from app.client import COMMAND
-from app.window import Window
-from engine.documents import EntryDoc
+from app.session.client import COMMAND
+from app.shell.window import Window
+from engine.documents.model import EntryDoc
 from tests.app.driving import advice, select, settle
 from tests.app.test_real_editing import GROUP, MODEL, explored, rows
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.roofline import roofline, where
-from engine.documents import GroupDoc, Time
+from app.controllers.roofline import roofline, where
+from engine.documents.model import GroupDoc, Time
 from engine.target import target
 from tests.app.fake_documents import model
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from PySide6.QtGui import QGuiApplication
 
-from app.client import COMMAND, ROOT
-from app.opening import Opening
-from app.script import group_script, workspace_script
-from app.window import Window
+from app.session.client import COMMAND, ROOT
+from app.session.open_request import Opening
+from app.session.script import group_script, workspace_script
+from app.shell.window import Window
 from tests.app.driving import select, settle
 from tests.app.test_real_session import MODEL
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 
-from app.client import COMMAND
-from app.window import Window
-from tests import large_models
+from app.session.client import COMMAND
+from app.shell.window import Window
 from tests.app.driving import settle
-from tests.stalls import STALL_MS, assert_fluent_in
+from tests.support import large_models
+from tests.support.stalls import STALL_MS, assert_fluent_in
 from views.hierarchy import LEVEL
 from views.search.hits import Hit
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 
-from app.selection import Selection, SelectionBus
-from app.window import Window
+from app.session.selection import Selection, SelectionBus
+from app.shell.window import Window
 from tests.app.driving import select, settle
 from views.graph.items import BoxItem
 from views.rows import RowView

@@ -10,12 +10,12 @@ import pytest
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QFileDialog
 
-from app.sampling import Run
-from app.window import Window
-from engine.documents import Time
+from app.controllers.sampling import Run
+from app.shell.window import Window
+from engine.documents.model import Time
 from tests.app.driving import MODEL, PATIENCE, afresh, play, select, settle
 from tests.app.recordings import entry, of_model, of_suite, written
-from tests.stalls import assert_fluent
+from tests.support.stalls import assert_fluent
 from views.roofline.nodes import Point
 from views.timing.live import Live
 from views.timing.view import LIVE

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 
-from app.live.launch import last_words, records_of
-from app.window import Window
+from app.controllers.tuning.launch import last_words, records_of
+from app.shell.window import Window
 from engine.records.nodes import PAUSE, PAUSED, RUNNING, STOP, STOPPED
 from engine.records.schema import APPLICATION, FORMAT
 from tests.app.driving import afresh, select

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.execution.nodes import SYNTHETIC, Failure
 from engine.records.nodes import FAILED, FINISHED, SEARCHED, Attempt, Round
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
-from engine.run.nodes import SYNTHETIC, Failure
-from tests.commands import document, loomscope, refused
 from tests.records.test_runs import REFUSED, REQUEST, TASK, trial
+from tests.support.commands import document, loomscope, refused
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
-from app.window import Window
+from app.shell.window import Window
 from tests.app.driving import advice
 from tests.app.test_real_editing import GROUP, explored, opened
 from views.schedule.view import SPACE

@@ -11,14 +11,14 @@ from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage, QPixmap
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
-from app.actions import ACTIONS, MENUS
-from app.render import render, size_of
-from app.window import Window
-from engine.errors import BadInput
+from app.shell.actions import ACTIONS, MENUS
+from app.shell.render import render, size_of
+from app.shell.window import Window
+from engine.support.errors import BadInput
 from tests.app.driving import COMMAND, MODEL, PATIENCE, select, settle
 from tests.app.fake_documents import ADVICE
 from tests.app.fake_exploration import ILLEGAL, with_lines
-from tests.stalls import assert_fluent
+from tests.support.stalls import assert_fluent
 from views.theme import load_theme
 
 """The longest that the window may stand still (DESIGN 10)."""

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from app.live.tuning import LiveTuning
-from app.window import Window
+from app.controllers.tuning.tuning import LiveTuning
+from app.shell.window import Window
+from engine.execution.nodes import PREDICTED, Failure, Timing
 from engine.recipe import Recipe
 from engine.records.nodes import (
     FAILED,
@@ -26,8 +27,7 @@ from engine.records.nodes import (
 )
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
-from engine.run.nodes import PREDICTED, Failure, Timing
-from engine.schedule.text import from_text
+from engine.scheduling.text import from_text
 from tests.app.driving import PATIENCE, settle
 
 DIMENSIONS = {"block": (1, 2, 4, 8), "vector": (2, 4, 8)}

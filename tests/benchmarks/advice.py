@@ -33,8 +33,8 @@ import engine
 from tests.benchmarks import report
 from tests.benchmarks.counting import ORDER, Counted, count, gains, shortfalls
 from tests.benchmarks.published_rule import rule_advice
-from tests.schedule import published_files
-from tests.schedule.published_files import ADVICE, LEGAL, TRANSPOSE, TWO_ITERATORS
+from tests.scheduling import published_files
+from tests.scheduling.published_files import ADVICE, LEGAL, TRANSPOSE, TWO_ITERATORS
 
 AKG = ADVICE.parent
 NONE, PUBLISHED, CORRECTED, RULE, OURS = "none", "published", "corrected", "rule", "ours"

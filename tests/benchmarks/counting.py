@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 import engine
-from engine.run.emulate.emulate import emulate
+from engine.execution.emulate.emulate import emulate
 from engine.tensor.traffic import compulsory_bytes
 from engine.verify.footprint import own_part
 

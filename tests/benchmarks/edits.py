@@ -24,13 +24,13 @@ from rich.console import Console
 from rich.table import Table
 
 import engine
-from engine.errors import Unsupported
 from engine.poly.dependences import dependences
-from engine.schedule.compose import compose
-from engine.schedule.nodes import Conflict
-from engine.schedule.solve import schedule
-from engine.schedule.text import from_text
+from engine.scheduling.compose import compose
+from engine.scheduling.nodes import Conflict
+from engine.scheduling.solve import schedule
+from engine.scheduling.text import from_text
 from engine.service import Service
+from engine.support.errors import Unsupported
 from engine.tensor.nodes import TensorProgram
 from tests.benchmarks import report
 

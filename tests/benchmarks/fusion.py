@@ -25,23 +25,23 @@ from rich.progress import track
 from rich.table import Table
 
 import engine
-from engine.cycles import cycles_left_alone
-from engine.fuse.attention import ATTENTION
-from engine.fuse.attention_groups import with_attention
-from engine.fuse.concat import joined_parts
-from engine.fuse.fold import fold_layouts
-from engine.fuse.partition import Partition, partition
-from engine.stitch.choose import NONE, STITCH, XLA
-from engine.stitch.flow import Flow, Step
-from engine.stitch.nodes import Fixed, Kernel
-from engine.stitch.search import accurate
-from engine.stitch.xla import xla_kernels
+from engine.fusion.attention import ATTENTION
+from engine.fusion.attention_groups import with_attention
+from engine.fusion.concat_fusion import joined_parts
+from engine.fusion.operator_folding import fold_layouts
+from engine.fusion.partition import Partition, partition
+from engine.fusion.stitching.dataflow import Flow, Step
+from engine.fusion.stitching.nodes import Fixed, Kernel
+from engine.fusion.stitching.policies import NONE, STITCH, XLA
+from engine.fusion.stitching.search import accurate
+from engine.fusion.stitching.xla_rules import xla_kernels
+from engine.support.garbage_collection import cycles_left_alone
 from engine.target import target
 from engine.tensor.lower import lower_supported
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.traffic import compulsory_bytes
-from tests import large_models
 from tests.benchmarks import report
+from tests.support import large_models
 
 MODELS = Path(__file__).parents[3] / "shared" / "models"
 FEWEST = 20

@@ -24,10 +24,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engine.errors import BadInput, EngineError, MissingCapability
+from engine.execution.measure import GPU_HINT, gpu_name
 from engine.measurements.nodes import OURS
-from engine.run.measure import GPU_HINT, gpu_name
 from engine.suite import Row, Suite, read_suite, suite_names
+from engine.support.errors import BadInput, EngineError, MissingCapability
 from tests.benchmarks import report
 from tests.benchmarks.gpu_process import QUIET, Entries, GpuProcess
 from tests.benchmarks.gpu_table import summary

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from engine.errors import EngineError, MissingCapability, Unsupported
+from engine.execution.cuda_graph import Graph, library
 from engine.graph.nodes import OperatorGraph
-from engine.run.cuda_graph import Graph, library
+from engine.support.errors import EngineError, MissingCapability, Unsupported
 from tests.benchmarks.gpu_machine import Machine
 from tests.benchmarks.peers import Arrays
 from tests.benchmarks.prepared import Code, Prepared, PreparedLaunch

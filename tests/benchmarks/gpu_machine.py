@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from engine.errors import MissingCapability
-from engine.run.nodes import GpuState
-from engine.run.nvml import Monitor
+from engine.execution.nodes import GpuState
+from engine.execution.nvml import Monitor
+from engine.support.errors import MissingCapability
 
 TARGETS = {(9, 0): "h200", (8, 0): "a100"}
 """Compute capability -> the target that kernels are compiled for."""

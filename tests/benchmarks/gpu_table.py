@@ -13,11 +13,11 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from engine.errors import BadInput
+from engine.execution.nodes import MEASURED, Failure, Timing
+from engine.execution.statistics import SAME, compare, in_rounds
 from engine.measurements import Measured, Measurements, measurements_of, read_measurements
 from engine.measurements.nodes import OURS
-from engine.run.nodes import MEASURED, Failure, Timing
-from engine.run.statistics import SAME, compare, in_rounds
+from engine.support.errors import BadInput
 
 BEHIND = 0.9
 """Rows whose best peer takes less than this part of our time are listed."""

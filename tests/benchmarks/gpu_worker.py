@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import engine
-from engine.errors import EngineError, Unsupported
+from engine.execution.cuda_graph import GraphError
+from engine.execution.nodes import MEASURED, GpuState
+from engine.execution.statistics import summarise
 from engine.graph.nodes import OperatorGraph
 from engine.measurements.nodes import OURS
-from engine.run.cuda_graph import GraphError
-from engine.run.nodes import MEASURED, GpuState
-from engine.run.statistics import summarise
 from engine.suite import read_row
-from engine.text import to_json
+from engine.support.errors import EngineError, Unsupported
+from engine.support.serialization import to_json
 from tests.benchmarks import prepared
 from tests.benchmarks.gpu_machine import Cuda, Machine
 from tests.benchmarks.peers import PEERS, Arrays, Case, System, torch_graph

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from statistics import median
 from time import process_time
 
-from engine.codegen.nest import loop_nest
-from engine.errors import Unsupported
+from engine.kernels.loop_nest import loop_nest
 from engine.poly.dependences import dependences
-from engine.schedule.explain import show
-from engine.schedule.nodes import ConstraintTree, ScheduleTree
-from engine.schedule.solve import schedule
+from engine.scheduling.nodes import ConstraintTree, ScheduleTree
+from engine.scheduling.solve import schedule
+from engine.scheduling.tree_text import show
+from engine.support.errors import Unsupported
 from engine.tensor.nodes import TensorProgram
 from tests.benchmarks.isl import request
 from tests.benchmarks.isl_process import Answer, IslProcess

@@ -7,8 +7,8 @@ from itertools import takewhile
 
 import numpy as np
 
-from engine.schedule import nodes
-from engine.schedule.nodes import ScheduleTree
+from engine.scheduling import nodes
+from engine.scheduling.nodes import ScheduleTree
 from engine.tensor.nodes import TensorProgram
 
 Loop = tuple[bool, Sequence[int]]

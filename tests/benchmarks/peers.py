@@ -15,9 +15,9 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
-from engine.errors import Unsupported
 from engine.measurements.nodes import OURS
 from engine.suite import Row
+from engine.support.errors import Unsupported
 
 Arrays = Mapping[str, Any]
 Run = Callable[[Arrays], list[Any]]

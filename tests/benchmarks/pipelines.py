@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-from engine.run.nvrtc import nvrtc_version
+from engine.execution.nvrtc import nvrtc_version
 from engine.suite import read_suite
 from tests.benchmarks import report
 from tests.benchmarks.pipelines_rows import (

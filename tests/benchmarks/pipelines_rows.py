@@ -11,17 +11,17 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import engine
-from engine.errors import EngineError, Unsupported
+from engine.cost.alcop import allowed_registers, predict_bottleneck, predict_pipeline
+from engine.cost.alcop_nodes import Contraction, PipelinePrediction, Work
+from engine.cost.alcop_problem import Sides, contraction_of, knobs_of, sides_of
+from engine.cost.alcop_work import estimated_registers, work_of_kernel, work_of_knobs
+from engine.execution.emulate.emulate import emulate
 from engine.explore.knobs import entries_of, with_knobs
-from engine.fuse.nodes import FusionGroup
-from engine.predict.alcop import allowed_registers, predict_bottleneck, predict_pipeline
-from engine.predict.alcop_nodes import Contraction, PipelinePrediction, Work
-from engine.predict.alcop_problem import Sides, contraction_of, knobs_of, sides_of
-from engine.predict.alcop_work import estimated_registers, work_of_kernel, work_of_knobs
-from engine.run.emulate.emulate import emulate
+from engine.fusion.nodes import FusionGroup
 from engine.suite import Row, read_suite
 from engine.suite.nodes import Size
 from engine.suite.operators import model_of
+from engine.support.errors import EngineError, Unsupported
 from engine.target import Target, target
 from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
 from engine.tensorize.space import Knobs

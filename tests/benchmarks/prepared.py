@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
-from engine.codegen.nodes import Buffer
-from engine.errors import BadInput, EngineError
-from engine.fuse.nodes import FusionPlan
+from engine.execution.nvrtc import nvrtc_version
+from engine.fusion.nodes import FusionPlan
 from engine.graph.nodes import DTYPES, OperatorGraph
 from engine.measurements import Launched
 from engine.recipe import Recipe
-from engine.run.nvrtc import nvrtc_version
 from engine.suite import read_suite, suite_names
+from engine.support.errors import BadInput, EngineError
+from engine.support.serialization import from_json, to_json
 from engine.target import target as target_of
-from engine.text import from_json, to_json
+from engine.tile.source import Buffer
 
 
 @dataclass(frozen=True, slots=True)

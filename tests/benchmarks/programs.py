@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import engine
-from engine.errors import EngineError
+from engine.support.errors import EngineError
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Guard, Scalar, Statement, TensorProgram
-from tests import programs
 from tests.benchmarks.isl import request
-from tests.programs import apply, at, number, program, statement
+from tests.support import programs
+from tests.support.programs import apply, at, number, program, statement
 
 MODELS = Path(__file__).parents[3] / "shared" / "models"
 """Real graphs, beside the repository; they are not shipped."""

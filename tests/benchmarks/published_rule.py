@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import engine
 from engine.recipe import Advice, Entry, Scenario, entry
-from engine.schedule.published.axes import fused_axes
-from engine.schedule.published.match import written_statements
+from engine.scheduling.published.axes import fused_axes
+from engine.scheduling.published.match import written_statements
 from engine.tensor.access import position, stride
 from engine.tensor.nodes import Access, Iterator
 

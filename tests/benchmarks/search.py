@@ -23,12 +23,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from engine.errors import BadInput, EngineError
+from engine.execution.nvrtc import nvrtc_version
 from engine.records.store import RecordStore
-from engine.run.cache import cache_folder
-from engine.run.nvrtc import nvrtc_version
 from engine.suite import read_suite
-from engine.tune.strategies import STRATEGIES
+from engine.support.cache import cache_folder
+from engine.support.errors import BadInput, EngineError
+from engine.tuning.strategies import STRATEGIES
 from tests.benchmarks import report
 from tests.benchmarks.pipelines_rows import SUITE
 from tests.benchmarks.search_races import Found, Outcome, Race, keep, of_operator, of_records

@@ -13,16 +13,16 @@ from statistics import mean
 import numpy as np
 
 import engine
-from engine.errors import BadInput
+from engine.execution.nodes import SYNTHETIC, Timing
 from engine.recipe import Recipe
 from engine.records.nodes import FAILED, FINISHED, NEW, Attempt, Request, Sieved, TaskRecord
 from engine.records.reader import RunReader
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
-from engine.run.nodes import SYNTHETIC, Timing
-from engine.tune.nodes import Program, Task
-from engine.tune.problem import problem
-from engine.tune.strategies import STRATEGIES
+from engine.support.errors import BadInput
+from engine.tuning.nodes import Program, Task
+from engine.tuning.problem import problem
+from engine.tuning.strategies import STRATEGIES
 from tests.benchmarks.pipelines_rows import TARGET
 from tests.benchmarks.search_truth import Operator, truth
 

@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from engine.errors import Unsupported
-from engine.run.nodes import SYNTHETIC, Failure, Timing
+from engine.execution.nodes import SYNTHETIC, Failure, Timing
+from engine.support.errors import Unsupported
 from engine.target import target
 from engine.target.occupancy import WARP, resident
 

@@ -14,8 +14,7 @@ from tests.benchmarks import advice
 from tests.benchmarks.advice import CORRECTED, NONE, OURS, PUBLISHED, QUICK, RULE, Comparison, pair
 from tests.benchmarks.counting import Counted, count, gains, sample, shortfalls
 from tests.benchmarks.published_rule import rule_advice
-from tests.needs import needs_compiler
-from tests.schedule.published_files import (
+from tests.scheduling.published_files import (
     LEGAL,
     TRANSPOSE,
     TWO_ITERATORS,
@@ -26,6 +25,7 @@ from tests.schedule.published_files import (
     operator,
 )
 from tests.semantics.single import write_model
+from tests.support.needs import needs_compiler
 
 FULL = Counted(
     blocks=64, threads=256, blocks_run=6, loads=96, stores=48, widest=144, sectors=2304, useful=Fraction(2304 * 32),

@@ -16,12 +16,12 @@ import onnxruntime
 import pytest
 
 import engine
-from engine.errors import BadInput, Unsupported
+from engine.execution.measure import gpu_name
 from engine.measurements import read_measurements
 from engine.measurements.nodes import OURS
-from engine.run.measure import gpu_name
 from engine.suite import read_suite
 from engine.suite.operators import model_of
+from engine.support.errors import BadInput, Unsupported
 from tests.benchmarks import gpu, prepared
 from tests.benchmarks.gpu_process import GpuProcess
 from tests.benchmarks.gpu_worker import lacking_memory

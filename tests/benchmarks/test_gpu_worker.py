@@ -12,11 +12,11 @@ import onnx
 import pytest
 
 import engine
-from engine.errors import BadInput
+from engine.execution.emulate.build import host_compiler
 from engine.measurements import measurements_of, read_measurements
 from engine.measurements.nodes import OURS
-from engine.run.emulate.build import host_compiler
 from engine.suite import read_row
+from engine.support.errors import BadInput
 from tests.benchmarks import gpu, gpu_table, gpu_worker, prepared
 from tests.benchmarks.gpu_process import ROOT, GpuProcess
 from tests.benchmarks.peers import Case

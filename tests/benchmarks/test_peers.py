@@ -17,9 +17,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from engine.errors import Unsupported
 from engine.suite import Row
 from engine.suite.operators import OPERATORS, model_of
+from engine.support.errors import Unsupported
 from tests.benchmarks.peers import PEERS, Case
 from tests.suite.test_operators import ROWS
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.benchmarks import pipelines
 from tests.benchmarks.pipelines_rows import CLASSIC, Configuration
-from tests.needs import needs_compiler, needs_nvrtc
+from tests.support.needs import needs_compiler, needs_nvrtc
 
 pytestmark = [needs_compiler, needs_nvrtc]
 

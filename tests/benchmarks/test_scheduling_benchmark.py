@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from engine.poly.dependences import dependences
-from tests import irregular_programs, programs
 from tests.benchmarks import scheduling
 from tests.benchmarks.isl import Sizes, request
 from tests.benchmarks.isl_process import IslProcess
 from tests.benchmarks.measuring import FIXED, SYMBOLIC, compare
 from tests.benchmarks.parallel import outer_loops, outermost_band
 from tests.benchmarks.programs import cases, convolution, layernorm_gradients
+from tests.support import irregular_programs, programs
 
 
 def test_the_quick_run_writes_its_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from engine.execution.nodes import PREDICTED, SYNTHETIC, Failure, Timing
 from engine.records.nodes import Request
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
-from engine.run.nodes import PREDICTED, SYNTHETIC, Failure, Timing
-from engine.tune.nodes import Program
-from engine.tune.strategies import STRATEGIES
+from engine.tuning.nodes import Program
+from engine.tuning.strategies import STRATEGIES
 from tests.benchmarks import search
 from tests.benchmarks.search_races import Race, curve, rank_correlation, run
 from tests.benchmarks.search_truth import Operator
 from tests.benchmarks.synthetic_device import CLOCK, LAUNCH, Launch, _drawn
 from tests.benchmarks.synthetic_device import run as timed
-from tests.needs import needs_compiler, needs_nvrtc
+from tests.support.needs import needs_compiler, needs_nvrtc
 
 LAUNCHED = Launch(
     text="a", shape="s", grid=(8, 24, 1), threads=128, shared_bytes=48 << 10, registers=120, spill_bytes=0,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.execution.nodes import SYNTHETIC
 from engine.records.nodes import FAILED, FINISHED
 from engine.records.reader import RunReader
-from engine.run.nodes import SYNTHETIC
 from tests.benchmarks import trial_stream
 
 

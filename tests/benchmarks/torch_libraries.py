@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from engine.errors import Unsupported
+from engine.support.errors import Unsupported
 from tests.benchmarks.peers import Arrays, Case, System, over_copies, torch_graph
 
 PRODUCTS: Mapping[str, tuple[str, Callable[[Arrays], list[Any]]]] = {

@@ -19,6 +19,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
+from engine.execution.nodes import SYNTHETIC, Failure, Timing
 from engine.records.nodes import (
     FAILED,
     FINISHED,
@@ -34,7 +35,6 @@ from engine.records.nodes import (
 )
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
-from engine.run.nodes import SYNTHETIC, Failure, Timing
 
 GROUPS = ("attention_0", "layernorm_0", "matmul_0", "matmul_1")
 MAPPINGS = ("mma_m16n8k16_f16", "CUDA cores")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import triton
 
-from engine.errors import Unsupported
+from engine.support.errors import Unsupported
 from tests.benchmarks import triton_kernels as kernels
 from tests.benchmarks.peers import Arrays, Case, System
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
-from app.client import COMMAND, ROOT
-from app.main import make_window
-from app.window import Window
+from app.session.client import COMMAND, ROOT
+from app.shell.main import make_window
+from app.shell.window import Window
 
 MODEL = ROOT / "resources" / "models" / "matmul_bias_gelu_128x256x512.onnx"
 TRIALS = 4000

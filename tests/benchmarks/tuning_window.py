@@ -27,9 +27,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from rich.console import Console
 
-from app.main import application, make_window
-from app.watchdog import Watchdog, own_time
-from app.window import Window
+from app.shell.main import application, make_window
+from app.shell.watchdog import Watchdog, own_time
+from app.shell.window import Window
 from tests.benchmarks import report
 from tests.benchmarks.tuning_stops import stops
 from views.tuning.view import PROGRESS, TABS
@@ -144,8 +144,8 @@ def _flood(window: Window, path: Path, count: int, rate: int, dog: Watchdog) -> 
 
 def _has_run(path: Path) -> bool:
     """Whether the writer has begun."""
-    from engine.errors import BadInput
     from engine.records.reader import RunReader
+    from engine.support.errors import BadInput
 
     try:
         with RunReader(path) as reader:

@@ -25,11 +25,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from app.main import application, make_window
-from app.watchdog import Watchdog, own_time
-from app.window import Window
-from tests import large_models
+from app.shell.main import application, make_window
+from app.shell.watchdog import Watchdog, own_time
+from app.shell.window import Window
 from tests.benchmarks import report
+from tests.support import large_models
 
 REAL = Path(__file__).parents[3] / "shared" / "models" / "gpt2_48l_ts13_b1_s64.onnx"
 REAL_NODES = 8063

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import engine
-from engine.errors import BadInput
-from engine.predict.calibration import Calibration, calibration_file, calibration_of, keep_calibration
-from engine.text import to_json
+from engine.cost.calibration import Calibration, calibration_file, calibration_of, keep_calibration
+from engine.support.errors import BadInput
+from engine.support.serialization import to_json
 from tests.calibration.test_fit import H200, TRUE, observations, scaled
-from tests.commands import SOFTMAX, document, loomscope, refused
+from tests.support.commands import SOFTMAX, document, loomscope, refused
 
 
 def file(path: Path, *, device: str = "NVIDIA H200", rows: int = 1000, **entry: Any) -> Path:

@@ -9,8 +9,8 @@ import pytest
 
 from engine.calibration.fit import fitted, predicted_time, speaking
 from engine.calibration.nodes import Observation
-from engine.predict.calibration import FITTED
-from engine.predict.nodes import KernelFacts
+from engine.cost.calibration import FITTED
+from engine.cost.nodes import KernelFacts
 from engine.target import DEVICES, Target
 
 H200 = DEVICES["h200"]

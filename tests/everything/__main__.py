@@ -23,7 +23,7 @@ from rich.table import Table
 
 import engine
 from engine import EngineError
-from engine.run.cache import digest
+from engine.support.cache import digest
 from tests.benchmarks import report
 from tests.everything.files import AKG, MODELS, SHARED, files
 from tests.everything.kept import engine_state

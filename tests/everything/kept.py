@@ -19,16 +19,16 @@ from pathlib import Path
 import numpy as np
 
 import engine
+from engine.execution.reference import distributions
 from engine.graph.nodes import AttributeValue, Operator, OperatorGraph
-from engine.run.cache import digest, digest_of_files, read_entry, write_entry
-from engine.run.reference import distributions
+from engine.support.cache import digest, digest_of_files, read_entry, write_entry
 from engine.verify.kernel import smaller
 
 ENGINE = Path(engine.__file__).parent
 _KIND = "checks"
 _CHECKERS = (
-    "verify/kernel.py", "verify/footprint.py", "verify/tolerance.py", "run/reference.py", "run/emulate/*.py",
-    "run/emulate/*/*", "codegen/include/*",
+    "verify/kernel.py", "verify/footprint.py", "verify/tolerance.py", "execution/reference.py",
+    "execution/emulate/*.py", "execution/emulate/*/*", "tile/include/*",
 )  # fmt: skip
 _WHOLE = (*_CHECKERS, "verify/model.py")
 _MEANINGS = ("tensor/operators/*.py", "tensor/functions.py")
@@ -89,7 +89,7 @@ def _stamp(file: Path) -> tuple[str, int, int]:
 
 def engine_state() -> str:
     """One name for the engine as it is."""
-    return digest_of_files(_sources(("**/*.py", "**/*.cuh", "run/emulate/*/*")))
+    return digest_of_files(_sources(("**/*.py", "**/*.cuh", "execution/emulate/*/*")))
 
 
 @cache

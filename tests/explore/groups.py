@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.fuse.nodes import FusionGroup, Instance
+from engine.fusion.nodes import FusionGroup, Instance
 from engine.tensor.nodes import TensorProgram
 
 MODELS = Path(__file__).parents[2] / "resources" / "models"

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import engine
-from engine.codegen.nodes import Buffer, CudaSource
-from engine.exploration import LanesDoc
+from engine.documents.exploration import LanesDoc
+from engine.execution.emulate.build import host_compiler
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nodes import Finding
 from engine.explore.addresses import addresses, made_up
-from engine.run.emulate.build import host_compiler
-from engine.run.emulate.emulate import emulate
-from engine.run.nodes import Finding
 from engine.tensor.index import Element, Index
 from engine.tensor.nodes import Access, TensorProgram
-from tests import programs
+from engine.tile.source import Buffer, CudaSource
 from tests.explore.groups import MODELS, advised, group_of, made_of
+from tests.support import programs
 
 pytestmark = pytest.mark.skipif(host_compiler() is None, reason="this machine has no C++ compiler")
 

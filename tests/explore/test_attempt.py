@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, Wish
-from engine.explore.attempt import Attempts, joined, parted, released
-from engine.stitch.nodes import Fixed
+from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, Wish
+from engine.explore.fusion_attempts import Attempts, joined, parted, released
+from engine.fusion.stitching.nodes import Fixed
 from engine.target import target
-from tests.fuse.test_plan import groups_of, model
+from tests.fusion.test_plan import groups_of, model
 from tests.semantics.single import Node
 
 FLOAT = "float32"

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, Wish
-from engine.explore.around import Around
-from engine.explore.attempt import Attempts
-from engine.stitch.nodes import Fixed
+from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, Wish
+from engine.explore.fusion_attempts import Attempts
+from engine.explore.local_refusion import Around
+from engine.fusion.stitching.nodes import Fixed
 from engine.target import target
-from tests.fuse.test_plan import MODELS, groups_of, model
-from tests.needs import needs_compiler
+from tests.fusion.test_plan import MODELS, groups_of, model
 from tests.semantics.single import Node
+from tests.support.needs import needs_compiler
 
 FLOAT = "float32"
 ATTENTION = ("node_scores_0", "node_scaled_0", "node_masked_0", "node_softmax_0", "node_context_0")
@@ -148,5 +148,5 @@ def test_a_large_part_of_a_graph_is_not_explored_while_somebody_waits(
     choice = engine.fuse(bert).choice
     around = Around(choice, "stitch", target("h200"))
     assert around.change(range(len(choice.groups)), Fixed()) is not None
-    monkeypatch.setattr("engine.explore.around.MOST", 10)
+    monkeypatch.setattr("engine.explore.local_refusion.MOST", 10)
     assert around.change(range(len(choice.groups)), Fixed()) is None

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 import engine
-from engine.exploration import CellDoc, DecisionsDoc
+from engine.documents.exploration import CellDoc, DecisionsDoc
 from engine.explore.decisions import decisions
-from engine.explore.situation import situation
-from engine.fuse.nodes import FusionGroup
+from engine.explore.scheduled_group import situation
+from engine.fusion.nodes import FusionGroup
 from engine.poly.dependences import dependences
-from engine.schedule.compose import compose
-from engine.schedule.nodes import Conflict
-from engine.schedule.solve import schedule
-from engine.schedule.text import from_text
+from engine.scheduling.compose import compose
+from engine.scheduling.nodes import Conflict
+from engine.scheduling.solve import schedule
+from engine.scheduling.text import from_text
 from engine.tensor.nodes import TensorProgram
-from tests import programs
 from tests.explore.groups import FILES, SHARED, group_of, made_of, needs_shared
-from tests.programs import apply, at, statement
+from tests.support import programs
+from tests.support.programs import apply, at, statement
 
 SAMPLE = (
     programs.softmax(8, 12),

@@ -7,10 +7,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import engine
-from engine.fuse.nodes import FusionGroup
-from engine.mapping import CHECKED, COMPILED, LISTED, MappingDoc, MappingsDoc
+from engine.documents.mappings import CHECKED, COMPILED, LISTED, MappingDoc, MappingsDoc
+from engine.fusion.nodes import FusionGroup
 from engine.suite.operators.sketch import Sketch
-from tests.commands import document, loomscope
+from tests.support.commands import document, loomscope
 
 MMA = "mma_m16n8k16_f16"
 

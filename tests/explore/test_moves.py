@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 import engine
-from engine.exploration import MoveDoc
+from engine.documents.exploration import MoveDoc
 from tests.explore.groups import FILES, SHARED, advised, group_of, needs_shared
 
 SOFTMAX = "softmax_96x512"

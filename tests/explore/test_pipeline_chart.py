@@ -9,18 +9,18 @@ from functools import cache
 import pytest
 
 import engine
-from engine.charts import COMPUTE, COPY, STORE, WAIT, ChartDoc
-from engine.codegen.tile import Barrier, Commit, For, TileOp, TileProgram, Uniform, Wait
-from engine.compile import Kernel
+from engine.compilation import Kernel
+from engine.cost.alcop_problem import sides_of
+from engine.documents.pipeline import COMPUTE, COPY, STORE, WAIT, ChartDoc
 from engine.explore.knobs import entries_of, with_knobs
 from engine.explore.pipeline_chart import chart
 from engine.explore.pipeline_hazards import hazards
 from engine.explore.pipeline_trace import trace
 from engine.explore.shared_memory import place
-from engine.predict.alcop_problem import sides_of
+from engine.support.serialization import from_json, to_json
 from engine.tensorize.space import Knobs
-from engine.text import from_json, to_json
-from tests.needs import needs_compiler
+from engine.tile.nodes import Barrier, Commit, For, TileOp, TileProgram, Uniform, Wait
+from tests.support.needs import needs_compiler
 
 TILE = Knobs((128, 128, 32), (64, 32), 3)
 

@@ -8,11 +8,11 @@ import re
 import pytest
 
 import engine
-from engine.exploration import SpaceDoc
+from engine.documents.exploration import SpaceDoc
 from engine.tensor.nodes import Access, TensorProgram
-from tests import programs
 from tests.explore.groups import FILES, SHARED, advised, group_of, made_of, needs_shared
-from tests.schedule.stencils import downwards, stencil_chain
+from tests.scheduling.stencils import downwards, stencil_chain
+from tests.support import programs
 
 SOFTMAX = "softmax_96x512"
 SMALL = (

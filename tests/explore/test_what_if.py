@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 import engine
-from engine.errors import BadInput, Unsupported
+from engine.cost.alcop_nodes import Contraction
 from engine.explore.listing import NO_TOOL, disassembler
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turned, what_if
-from engine.predict.alcop_nodes import Contraction
+from engine.support.errors import BadInput, Unsupported
 from engine.tensorize.space import Knobs
-from tests.needs import needs_nvrtc
+from tests.support.needs import needs_nvrtc
 
 FFN = Contraction(8192, 3072, 768)
 NOW = Knobs((128, 128, 32), (64, 32), 4)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.run.measure import gpu_name
-from engine.run.nodes import Timing
+from engine.execution.measure import gpu_name
+from engine.execution.nodes import Timing
 
 MODEL = Path(__file__).parents[2] / "resources" / "models" / "bert_tiny.onnx"
 PLAN = engine.fuse(engine.load(MODEL))

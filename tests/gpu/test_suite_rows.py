@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import engine
+from engine.execution.measure import Trial, gpu_name, measure_kernels
+from engine.execution.nodes import Failure, Timing
+from engine.execution.statistics import SAME, compare, in_rounds
 from engine.measurements.nodes import OURS
-from engine.run.measure import Trial, gpu_name, measure_kernels
-from engine.run.nodes import Failure, Timing
-from engine.run.statistics import SAME, compare, in_rounds
 from tests.benchmarks.gpu_process import GpuProcess
 from tests.benchmarks.peers import PEERS
 

@@ -16,12 +16,12 @@ from engine.measurements import read_measurements
 from engine.measurements.nodes import OURS
 from engine.records.reader import RunReader
 from engine.suite import read_row
-from engine.tune.search import LATE
+from engine.tuning.search import LATE
 from tests.benchmarks import gpu, prepared
 from tests.benchmarks.gpu_process import ROOT, GpuProcess
 from tests.benchmarks.test_gpu_benchmark import worker
 from tests.gpu import measure_all, tuning
-from tests.needs import needs_compiler, needs_nvrtc
+from tests.support.needs import needs_compiler, needs_nvrtc
 
 ROW = "suite:gta/gemm-16x512x128"
 FAKE = worker("""

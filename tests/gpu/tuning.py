@@ -30,13 +30,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.choices import read_recipe
-from engine.errors import BadInput, EngineError, MissingCapability
+from engine.execution.measure import GPU_HINT, gpu_name
 from engine.measurements import read_measurements
 from engine.measurements.nodes import OURS
-from engine.run.measure import GPU_HINT, gpu_name
+from engine.recipe_files import read_recipe
 from engine.suite import read_row
-from engine.tune.search import LATE
+from engine.support.errors import BadInput, EngineError, MissingCapability
+from engine.tuning.search import LATE
 from tests.benchmarks import gpu, gpu_table, prepared, report
 from tests.benchmarks.gpu_process import QUIET, ROOT, GpuProcess
 

@@ -26,11 +26,11 @@ from pathlib import Path
 from random import Random
 
 import engine
-from app.loom_file import read_loom
-from engine.choices import completed, published_advice
-from engine.errors import BadInput, EngineError, Fault, Illegal, OverBudget, Unsupported
+from app.session.loom_file import read_loom
+from engine.recipe_files import completed, published_advice
+from engine.support.errors import BadInput, EngineError, Fault, Illegal, OverBudget, Unsupported
 from tests.graph.seeds import MODELS, ROOT, SHAPE, Seed, seeds
-from tests.schedule.published_files import adding
+from tests.scheduling.published_files import adding
 
 MEMORY = 2**30
 """Bytes above what the process has once everything is imported and every sound file was compiled."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import engine
-from app.history import NO_STEP, Step, Trail
-from app.loom_file import LoomFile, ModelReference, as_plain, write_loom
-from engine.documents import Time
-from engine.schedule.text import to_text
+from app.session.history import NO_STEP, Step, Trail
+from app.session.loom_file import LoomFile, ModelReference, as_plain, write_loom
+from engine.documents.model import Time
+from engine.scheduling.text import to_text
 from tests.graph.mutators import JSON, PROTOBUF, TEXT, Mutator
 from tests.graph.networks import networks
-from tests.schedule import published_files
+from tests.scheduling import published_files
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / "resources" / "models"
@@ -36,7 +36,7 @@ class Seed:
     mutators: tuple[Mutator, ...]
     suffix: str
     operator: Path | None = None
-    """What published advice is for; None: the addition of `tests.schedule.published_files`."""
+    """What published advice is for; None: the addition of `tests.scheduling.published_files`."""
 
     @property
     def kind(self) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.errors import BadInput, Unsupported
 from engine.graph.check import check_graph
 from engine.graph.load import load
 from engine.graph.nodes import Update
+from engine.support.errors import BadInput, Unsupported
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "akg"
 

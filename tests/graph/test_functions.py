@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from engine.errors import BadInput
 from engine.graph.load import load
 from engine.graph.subgraphs import captured
+from engine.support.errors import BadInput
 from tests.graph.models import FLOAT, model, node, save
 from tests.tensor.single import by_runtime, by_statements
 

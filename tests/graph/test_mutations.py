@@ -16,12 +16,12 @@ import onnx
 import pytest
 
 import engine
-from engine.errors import BadInput, EngineError
-from engine.files import MAX_TEXT_BYTES
-from tests.commands import ROOT, heed_interrupts
+from engine.support.errors import BadInput, EngineError
+from engine.support.files import MAX_TEXT_BYTES
 from tests.graph.models import model, node, save
 from tests.graph.mutations import Outcome, prepare, run, use, written
 from tests.graph.seeds import Seed, seeds
+from tests.support.commands import ROOT, heed_interrupts
 
 NORMAL, WHOLE = 300, 10_000
 REFUSED = ("complex__complex_add", "Fused_Transpose_split_18185609042134105765", "1545859458890067484")

@@ -12,10 +12,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.errors import BadInput, EngineError, Unsupported
 from engine.graph.check import check_graph
 from engine.graph.load import load
 from engine.graph.nodes import Fill
+from engine.support.errors import BadInput, EngineError, Unsupported
 from tests.graph.models import FLOAT, INT64, model, node, save
 
 EXAMPLES = Path(__file__).parents[2] / "resources" / "models"
@@ -36,7 +36,7 @@ def test_bert_tiny_keeps_operators_scopes_and_weights() -> None:
 
 
 def test_every_example_is_what_its_generator_writes(tmp_path: Path) -> None:
-    from tests.make_models import write
+    from tests.support.make_models import write
 
     write(tmp_path)
     names = sorted(path.name for path in EXAMPLES.glob("*.onnx"))

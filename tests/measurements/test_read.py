@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from engine.errors import BadInput
+from engine.cost.nodes import KernelFacts
+from engine.execution.nodes import Failure, GpuState, Timing
 from engine.measurements import measurements_of, read_measurements
-from engine.predict.nodes import KernelFacts
-from engine.run.nodes import Failure, GpuState, Timing
-from engine.text import to_json
+from engine.support.errors import BadInput
+from engine.support.serialization import to_json
 
 FACTS = KernelFacts(
     blocks=4, threads=128, flops=1000, special=0, dram_bytes_read=4096, dram_bytes_written=2048, l2_bytes=8192

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.codegen.tile import (
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Literal
+from engine.tile.nodes import (
     Assign,
     AsyncCopy,
     Barrier,
@@ -19,8 +21,6 @@ from engine.codegen.tile import (
     Wait,
     Wish,
 )
-from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Literal
 
 KO, KI = 8, 4
 """Iterations of the outer and the inner loop."""

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import engine
-from engine.run.emulate.emulate import ORDERS, emulate
-from tests.codegen.test_tensor_cores import ROUNDING, halves
-from tests.needs import needs_compiler
+from engine.execution.emulate.emulate import ORDERS, emulate
+from tests.kernels.test_tensor_cores import ROUNDING, halves
 from tests.semantics.single import Node, write_model
+from tests.support.needs import needs_compiler
 
 ALL = [(shared, register) for shared in range(1, 7) for register in (1, 2, 4)]
 SPREAD = [(1, 2), (2, 4), (3, 2), (4, 1), (5, 4), (6, 2)]

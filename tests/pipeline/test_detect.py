@@ -9,20 +9,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.codegen.lower import lower
-from engine.codegen.tile import (
-    Assign,
-    AsyncCopy,
-    Buffer,
-    For,
-    Load,
-    Slot,
-    Store,
-    TileOp,
-    TileProgram,
-    Wish,
-    operations,
-)
+from engine.kernels.lower import lower
 from engine.pipeline.detect import detect
 from engine.pipeline.nodes import Decision
 from engine.tensor.index import Index
@@ -36,10 +23,23 @@ from engine.tensor.nodes import (
     Statement,
     TensorProgram,
 )
-from tests.codegen.test_tensor_cores import advised, product_group
+from engine.tile.nodes import (
+    Assign,
+    AsyncCopy,
+    Buffer,
+    For,
+    Load,
+    Slot,
+    Store,
+    TileOp,
+    TileProgram,
+    Wish,
+    operations,
+)
 from tests.explore.groups import made_of
+from tests.kernels.test_tensor_cores import advised, product_group
 from tests.pipeline.figure import CHUNK, KO, PART, figure_7
-from tests.programs import at
+from tests.support.programs import at
 
 
 def edited(change: Callable[[TileOp], tuple[TileOp, ...]], **more: object) -> TileProgram:

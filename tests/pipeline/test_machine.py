@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.run.emulate.emulate import emulate
-from engine.run.nvrtc import ARCHITECTURES, compile_cuda
-from tests.codegen.test_tensor_cores import advised, halves, product_group
-from tests.needs import needs_compiler, needs_nvrtc
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from tests.kernels.test_tensor_cores import advised, halves, product_group
+from tests.support.needs import needs_compiler, needs_nvrtc
 
 Tile = tuple[int, int, int, int]
 """Rows and columns of a block, rows and columns of a warp."""

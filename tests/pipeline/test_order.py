@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import engine
-from engine.codegen.tile import Bind
 from engine.tensor.index import Index
-from tests.codegen.test_tensor_cores import advised, check_against_numpy, halves, product_arrays, product_group
-from tests.needs import needs_compiler
+from engine.tile.nodes import Bind
+from tests.kernels.test_tensor_cores import advised, check_against_numpy, halves, product_arrays, product_group
+from tests.support.needs import needs_compiler
 
 
 def tiles(kernel: engine.Kernel) -> list[tuple[int, int]]:

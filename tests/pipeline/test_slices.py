@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import engine
-from engine.run.emulate.emulate import ORDERS, emulate
-from engine.run.nvrtc import ARCHITECTURES, compile_cuda
-from tests.codegen.test_tensor_cores import advised, check_against_numpy, halves, product_arrays, product_group
-from tests.needs import needs_compiler, needs_nvrtc
+from engine.execution.emulate.emulate import ORDERS, emulate
+from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from tests.kernels.test_tensor_cores import advised, check_against_numpy, halves, product_arrays, product_group
+from tests.support.needs import needs_compiler, needs_nvrtc
 from tests.verify.test_planted_faults import Fault, assert_caught
 
 FOLDER = tempfile.TemporaryDirectory()

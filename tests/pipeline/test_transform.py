@@ -6,8 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.codegen.check import check_tile
-from engine.codegen.tile import (
+from engine.pipeline.stage_indices import counter, shifted
+from engine.pipeline.transform import pipelined
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access
+from engine.tile.check import check_tile
+from engine.tile.nodes import (
     Assign,
     AsyncCopy,
     Barrier,
@@ -21,10 +25,6 @@ from engine.codegen.tile import (
     Wait,
     operations,
 )
-from engine.pipeline.shift import counter, shifted
-from engine.pipeline.transform import pipelined
-from engine.tensor.index import Index
-from engine.tensor.nodes import Access
 from tests.pipeline.figure import CHUNK, KI, KO, PART, figure_7
 
 

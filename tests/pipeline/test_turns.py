@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.codegen.tile import AsyncCopy, operations
-from engine.run.emulate.emulate import emulate
-from engine.run.nvrtc import ARCHITECTURES, compile_cuda
-from tests.codegen.test_tensor_cores import halves
-from tests.needs import needs_compiler, needs_nvrtc
+from engine.execution.emulate.emulate import emulate
+from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.tile.nodes import AsyncCopy, operations
+from tests.kernels.test_tensor_cores import halves
 from tests.semantics.single import Node, write_model
+from tests.support.needs import needs_compiler, needs_nvrtc
 from tests.verify.test_planted_faults import Fault, assert_caught
 
 FOLDER = tempfile.TemporaryDirectory()

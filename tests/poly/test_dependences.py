@@ -13,10 +13,10 @@ from engine.poly.dependences import dependences
 from engine.poly.nodes import Dependence
 from engine.tensor.index import Index
 from engine.tensor.nodes import TensorProgram
-from tests import irregular_programs as irregular
-from tests import programs
-from tests.random_programs import random_program
-from tests.schedule import isl_oracle
+from tests.scheduling import isl_oracle
+from tests.support import irregular_programs as irregular
+from tests.support import programs
+from tests.support.random_programs import random_program
 
 
 def listed(program: TensorProgram) -> list[str]:

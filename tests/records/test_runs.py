@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import BadInput, OverBudget
+from engine.execution.nodes import SYNTHETIC, Failure, Timing
 from engine.records.nodes import (
     FAILED,
     INTERRUPTED,
@@ -42,7 +42,7 @@ from engine.records.reader import RunReader, is_alive, require_records
 from engine.records.runs import RunLog, ask
 from engine.records.schema import FORMAT
 from engine.records.store import RecordStore
-from engine.run.nodes import SYNTHETIC, Failure, Timing
+from engine.support.errors import BadInput, OverBudget
 
 REQUEST = Request(
     "suite:gta/gemm", "h200", "model", "predicted", SYNTHETIC, 64, None, 7, ("matmul_0",), {"batch": 8}, '{"a": 1}'

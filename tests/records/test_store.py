@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import BadInput, OverBudget
+from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, GpuState, Timing
 from engine.records.export import COLUMNS, export
 from engine.records.nodes import Subject, Trial
 from engine.records.schema import FORMAT
 from engine.records.store import RecordStore
-from engine.run.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, GpuState, Timing
+from engine.support.errors import BadInput, OverBudget
 
 SUBJECT = Subject.of("__global__ void f() {}", "grid 8, block 128, 0 bytes", "float16[8, 8], seed 0", "h200", "13.0")
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 import engine
-from engine.errors import BadInput, Unsupported
-from engine.fuse.nodes import FusionGroup
+from engine.fusion.nodes import FusionGroup
+from engine.present.model import kernel_doc, refused_doc
 from engine.recipe import Advice, Recipe, Scenario, entry
-from engine.report import kernel_doc, refused_doc
 from engine.rewrite.apply import rewritten
-from engine.schedule.compose import compose, validate
-from engine.schedule.nodes import DISABLED, HONOURED, INFEASIBLE, RELAX, SWITCH_OFF, Conflict
-from tests import programs
+from engine.scheduling.compose import compose, validate
+from engine.scheduling.nodes import DISABLED, HONOURED, INFEASIBLE, RELAX, SWITCH_OFF, Conflict
+from engine.support.errors import BadInput, Unsupported
 from tests.explore.groups import group_of
+from tests.support import programs
 
 SOFTMAX, MATMUL = "softmax_96x512", "matmul_bias_gelu_128x256x512"
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.errors import BadInput
 from engine.poly.dependences import dependences
 from engine.rewrite.associative import associative
+from engine.support.errors import BadInput
 from engine.tensor.evaluate import evaluate
 from engine.tensor.index import Index
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.rewrite import rewrite_scalar
-from tests import programs
-from tests.programs import at, program, statement
-from tests.random_programs import random_program
 from tests.rewrite.test_recompute import values
+from tests.support import programs
+from tests.support.programs import at, program, statement
+from tests.support.random_programs import random_program
 
 SEEDS = range(80)
 CLOSE = 1e-12

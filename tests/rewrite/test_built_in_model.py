@@ -7,9 +7,9 @@ from itertools import permutations
 import pytest
 
 import engine
-from app.example import path_of
-from engine.fuse.nodes import FusionGroup
-from engine.schedule.nodes import HONOURED
+from app.session.named_models import path_of
+from engine.fusion.nodes import FusionGroup
+from engine.scheduling.nodes import HONOURED
 
 
 def handed_on(group: FusionGroup) -> list[tuple[str, str]]:

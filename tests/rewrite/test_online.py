@@ -8,19 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.errors import BadInput, EngineError, Unsupported
 from engine.poly.dependences import dependences
 from engine.recipe import Advice, Entry, Scenario
 from engine.rewrite.apply import apply as rewrite
 from engine.rewrite.apply import rewritten
 from engine.rewrite.online import online
-from engine.schedule.text import from_text, to_text
+from engine.scheduling.text import from_text, to_text
+from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.tensor.check import check_program
 from engine.tensor.evaluate import evaluate
 from engine.tensor.nodes import Apply, Array, Statement, TensorProgram
-from engine.tensor.shifted import SHIFTED_MEAN, SHIFTED_SUM, weighted
-from tests import programs
-from tests.programs import apply, at, program, statement
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, weighted
+from tests.support import programs
+from tests.support.programs import apply, at, program, statement
 
 CLOSE = 1e-12
 """Relative, all arithmetic in float64: a quotient moved behind the sum."""

@@ -9,17 +9,17 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from engine.errors import BadInput, EngineError, Unsupported
 from engine.poly.dependences import dependences
 from engine.rewrite.recompute import MOST, recompute
+from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.tensor.check import check_program
 from engine.tensor.evaluate import evaluate
 from engine.tensor.index import Element, Index
 from engine.tensor.nodes import Access, Apply, Array, TensorProgram
-from tests import irregular_programs as irregular
-from tests import programs
-from tests.programs import apply, at, program, statement
-from tests.random_programs import random_program
+from tests.support import irregular_programs as irregular
+from tests.support import programs
+from tests.support.programs import apply, at, program, statement
+from tests.support.random_programs import random_program
 
 SEEDS = range(80)
 CLOSE = 1e-12

@@ -25,8 +25,8 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import engine
-from engine.errors import EngineError
 from engine.graph.nodes import BFLOAT16, COMPILED_DTYPES, OperatorGraph
+from engine.support.errors import EngineError
 from engine.tensor.evaluate import evaluate
 from engine.tensor.lower import lower
 from engine.verify.model import run_launch

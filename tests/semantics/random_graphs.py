@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.fuse.nodes import FusionGroup
+from engine.fusion.nodes import FusionGroup
 from engine.recipe import Entry, entry
 from tests.semantics.single import TYPES, Node, write_model
 

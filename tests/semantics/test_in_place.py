@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import engine
-from engine.fuse.nodes import FusionGroup, Instance
+from engine.fusion.nodes import FusionGroup, Instance
 from engine.verify.kernel import check_kernel
-from tests.programs import apply, at, program, statement
+from tests.support.programs import apply, at, program, statement
 
 
 @pytest.mark.parametrize("columns", [40, 65, 900])

@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine.api import group_values
-from engine.fuse.nodes import FusionGroup
+from engine.fusion.nodes import FusionGroup
 from engine.tensor.evaluate import evaluate
 from tests.semantics.random_graphs import RandomGraph, random_entries
 

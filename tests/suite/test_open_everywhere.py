@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.opening import Opening
-from tests.commands import document, loomscope, program, refused
+from app.session.open_request import Opening
+from tests.support.commands import document, loomscope, program, refused
 
 ROW = "suite:gta/gemm-16x512x128"
 
@@ -50,7 +50,8 @@ def test_a_row_that_there_is_not_is_refused() -> None:
 
 
 def test_measuring_a_row_without_a_gpu_ends_with_3() -> None:
-    code = "import importlib.util as u; u.find_spec = lambda name, package=None: None; import app.cli; app.cli.main()"
+    hidden = "import importlib.util as u; u.find_spec = lambda name, package=None: None"
+    code = f"{hidden}; from app.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "measure", ROW], capture_output=True, text=True, timeout=120, check=False
     )

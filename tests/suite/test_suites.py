@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.errors import BadInput
 from engine.suite import Row, Suite, is_reference, model_file, read_row, read_suite, suite_names
 from engine.suite.operators import OPERATORS
+from engine.support.errors import BadInput
 from engine.tensor.traffic import flop_counts
 
 KERNELS = Path(__file__).parents[3] / "shared" / "research" / "kernels.md"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import BadInput
+from engine.support.errors import BadInput
 from engine.target import DEVICES, target
 
 ORIGINS = ("measured", "data sheet", "programming guide", "CUDA programming guide", "model", "inferred", "assumed")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import engine
-from engine.errors import BadInput
+from engine.support.errors import BadInput
 from tests.graph.test_akg import operator, tensor, write
-from tests.needs import needs_compiler
+from tests.support.needs import needs_compiler
 from tests.tensor.test_akg_operators import run
 
 X = np.random.RandomState(3).standard_normal((4, 6, 5)).astype(np.float32)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.errors import BadInput
+from engine.execution.reference import input_values, reference_values
 from engine.graph.load import load
-from engine.run.reference import input_values, reference_values
+from engine.support.errors import BadInput
 from engine.tensor.check import check_program
 from engine.tensor.evaluate import evaluate
 from engine.tensor.lower import lower, unsupported_operators

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import BadInput
 from engine.graph.load import load
 from engine.graph.nodes import Constant, Operator, OperatorGraph, Tensor, Update
+from engine.support.errors import BadInput
 from engine.tensor.check import check_program
 from engine.tensor.index import Index
 from engine.tensor.lower import lower, unsupported_operators

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.tensor.rewrite import renamed
-from tests.programs import apply, at, program, statement
+from tests.support.programs import apply, at, program, statement
 
 BOX = (("i", 4), ("j", 8))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import BadInput
+from engine.support.errors import BadInput
+from engine.support.serialization import from_json
 from engine.tensorize.space import ALCOP_SPACES, Knobs, Space
-from engine.text import from_json
 
 SIZES = {"dense": (1_620, 108), "batched": (4_860, 324), "conv2d": (2_430, 162), "conv3d": (3_645, 243)}
 """Published, pipelined and not: ALCOP's artifact."""

@@ -12,8 +12,8 @@ from engine.api import group_values
 from engine.verify.exponents import with_exponents
 from engine.verify.kernel import check_kernel
 from engine.verify.tolerance import Tolerance
-from tests.needs import needs_compiler
 from tests.semantics.single import Node, write_model
+from tests.support.needs import needs_compiler
 
 BARE = Tolerance(1e-6, "bare")
 

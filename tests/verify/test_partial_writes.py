@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 
 import engine
 from engine.api import group_values
-from engine.codegen.nodes import CudaSource
 from engine.tensor.index import Index
+from engine.tile.source import CudaSource
 from engine.verify.footprint import own_part, partition_faults
 from engine.verify.kernel import check_kernel, wrong_result
 from engine.verify.model import check_model

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import engine
-from tests.needs import needs_compiler
 from tests.semantics.single import write_model
+from tests.support.needs import needs_compiler
 from tests.verify.test_planted_faults import Fault, assert_caught
 
 FOLDER = tempfile.TemporaryDirectory()

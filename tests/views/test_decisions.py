@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
-from engine.exploration import LanesDoc
+from engine.documents.exploration import LanesDoc
 from tests.app.fake_documents import ADVICE
 from tests.app.fake_exploration import addresses, decisions
 from views.schedule.addresses import Access, AddressesPage, _words_by_bank, address_rows, count, describe

@@ -9,8 +9,8 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
-from engine.documents import EdgeDoc, GroupDoc, LinkDoc, ModelDoc, NodeDoc, OperatorDoc
-from tests.pointer import drag_over
+from engine.documents.model import EdgeDoc, GroupDoc, LinkDoc, ModelDoc, NodeDoc, OperatorDoc
+from tests.support.pointer import drag_over
 from views.fusion.card import FusionCard, Told
 from views.fusion.chooser import Chooser, Option
 from views.graph.drawing import reopened

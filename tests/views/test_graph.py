@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QImage, QPainter
 
-from engine.documents import EdgeDoc, ModelDoc, NodeDoc
+from engine.documents.model import EdgeDoc, ModelDoc, NodeDoc
 from tests.app.fake_documents import model
 from views.graph.drawing import Drawing, Plan, first_open
 from views.graph.items import BoxItem, Look

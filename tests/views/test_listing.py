@@ -6,7 +6,7 @@ import time
 
 from PySide6.QtCore import QPoint, Qt
 
-from engine.charts import ListingDoc
+from engine.documents.pipeline import ListingDoc
 from tests.app.fake_documents import kernel
 from views.code.listing import ListingText
 from views.code.view import CUDA, PTX, SASS, CodeView

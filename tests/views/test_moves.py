@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu
 
-from engine.documents import Time
+from engine.documents.model import Time
 from tests.app.fake_documents import ADVICE
 from tests.app.fake_exploration import decisions, moves
 from views.constraints.menu import fill

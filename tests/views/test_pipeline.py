@@ -9,9 +9,9 @@ import pytest
 from PySide6.QtCore import QPointF, QSizeF, Qt
 
 import engine
-import engine.charts
-from engine.charts import COMPUTE, COPY, STORE, BarDoc, ChartDoc, VariantDoc, WhatIfDoc
-from engine.documents import Problem
+import engine.documents.pipeline
+from engine.documents.model import Problem
+from engine.documents.pipeline import COMPUTE, COPY, STORE, BarDoc, ChartDoc, VariantDoc, WhatIfDoc
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turned, what_if
 from engine.tensorize.space import Knobs

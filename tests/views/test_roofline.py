@@ -9,8 +9,8 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QImage
 
-from tests.pointer import hover
-from tests.stalls import assert_fluent
+from tests.support.pointer import hover
+from tests.support.stalls import assert_fluent
 from views.roofline.axes import axes_of
 from views.roofline.nodes import Point, Roofline, Side
 from views.roofline.view import RooflinePage

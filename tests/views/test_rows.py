@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 from PySide6.QtTest import QAbstractItemModelTester
 
-from engine.documents import RepairDoc
+from engine.documents.model import RepairDoc
 from tests.app.fake_documents import ADVICE, kernel, model
 from views.code.highlighter import spans
 from views.constraints.rows import Links, as_text, offered, rows_of, summary, wish

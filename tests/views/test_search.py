@@ -11,7 +11,7 @@ from time import perf_counter
 import networkx
 import pytest
 
-from engine.documents import ModelDoc, OperatorDoc
+from engine.documents.model import ModelDoc, OperatorDoc
 from tests.app.fake_documents import model
 from views.search.hits import hits, summary
 from views.search.index import Index

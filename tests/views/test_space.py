@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import QPointF, QSizeF, Qt
 
-from engine.exploration import ArrowDoc, OrderDoc, SpaceDoc
+from engine.documents.exploration import ArrowDoc, OrderDoc, SpaceDoc
 from tests.app.fake_documents import ADVICE
 from tests.app.fake_exploration import ILLEGAL, space, with_lines
-from tests.pointer import drag_over
+from tests.support.pointer import drag_over
 from views.space.canvas import CAPTION, SpaceCanvas
 from views.space.geometry import ACROSS, DOWN, named_arrow, parallel_axes, plan
 from views.space.painting import caption

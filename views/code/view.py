@@ -8,8 +8,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QStackedWidget
 
-from engine.charts import ListingDoc
-from engine.documents import CheckDoc, CompiledDoc, KernelDoc
+from engine.documents.model import CheckDoc, CompiledDoc, KernelDoc
+from engine.documents.pipeline import ListingDoc
 from views.code.editor import CodeText
 from views.code.listing import ListingText
 from views.format import amount, plural

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtWidgets import QMenu
 
-from engine.exploration import CellDoc, DecisionRow, DecisionsDoc, MoveDoc, MovesDoc
+from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc, MoveDoc, MovesDoc
 from views.format import duration
 from views.moves.rows import gain_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
-from engine.documents import EntryDoc, ScenarioDoc
+from engine.documents.model import EntryDoc, ScenarioDoc
 from views.constraints.rows import LINE, MARGIN, Links, Offer, Refusal, plain_text, reason, wish, witness_lines
 from views.rows import Row, RowState, draw_text
 from views.shapes import paint_author, paint_verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
-from engine.documents import Problem
+from engine.documents.model import Problem
 from views.panel import PADDING, label, link
 
 

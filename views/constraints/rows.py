@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.documents import EntryDoc, RepairDoc, ScenarioDoc
+from engine.documents.model import EntryDoc, RepairDoc, ScenarioDoc
 from views.rows import Row
 
 LINE, MARGIN = 21, 9

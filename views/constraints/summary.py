@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter, QPaintEvent
 
-from engine.documents import EntryDoc
+from engine.documents.model import EntryDoc
 from views.constraints.rows import summary
 from views.format import figure
 from views.panel import Strip

@@ -18,7 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QTextEdit, QVBoxLayout, QWidget
 
-from engine.documents import Problem
+from engine.documents.model import Problem
 from views.panel import bar, label
 from views.theme import Theme, code_face
 

@@ -19,7 +19,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QMenu
 
-from engine.documents import EntryDoc, RepairDoc, ScenarioDoc
+from engine.documents.model import EntryDoc, RepairDoc, ScenarioDoc
 from views.constraints.painting import BOX_ROOM, PADDING, REFUSAL_LEFT, box_left, link_boxes, paint_constraint
 from views.constraints.rows import DISABLE, RELAX, SHOW, Links, Offer, scenario_key
 from views.rows import Index, Row, RowState, RowView

@@ -8,8 +8,8 @@ from PySide6.QtCore import QPoint, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QButtonGroup, QMenu, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from engine.documents import EntryDoc, KernelDoc, Problem, ScenarioDoc
-from engine.exploration import DecisionsDoc, MovesDoc
+from engine.documents.exploration import DecisionsDoc, MovesDoc
+from engine.documents.model import EntryDoc, KernelDoc, Problem, ScenarioDoc
 from views.constraints.form import EntryForm
 from views.constraints.menu import fill
 from views.constraints.refused import RefusedEdit

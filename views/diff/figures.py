@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
-from engine.exploration import FigureDoc
+from engine.documents.exploration import FigureDoc
 from views.format import figure
 from views.moves.rows import gain_text
 from views.rows import Row, RowState, draw_text

@@ -8,7 +8,7 @@ from PySide6.QtCore import QRect, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractScrollArea
 
-from engine.exploration import DiffLine
+from engine.documents.exploration import DiffLine
 from views.theme import Theme, code_face
 
 LINE = 17

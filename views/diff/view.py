@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QComboBox, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.exploration import DiffDoc, DiffLine, FigureDoc
+from engine.documents.exploration import DiffDoc, DiffLine, FigureDoc
 from views.diff.figures import figure_rows, paint_figure
 from views.diff.lines import DiffLines
 from views.format import plural

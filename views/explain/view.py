@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from engine.documents import GroupDoc, ModelDoc
+from engine.documents.model import GroupDoc, ModelDoc
 from views.format import amount, compact_shape, duration, origin_of, plural
 from views.panel import Panel, label
 

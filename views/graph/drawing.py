@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.documents import EdgeDoc, LinkDoc, ModelDoc
+from engine.documents.model import EdgeDoc, LinkDoc, ModelDoc
 from views.graph.hull import Inside, placed_inside
 from views.graph.layout import Edge, Point, Size, layered
 from views.graph.layout import Level as Places

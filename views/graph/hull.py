@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.documents import LinkDoc, ModelDoc, NodeDoc
+from engine.documents.model import LinkDoc, ModelDoc, NodeDoc
 from views.graph.layout import Edge, Size, layered
 from views.graph.layout import Level as Places
 from views.hierarchy import Box

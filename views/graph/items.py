@@ -11,7 +11,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFont, QPainter, QPainterPath, QPen, QPolygonF
 from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
-from engine.documents import GroupDoc, Time
+from engine.documents.model import GroupDoc, Time
 from views.format import amount, compact_shape, duration, origin_of, plural
 from views.graph.drawing import HEADER, Line, Placed
 from views.graph.handles import Handle, handle_of

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from PySide6.QtCore import Signal
 
-from engine.documents import Time
+from engine.documents.model import Time
 from views.format import plural
 from views.fusion.card import FusionCard
 from views.graph.canvas import Canvas

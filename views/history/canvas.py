@@ -19,7 +19,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QToolTip
 
-from engine.documents import Time
+from engine.documents.model import Time
 from views.format import duration
 from views.history.layout import Places, placed
 from views.moves.rows import gain_text

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
-from engine.exploration import MoveDoc, MovesDoc
+from engine.documents.exploration import MoveDoc, MovesDoc
 from views.format import duration
 from views.rows import Row, RowState, draw_text
 from views.shapes import paint_gain, paint_time_mark

@@ -6,8 +6,8 @@ from PySide6.QtCore import QEvent, QModelIndex, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QFrame, QMenu, QVBoxLayout
 
-from engine.documents import Problem, Time
-from engine.exploration import MoveDoc, MovesDoc
+from engine.documents.exploration import MoveDoc, MovesDoc
+from engine.documents.model import Problem, Time
 from views.format import duration
 from views.moves.rows import GAIN, PREDICTED, WHY_NOT, describe, move_rows, paint_move
 from views.panel import Elided, Panel, column_heads, label

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from engine.documents import GroupDoc, ModelDoc
+from engine.documents.model import GroupDoc, ModelDoc
 from views.hierarchy import Box, ambiguous_titles, common_scope, group_times, groups_by_name, scope_title
 from views.rows import Row
 

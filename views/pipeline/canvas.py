@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QSize, QSizeF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy
 
-from engine.charts import ROWS, BarDoc, ChartDoc
+from engine.documents.pipeline import ROWS, BarDoc, ChartDoc
 from views.format import figure
 from views.picture import Picture
 from views.pipeline.geometry import Place, Plan

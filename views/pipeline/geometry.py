@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
-from engine.charts import ROWS, BarDoc, ChartDoc, FlightDoc
+from engine.documents.pipeline import ROWS, BarDoc, ChartDoc, FlightDoc
 
 LABELS, RIGHT, TOP = 116.0, 20.0, 8.0
 """Pixels of the column that names the rows, and of the room around the chart."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from engine.charts import COMPUTE, COPY, ROWS, STORE, WAIT, BarDoc, FlightDoc
+from engine.documents.pipeline import COMPUTE, COPY, ROWS, STORE, WAIT, BarDoc, FlightDoc
 from views.format import figure
 from views.pipeline.geometry import AXIS, HEAD, HEADING, ROW, TOP, Place, Plan
 from views.rows import draw_text, text_width

@@ -6,7 +6,7 @@ from PySide6.QtCore import QLineF, QRectF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from engine.charts import ChartDoc, SharedDoc
+from engine.documents.pipeline import ChartDoc, SharedDoc
 from views.rows import draw_text, text_width
 from views.theme import Theme, code_face, face, semibold
 

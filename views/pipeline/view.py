@@ -6,8 +6,8 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.charts import ChartDoc
-from engine.documents import Problem
+from engine.documents.model import Problem
+from engine.documents.pipeline import ChartDoc
 from views.format import figure, origin_of, percent, plural
 from views.panel import Elided, LoadingBar, bar, label, rule
 from views.pipeline.canvas import PipelineCanvas

@@ -6,8 +6,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from engine.charts import ChartDoc, ChoiceDoc, QuantityDoc, VariantDoc, WhatIfDoc
-from engine.documents import Problem
+from engine.documents.model import Problem
+from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, VariantDoc, WhatIfDoc
 from views.format import duration, origin_of, percent, plural
 from views.panel import bar, label, link, rule
 from views.pipeline.slider import ChoiceSlider

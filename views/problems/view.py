@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF, Signal
 from PySide6.QtGui import QPainter
 
-from engine.documents import Problem
+from engine.documents.model import Problem
 from views.panel import Panel
 from views.rows import Row, RowState, RowView, draw_text, text_width
 from views.shapes import paint_verdict

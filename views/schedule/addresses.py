@@ -9,8 +9,8 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.documents import Problem
-from engine.exploration import LanesDoc, WarpDoc
+from engine.documents.exploration import LanesDoc, WarpDoc
+from engine.documents.model import Problem
 from views.format import plural
 from views.panel import LoadingBar, bar, label
 from views.rows import Row, RowState, RowView, draw_text

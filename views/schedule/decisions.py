@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.documents import Problem
-from engine.exploration import CellDoc, DecisionRow, DecisionsDoc
+from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
+from engine.documents.model import Problem
 from views.panel import LoadingBar, bar, label
 from views.rows import draw_text
 from views.shapes import paint_decision

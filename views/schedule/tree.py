@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter
 
-from engine.documents import ScheduleDoc, StatementDoc
+from engine.documents.model import ScheduleDoc, StatementDoc
 from views.rows import Row, RowState, RowView, draw_text, text_width
 from views.shapes import paint_pill, paint_pill_in
 from views.theme import Theme, code_face, face

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from engine.documents import KernelDoc
+from engine.documents.model import KernelDoc
 from views.format import compact_shape, plural
 from views.panel import Panel, bar, label, rule
 from views.pipeline.view import PipelinePage

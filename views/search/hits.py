@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.documents import StatementDoc
+from engine.documents.model import StatementDoc
 from views.format import plural
 from views.search.index import Found, Index
 

@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.documents import GroupDoc, ModelDoc
+from engine.documents.model import GroupDoc, ModelDoc
 from views.search.query import Query, Step, Term, check_regex, parse
 
 Mask = NDArray[np.bool_]

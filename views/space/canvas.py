@@ -16,8 +16,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QMenu, QSizePolicy
 
-from engine.documents import Problem
-from engine.exploration import ArrowDoc, OrderDoc, SpaceDoc
+from engine.documents.exploration import ArrowDoc, OrderDoc, SpaceDoc
+from engine.documents.model import Problem
 from views.format import plural
 from views.picture import Picture
 from views.space.geometry import ACROSS, DOWN, INTO, Plan, named_arrow, plan

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
-from engine.exploration import AxisDoc, SpaceDoc
+from engine.documents.exploration import AxisDoc, SpaceDoc
 
 LEFT, TOP, RIGHT, BOTTOM = 62.0, 38.0, 40.0, 34.0
 """Room for the axis that runs down, the caption, the end of the axis that runs across, and its numbers."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
-from engine.exploration import SpaceDoc
+from engine.documents.exploration import SpaceDoc
 from views.rows import draw_text
 from views.shapes import paint_instances, paint_statement
 from views.space.arrows import paint_arrows

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
-from engine.documents import Problem
-from engine.exploration import OrderDoc, SpaceDoc
+from engine.documents.exploration import OrderDoc, SpaceDoc
+from engine.documents.model import Problem
 from views.rows import draw_text
 from views.shapes import paint_verdict
 from views.space.geometry import ACROSS, INTO, Plan

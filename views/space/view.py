@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLabel, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.documents import KernelDoc, Problem
-from engine.exploration import SpaceDoc
+from engine.documents.exploration import SpaceDoc
+from engine.documents.model import KernelDoc, Problem
 from views.format import plural
 from views.panel import Elided, LoadingBar, bar, label, rule
 from views.schedule.tree import ScheduleTree

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QBrush, QFontMetricsF, QPainter, QPen
 
-from engine.exploration import ArrowDoc, SpaceDoc
+from engine.documents.exploration import ArrowDoc, SpaceDoc
 from views.shapes import paint_statement
 from views.space.arrows import control, paint_thick_arrow
 from views.space.geometry import LEFT, RIGHT, Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from engine.documents import Problem
+from engine.documents.model import Problem
 from views.message import Message
 from views.theme import Theme
 from views.timing.deck import DeckBar

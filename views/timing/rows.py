@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
-from engine.documents import GroupDoc, ModelDoc, Term, Time
+from engine.documents.model import GroupDoc, ModelDoc, Term, Time
 from views.format import duration, figure, origin_of, percent
 from views.hierarchy import ambiguous_titles
 from views.rows import Row, RowState, draw_text, text_width

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
-from engine.documents import KernelDoc, ModelDoc, Time
+from engine.documents.model import KernelDoc, ModelDoc, Time
 from views.format import duration, origin_of
 from views.panel import Panel, bar, column_heads, label
 from views.roofline.nodes import Roofline

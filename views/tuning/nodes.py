@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.documents import Problem
+from engine.documents.model import Problem
 
 RUNNING, PAUSED, STOPPED, FINISHED, INTERRUPTED = "running", "paused", "stopped", "finished", "interrupted"
 STARTING, STOPPING = "starting", "stopping"

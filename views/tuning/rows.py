@@ -9,7 +9,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from engine.ablation import AblationDoc, FlipDoc
+from engine.documents.ablation import AblationDoc, FlipDoc
 from views.format import duration, percent
 from views.moves.rows import gain_text
 from views.rows import Row, RowState, draw_text, text_width

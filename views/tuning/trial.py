@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QStackedWidget
 
-from engine.documents import KernelDoc, Problem
+from engine.documents.model import KernelDoc, Problem
 from views.code.editor import CodeText
 from views.message import Message
 from views.panel import Elided, Panel, bar, label

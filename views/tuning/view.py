@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.ablation import AblationDoc
-from engine.documents import Problem
+from engine.documents.ablation import AblationDoc
+from engine.documents.model import Problem
 from views.format import duration
 from views.message import Message
 from views.panel import Elided, Panel, bar

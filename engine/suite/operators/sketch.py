@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from engine.errors import BadInput
 from engine.suite.nodes import Row, Size
+from engine.support.errors import BadInput
 
 OPSET, IR_VERSION = 20, 10
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from engine.errors import BadInput, Unsupported
 from engine.graph.nodes import Operator
+from engine.support.errors import BadInput, Unsupported
 from engine.tensor.build import Builder
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.errors import BadInput
 from engine.graph.nodes import Operator
+from engine.support.errors import BadInput
 from engine.tensor.build import CONTRADICTION, Box, Builder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import integer, present, real

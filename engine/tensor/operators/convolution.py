@@ -12,8 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from engine.errors import Unsupported
 from engine.graph.nodes import Operator
+from engine.support.errors import Unsupported
 from engine.tensor.build import Box, Builder, accumulator, box
 from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access

@@ -11,8 +11,8 @@ from functools import reduce
 
 import numpy as np
 
-from engine.errors import Unsupported
 from engine.graph.nodes import Operator
+from engine.support.errors import Unsupported
 from engine.tensor.build import Builder, box
 from engine.tensor.operators.attributes import integer, present, real, text
 from engine.tensor.operators.registry import operator

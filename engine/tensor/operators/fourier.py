@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from engine.errors import Unsupported
 from engine.graph.nodes import Operator
+from engine.support.errors import Unsupported
 from engine.tensor.build import Builder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import axis_of, integer, parameter, present

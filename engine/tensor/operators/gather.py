@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.errors import BadInput
 from engine.graph.nodes import Operator
+from engine.support.errors import BadInput
 from engine.tensor.build import Builder, box, wrap
 from engine.tensor.index import Element, Index
 from engine.tensor.operators.attributes import axis_of, integer

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine.errors import BadInput
 from engine.graph.nodes import Operator
+from engine.support.errors import BadInput
 from engine.tensor.build import Box, Builder, box
 from engine.tensor.index import Index, delinearize, linear
 from engine.tensor.nodes import Access, Guard, Literal

@@ -13,8 +13,8 @@ from operator import add
 
 import numpy as np
 
-from engine.errors import BadInput, Unsupported
 from engine.graph.nodes import Operator
+from engine.support.errors import BadInput, Unsupported
 from engine.tensor.build import Box, Builder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import integer, present, present_output, real, reals, text, words

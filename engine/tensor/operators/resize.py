@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import reduce
 from operator import add
 
-from engine.errors import BadInput, Unsupported
 from engine.graph.nodes import Operator
+from engine.support.errors import BadInput, Unsupported
 from engine.tensor.build import Box, Builder, box
 from engine.tensor.index import Extents, Index
 from engine.tensor.operators.attributes import axis_of, integer, integers, parameter, real, text

@@ -12,8 +12,8 @@ from functools import reduce
 from itertools import product
 from operator import add, mul
 
-from engine.errors import Unsupported
 from engine.graph.nodes import Operator
+from engine.support.errors import Unsupported
 from engine.tensor.build import Box, Builder, accumulator, box
 from engine.tensor.index import Element, Index, linear
 from engine.tensor.operators.attributes import integer, present, real, text

@@ -11,8 +11,8 @@ from operator import add
 
 import numpy as np
 
-from engine.errors import Unsupported
 from engine.graph.nodes import Operator
+from engine.support.errors import Unsupported
 from engine.tensor.build import Builder, box, lowest, over
 from engine.tensor.index import Element, Index, linear
 from engine.tensor.operators.attributes import axis_of, given, integer, parameter, present_output

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import helper
 
-from engine.errors import Unsupported
 from engine.graph.nodes import Operator
+from engine.support.errors import Unsupported
 
 
 def standard(op: Operator, operands: list[np.ndarray]) -> Sequence[np.ndarray]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from engine.errors import BadInput
 from engine.graph.nodes import Operator
+from engine.support.errors import BadInput
 from engine.tensor.build import Builder
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import given, integer, parameter

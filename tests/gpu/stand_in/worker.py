@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from engine.run.nodes import SYNTHETIC, GpuState
+from engine.execution.nodes import SYNTHETIC, GpuState
 from tests.benchmarks import gpu_worker
 
 

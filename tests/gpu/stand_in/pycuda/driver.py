@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.codegen.nodes import Buffer, CudaSource
-from engine.run.emulate.emulate import emulate
-from engine.text import from_json
+from engine.execution.emulate.emulate import emulate
+from engine.support.serialization import from_json
+from engine.tile.source import Buffer, CudaSource
 from tests.benchmarks.prepared import Prepared, PreparedKernel
 
 function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")

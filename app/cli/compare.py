@@ -1,0 +1,115 @@
+"""The verb `compare`: two recipes, and the kernels that a model has under each of them; or two files of outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import engine
+from app.cli import output
+from app.cli.compile_job import Job
+from app.cli.outcomes import compare_two_manifests, compare_two_times
+from engine import BadInput, Recipe, Unsupported
+from engine.documents.exploration import DiffDoc, DiffLine, FigureDoc
+from engine.recipe import diff
+from engine.regression import outcomes
+from engine.support.serialization import to_json
+from views.format import figure, percent
+
+TIME = "time"
+
+
+def compare(a: Path, b: Path, model: str | None, only: str | None, limit: float | None, json: bool) -> bool:
+    """Prints what changes from `a` to `b`; whether no kernel is slower than `limit` percent allow."""
+    kind, other = outcomes.kind_of(a), outcomes.kind_of(b)
+    if kind != other:
+        raise BadInput("compare", str(b), f"holds a {other}, {a} a {kind}", "compare two files of one kind")
+    if kind != outcomes.RECIPE and (model or only):
+        option = "--model" if model else "--group"
+        raise BadInput("command line", option, f"goes with recipes; {a} holds a {kind}", "leave it out")
+    if kind == outcomes.TIMES:
+        return compare_two_times(a, b, limit, json)
+    if kind == outcomes.MANIFEST:
+        return compare_two_manifests(a, b, limit, json)
+    return _compare_recipes(a, b, model, only, limit, json)
+
+
+def _compare_recipes(a: Path, b: Path, model: str | None, only: str | None, limit: float | None, json: bool) -> bool:
+    before, after = (_narrowed(engine.read_recipe(path), path, only, model) for path in (a, b))
+    if limit is not None and model is None:
+        raise BadInput("command line", "--max-slowdown", "needs kernels to predict", "add --model FILE")
+    differences = diff(before, after)
+    documents = () if model is None else tuple(_documents(model, a, before, b, after, only))
+    rows = [{**_plain(document), "slowdown": _slowdown(document)} for document in documents]
+    if json:
+        output.document(a=str(a), b=str(b), differences=differences, rows=rows)
+    else:
+        _say(differences, documents)
+    slow = [row for row in rows if limit is not None and row["slowdown"] * 100 > limit]
+    for row in slow:
+        output.warn(f"{row['group']}: predicted {percent(row['slowdown'])} slower, {limit:g} % are allowed")
+    return not slow
+
+
+def _narrowed(recipe: Recipe, path: Path, only: str | None, model: str | None) -> Recipe:
+    """The recipe with what it says of one group; with a model, groups that it does not speak of are advised."""
+    if only is None:
+        return recipe
+    if model is None and only not in recipe.groups:
+        names = ", ".join(recipe.groups) or "none"
+        raise BadInput("recipe", f"group {only}", f"{path} says nothing of it", f"it speaks of {names}")
+    return replace(recipe, groups={name: advice for name, advice in recipe.groups.items() if name == only})
+
+
+def _documents(model: str, a: Path, before: Recipe, b: Path, after: Recipe, only: str | None) -> Iterator[DiffDoc]:
+    """The groups whose kernels the two recipes may make different."""
+    if dict(before.dimensions) != dict(after.dimensions):
+        raise BadInput("recipe", "dimensions", f"{a} and {b} bind them to other sizes", "compare at equal sizes")
+    job = Job(model, before.target, dict(before.dimensions), only)
+    old, new = (engine.completed(recipe, job.plan, str(path)) for recipe, path in ((before, a), (after, b)))
+    same_machine = replace(old, groups={}) == replace(new, groups={})
+    changed = [group for group in job.groups if not same_machine or old.groups[group.name] != new.groups[group.name]]
+    for group in output.track(changed, len(changed), "comparing"):
+        try:
+            yield engine.compare(engine.compile(group, old), engine.compile(group, new))
+        except Unsupported:
+            if only is not None:
+                raise
+
+
+def _slowdown(document: DiffDoc) -> float:
+    """Part of A's predicted time that B takes longer; negative where it is faster."""
+    time = next(each for each in document.figures if each.name == TIME)
+    assert time.a and time.b is not None, "both sides are predicted"
+    return (time.b - time.a) / time.a
+
+
+def _plain(document: DiffDoc) -> dict[str, Any]:
+    plain = to_json(document)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _say(differences: Sequence[str], documents: Sequence[DiffDoc]) -> None:
+    for line in differences or ("no difference",):
+        output.say(line)
+    for document in documents:
+        output.say(f"\n{document.group}")
+        _say_lines("schedule", document.schedule)
+        _say_lines("CUDA", document.cuda)
+        rows = (_cells(each) for each in document.figures if each.a != each.b)
+        output.table("", ("figure", "A>", "B>", "unit", "origin"), rows)
+
+
+def _say_lines(what: str, lines: Sequence[DiffLine]) -> None:
+    if lines:
+        output.say(f"  {what}")
+    for line in lines:
+        output.say(f"  {line.mark} {line.b or line.a:>4}  {line.text}")
+
+
+def _cells(each: FigureDoc) -> tuple[str, ...]:
+    a, b = ("" if value is None else figure(value) for value in (each.a, each.b))
+    return each.name, a, b, each.unit, each.origin

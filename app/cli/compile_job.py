@@ -1,0 +1,140 @@
+"""What a verb works on: a file, a target and, where one is named, one group of it, opened with the engine's API."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import engine
+from app.session.named_models import path_of
+from engine import BadInput, Conflict, EngineError
+
+if TYPE_CHECKING:
+    from engine.fusion.nodes import FusionGroup, FusionPlan
+    from engine.graph.nodes import OperatorGraph
+    from engine.recipe import Recipe
+
+DEFAULT_TARGET = "h200"
+
+
+@dataclass(frozen=True)
+class Job:
+    """The operands that most verbs share; each stage runs when it is first asked for."""
+
+    file: str
+    asked_target: str | None
+    """--target; None leaves it to the recipe."""
+    asked_dimensions: dict[str, int]
+    """--dim."""
+    only: str | None = None
+    """The one group to work on; None for all."""
+    recipe_file: Path | None = None
+    tree_file: Path | None = None
+    """Advice for the one group in place of the user's."""
+    policy: str | None = None
+    """--policy; None leaves it to the recipe."""
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """What opening the file took: "load" and "fuse"."""
+
+    @cached_property
+    def graph(self) -> OperatorGraph:
+        """The file."""
+        recipe = self._read_recipe
+        dimensions = {**(recipe.dimensions if recipe else {}), **self.asked_dimensions}
+        with self._timed("load"):
+            return engine.load(path_of(self.file), dims=dimensions)
+
+    @cached_property
+    def plan(self) -> FusionPlan:
+        """Its kernels to be."""
+        graph = self.graph
+        with self._timed("fuse"):
+            return engine.fuse(graph, self.target, *self._choices)
+
+    @cached_property
+    def _choices(self) -> tuple[str, engine.Fixed]:
+        """Policy and fixed groups: those of --policy, else the recipe's."""
+        if self.policy is not None:
+            return self.policy, engine.Fixed()
+        return engine.fusion_choices(self._read_recipe or engine.Recipe(self.target), str(self.recipe_file))
+
+    @cached_property
+    def target(self) -> str:
+        """The GPU: that of --target, else the recipe's."""
+        if self.asked_target is not None:
+            return self.asked_target
+        return self._read_recipe.target if self._read_recipe else DEFAULT_TARGET
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """That of all advisers; where --recipe or --tree speaks of a group, it holds instead."""
+        recipe = engine.default_recipe(self.plan, target=self.target)
+        if self._read_recipe is not None:
+            recipe = engine.completed(replace(self._read_recipe, target=self.target), self.plan, str(self.recipe_file))
+        if self.tree_file is not None:
+            if len(self.groups) != 1:
+                names = ", ".join(group.name for group in self.groups[:8])
+                reason = "says nothing about which group it is for"
+                raise BadInput("command line", str(self.tree_file), reason, f"add --group with one of {names}")
+            text = engine.read_advice(self.tree_file)
+            recipe = engine.advised(recipe, self.groups[0], text, str(self.tree_file))
+        return recipe
+
+    @cached_property
+    def _read_recipe(self) -> Recipe | None:
+        return None if self.recipe_file is None else engine.read_recipe(self.recipe_file)
+
+    @cached_property
+    def groups(self) -> tuple[FusionGroup, ...]:
+        """The groups to work on; BadInput when --group names none."""
+        if self.only is None:
+            return self.plan.groups
+        names = [group.name for group in self.plan.groups]
+        if self.only not in names:
+            near = difflib.get_close_matches(self.only, names, n=3) or names[:8]
+            raise BadInput("command line", f"group {self.only}", "the plan has no such group", f"try {', '.join(near)}")
+        return (self.plan.group(self.only),)
+
+    @contextlib.contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[stage] += time.perf_counter() - started
+
+    def kernels(self, conflicts: bool = False) -> Iterator[tuple[FusionGroup, engine.Kernel | EngineError]]:
+        """Compile each group; one that cannot be compiled gives its error, unless it was asked for by name.
+
+        Required entries that cannot hold end the verb, unless it shows `conflicts` itself.
+        """
+        recipe = self.recipe
+        for group in self.groups:
+            try:
+                yield group, engine.compile(group, recipe)
+            except Conflict as error:
+                if not conflicts:
+                    raise
+                yield group, error
+            except EngineError as error:
+                if self.only is not None:
+                    raise
+                yield group, error
+
+
+def dimensions_of(bindings: list[str], option: str = "--dim", example: str = "batch=8") -> dict[str, int]:
+    """--dim batch=8 --dim sequence=128 as a mapping; BadInput, which names the option, for anything else."""
+    found: dict[str, int] = {}
+    for binding in bindings:
+        matched = re.fullmatch(r"([^=]+)=([1-9][0-9]{0,18})", binding)
+        if matched is None:
+            reason = "is not NAME=VALUE with a whole number above 0"
+            raise BadInput("command line", f"{option} {binding}", reason, f"for example {option} {example}")
+        found[matched[1].strip()] = int(matched[2])
+    return found

@@ -1,0 +1,64 @@
+"""What this machine has: one row each, with what to install where something is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+
+from engine.execution.machine import machine
+from engine.execution.measure import GPU_HINT
+from engine.explore.listing import disassembler
+
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
+PACKAGES = (
+    "numpy", "networkx", "islpy", "highspy", "lightgbm", "onnx", "ml_dtypes", "onnxruntime", "cuda-bindings",
+    "nvidia-cuda-nvrtc", "typer", "rich", "Pygments", "PySide6-Essentials",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that a verb may need."""
+
+    name: str
+    found: str
+    """Version or name; "" when it is missing."""
+    needed_for: str
+    hint: str
+
+
+def examine() -> list[Row]:
+    """Every row, in the order in which a person would install things."""
+    has = machine()
+    rows = [
+        Row("Python", platform.python_version(), "everything", ""),
+        Row("display", display(), "loomscope open", "use loomscope render, which needs none"),
+        Row("C++ compiler", has.compiler, "verify", "apt install g++"),
+        Row("NVRTC", has.nvrtc, "generate", "pip install 'nvidia-cuda-nvrtc>=13.0,<13.1'"),
+        Row("GPU", has.gpu, "measure", GPU_HINT),
+        Row("PyCUDA", _version("pycuda"), "measure", "pip install pycuda; needs the CUDA toolkit to build"),
+        Row("nvdisasm", disassembler() or "", "SASS in the window", "pip install nvidia-cuda-nvdisasm"),
+        Row("distributed", _version("distributed"), "tune --cluster", "pip install 'loomscope[cluster]'"),
+    ]
+    return rows + [Row(name, _version(name), "everything", f"pip install {name}") for name in PACKAGES]
+
+
+def display() -> str:
+    """Where a window can be shown; "" where it cannot."""
+    chosen = os.environ.get("QT_QPA_PLATFORM", "")
+    if chosen:
+        return f"Qt platform {chosen}"
+    if sys.platform in ("win32", "darwin"):
+        return platform.system()
+    return next((f"{name}={os.environ[name]}" for name in DISPLAYS if os.environ.get(name)), "")
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "installed" if importlib.util.find_spec(package.replace("-", "_")) else ""

@@ -1,0 +1,385 @@
+"""The command line: verbs that call the engine's API and print what it answers.
+
+Exit codes: 0 done; 1 a check failed; 2 bad input or usage; 3 this machine lacks what was asked for.
+The engine and Qt are imported inside the verbs, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli import output, tuning_verbs
+from app.cli.options import (
+    NO_DIMS,
+    NO_PROGRAMS,
+    Dims,
+    File,
+    Gpu,
+    Group,
+    Json,
+    Policy,
+    RecipeFile,
+    Target,
+    TreeFile,
+    job,
+    percentage,
+    verb,
+)
+from app.shell.sigint import noted
+
+app = typer.Typer(
+    help="Explore, edit, check and time GPU schedules of deep-learning operators.",
+    epilog="Without a verb the window opens. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 this machine lacks "
+    "what was asked for.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain lines: an error is one, and fits into any log
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def main() -> None:
+    """Entry point of `loomscope`."""
+    app(prog_name="loomscope")
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Open the window where no verb is given."""
+    if version:
+        from importlib import metadata
+
+        try:
+            output.say(f"loomscope {metadata.version('loomscope')}")
+        except metadata.PackageNotFoundError:
+            output.say("loomscope, from a source tree that is not installed")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        verb(_open_window)(None, "h200", {})
+
+
+@app.command("open", epilog="Exit codes: 0 done, 2 bad input, 3 no display, 130 interrupted.")
+@verb
+def open_(
+    file: Annotated[str | None, typer.Argument(metavar="FILE", help="What to open, else the example.")] = None,
+    target: Gpu = "h200",
+    dim: Dims = NO_DIMS,
+) -> None:
+    """Open the window."""
+    from app.cli.compile_job import dimensions_of
+
+    _open_window(file, target, dimensions_of(dim))
+
+
+def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> None:
+    from app.cli.doctor import display
+    from app.session.named_models import EXAMPLE
+    from engine.support.errors import MissingCapability
+
+    if not display():
+        hint = "`loomscope render FILE -o PNG` draws the window without one; `loomscope verify FILE` checks kernels"
+        raise MissingCapability("window", "display", "this machine has none, so no window can open", hint)
+    with noted():  # also while Qt is imported, which an exception would abort
+        from app.shell.main import run
+
+        code = run(file or EXAMPLE, target=target, dimensions=dimensions)
+    raise typer.Exit(code)
+
+
+@app.command(epilog="Exit codes: 0 done, 2 bad input.")
+@verb
+def render(
+    file: File,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="PNG", help="Picture to write.")],
+    panel: Annotated[
+        str | None,
+        typer.Option(
+            "--panel",
+            metavar="NAME",
+            help="Only this one: outline, explain, graph, schedule, constraints, moves, code, timing, history, "
+            "problems, jobs, tuning, trials, search, trial, run.",
+        ),
+    ] = None,
+    perspective: Annotated[
+        str, typer.Option("--perspective", metavar="NAME", help="explore, schedule, pipeline or tune.")
+    ] = "explore",
+    size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels.")] = "1440x900",
+    theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="dark or light.")] = "dark",
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NAME", help="The dearest one by default.")
+    ] = None,
+    tab: Annotated[
+        str,
+        typer.Option(
+            "--tab",
+            metavar="NAME",
+            help="Of schedule: tree, iteration space, decisions, addresses, pipeline; timing: kernels, prediction, "
+            "live, roofline; tuning: progress, promise, dimensions, ablation.",
+        ),
+    ] = "tree",
+    advice: Annotated[
+        Path | None, typer.Option("--advice", metavar="FILE", help="Entries to add, as text.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", metavar="FILE", help="Recorded times to show.")
+    ] = None,
+    records: Annotated[
+        Path | None, typer.Option("--records", metavar="DB", help="Tuning run to show.")
+    ] = None,
+    what_if: Annotated[
+        list[str], typer.Option("--what-if", metavar="NAME=VALUE", help="Of the pipeline: stages=3.")
+    ] = NO_DIMS,
+    tile: Annotated[int | None, typer.Option("--tile", metavar="N", help="Tile to select in the pipeline.")] = None,
+    target: Gpu = "h200",
+    dim: Dims = NO_DIMS,
+) -> None:
+    """Draw the window as a picture; no display is needed."""
+    from app.cli.compile_job import dimensions_of
+
+    with noted():  # also while Qt is imported, which an exception would abort
+        from app.shell.render import render as draw
+        from app.shell.render import size_of
+
+        draw(
+            file,
+            out,
+            size=size_of(size),
+            theme=theme,
+            panel=panel,
+            group=group,
+            target=target,
+            dimensions=dimensions_of(dim),
+            perspective=perspective,
+            tab=tab,
+            advice=advice,
+            replay=replay,
+            records=records,
+            what_if=dimensions_of(what_if, "--what-if", "stages=3"),
+            tile=tile,
+        )
+    output.say(f"{out}")
+
+
+@app.command(epilog="Exit codes: 0 done, 2 bad input.")
+@verb
+def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
+    """Operators and tensors of a file, and what is unsupported."""
+    from app.cli import verbs
+
+    verbs.inspect(job(file, dim=dim), json)
+
+
+@app.command(epilog="Exit codes: 0 done, 2 bad input.")
+@verb
+def fuse(
+    file: File, policy: Policy = None, target: Gpu = "h200", dim: Dims = NO_DIMS, json: Json = False
+) -> None:
+    """The fusion plan: which operators become one kernel, and why."""
+    from app.cli import verbs
+
+    verbs.fuse(job(file, target, dim, policy=policy), json)
+
+
+@app.command(epilog="Exit codes: 0 done, 2 bad input.")
+@verb
+def recipe(
+    file: File,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the recipe.")],
+    group: Group = None,
+    tree: TreeFile = None,
+    target: Gpu = "h200",
+    dim: Dims = NO_DIMS,
+) -> None:
+    """Write the recipe with every adviser's entries, to edit. Pass it back with --recipe."""
+    from app.cli import verbs
+
+    verbs.recipe(job(file, target, dim, group, None, tree), out)
+
+
+@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
+@verb
+def schedule(
+    file: File, group: Group = None, tree: TreeFile = None, recipe: RecipeFile = None, target: Target = None,
+    dim: Dims = NO_DIMS, json: Json = False,
+) -> None:  # fmt: skip
+    """Schedule trees, and what became of every entry of the recipe."""
+    from app.cli import verbs
+
+    if not verbs.schedule(job(file, target, dim, group, recipe, tree), json):
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input, 3 no NVRTC.")
+@verb
+def generate(
+    file: File,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder for the .cu files.")],
+    programs: Annotated[
+        list[str],
+        typer.Option("--with", metavar="PROGRAM", help="torch: PyTorch operators; harness: a PyCUDA script."),
+    ] = NO_PROGRAMS,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+) -> None:  # fmt: skip
+    """CUDA text of every kernel, and a manifest of the launches."""
+    from app.cli import verbs
+
+    verbs.generate(job(file, target, dim, group, recipe), out, programs, json)
+
+
+@app.command(epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")
+@verb
+def verify(
+    file: File,
+    whole: Annotated[bool, typer.Option("--whole", help="The model end to end instead of each kernel alone.")] = False,
+    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+) -> None:  # fmt: skip
+    """Run the CUDA text on the CPU and compare it with a reference. That is an independent implementation."""
+    from app.cli import verbs
+
+    if not verbs.verify(job(file, target, dim, group, recipe), whole, json):
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
+@verb
+def predict(
+    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Modelled time of every kernel."""
+    from app.cli import verbs
+
+    verbs.predict(job(file, target, dim, group, recipe), json)
+
+
+@app.command(epilog="Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no GPU.")
+@verb
+def measure(
+    file: File, group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Time of every kernel on this machine's GPU."""
+    from app.cli import verbs
+
+    if not verbs.measure(job(file, target, dim, group, recipe), json):
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Exit codes: 0 done, 2 bad input: other devices, no measured times, too few rows.")
+@verb
+def calibrate(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="What `measure --json` or the GPU benchmark wrote.")
+    ],
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="GPU", help="GPU whose figures are fitted; by default the files' own."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Fit the model of times to measured ones. Predictions then say that they are calibrated."""
+    from app.cli import verbs
+
+    verbs.calibrate(files, target, json)
+
+
+@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
+@verb
+def explain(
+    file: File,
+    group: Annotated[str, typer.Option("--group", metavar="NAME", help="The group to explain.")],
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+) -> None:  # fmt: skip
+    """Why a group is fused, scheduled, placed and timed as it is."""
+    from app.cli import verbs
+
+    verbs.explain(job(file, target, dim, group, recipe))
+
+
+@app.command(epilog="Exit codes: 0 done, 1 slower than allowed or a required entry cannot hold, 2 bad input.")
+@verb
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A recipe; a manifest; `predict --json`; `measure --json`.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another of the same kind.")],
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="FILE", help="Compare schedules, code and figures of its kernels.")
+    ] = None,
+    group: Group = None,
+    max_slowdown: Annotated[
+        float | None,
+        typer.Option("--max-slowdown", metavar="P", parser=percentage, help="Fail where a kernel of B is P % slower."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What changes from one file to another. Both are recipes (with a model, its kernels), times or manifests."""
+    from app.cli.compare import compare as run
+
+    if not run(a, b, model, group, max_slowdown, json):
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Exit codes: 0 done, 1 a kernel does not run, 2 bad input, 3 no C++ compiler or no NVRTC.")
+@verb
+def baseline(
+    file: File,
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the baseline.")],
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS,
+) -> None:  # fmt: skip
+    """Count what the kernels cost, for `check`. Sectors, conflicts, registers and spills; needs no GPU."""
+    from app.cli import regression as gate
+
+    gate.baseline(job(file, target, dim, recipe=recipe), out)
+
+
+@app.command(epilog="Exit codes: 0 nothing grew, 1 a figure grew, 2 bad input, 3 no C++ compiler or no NVRTC.")
+@verb
+def check(
+    file: File,
+    before: Annotated[Path, typer.Argument(metavar="BASELINE", help="As `loomscope baseline` writes it.")],
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", metavar="P", parser=percentage, help="Let figures grow by P %.")
+    ] = 0.0,
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+) -> None:  # fmt: skip
+    """Whether any figure of a baseline grew. A gate for continuous integration, which needs no GPU."""
+    from app.cli import regression as gate
+
+    if not gate.check(job(file, target, dim, recipe=recipe), before, tolerance, json):
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input.")
+@verb
+def moves(
+    file: File,
+    group: Annotated[str, typer.Option("--group", metavar="NAME", help="The group to look at.")],
+    recipe: RecipeFile = None, target: Target = None, dim: Dims = NO_DIMS, json: Json = False,
+) -> None:  # fmt: skip
+    """Next steps of a group, each tried. Tells their predicted effects, or why they cannot be."""
+    from app.cli import verbs
+
+    verbs.moves(job(file, target, dim, group, recipe), json)
+
+
+@app.command(epilog="Exit code: 0, whatever is missing.")
+@verb
+def doctor(json: Json = False) -> None:
+    """What this machine has, and what to install for the rest."""
+    from app.cli import verbs
+
+    verbs.doctor(json)
+
+
+app.command("mappings", epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")(
+    tuning_verbs.mappings
+)
+app.command(
+    "tune", epilog="Exit codes: 0 done, 2 bad input or nothing to search, 3 no GPU or no Dask, 130 interrupted."
+)(tuning_verbs.tune)
+app.command("trials", epilog="Exit codes: 0 done, 2 bad input.")(tuning_verbs.trials)

@@ -1,0 +1,61 @@
+"""What `loomscope mappings` prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import engine
+from app.cli import output
+from app.cli.compile_job import Job
+from engine.documents.mappings import WRONG, MappingDoc, MappingsDoc
+from engine.support.serialization import fields_to_json
+from views.format import plural
+
+SHOWN = 5
+"""Mappings of one intrinsic that a table shows."""
+
+
+def mappings(job: Job, check: bool, every: bool, json: bool) -> bool:
+    """Mappings of each group; whether no kernel of them is wrong."""
+    recipe = job.recipe
+    found = [
+        engine.mappings(group, recipe, emulate=check) for group in output.track(job.groups, len(job.groups), "mapping")
+    ]
+    if json:
+        output.document(groups=[_document(one) for one in found])
+    for one in () if json else found:
+        _show(one, every)
+    return not any(mapping.state == WRONG for one in found for mapping in one.mappings)
+
+
+def _document(found: MappingsDoc) -> dict[str, Any]:
+    fields = fields_to_json(found)
+    return {"name": fields.pop("group"), **fields}
+
+
+def _show(found: MappingsDoc, every: bool) -> None:
+    """A table of the mappings, and a line for each intrinsic that has none."""
+    title = f"{found.group}  {found.product}" + (f"  ({found.because})" if found.because else "")
+    count = Counter(mapping.intrinsic for mapping in found.mappings)
+    shown: list[MappingDoc] = []
+    for name in count:
+        listed = [mapping for mapping in found.mappings if mapping.intrinsic == name]
+        shown += listed if every else listed[:SHOWN]
+    output.say(title)
+    if shown:
+        cells = (
+            (m.intrinsic, m.binding, " ".join(m.outer), f"{m.calls:,}", f"{m.padding:.1%}", m.state, m.why_not)
+            for m in shown
+        )
+        columns = ("intrinsic", "axes", "loops around", "calls>", "padding>", "state", "why not")
+        output.table("", columns, cells)
+    if len(shown) < len(found.mappings):
+        totals = ", ".join(f"{plural(number, 'mapping')} to {name}" for name, number in count.items())
+        output.say(f"{totals}; all of them with --all")
+    reasons: dict[str, list[str]] = {}
+    for refused in found.refused:
+        reasons.setdefault(refused.because, []).append(refused.intrinsic)
+    for because, names in reasons.items():
+        output.say(f"none to {', '.join(names)}: {because}")
+    output.say("")

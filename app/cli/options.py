@@ -1,0 +1,103 @@
+"""What the verbs of the command line share: their options, and how their errors reach the user.
+
+The engine and Qt are imported inside functions, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import output
+
+if TYPE_CHECKING:
+    from app.cli.compile_job import Job
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="ONNX model, AKG description (.json), `example` (the built-in model) or `suite:NAME/ROW` (a benchmark)."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+Gpu = Annotated[str, typer.Option("--target", metavar="GPU", help="GPU to compile for: h200, h100 or a100.")]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", metavar="GPU", help="GPU to compile for, the recipe's or else h200: h200, h100 or a100."),
+]
+Dims = Annotated[list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
+Group = Annotated[str | None, typer.Option("--group", metavar="NAME", help="Only this group.")]
+RecipeFile = Annotated[Path | None, typer.Option("--recipe", metavar="FILE", help="Recipe instead of all advisers'.")]
+TreeFile = Annotated[
+    Path | None,
+    typer.Option("--tree", metavar="FILE", help="Advice for the group: our text, or a published JSON file."),
+]
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help="stitch: the search (default); xla: the rules of XLA's fusion passes; none: a kernel for each operator.",
+    ),
+]
+NO_DIMS: list[str] = []
+NO_PROGRAMS: list[str] = []
+
+
+def percentage(text: str | float) -> float:
+    """ "5" or "5%" as 5.0; typer hands defaults over, too."""
+    try:
+        value = float(str(text).removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise typer.BadParameter(f"{text} is no percentage of 0 or more")
+    return value
+
+INTERRUPTED, PIPE_CLOSED = 130, 141
+"""Exit codes of a run that a person ended, and of one whose reader went away: 128 and the signal's number."""
+
+
+def verb(body: Callable[..., None]) -> Callable[..., None]:
+    """A command whose engine errors become a message and an exit code, never a traceback.
+
+    A library that is missing is told as such.  An interrupt, and a reader of standard output that goes away (`| head`),
+    end it without a word.
+    """
+
+    @functools.wraps(body)
+    def run(*arguments: Any, **options: Any) -> None:
+        from engine.support.errors import EngineError, MissingCapability
+
+        try:
+            body(*arguments, **options)
+            sys.stdout.flush()
+        except EngineError as error:
+            output.failure(error)
+            raise typer.Exit(error.exit_code) from error
+        except ImportError as error:
+            output.failure(MissingCapability("start", error.name or "a library", str(error), "try `loomscope doctor`"))
+            raise typer.Exit(MissingCapability.exit_code) from error
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            output.discard()
+            raise typer.Exit(PIPE_CLOSED) from None
+
+    return run
+
+
+def job(
+    file: str, target: str | None = None, dim: list[str] = NO_DIMS, group: str | None = None,
+    recipe: Path | None = None, tree: Path | None = None, policy: str | None = None,
+) -> Job:  # fmt: skip
+    """What a verb works on, from its operands."""
+    from app.cli.compile_job import Job, dimensions_of
+
+    return Job(file, target, dimensions_of(dim), group, recipe, tree, policy)

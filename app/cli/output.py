@@ -1,0 +1,109 @@
+"""How verbs speak: one JSON document or tables on standard output, progress and errors on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    # Only for the type: importing the engine takes a second that `--help` need not wait for.
+    from engine.support.errors import EngineError
+
+SCHEMA = 1
+"""Version of every JSON document; a key that changes its meaning raises it."""
+
+Item = TypeVar("Item")
+
+WIDE = 200
+"""Columns of a table that goes into a file or a pipe."""
+
+
+class _Console(Console):
+    """A console that lets a closed pipe be told by its error, as it is where text is written without rich."""
+
+    def on_broken_pipe(self) -> None:
+        """Called by rich while it handles the BrokenPipeError."""
+        raise
+
+
+stdout = _Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def document(**keys: Any) -> None:
+    """The one document of a `--json` run."""
+    sys.stdout.write(json.dumps({"schema": SCHEMA, **keys}, indent=2, ensure_ascii=False) + "\n")
+
+
+def discard() -> None:
+    """Send what is left of standard output nowhere: nobody reads it any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say(text: str) -> None:
+    """A line for people, printed as it is."""
+    stdout.print(text, markup=False)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Rows for people; a column whose name ends with ">" is aligned to the right."""
+    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        name, right = column.removesuffix(">"), column.endswith(">")
+        drawn.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(_plain(cell) for cell in row))
+    stdout.print(drawn)
+
+
+@contextlib.contextmanager
+def steps(what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar that moves when it is called with (text, done, total)."""
+    with _progress() as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda text, done, total: progress.update(task, description=text, completed=done, total=total)
+
+
+def track(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
+    """The items, with a progress bar on standard error where that is a terminal."""
+    with _progress() as progress:
+        yield from progress.track(items, total=total, description=what)
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
+
+
+def failure(error: EngineError, repairs: Sequence[str] = ()) -> None:
+    """An error in the user's words: the subject first, the hint on its own line, or the changes that resolve it."""
+    stderr.print(f"{error.subject}: {error.reason}", markup=False, style="red" if stderr.is_terminal else None)
+    if repairs:
+        stderr.print("  tried and found to help, one at a time:", markup=False)
+        for repair in repairs:
+            stderr.print(f"    {repair}", markup=False)
+    elif error.hint:
+        stderr.print(f"  hint: {error.hint}", markup=False)
+
+
+def note(text: str) -> None:
+    """A line beside the result that is no warning."""
+    stderr.print(text, markup=False)
+
+
+def warn(text: str) -> None:
+    """A line beside the result: why the exit code is not 0."""
+    stderr.print(text, markup=False, style="red" if stderr.is_terminal else None)
+
+
+def _plain(cell: str) -> str:
+    """Square brackets are shapes here, not rich's markup."""
+    return cell.replace("[", r"\[")

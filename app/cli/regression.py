@@ -1,0 +1,67 @@
+"""The verbs `baseline` and `check`: a model's counts as a file, and whether any of them grew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from app.cli import output
+from app.cli.compile_job import Job
+from engine.regression import baseline as gate
+from engine.support.files import check_place
+from engine.support.serialization import to_json
+from views.format import plural
+
+
+def baseline(job: Job, out: Path) -> None:
+    """Count every kernel and write what was found."""
+    check_place(out, "gate")
+    found = _taken(job)
+    gate.write_baseline(found, out)
+    output.say(f"{out}: {plural(len(found.groups), 'group')}, {_totals(found)}")
+
+
+def check(job: Job, path: Path, tolerance: float, json: bool) -> bool:
+    """Count again; whether nothing grew by more than `tolerance` percent."""
+    before = gate.read_baseline(path)
+    asked = job.asked_target or before.target
+    found = _taken(replace(job, asked_target=asked, asked_dimensions={**before.dimensions, **job.asked_dimensions}))
+    result = gate.compare(before, found, tolerance / 100)
+    if json:
+        output.document(
+            regressions=to_json(result.regressions), changes=to_json(result.changes), notes=list(result.notes)
+        )
+        return not result.regressions
+    for note in result.notes:
+        output.say(note)
+    rows = (
+        (change.group or "the model", change.figure, _cell(change.before), _cell(change.after), _word(change))
+        for change in result.changes
+    )
+    if result.changes:
+        output.table("", ("group", "figure", "before>", "now>", ""), rows)
+    worse = len(result.regressions)
+    output.say(f"{plural(worse, 'regression')} in {_totals(found)}" if worse else f"no regression in {_totals(found)}")
+    return not worse
+
+
+def _taken(job: Job) -> gate.Baseline:
+    kernels = output.track(job.kernels(), len(job.groups), "counting")
+    return gate.take(job.plan, kernels, job.target, job.asked_dimensions)
+
+
+def _totals(found: gate.Baseline) -> str:
+    whole = found.whole
+    return f"{plural(whole['kernels'], 'kernel')}, {whole['sectors']:,} sectors, {whole['conflicts']:,} bank conflicts"
+
+
+def _cell(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _word(change: gate.Change) -> str:
+    if change.worse:
+        return "worse"
+    if change.before is None or change.after is None:
+        return ""
+    return "better" if change.after < change.before else "within the tolerance"

@@ -1,0 +1,180 @@
+"""What `loomscope trials` tells of a file of records: its runs, what they found, and what mattered."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.cli import output
+from engine import BadInput
+from engine.records.export import export
+from engine.records.nodes import ORIGINS, Attempt, Round, Run
+from engine.records.reader import RunReader, require_records
+from engine.records.store import RecordStore
+from engine.support.files import check_place
+from engine.support.serialization import to_json
+from engine.tuning.statistics import explained, rank_correlation
+from views.format import duration, figure, percent, plural
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one run found out about one mapping of one group."""
+
+    group: str
+    mapping: str
+    attempts: int
+    failures: dict[str, int]
+    best: Attempt | None
+    correlation: float
+    """Of promised and other times by rank; NaN where there are too few."""
+    importance: dict[str, float]
+    """Dimension -> part of the variance of the logarithm of the times that it explains by itself."""
+
+
+def trials(records: Path, number: int | None, table: Path | None, origin: str | None, json: bool) -> None:
+    """List the runs of a file and tell of one of them; write the trials as a table where one is asked for."""
+    require_records(records)
+    if table is not None:
+        check_place(table, "command line")
+    with RunReader(records) as reader:
+        runs = reader.runs()
+        chosen = reader.run(number) if runs or number is not None else None
+        attempts = reader.attempts(chosen.number) if chosen else ()
+        rounds = reader.rounds(chosen.number) if chosen else ()
+    with RecordStore(records) as store:
+        kept = store.counts()
+        if table is not None:
+            export(store, _origin(origin, chosen, tuple(kept)), table)
+    found = _found(attempts)
+    if json:
+        output.document(**_document(runs, chosen, found, rounds, kept))
+        return
+    _show_runs(runs, kept)
+    if chosen is not None:
+        _show(chosen, found, rounds)
+
+
+def _origin(asked: str | None, run: Run | None, kept: Sequence[str]) -> str:
+    """Which origin a table is of: those of several are never in one."""
+    if asked is not None and asked not in ORIGINS:
+        raise BadInput("command line", f"--origin {asked}", "is no origin of times", f"one of {', '.join(ORIGINS)}")
+    if asked is None and run is None and len(kept) > 1:
+        hint = f"name one with --origin: {', '.join(kept)}"
+        raise BadInput("command line", "--export", "would mix times of several origins", hint)
+    return asked or (run.request.origin if run else next(iter(kept), ORIGINS[0]))
+
+
+def _found(attempts: Sequence[Attempt]) -> list[Found]:
+    """By group and mapping, in the order in which they were first tried."""
+    by_mapping: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        if attempt.mapping:
+            by_mapping[attempt.group, attempt.mapping].append(attempt)
+    return [_of_mapping(*name, mine) for name, mine in by_mapping.items()]
+
+
+def _of_mapping(group: str, mapping: str, attempts: Sequence[Attempt]) -> Found:
+    timed = [one for one in attempts if one.microseconds is not None and not one.failure]
+    times = np.array([one.microseconds for one in timed], float)
+    promised = np.array([one.promised for one in timed], float)
+    names = [name for name, _ in attempts[0].values]
+    importance = {}
+    for place, name in enumerate(names):
+        codes: dict[int | str, int] = {}
+        values = [codes.setdefault(one.values[place][1], len(codes)) for one in timed]
+        importance[name] = explained(times, np.array(values, np.int32)) if timed else 0.0
+    failures = Counter(one.failure for one in attempts if one.failure)
+    best = min(timed, key=lambda one: (one.microseconds, one.number), default=None)
+    return Found(group, mapping, len(attempts), dict(failures), best, rank_correlation(promised, times), importance)
+
+
+def _document(
+    runs: Sequence[Run], chosen: Run | None, found: Sequence[Found], rounds: Sequence[Round], kept: dict[str, Any]
+) -> dict[str, Any]:
+    now = time.time()
+    return {
+        "trials": {origin: {"times": times, "failures": failures} for origin, (times, failures) in kept.items()},
+        "runs": [
+            {
+                "number": run.number, "started": run.started, "state": run.state_at(now), "message": run.message,
+                "source": run.request.source, "target": run.request.target, "strategy": run.request.strategy,
+                "runner": run.request.runner, "origin": run.request.origin,
+            }
+            for run in runs
+        ],
+        "run": chosen.number if chosen else None,
+        "mappings": [
+            {
+                "group": one.group, "mapping": one.mapping, "attempts": one.attempts, "failures": one.failures,
+                "microseconds": one.best.microseconds if one.best else None,
+                "low": one.best.low if one.best else None, "high": one.best.high if one.best else None,
+                "program": dict(one.best.values) if one.best else None, "trial": one.best.trial if one.best else None,
+                "rank_correlation": to_json(one.correlation), "importance": one.importance,
+            }
+            for one in found
+        ],
+        "rounds": to_json(tuple(rounds)),
+        "tasks": to_json(chosen.tasks) if chosen else [],
+        "refused": to_json(chosen.refused) if chosen else [],
+    }  # fmt: skip
+
+
+def _show_runs(runs: Sequence[Run], kept: dict[str, Any]) -> None:
+    for origin, (times, failures) in kept.items():
+        failed = ", ".join(f"{count} {kind}" for kind, count in failures.items())
+        output.say(f"{plural(times, 'time')} {origin}" + (f"; failures: {failed}" if failed else ""))
+    if not runs:
+        output.say("no run is kept")
+        return
+    now = time.time()
+    cells = (
+        (
+            str(run.number), run.started, run.state_at(now), Path(run.request.source).name, run.request.target,
+            run.request.strategy, run.request.runner, run.message,
+        )
+        for run in runs
+    )  # fmt: skip
+    output.table("", ("run>", "started", "state", "file", "target", "strategy", "runner", "ended"), cells)
+
+
+def _show(run: Run, found: Sequence[Found], rounds: Sequence[Round]) -> None:
+    cells = (
+        (
+            one.group, one.mapping, str(one.attempts), str(sum(one.failures.values())),
+            _best(one.best),
+            f"{one.correlation:.2f}" if one.correlation == one.correlation else "",
+            ", ".join(
+                f"{name} {percent(part)}"
+                for name, part in sorted(one.importance.items(), key=lambda each: -each[1])[:3] if part > 0
+            ),
+        )
+        for one in found
+    )  # fmt: skip
+    columns = ("group", "mapping", "attempts>", "failed>", "best>", "rank>", "what explains the times")
+    output.table(f"Run {run.number}: {run.request.origin} times, rank correlation with the promised", columns, cells)
+    if run.refused:
+        output.table("Mappings that are not searched", ("group", "mapping", "count>", "because"), _refused(run))
+    spent = Counter[str]()
+    for one in rounds:
+        spent[one.group] += one.attempts
+    where = ", ".join(f"{name} {count}" for name, count in spent.most_common())
+    output.say(f"{plural(len(rounds), 'round')}; attempts of each group: {where}" if where else "no round ended")
+
+
+def _best(best: Attempt | None) -> str:
+    """ "12.4 µs", with the 20th and 80th percentile where it was measured: "12.4 µs (12.1 to 13.0)"."""
+    if best is None or best.microseconds is None:
+        return ""
+    spread = f" ({figure(best.low)} to {figure(best.high)})" if best.low and best.high else ""
+    return duration(best.microseconds) + spread
+
+
+def _refused(run: Run) -> Iterator[tuple[str, ...]]:
+    return ((one.group, one.mapping, str(one.count), one.because) for one in run.refused)

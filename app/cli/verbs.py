@@ -1,0 +1,357 @@
+"""What each verb prints.  Figures come from the engine's documents; nothing is computed here but sums over rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import engine
+from app.cli import output
+from app.cli.compile_job import Job
+from app.cli.doctor import examine
+from engine import BadInput, Conflict, EngineError, Failure, Unsupported
+from engine.scheduling.tree_text import show
+from engine.support.serialization import fields_to_json, to_json
+from views.format import amount, duration, figure, plural
+
+
+def inspect(job: Job, json: bool) -> None:
+    """Operators, tensors, and what is unsupported."""
+    graph = job.graph
+    unsupported = job.plan.unsupported
+    if json:
+        output.document(
+            operators=[
+                {"name": op.name, "kind": op.kind, "inputs": op.inputs, "outputs": op.outputs, "scope": op.scope}
+                for op in graph.operators
+            ],
+            unsupported=[{"operator": name, "reason": reason} for name, reason in unsupported.items()],
+            tensors=[{"name": t.name, "shape": t.shape, "dtype": t.dtype} for t in graph.tensors.values()],
+        )
+        return
+    output.say(
+        f"{graph.name}: {plural(len(graph.operators), 'operator')}, {plural(len(graph.tensors), 'tensor')}, "
+        f"inputs {', '.join(str(graph.tensors[name]) for name in graph.inputs)}"
+    )
+    kinds = Counter(op.kind for op in graph.operators)
+    output.table("", ("operator", "count>"), ((kind, str(count)) for kind, count in kinds.most_common()))
+    _say_unsupported(unsupported)
+
+
+def fuse(job: Job, json: bool) -> None:
+    """The plan and its reasons."""
+    plan = job.plan
+    model = engine.model_doc(job.graph, plan, target=job.target)
+    instances = {group.name: group.instances for group in model.groups}
+    figures = {
+        "operators": len(job.graph.operators),
+        "kernels": len(plan.launches),
+        "memory_bound_kernels": sum(group.instances for group in model.groups if group.bound == "memory"),
+        "bytes_unfused": engine.plan_bytes(engine.fuse(job.graph, target=job.target, policy="none")),
+        "bytes_fused": sum(group.bytes * instances[group.name] for group in model.groups),
+    }
+    if json:
+        output.document(
+            **figures,
+            groups=[
+                {
+                    "name": group.name,
+                    "instances": len(group.instances),
+                    "operators": group.instances[0].operators,
+                    "schemes": [{"array": e.array, "scheme": e.scheme, "because": e.because} for e in group.edges],
+                    "because": group.because,
+                }
+                for group in plan.groups
+            ],
+            unsupported=[{"operator": name, "reason": reason} for name, reason in plan.unsupported.items()],
+        )
+        return
+    output.say(
+        f"{plan.graph}: {plural(figures['operators'], 'operator')} in {plural(figures['kernels'], 'kernel')} of "
+        f"{plural(len(plan.groups), 'group')}; {amount(figures['bytes_fused'])} moved, "
+        f"{amount(figures['bytes_unfused'])} without fusion"
+    )
+    rows = ((g.name, str(g.instances), g.title, g.shape, amount(g.bytes), g.bound, g.because) for g in model.groups)
+    output.table("", ("group", "times>", "what", "shape", "moves>", "bound", "because"), rows)
+    _say_unsupported(plan.unsupported)
+
+
+def recipe(job: Job, out: Path) -> None:
+    """The recipe as a file."""
+    advice = {group.name: job.recipe.groups[group.name] for group in job.groups}
+    made = replace(job.recipe, groups=advice, dimensions=job.asked_dimensions)
+    engine.write_recipe(made, out)
+    output.say(f"{out}: {plural(len(made.groups), 'group')}")
+
+
+def schedule(job: Job, json: bool) -> bool:
+    """Trees and verdicts; whether every required entry holds."""
+    rows: list[dict[str, Any]] = []
+    for group, kernel in output.track(job.kernels(conflicts=True), len(job.groups), "scheduling"):
+        if isinstance(kernel, EngineError) and not isinstance(kernel, Conflict):
+            rows.append({"name": group.name, "legal": False, "unsupported": kernel.reason})
+            if not json:
+                output.say(f"{group.name}  {group.title}: {kernel.reason}\n")
+            continue
+        if isinstance(kernel, Conflict):
+            output.failure(kernel, [repair.text for repair in kernel.repairs])
+            document = engine.refused_doc(group, job.recipe, kernel)
+        else:
+            document = engine.kernel_doc(kernel)
+        verdicts = [{"entry": e.text, "verdict": e.outcome, "because": e.verdict} for e in document.entries]
+        rows.append(
+            {
+                "name": group.name,
+                "legal": document.legal,
+                "tree": to_json(document.schedule),
+                "verdicts": verdicts,
+                "repairs": [repair.text for repair in document.repairs],
+                "milliseconds": document.milliseconds,
+            }
+        )
+        if not json:
+            output.say(f"{group.name}  {group.title}")
+            if not isinstance(kernel, Conflict):
+                output.say(show(kernel.schedule, kernel.program))
+            output.table("", ("entry", "verdict", "because"), (tuple(v.values()) for v in verdicts))
+    if json:
+        output.document(groups=rows)
+    return all(row["legal"] or "unsupported" in row for row in rows)
+
+
+def generate(job: Job, out: Path, programs: list[str], json: bool) -> None:
+    """`.cu` files and their manifest."""
+    kernels = output.track(job.kernels(), len(job.groups), "generating")
+    manifest = engine.write_sources(job.graph, job.plan, kernels, out, job.seconds, programs)
+    for kernel in manifest["kernels"]:
+        for entry in kernel["relaxed"]:
+            output.note(f"{kernel['group']}: {entry['author']}'s “{entry['entry']}” is relaxed: {entry['because']}")
+    if json:
+        output.document(**manifest)
+        return
+    rows = (
+        (
+            kernel["group"],
+            kernel["file"],
+            " x ".join(map(str, kernel["grid"])),
+            str(kernel["block"][0]),
+            amount(kernel["shared_bytes"]),
+            ", ".join(f"{name} {c['registers']} registers" for name, c in kernel["compiled"].items()),
+        )
+        for kernel in manifest["kernels"]
+    )
+    output.table(f"{out}", ("group", "file", "grid>", "threads>", "shared>", "compiled"), rows)
+
+
+def verify(job: Job, whole: bool, json: bool) -> bool:
+    """Check kernels, or the model end to end; whether everything that could be checked is right."""
+    if whole:
+        return _verify_whole(job, json)
+    rows: list[dict[str, Any]] = []
+    texts: list[str] = []
+    for group, kernel in output.track(job.kernels(conflicts=True), len(job.groups), "checking"):
+        if isinstance(kernel, EngineError):
+            status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
+            rows.append({"name": group.name, "status": status, "message": kernel.reason})
+        else:
+            rows.append(_check_row(engine.check_doc(engine.check(kernel))))
+            texts.append(kernel.source.text)
+    if job.only is None:
+        left_out = job.plan.unsupported.items()
+        rows += [{"name": name, "status": "unsupported", "message": reason} for name, reason in left_out]
+    good = _report_checks(rows, json)
+    if job.only and texts and not json:
+        _say_counts(rows[0]["counts"], texts[0].splitlines())
+    return good
+
+
+def _say_counts(counts: list[dict[str, Any]], lines: list[str]) -> None:
+    """What every line of a kernel asked of memory."""
+    cells = (
+        (
+            str(count["line"]),
+            count["kind"],
+            f"{count['width']} B",
+            f"{count['requests']:,}",
+            f"{count['sectors']:,}" if count["sectors"] else "",
+            figure(count["sectors"] / count["requests"]) if count["sectors"] else "",
+            f"{count['conflicts']:,}" if count["kind"].startswith("shared") else "",
+            lines[count["line"] - 1].strip(),
+        )
+        for count in counts
+    )
+    columns = ("line>", "access", "width>", "requests>", "sectors>", "a request>", "conflicts>", "CUDA")
+    output.table("\nCounted over the blocks that ran", columns, cells)
+
+
+def _verify_whole(job: Job, json: bool) -> bool:
+    if job.only:
+        raise BadInput("command line", "--whole", "runs every group of the model", f"leave out --group {job.only}")
+    with output.steps("running the model") as step:
+        result = engine.check_model(job.graph, job.plan, job.recipe, progress=step)
+    return _report_checks([_check_row(engine.check_doc(check)) for check in result.checks], json)
+
+
+def _check_row(document: Any) -> dict[str, Any]:
+    fields = fields_to_json(document)
+    return {"name": fields.pop("group"), **fields}
+
+
+def _report_checks(rows: list[dict[str, Any]], json: bool) -> bool:
+    count = Counter(row["status"] for row in rows)
+    summary = {status: count[status] for status in ("pass", "fail", "unsupported")}
+    if json:
+        output.document(summary=summary, groups=rows)
+    else:
+        cells = (
+            (
+                row["name"],
+                row["status"],
+                f"{float(row['max_error']):.2g}" if "max_error" in row else "",
+                f"{row['tolerance']:.2g}" if "tolerance" in row else "",
+                f"{row['blocks_run']:,}/{row['blocks_total']:,}" if "blocks_run" in row else "",
+                f"{row['elements_compared']:,}" if "elements_compared" in row else "",
+                ", ".join(row.get("orders", ())),
+                row.get("message", ""),
+            )
+            for row in rows
+        )
+        columns = ("name", "status", "error>", "tolerance>", "blocks>", "compared>", "orders", "message")
+        output.table("", columns, cells)
+        output.say(", ".join(f"{number} {status}" for status, number in summary.items()))
+    return summary["fail"] == 0
+
+
+def predict(job: Job, json: bool) -> None:
+    """Modelled times."""
+    rows: list[dict[str, Any]] = []
+    for group, kernel in output.track(job.kernels(), len(job.groups), "predicting"):
+        if isinstance(kernel, EngineError):
+            rows.append({"group": group.name, "unsupported": kernel.reason})
+            continue
+        found = engine.predict(kernel)
+        rows.append(
+            {
+                "group": group.name,
+                "instances": len(group.instances),
+                "origin": found.origin,
+                "microseconds": found.microseconds,
+                "samples": [],
+                "note": found.note,
+                "bound": found.bound,
+                "terms": to_json(found.terms),
+            }
+        )
+    _report_times(job, rows, json)
+
+
+def measure(job: Job, json: bool) -> bool:
+    """Times on the GPU; whether every kernel gave one."""
+    rows: list[dict[str, Any]] = []
+    for group, kernel in output.track(job.kernels(), len(job.groups), "measuring"):
+        if isinstance(kernel, EngineError):
+            rows.append({"group": group.name, "unsupported": kernel.reason})
+            continue
+        found = engine.measure(kernel)
+        if isinstance(found, Failure):
+            rows.append({"group": group.name, "failure": found.kind, "message": found.message})
+        else:
+            known = {"group": group.name, "instances": len(group.instances)}
+            rows.append({**known, **fields_to_json(found), "launches": [to_json(engine.launched(kernel))]})
+    _report_times(job, rows, json)
+    return not any("failure" in row for row in rows)
+
+
+def _report_times(job: Job, rows: list[dict[str, Any]], json: bool) -> None:
+    timed = [row for row in rows if "microseconds" in row]
+    total = sum(row["microseconds"] * row["instances"] for row in timed)
+    if json:
+        environment = {"model": job.graph.name, "target": job.target}
+        output.document(environment=environment, kernels=rows, microseconds=total)
+        return
+    cells = (
+        (
+            row["group"],
+            str(row["instances"]),
+            duration(row["microseconds"]),
+            duration(row["microseconds"] * row["instances"]),
+            f"{figure(100 * row['microseconds'] * row['instances'] / total)} %",
+            row["origin"],
+            row.get("bound", ""),
+        )
+        for row in sorted(timed, key=lambda row: -row["microseconds"] * row["instances"])
+    )
+    output.table("", ("group", "times>", "each>", "all>", "share>", "origin", "bound"), cells)
+    notes = dict.fromkeys(row["note"] for row in timed if row.get("note"))
+    output.say(", ".join([f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}", *notes]))
+    for row in rows:
+        if row.get("noise"):
+            output.say(f"{row['group']}: noisy: {row['noise']}")
+        if row not in timed:
+            output.say(f"{row['group']}: {row.get('unsupported') or row['failure'] + ': ' + row['message']}")
+
+
+def calibrate(files: list[Path], target: str | None, json: bool) -> None:
+    """Figures fitted to measured times, kept for this user's predictions."""
+    found = engine.calibrate(files, target)
+    path = engine.keep_calibration(found)
+    if json:
+        output.document(file=str(path), **fields_to_json(found))
+        return
+    figures = (
+        (
+            name,
+            f"{one.before:.3g}",
+            f"{one.value:.3g}",
+            one.unit,
+            f"{100 * (one.value / one.before - 1):+.1f} %",
+            str(one.rows),
+        )
+        for name, one in found.figures.items()
+    )
+    title = f"{found.target}: {found.device}, {found.note}"
+    output.table(title, ("figure", "before>", "after>", "unit", "change>", "rows>"), figures)
+    errors = ((one.kind, str(one.rows), f"{one.before:.1%}", f"{one.after:.1%}") for one in found.errors)
+    output.table("\nMedian error of predictions", ("kernels", "rows>", "before>", "after>"), errors)
+    output.say(f"{path}: predictions use it from now on; delete it to undo")
+
+
+def explain(job: Job) -> None:
+    """One group in prose."""
+    for _, kernel in job.kernels():
+        assert not isinstance(kernel, EngineError), "a group asked for by name raises"
+        output.say(engine.explain(kernel))
+
+
+def moves(job: Job, json: bool) -> None:
+    """What can be done next with one group, and what cannot."""
+    for group in job.groups:
+        found = engine.moves(group, job.recipe)
+        if json:
+            output.document(**fields_to_json(found))
+            return
+        possible = (
+            (move.title, duration(move.time.microseconds), f"{100 * move.gain:+.1f} %", "; ".join(move.entries))
+            for move in found.possible
+            if move.time
+        )
+        output.table(f"{group.name}  {group.title}", ("step", "predicted>", "saves>", "advice user"), possible)
+        impossible = ((move.title, ": ".join(filter(None, (move.why_not, move.witness)))) for move in found.impossible)
+        output.table("\nNot possible", ("step", "why not"), impossible)
+
+
+def doctor(json: bool) -> None:
+    """What this machine has."""
+    rows = examine()
+    if json:
+        output.document(rows=to_json(rows))
+        return
+    cells = ((row.name, row.found or "missing", row.needed_for, "" if row.found else row.hint) for row in rows)
+    output.table("", ("what", "found", "needed for", "how to get it"), cells)
+
+
+def _say_unsupported(unsupported: Any) -> None:
+    for name, reason in unsupported.items():
+        output.say(f"unsupported: {name}: {reason}")

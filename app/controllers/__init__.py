@@ -1,0 +1,1 @@
+"""Controllers: documents to a panel, its requests to the session."""

@@ -1,0 +1,81 @@
+"""Compares two steps of a history: asks the worker, adds what only the history knows, shows it in its window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
+
+from app.session.client import Pending
+from app.session.history import Step
+from app.session.workspace import Workspace
+from engine.documents.exploration import DiffDoc, FigureDoc
+from engine.documents.model import KernelDoc, Problem
+from views.diff.view import DiffWindow
+from views.theme import Theme
+
+
+class Comparing(QObject):
+    """One comparison at a time, in a window that does not stop the other."""
+
+    def __init__(self, parent: QWidget, workspace: Workspace) -> None:
+        super().__init__(parent)
+        self.window = DiffWindow(parent)
+        self.view = self.window.view
+        self._workspace = workspace
+        self._group = ""
+        self._asked: tuple[str, int, int] = ("", 0, 0)
+        self.view.steps_chosen.connect(lambda a, b: self.compare(self._group, a, b))
+        workspace.model_changed.connect(self.window.close)
+
+    def compare(self, group: str, a: int, b: int) -> None:
+        """Shows step `b` of a group beside step `a`."""
+        steps = self._workspace.histories[group].steps
+        self._group, self._asked = group, (group, a, b)
+        asked, before, after = self._asked, steps[a], steps[b]
+        self.view.show_steps(group, [step.title for step in steps], a, b)
+        self.window.show()
+        self.window.raise_()
+        self.window.activateWindow()
+
+        def answered(document: DiffDoc) -> None:
+            if asked == self._asked:
+                self.view.show_document(document, tuple(self._further(group, before, after)))
+
+        def refused(problem: Problem) -> None:
+            if asked == self._asked:
+                self.view.show_refusal(f"{problem.subject}: {problem.reason}")
+
+        arguments = {"group": group, "a": before.text, "b": after.text}
+        self._workspace.client.request(
+            "diff", arguments, f"Comparing two steps of {group}", Pending(DiffDoc, answered, refused)
+        )
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.view.set_theme(theme)
+
+    def _further(self, group: str, a: Step, b: Step) -> Iterator[FigureDoc]:
+        """What was measured, counted and compiled of two steps; one origin a figure."""
+        origin = next((step.measured.origin for step in (a, b) if step.measured), "")
+        if origin:
+            times = (step.time_of(origin) for step in (a, b))
+            then, now = (time.microseconds if time else None for time in times)
+            yield FigureDoc("time", "µs", then, now, origin, True)
+        if a.checked or b.checked:
+            for name in ("sectors", "requests"):
+                before, after = (float(getattr(step.checked, name)) if step.checked else None for step in (a, b))
+                yield FigureDoc(name, "", before, after, "counted", True)
+        yield from _compiled(*(self._workspace.known_kernel(group, step.text) for step in (a, b)))
+
+
+def _compiled(a: KernelDoc | None, b: KernelDoc | None) -> Iterator[FigureDoc]:
+    """NVRTC's figures where either side was compiled."""
+    old, new = ({each.architecture: each for each in kernel.compiled} if kernel else {} for kernel in (a, b))
+    for name in dict.fromkeys((*old, *new)):
+        sides = old.get(name), new.get(name)
+        registers = (float(side.registers) if side else None for side in sides)
+        spilled = (float(side.spill_bytes) if side else None for side in sides)
+        yield FigureDoc(f"registers, {name}", "", next(registers), next(registers), "compiled", True)
+        yield FigureDoc(f"spilled, {name}", "B", next(spilled), next(spilled), "compiled", True)

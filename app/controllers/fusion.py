@@ -1,0 +1,256 @@
+"""Connects the graph with what a person wishes about groups: dragging, the card under it, the chooser, commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QObject
+
+from app.controllers.edge_descriptions import boundary_told, link_told, refused_told, short, trial_note
+from app.controllers.packing_candidates import beside
+from app.session.fusion_edits import Fusing, Pair
+from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, WhyDoc, Wish
+from engine.documents.model import EdgeDoc, LinkDoc, NodeDoc, Problem
+from views.fusion.chooser import Chooser, Option
+from views.graph.drawing import Line
+from views.graph.handles import Handle
+from views.graph.view import GraphView
+
+MERGE, MOVE = "Merge with…", "Move to…"
+
+
+class Grouping(QObject):
+    """The wishes of one graph panel."""
+
+    def __init__(self, view: GraphView, fusing: Fusing) -> None:
+        super().__init__()
+        self.view, self.fusing = view, fusing
+        self.workspace = fusing.workspace
+        self.chooser = Chooser(view)
+        self._line: Line | None = None
+        self._dragged: Wish | None = None
+        self._source: Handle = Handle("")
+        self._target: Handle | None = None
+        self._titles: dict[str, str] = {}
+        self._options: dict[str, Wish] = {}
+        view.tried.connect(self._try)
+        view.dropped.connect(self._drop)
+        view.edge_selected.connect(self.show_edge)
+        view.card.chosen.connect(self._choose)
+        view.card.closed.connect(lambda: self.show_edge(None))
+        self.chooser.chosen.connect(lambda key: fusing.carry_out(self._options[key]))
+        fusing.answered.connect(self._on_answer)
+        fusing.refused.connect(self._on_refused)
+        self.workspace.model_changed.connect(self._forget)
+
+    @property
+    def handle(self) -> Handle | None:
+        """What commands are about: what was pointed at in the graph, else the first launch of the selected group."""
+        group, pointed = self.workspace.bus.selection.group, self.view.scene.look.cursor
+        if pointed is not None and pointed.node.rpartition("#")[0] == group:
+            return pointed
+        node = next((node for node in self._nodes if node.group == group), None)
+        return Handle(node.id) if node else None
+
+    def why(self) -> None:
+        """Tells about the next edge of what commands are about; asked again, about the one after."""
+        handle = self.handle
+        if handle is None:
+            return
+        self.view.canvas.reveal_launch(handle.node)
+        lines = self.view.scene.lines_at(handle) or self.view.scene.lines_at(Handle(handle.node))
+        if lines:
+            keys = [(line.source, line.target) for line in lines]
+            present = self.view.scene.look.edge
+            self.show_edge(lines[(keys.index(present) + 1) % len(lines) if present in keys else 0])
+
+    def split(self) -> None:
+        """Splits a group at the edge that is told about, else before the operator that is pointed at."""
+        handle, line = self.handle, self._line
+        if line is not None and line.links:
+            self.fusing.carry_out(Wish(SPLIT, (line.links[0].producer, line.links[0].consumer)))
+        elif handle is not None and handle.operator:
+            self.fusing.carry_out(Wish(SPLIT, (handle.operator,)))
+        elif handle is not None:
+            self._offer("Split at", [
+                (f"{short(link.producer)} → {short(link.consumer)}", Wish(SPLIT, (link.producer, link.consumer)))
+                for link in self._links(handle.node)
+            ])  # fmt: skip
+
+    def merge(self) -> None:
+        """Offers the launches before and after as those to be one kernel with, then some that nothing connects."""
+        handle, model = self.handle, self.workspace.model
+        if handle is not None and model is not None:
+            own = self._node(handle.node)
+            near = [(_told(other), _joined(own, other)) for other in self._neighbours(own.id)]
+            others = beside(model.nodes, model.edges, own.id)
+            self._offer(MERGE, [*near, *((f"{_told(other)}  ·  beside it", _joined(own, other)) for other in others)])
+
+    def move(self) -> None:
+        """Offers the launches around an operator as those to move it to, or a kernel of its own."""
+        handle = self.handle
+        if handle is None:
+            return
+        own = self._node(handle.node)
+        operator = handle.operator or own.operators[-1]
+        out = [("a kernel of its own", Wish(TAKE_OUT, (operator,)))] if len(own.operators) > 1 else []
+        others = [(_told(n), Wish(JOIN, (*n.operators, operator))) for n in self._neighbours(own.id)]
+        self._offer(f"{MOVE} {short(operator)}", [*others, *out])
+
+    def release(self) -> None:
+        """Leaves the edge that is told about, the operator or the launch to the search again."""
+        handle, line = self.handle, self._line
+        pair = self._kept_pair(line) if line is not None else ()
+        if pair:
+            self.fusing.carry_out(Wish(RELEASE, pair))
+        elif handle is not None:
+            self.fusing.carry_out(Wish(RELEASE, self._node(handle.node).operators))
+
+    def show_edge(self, line: Line | None) -> None:
+        """Tells about an edge, or no longer."""
+        self._line = line
+        self.view.scene.mark_edge(line)
+        if line is None:
+            return
+        if line.links:
+            self.view.card.show_told(link_told(line.links))
+        else:
+            if self._is_boundary(line):
+                self.fusing.ask(_pair(line))
+            self._show_boundary()
+
+    def _show_boundary(self) -> None:
+        line = self._line
+        if line is None or line.links:
+            return
+        edge, names = line.tensors[0], tuple(self._title(end) for end in _pair(line))
+        known = self.fusing.answer(_pair(line)) if self._is_boundary(line) else None
+        merged = self.fusing.ask(_joined(*map(self._node, _pair(line)))) if edge.fixed and known else None
+        self.view.card.show_told(boundary_told(edge, line.tensors, names, known, merged))
+
+    def _is_boundary(self, line: Line) -> bool:
+        return all(_pair(line))
+
+    def _choose(self, name: str) -> None:
+        line = self._line
+        if name == "split":
+            self.split()
+        elif name == "release":
+            self.release()
+        elif line is not None and not line.links:
+            first, second = (self._node(end) for end in _pair(line))
+            if name == "merge":
+                self.fusing.carry_out(_joined(first, second))
+
+    def _try(self, source: Handle, target: Handle | None) -> None:
+        wish = self._dragged = self._wish(source, target)
+        self._source, self._target = source, target
+        known = self.fusing.ask(wish) if wish else None
+        self.view.canvas.show_trial(*trial_note(source, self._title(target.node) if target else "", wish, known))
+
+    def _drop(self, source: Handle, target: Handle | None) -> None:
+        wish = self._wish(source, target)
+        self._dragged = None
+        if wish is not None:
+            self.fusing.carry_out(wish)
+
+    def _wish(self, source: Handle, target: Handle | None) -> Wish | None:
+        """What dropping one on another asks for; None where it asks for nothing."""
+        if target is not None and target.node == source.node:
+            return None
+        if target is None:
+            alone = len(self._node(source.node).operators) < 2
+            return Wish(TAKE_OUT, (source.operator,)) if source.operator and not alone else None
+        own, other = self._node(source.node), self._node(target.node)
+        return Wish(JOIN, (*other.operators, source.operator)) if source.operator else _joined(own, other)
+
+    def _on_answer(self, question: Wish | Pair) -> None:
+        known = self.fusing.answer(question)
+        if isinstance(question, Wish):
+            if question == self._dragged and self.view.canvas.is_dragging:
+                name = self._title(self._target.node) if self._target else ""
+                self.view.canvas.show_trial(*trial_note(self._source, name, question, known))
+            self._fill()
+            self._show_boundary()
+        elif isinstance(known, WhyDoc | Problem):
+            self._show_boundary()
+
+    def _on_refused(self, wish: Wish | None, problem: Problem) -> None:
+        self.show_edge(None)
+        self.view.card.show_told(refused_told(wish, problem))
+
+    def _offer(self, title: str, options: Iterable[tuple[str, Wish]]) -> None:
+        """Opens the chooser; what is known of each option follows."""
+        offered = list(options)
+        self._titles = {str(n): name for n, (name, _) in enumerate(offered)}
+        self._options = {str(n): wish for n, (_, wish) in enumerate(offered)}
+        self.chooser.open(title)
+        self._fill()
+
+    def _fill(self) -> None:
+        """Shows what is known of the options, and asks for the next that is not."""
+        if not self.chooser.isVisible():
+            return
+        known = {key: self.fusing.answer(wish) for key, wish in self._options.items()}
+        rows = []
+        for key, answer in known.items():
+            _, sentence, outcome = trial_note(Handle(""), "", self._options[key], answer)
+            rows.append(Option(key, self._titles[key], sentence, outcome))
+        self.chooser.show_options(rows)
+        unknown = next((self._options[key] for key, answer in known.items() if answer is None), None)
+        if unknown is not None:
+            self.fusing.ask(unknown)
+
+    def _forget(self) -> None:
+        """Edges and choices were about other groups."""
+        self._line, self._dragged = None, None
+        self.view.canvas.end_drag()
+        self.view.scene.mark_edge(None)
+        self.view.card.close_card()
+        self.chooser.close()
+
+    @property
+    def _nodes(self) -> tuple[NodeDoc, ...]:
+        return self.workspace.model.nodes if self.workspace.model else ()
+
+    def _node(self, name: str) -> NodeDoc:
+        return next(node for node in self._nodes if node.id == name)
+
+    def _links(self, node: str) -> list[LinkDoc]:
+        return [link for link in self.workspace.model.links if link.node == node] if self.workspace.model else []
+
+    def _neighbours(self, node: str) -> list[NodeDoc]:
+        """The launches that a launch reads from, then those that read from it."""
+        model = self.workspace.model
+        edges = model.edges if model else ()
+        ends = [e.source for e in edges if e.target == node] + [e.target for e in edges if e.source == node]
+        return [self._node(end) for end in dict.fromkeys(ends) if end]
+
+    def _title(self, node: str) -> str:
+        return self._node(node).title if node else "the graph's input or output"
+
+    def _kept_pair(self, line: Line) -> tuple[str, ...]:
+        """The operators at the ends of an edge that are kept apart."""
+        edge = next((tensor for tensor in line.tensors if tensor.fixed), None)
+        return self._apart(edge) if edge else ()
+
+    def _apart(self, edge: EdgeDoc) -> tuple[str, ...]:
+        first, second = self._node(edge.source), self._node(edge.target)
+        for producer, consumer in self.fusing.fixed.apart:
+            if producer in first.operators and consumer in second.operators:
+                return producer, consumer
+        return ()
+
+
+def _told(node: NodeDoc) -> str:
+    """A launch by its title and its last operator: several may have one title."""
+    return f"{node.title}  ·  {short(node.operators[-1])}"
+
+
+def _joined(first: NodeDoc, second: NodeDoc) -> Wish:
+    return Wish(JOIN, tuple(dict.fromkeys((*first.operators, *second.operators))))
+
+
+def _pair(line: Line) -> Pair:
+    """The launches that an edge goes between, in the first copy of what is drawn."""
+    return line.tensors[0].source, line.tensors[0].target

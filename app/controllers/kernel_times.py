@@ -1,0 +1,59 @@
+"""Times of all kernels, predicted and measured: in the table, on the graph's nodes, under the roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QObject
+
+from app.controllers.roofline import roofline, where
+from app.controllers.timing import Timing
+from app.session.workspace import Workspace
+from engine.documents.model import Time
+from engine.target import target
+from views.graph.view import GraphView
+from views.timing.view import ROOFLINE, TimingView
+
+MEASURED = ("measured", "synthetic")
+
+
+class Times(QObject):
+    """Keeps three views in step with what is known."""
+
+    def __init__(self, timing: TimingView, graph: GraphView, workspace: Workspace, samples: Timing) -> None:
+        super().__init__()
+        self._timing, self._graph = timing, graph
+        self._workspace, self._samples = workspace, samples
+        workspace.model_changed.connect(self.show)
+        workspace.history_changed.connect(lambda _: self.show())
+        samples.times_changed.connect(self.show)
+        timing.tab_selected.connect(lambda tab: self.show() if tab == ROOFLINE else None)
+
+    def show(self) -> None:
+        """Shows what is known now."""
+        workspace = self._workspace
+        model = workspace.model
+        if model is None:
+            return
+        machine = target(model.target)
+        first = {group.name: group.time for group in model.groups if group.time}
+        predicted, measured = {**first, **workspace.predicted()}, self._samples.times
+        self._timing.show_times(model, predicted, measured)
+        if self._timing.tabs[ROOFLINE].isChecked():  # else it is drawn when somebody looks
+            pinned = {**first, **self._pinned(("predicted",))}, {**self._pinned(MEASURED), **self._samples.baselines}
+            self._timing.show_roofline(roofline(model, machine, (predicted, measured), pinned))
+        self._timing.show_selection(workspace.bus.selection.group)
+        modelled, taken = (where(times.values(), machine) for times in (predicted, measured))
+        self._graph.show_times(predicted, modelled, measured, taken)
+
+    def _pinned(self, origins: Iterable[str]) -> dict[str, Time]:
+        """Times of the steps that gains are counted from."""
+        found = {}
+        for name, history in self._workspace.histories.items():
+            if self._workspace.group(name) is None:
+                continue
+            step = history.steps[history.baseline]
+            time = next(filter(None, map(step.time_of, origins)), None)
+            if time is not None:
+                found[name] = time
+        return found

@@ -1,0 +1,196 @@
+"""Connects the pipeline of the selected group with its panels: charts, what other knobs give, listings beside the CUDA.
+
+The model answers in the window's process, within a millisecond; kernels, NVRTC and listings are the worker's.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject
+
+import engine
+from app.controllers.query_queue import Exploring, Question
+from app.session.workspace import Workspace
+from engine.documents.model import Problem
+from engine.documents.pipeline import ChartDoc, ListingDoc, RefusalDoc, VariantDoc
+from engine.explore.what_if import turned
+from engine.support.errors import BadInput
+from engine.tensorize.space import Knobs
+from views.code.view import CUDA, CodeView
+from views.schedule.view import PIPELINE, ScheduleView
+
+
+class Pipelines(QObject):
+    """Keeps chart, what-if and listings in step with the selected group's advice."""
+
+    def __init__(self, schedule: ScheduleView, code: CodeView, workspace: Workspace) -> None:
+        super().__init__()
+        self.schedule, self.code, self.workspace = schedule, code, workspace
+        self.page = schedule.pipeline
+        self.exploring = Exploring(workspace.client)
+        self._knobs: Knobs | None = None
+        """Where the sliders stand; None where the kernel in use does."""
+        self._applying: Question | None = None
+        """What is to be applied as soon as the worker has made it."""
+        self._refused: RefusalDoc | None = None
+        """Why the sliders' values cannot be."""
+        self.exploring.answered.connect(self._on_answered)
+        self.exploring.state_changed.connect(self.refresh)
+        workspace.model_changed.connect(self._forget)
+        workspace.kernel_changed.connect(lambda _: self.refresh())
+        workspace.bus.changed.connect(lambda _: self._on_selected())
+        for panel in (schedule, code):
+            panel.shown.connect(self.refresh)
+            panel.tab_selected.connect(lambda _: self.refresh())
+        self.page.lines_selected.connect(self._mark)
+        code.line_selected.connect(self.page.canvas.show_line)
+        knobs = self.page.what_if
+        knobs.turned.connect(self._turn)
+        knobs.released.connect(self._ask_compiler)
+        knobs.applied.connect(self._apply)
+        knobs.reset.connect(self._reset)
+        knobs.nearest_requested.connect(self._take_nearest)
+
+    @property
+    def group(self) -> str:
+        """Name of the selected group."""
+        return self.workspace.bus.selection.group
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything wanted has been answered."""
+        return self.exploring.is_settled
+
+    def preview(self, name: str, value: int) -> None:
+        """Puts a slider somewhere, as a person would.  BadInput where there is none of that name."""
+        sliders = self.page.what_if.sliders
+        if name not in sliders:
+            hint = f"one of {', '.join(sliders)}" if sliders else f"{self.group} is no contraction with tiles"
+            raise BadInput("window", f"slider {name}", "there is none of that name", hint)
+        self._turn(name, value)
+        self._ask_compiler()
+
+    def refresh(self) -> None:
+        """Says what the visible tabs want, and shows what is known."""
+        chart, listing = self._question("chart"), self._listing_question()
+        in_sight = self.schedule.isVisible() and self.schedule.tab == PIPELINE
+        wanted = [chart if in_sight else None, listing if self.code.isVisible() else None]
+        self.exploring.want(each for each in wanted if each is not None)
+        self._show_chart(chart)
+        self._show_listing(listing)
+
+    def _question(self, verb: str) -> Question | None:
+        """About the advice of the kernel in use; None until it is known."""
+        history = self.workspace.histories.get(self.group)
+        return Question(verb, self.group, history.step.text) if history else None
+
+    def _listing_question(self) -> Question | None:
+        found = self._question("listing")
+        language = self.code.language
+        return None if found is None or language == CUDA else Question(
+            found.verb, found.group, found.recipe, language=language
+        )
+
+    def _variant_question(self) -> Question | None:
+        """About the values that the sliders stand at; None where they are the kernel's own, or cannot be."""
+        found, chart = self._question("variant"), self.page.chart
+        if found is None or chart is None or self._knobs is None or self._knobs == chart.knobs:
+            return None
+        return Question(found.verb, found.group, found.recipe, knobs=self._knobs)
+
+    def _show_chart(self, question: Question | None) -> None:
+        self.page.show_loading(question is not None and self.exploring.is_open(question))
+        known = self.exploring.answer(question) if question else None
+        if question is None:
+            self.page.show_nothing()
+        elif isinstance(known, ChartDoc) and known != self.page.chart:
+            self._knobs = known.knobs
+            self.page.show_chart(known)
+            self._show_model()
+        elif isinstance(known, Problem):
+            self.page.show_problem(known)
+
+    def _show_listing(self, question: Question | None) -> None:
+        if question is None:
+            return
+        known = self.exploring.answer(question)
+        if isinstance(known, Problem):
+            self.code.show_listing(None, f"{known.subject}: {known.reason}" if known.subject else known.reason)
+        else:
+            self.code.show_listing(known if isinstance(known, ListingDoc) else None)
+
+    def _mark(self, lines: tuple[int, ...]) -> None:
+        """What is selected in the chart is marked in the code and, by its loop, in the schedule."""
+        self.code.mark(lines)
+        chart = self.page.chart
+        self.schedule.tree.show_selection((), chart.loop if chart is not None and lines else "")
+
+    def _turn(self, name: str, value: int) -> None:
+        """A slider moves: the model answers at once."""
+        chart = self.page.chart
+        if chart is not None and chart.contraction is not None and self._knobs is not None:
+            self._knobs = turned(chart.contraction, self._knobs, name, value)
+            self._show_model()
+
+    def _show_model(self) -> None:
+        chart = self.page.chart
+        if chart is None or chart.contraction is None or self._knobs is None:
+            return
+        answer = engine.what_if(chart, self._knobs, self.workspace.opened.target)
+        self.page.what_if.show_answer(answer, chart)
+        self._refused = answer.refusal
+        question = self._variant_question()
+        known = self.exploring.answer(question) if question else None
+        if isinstance(known, VariantDoc):
+            self.page.what_if.show_compiled(known)
+
+    def _ask_compiler(self) -> None:
+        """A slider stands: NVRTC has the last word."""
+        question = self._variant_question()
+        if question is None or self._refused is not None:
+            return
+        if self.exploring.answer(question) is None:
+            self.page.what_if.show_compiling()
+            self.exploring.ask(question)
+        else:
+            self._on_answered(question)
+
+    def _apply(self) -> None:
+        """Makes entries of the user of the sliders' values, as one step; the worker writes them."""
+        self._applying = self._variant_question()
+        if self._applying is not None:
+            self._ask_compiler()
+
+    def _reset(self) -> None:
+        chart = self.page.chart
+        self._applying = None
+        if chart is not None:
+            self._knobs = chart.knobs
+            self._show_model()
+
+    def _take_nearest(self) -> None:
+        if self._refused is not None and self._refused.nearest is not None:
+            self._knobs = self._refused.nearest
+            self._show_model()
+            self._ask_compiler()
+
+    def _on_answered(self, question: Question) -> None:
+        known = self.exploring.answer(question)
+        if question.verb != "variant" or question != self._variant_question():
+            return
+        if isinstance(known, VariantDoc):
+            self.page.what_if.show_compiled(known)
+            if question == self._applying:
+                self._applying = None
+                self.workspace.edit(self.group, known.changed)
+        elif isinstance(known, Problem):
+            self._applying = None
+            self.page.what_if.show_problem(known)
+
+    def _on_selected(self) -> None:
+        self._applying = None
+        self.refresh()
+
+    def _forget(self) -> None:
+        self._applying = self._knobs = None
+        self.exploring.forget()
+        self.page.show_nothing()

@@ -1,0 +1,206 @@
+"""A file of records as the window follows it: looked at again and again on a thread, told on the window's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.controllers.tuning.follower import Best, Follower, Kept, Update
+from app.session.background import Background
+from engine.records.nodes import STOPPED
+from engine.records.reader import RunReader, require_records
+from engine.records.runs import RunLog, ask
+from engine.records.store import RecordStore
+from engine.support.errors import BadInput, EngineError
+
+LOOK_MS = 100
+ANSWER_MS = 20
+"""Between two looks while a wish waits for its answer: that the run does something else than before."""
+BREATH_MS = 10
+"""Between two looks while more waits: decoding takes the interpreter from the window's thread, which has to paint."""
+SWITCH_SECONDS, USUAL_SECONDS = 0.0005, sys.getswitchinterval()
+"""How long a thread may keep the interpreter while another one waits: most calls of Qt give it away, and the window's
+thread would wait for the usual time after each of them while trials are decoded.  Large models would pay for it."""
+PATIENCE = 2.0
+"""Seconds that a wish waits for a writer."""
+
+
+class Attachment(QObject):
+    """At most one run at a time; every file is read and written on one thread, in order."""
+
+    attached = Signal(object)
+    """A Follower: another run is followed from now on."""
+    updated = Signal(object)
+    """An Update."""
+    refused = Signal(object, object)
+    """A path and the EngineError that says why it cannot be followed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path: Path | None = None
+        self.follower: Follower | None = None
+        self._files = Background()
+        self._looking = False
+        self._awaited = -1
+        """The run after which one is waited for; -1 while none is."""
+        self._state = ""
+        """What the run did at the last look."""
+        self._timer = QTimer(self)
+        self._timer.setInterval(LOOK_MS)
+        self._timer.timeout.connect(self._look)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being read or written."""
+        return self._files.is_idle
+
+    def attach(self, path: Path, quiet: bool = False) -> None:
+        """Follows the last run of a file.  `quiet`: a file that cannot be read is left alone without a word."""
+
+        def refuse(error: EngineError) -> None:
+            if not quiet:
+                self.refused.emit(path, error)
+
+        self._files.run(lambda: _existing(path), lambda follower: self._follow(path, follower), refuse)
+
+    def start_after(self, path: Path, begin: Callable[[], None]) -> None:
+        """Calls `begin`, and follows the first run of a file that is newer than those that are in it now."""
+
+        def known(last: int) -> None:
+            self.detach()
+            self.path, self._awaited = path, last
+            self._timer.start()
+            begin()
+
+        self._files.run(lambda: _last_run(path), known, lambda error: self.refused.emit(path, error))
+
+    def detach(self) -> None:
+        """Follows nothing any more."""
+        sys.setswitchinterval(USUAL_SECONDS)
+        self._timer.stop()
+        follower, self.follower = self.follower, None
+        self.path, self._awaited = None, -1
+        if follower is not None:
+            self._files.run(follower.close, lambda _: None, lambda _: None)
+
+    def ask(self, wish: str) -> None:
+        """Wishes something of the run that is followed."""
+        path, follower = self.path, self.follower
+        if path is not None and follower is not None:
+            number = follower.number
+            self._timer.setInterval(ANSWER_MS)
+            self._files.run(
+                lambda: ask(path, number, wish, PATIENCE), lambda _: None, lambda error: self.refused.emit(path, error)
+            )
+
+    def note_stopped(self) -> None:
+        """Writes for a process that was ended that its run has stopped."""
+        path, follower = self.path, self.follower
+        if path is not None and follower is not None:
+            self._files.run(lambda: _stopped(path, follower.number), lambda _: None, lambda _: None)
+
+    def read(
+        self, trial: int, group: str, on_result: Callable[[Kept], None], on_error: Callable[[EngineError], None]
+    ) -> None:
+        """What is kept of a trial of a group."""
+        follower = self.follower
+        if follower is not None:
+            self._files.run(lambda: follower.kept(trial, group), on_result, on_error)
+
+    def bests(
+        self, on_result: Callable[[Mapping[str, Best]], None], on_error: Callable[[EngineError], None]
+    ) -> None:
+        """The best trial of each group that became faster."""
+        follower = self.follower
+        if follower is not None:
+            self._files.run(follower.bests, on_result, on_error)
+
+    def run(self, work: Callable[[], None], done: Callable[[], None], failed: Callable[[EngineError], None]) -> None:
+        """Does something with files on the same thread."""
+        self._files.run(work, lambda _: done(), failed)
+
+    def close(self) -> None:
+        """Waits for what is under way and lets everything go."""
+        sys.setswitchinterval(USUAL_SECONDS)
+        self._timer.stop()
+        self._files.close()
+        if self.follower is not None:
+            self.follower.close()
+
+    def _follow(self, path: Path, follower: Follower) -> None:
+        self.detach()
+        self.path, self.follower, self._state = path, follower, ""
+        self.attached.emit(follower)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        self._timer.start()
+        self._look()
+
+    def _look(self) -> None:
+        """One look at a time; while more waits, the next one comes soon."""
+        if self._looking or self.path is None:
+            return
+        self._looking = True
+        if self.follower is None:
+            path, after = self.path, self._awaited
+            self._files.run(lambda: _newer(path, after), lambda found: self._on_newer(path, found), self._on_error)
+        else:
+            follower = self.follower
+            self._files.run(follower.look, lambda update: self._on_update(follower, update), self._on_error)
+
+    def _on_newer(self, path: Path, follower: Follower | None) -> None:
+        self._looking = False
+        if follower is not None and self.path == path and self.follower is None:
+            self._follow(path, follower)
+
+    def _on_update(self, follower: Follower, update: Update | None) -> None:
+        self._looking = False
+        if update is None or follower is not self.follower:
+            return
+        if update.run.state != self._state:
+            self._state = update.run.state
+            self._timer.setInterval(LOOK_MS)
+        self.updated.emit(update)
+        if not update.is_complete:
+            QTimer.singleShot(BREATH_MS, self, self._look)
+
+    def _on_error(self, error: EngineError) -> None:
+        self._looking = False
+        path = self.path
+        if path is not None:
+            self.detach()
+            self.refused.emit(path, error)
+
+
+def _existing(path: Path) -> Follower:
+    """Follows the last run of a file that is there."""
+    require_records(path)
+    return Follower(path)
+
+
+def _last_run(path: Path) -> int:
+    """The number of a file's last run; 0 where it has none, or is not there."""
+    if not path.is_file():
+        return 0
+    with RunReader(path) as reader:
+        runs = reader.runs()
+        return runs[-1].number if runs else 0
+
+
+def _newer(path: Path, after: int) -> Follower | None:
+    """Follows a run that came after another one; None while there is none."""
+    try:
+        follower = Follower(path)
+    except BadInput:  # the process that makes the file has not come so far
+        return None
+    if follower.number > after:
+        return follower
+    follower.close()
+    return None
+
+
+def _stopped(path: Path, number: int) -> None:
+    with RecordStore(path) as store:
+        RunLog(store, number).set_state(STOPPED)

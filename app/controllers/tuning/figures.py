@@ -1,0 +1,127 @@
+"""What the panels say of a run: summaries, funnels, shares of the rounds, causes, importance."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from engine.records.nodes import SEARCHED, RefusedRecord, Round, Run, TaskRecord
+from engine.tuning.statistics import explained
+from views.format import figure, plural
+from views.tuning.nodes import Cause, Cut, Importance, Share, Summary
+from views.tuning.trials import NONE, Rows, Trials
+
+TOLD = 6
+"""Decisions about a group, the last ones, that are told with their figures."""
+WRONG = "wrong"
+"""In the kind of a failure whose kernel gave other values than the reference."""
+
+
+def groups_of(run: Run) -> tuple[str, ...]:
+    """The groups that are searched, in the order of the file."""
+    return tuple(dict.fromkeys(task.group for task in run.tasks))
+
+
+def summary(run: Run, trials: Trials, rows: Rows, rounds: Sequence[Round], group: str, title: str) -> Summary:
+    """One group in a line."""
+    best = trials.best(rows)
+    before = next((task.before for task in run.tasks if task.group == group and math.isfinite(task.before)), 0.0)
+    return Summary(
+        title, run.request.origin, before,
+        float(trials.microseconds[best]) if best != NONE else math.inf,
+        int(trials.number[best]) if best != NONE else 0,
+        len(rows), sum(each.group == group for each in rounds), int(np.isnan(trials.microseconds[rows]).sum()),
+    )  # fmt: skip
+
+
+def cuts(tasks: Iterable[TaskRecord], tried: int) -> tuple[Cut, ...]:
+    """The funnel of some tasks together: all combinations, what each rule left, what was tried."""
+    tasks = tuple(tasks)
+    if not tasks:
+        return ()
+    left = sum(task.total for task in tasks)
+    found = [Cut("All programs", left, plural(len(tasks), "mapping") if len(tasks) > 1 else "")]
+    removed: dict[str, int] = defaultdict(int)
+    said: dict[str, tuple[str, str]] = {}
+    for task in tasks:
+        for sieved in task.sieved:
+            removed[sieved.rule] += sieved.count
+            if sieved.count:
+                said.setdefault(sieved.rule, (sieved.because, sieved.example))
+    for rule, count in removed.items():
+        left -= count
+        if count:
+            found.append(Cut(rule, left, *said[rule]))
+    waiting = max(left - tried, 0)
+    return (*found, Cut("Tried", tried, f"{waiting:,} waiting" if waiting else "all of them"))
+
+
+def shares(
+    run: Run, rounds: Sequence[Round], trials: Trials, title: Mapping[str, str]
+) -> tuple[Share, ...]:
+    """Where the rounds of the search went: groups in the order of the file, their mappings under them."""
+    found = []
+    for group in groups_of(run):
+        mine = [each for each in rounds if each.group == group and each.kind == SEARCHED]
+        rows = trials.rows_of(group)
+        gain = summary(run, trials, rows, (), group, "").gain
+        names = dict.fromkeys(each.mapping for each in mine if each.mapping)
+        of = {name: [each for each in mine if each.mapping == name] for name in names}
+        parts = tuple(_share(name, name, of[name], _gain_of(run, trials, rows, group, name)) for name in names)
+        refused = tuple(_refused(place, each) for place, each in enumerate(run.refused) if each.group == group)
+        found.append(_share(group, title.get(group, group), mine, gain, (*parts, *refused)))
+    return tuple(found)
+
+
+def causes(trials: Trials, rows: Rows, examples: Mapping[tuple[str, str], str], group: str) -> tuple[Cause, ...]:
+    """Failures of a group by kind."""
+    kinds = trials.column("kind")[rows]
+    counts = np.bincount(kinds[kinds != NONE].astype(np.int64), minlength=1)
+    return tuple(
+        Cause(kind, int(counts[code]), examples.get((group, kind), ""), WRONG in kind)
+        for code, kind in enumerate(trials.words.kinds.texts[: len(counts)])
+        if counts[code]
+    )
+
+
+def importance(trials: Trials, rows: Rows) -> tuple[Importance, ...]:
+    """How much of the spread of a group's times each dimension explains."""
+    known = rows[np.isfinite(trials.microseconds[rows])]
+    best = trials.best(known)
+    if best == NONE:
+        return ()
+    times = trials.microseconds[known]
+    found = []
+    for name in trials.dimensions:
+        values = trials.value(name)[known]
+        if (values != NONE).any() and trials.text(name, best):
+            count = len(np.unique(values[values != NONE]))
+            found.append(Importance(name, explained(times, values), trials.text(name, best), count))
+    return tuple(found)
+
+
+def _refused(place: int, one: RefusedRecord) -> Share:
+    many = f" ({one.count:,} of them)" if one.count > 1 else ""
+    return Share(f"refused {place}", one.mapping, (), 0.0, refused=f"not searched: {one.because}{many}")
+
+
+def _share(
+    key: str, title: str, rounds: Sequence[Round], gain: float, parts: tuple[Share, ...] = ()
+) -> Share:
+    return Share(key, title, tuple(each.number for each in rounds), gain, tuple(map(_because, rounds[-TOLD:])), parts)
+
+
+def _because(decision: Round) -> str:
+    """A decision with the figures that it was made of."""
+    figures = ", ".join(f"{name} {figure(value)}" for name, value in decision.figures.items() if math.isfinite(value))
+    reason = f"round {decision.number}: {decision.reason}"
+    return f"{reason} ({figures})" if figures else reason
+
+
+def _gain_of(run: Run, trials: Trials, rows: Rows, group: str, mapping: str) -> float:
+    """What the best program of one mapping saves; 0 where none is faster."""
+    mine = rows[trials.column("mapping")[rows] == trials.words.mappings.find(mapping)]
+    return max(summary(run, trials, mine, (), group, "").gain, 0.0)

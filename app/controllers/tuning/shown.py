@@ -1,0 +1,125 @@
+"""A run as far as it has been read, and what the panels say of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.controllers.tuning.figures import groups_of, summary
+from app.controllers.tuning.follower import Follower, Update
+from engine.documents.model import ModelDoc, Problem
+from engine.records.nodes import PAUSED, RUNNING, Round, Run
+from views.format import plural
+from views.hierarchy import ambiguous_titles
+from views.tuning.nodes import STARTING, STOPPING, Status, Summary
+from views.tuning.trials import Rows, Trials
+
+RECENT = 40
+"""Looks at a run over which its pace is taken."""
+
+
+@dataclass(slots=True)
+class Shown:
+    """Grows with every update; `overlay` is a state that only the window knows."""
+
+    path: Path
+    follower: Follower
+    trials: Trials
+    run: Run | None = None
+    rounds: list[Round] = field(default_factory=list)
+    examples: dict[tuple[str, str], str] = field(default_factory=dict)
+    condemned: int = 0
+    """Trials that proved wrong after they had been timed."""
+    overlay: str = ""
+    problem: Problem | None = None
+    is_complete: bool = False
+    """Whether everything that was written has been read."""
+    _pace: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    @staticmethod
+    def of(path: Path, follower: Follower) -> Shown:
+        """A run of which nothing is known yet."""
+        return Shown(path, follower, Trials(follower.words))
+
+    def take(self, update: Update) -> None:
+        """Takes in what came."""
+        self.run = update.run
+        self.trials.append(update.batch)
+        for row, kind in update.condemned:
+            self.trials.condemn(row, kind)
+        self.condemned = len(update.condemned)
+        self.rounds += update.rounds
+        self.examples = update.examples
+        self.is_complete = update.is_complete
+        self._pace.append((time.monotonic(), len(self.trials)))
+        state = update.run.state_at(time.time())
+        has_stopped, has_started = state not in (RUNNING, PAUSED), state == RUNNING
+        if (self.overlay == STOPPING and has_stopped) or (self.overlay == STARTING and has_started):
+            self.overlay = ""
+
+    @property
+    def state(self) -> str:
+        """What the run does, as far as the window knows."""
+        return self.overlay or (self.run.state_at(time.time()) if self.run else STARTING)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that are searched."""
+        return groups_of(self.run) if self.run else ()
+
+    @property
+    def total(self) -> int:
+        """Trials that are allowed."""
+        return self.run.request.trials * len(self.groups) if self.run else 0
+
+    def busiest(self) -> str:
+        """The group that the last round went to, else the first; "" where there is none."""
+        last = next((each.group for each in reversed(self.rounds) if each.group in self.groups), "")
+        return last or next(iter(self.groups), "")
+
+    def summary(self, group: str, rows: Rows, model: ModelDoc | None) -> Summary:
+        """One group in a line."""
+        assert self.run is not None
+        return summary(self.run, self.trials, rows, self.rounds, group, self.title(group, model))
+
+    def title(self, group: str, model: ModelDoc | None) -> str:
+        """What a group is called in the open model; its name where others are called the same, or it has no other."""
+        if model is None:
+            return group
+        title = next((each.title for each in model.groups if each.name == group), group)
+        return group if title in ambiguous_titles(model) else title
+
+    def status(self) -> Status:
+        """The run in the panel's words."""
+        run = self.run
+        if run is None:
+            return Status("Tuning", STARTING, 0, 0, "", (), self.problem)
+        request = run.request
+        facts = (
+            ("Strategy", request.strategy), ("Times", request.origin),
+            ("Records", self.path.name), ("Process", f"{run.pid} on {run.host}"),
+        )  # fmt: skip
+        title = f"Tuning {Path(request.source).stem}"
+        return Status(
+            title, self.state, len(self.trials), self.total, self._left(), facts, self.problem, run.message
+        )
+
+    def _left(self) -> str:
+        """How long it will take at the present pace; "" where nobody can tell."""
+        if self.state != RUNNING or len(self._pace) < 2 or self.run is None:
+            return ""
+        (first, before), (last, now) = self._pace[0], self._pace[-1]
+        if now <= before or last <= first:
+            return ""
+        seconds = max(self.total - now, 0) * (last - first) / (now - before)
+        return f"about {_spoken(seconds)} left" if math.isfinite(seconds) else ""
+
+
+def _spoken(seconds: float) -> str:
+    """ "12 min", "40 s"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return plural(round(seconds / 60), "min").removesuffix("s") if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,1 @@
+"""What is open: workspace, document, history, undo, files, the client of the worker process."""

@@ -1,0 +1,196 @@
+"""Groups by hand: wishes are tried while one drags, carried out by the worker, and are steps that can be undone."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from app.session.client import Pending
+from app.session.fusion_constraints import FREE, FUSION, fixed_arguments, fixed_now, fixed_of, fixed_text
+from app.session.history import NO_STEP, History
+from app.session.workspace import Workspace
+from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, WhyDoc, Wish
+from engine.documents.model import ModelDoc, Problem
+from engine.fusion.stitching.nodes import Fixed
+from views.format import plural
+from views.overview import Overview, overview
+
+FIRST_TITLE = "As the search chose"
+Pair = tuple[str, str]
+"""Two launches, "GROUP#INSTANCE"."""
+Answer = AttemptDoc | WhyDoc | Problem
+
+
+class Fusing(QObject):
+    """What a person fixes about groups.  One question is under way at a time; of those that wait, the newest counts."""
+
+    answered = Signal(object)
+    """A Wish, or a pair of launches, has its answer."""
+    state_changed = Signal()
+    """Other groups are being made, or are made."""
+    refused = Signal(object, object)
+    """A Wish that cannot be carried out (None for a step of the history), and the Problem that says why."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__()
+        self.workspace = workspace
+        self._answers: dict[Wish | Pair, Answer] = {}
+        self._sent: Wish | Pair | None = None
+        self._waiting: Wish | Pair | None = None
+        self._wanted: Wish | None = None
+        """To be carried out once it is known to be legal."""
+        workspace.model_changed.connect(self._forget)
+        workspace.client.respawned.connect(self._on_respawned)
+
+    @property
+    def history(self) -> History:
+        """The steps of what is fixed; the first is what the search chose by itself."""
+        workspace = self.workspace
+        if FUSION not in workspace.histories:
+            workspace.histories[FUSION] = History.started(FREE, FIRST_TITLE)
+            if workspace.model and workspace.model.total:
+                workspace.histories[FUSION].learn(FREE, predicted=workspace.model.total)
+        return workspace.histories[FUSION]
+
+    @property
+    def fixed(self) -> Fixed:
+        """What is fixed now."""
+        return fixed_of(fixed_now(self.workspace.histories))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether other groups are being made."""
+        return self.workspace.is_fusing or self._wanted is not None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every question is answered and nothing is being made."""
+        return self._sent is None and self._waiting is None and not self.is_busy
+
+    def answer(self, question: Wish | Pair) -> Answer | None:
+        """What is known; None while it is not."""
+        return self._answers.get(question)
+
+    def ask(self, question: Wish | Pair) -> Answer | None:
+        """The answer where it is known; else it is asked for, ahead of what waited."""
+        known = self._answers.get(question)
+        if known is None and question != self._sent:
+            self._waiting = question
+            self._send()
+        return known
+
+    def carry_out(self, wish: Wish) -> None:
+        """Makes the groups that are wished for; `refused` follows where they cannot be."""
+        if not self.is_busy and self.workspace.model is not None:
+            self._wanted = wish
+            self.ask(wish)
+            self._carry_out_known()
+
+    def release_all(self) -> None:
+        """Leaves everything to the search again."""
+        if not self.is_busy and self.history.step.text != FREE:
+            self._fuse(FREE, "Release everything")
+
+    def undo(self) -> None:
+        """Goes to the step before."""
+        self.go(self.history.step.parent)
+
+    def redo(self) -> None:
+        """Goes to the step that was left last."""
+        self.go(self.history.next_step)
+
+    def go(self, number: int) -> None:
+        """Stands at a step of the history."""
+        if number != NO_STEP and number != self.history.current and not self.is_busy:
+            self._fuse(self.history.steps[number].text, "", number)
+
+    def _send(self) -> None:
+        question = self._waiting
+        if self._sent is not None or question is None or self.workspace.is_fusing:
+            return
+        self._sent, self._waiting = question, None
+        client = self.workspace.client
+        if isinstance(question, Wish):
+            arguments: dict[str, object] = {"kind": question.kind, "operators": list(question.operators)}
+            client.request("attempt", arguments, "Trying other groups", self._pending(question, AttemptDoc))
+        else:
+            arguments = {"producer": question[0], "consumer": question[1]}
+            client.request("why", arguments, "Looking why two kernels are two", self._pending(question, WhyDoc))
+
+    def _pending(self, question: Wish | Pair, kind: type) -> Pending:
+        def answered(found: Answer) -> None:
+            self._on_answer(question, found)
+
+        return Pending(kind, answered, answered)
+
+    def _on_answer(self, question: Wish | Pair, answer: Answer) -> None:
+        self._sent = None
+        self._answers[question] = answer
+        self.answered.emit(question)
+        self._carry_out_known()
+        self._send()
+
+    def _carry_out_known(self) -> None:
+        wish = self._wanted
+        known = self._answers.get(wish) if wish else None
+        if wish is None or known is None:
+            return
+        self._wanted = None
+        if isinstance(known, AttemptDoc) and known.legal:
+            self._fuse(fixed_text(known.groups, known.apart), _title(wish, known), wish=wish)
+        else:
+            self._refuse(wish, known if isinstance(known, Problem) else _problem(wish, known))
+
+    def _fuse(self, text: str, title: str, number: int = NO_STEP, wish: Wish | None = None) -> None:
+        """Has the groups made; the step is taken, or `number` is stood at, when they are."""
+        workspace, history = self.workspace, self.history
+
+        def made(opened: Overview) -> None:
+            workspace.is_fusing = False
+            (history.add(text, title) if number == NO_STEP else history.go(number))
+            if opened.model.total:
+                history.learn(text, predicted=opened.model.total)
+            workspace.adopt(opened)
+            workspace.history_changed.emit(FUSION)
+            self.state_changed.emit()
+
+        def failed(problem: Problem) -> None:
+            workspace.is_fusing = False
+            self._refuse(wish, problem)
+            workspace.ask_again()
+
+        workspace.is_fusing = True
+        pending = Pending(ModelDoc, made, failed, prepare=overview)
+        workspace.client.request("fuse", fixed_arguments(text), title or "Going to another step of the groups", pending)
+        self.state_changed.emit()
+
+    def _refuse(self, wish: Wish | None, problem: Problem) -> None:
+        self.workspace.add_problem("", problem)
+        self.refused.emit(wish, problem)
+        self.state_changed.emit()
+
+    def _forget(self) -> None:
+        """Answers are about one plan."""
+        self._answers.clear()
+        self._waiting = self._wanted = None
+
+    def _on_respawned(self) -> None:
+        """Questions to a worker that was ended are never answered; the groups stay as they are."""
+        self._sent = self._waiting = self._wanted = None
+        self.state_changed.emit()
+
+
+def _problem(wish: Wish, refused: AttemptDoc | WhyDoc | None) -> Problem:
+    reason, hint = (refused.because, refused.hint) if isinstance(refused, AttemptDoc) else ("cannot be", "")
+    return Problem("fuse", " + ".join(wish.operators), reason, hint)
+
+
+def _title(wish: Wish, found: AttemptDoc) -> str:
+    """A step in few words: "Merge 4 operators, × 12"."""
+    names = [name.rstrip("/").rpartition("/")[2] for name in wish.operators]
+    said = {
+        JOIN: f"Merge {' + '.join(names) if len(names) < 3 else plural(len(names), 'operator')}",
+        SPLIT: f"Split at {names[-1]}",
+        TAKE_OUT: f"Take out {names[-1]}",
+        RELEASE: f"Release {names[0] if len(names) == 1 else plural(len(names), 'operator')}",
+    }[wish.kind]
+    return said + (f" × {found.places:,}" if found.places > 1 else "")

@@ -1,0 +1,427 @@
+"""The open workspace: the only mutable state of the window, changed by commands and by the worker's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.session import advice
+from app.session.client import Client, Pending
+from app.session.edit_summaries import FIRST_TITLE, title_of
+from app.session.fusion_constraints import Asleep, carried, heir, renamed
+from app.session.history import Checked, History, Trail
+from app.session.named_models import EXAMPLE, is_name
+from app.session.open_request import Opening
+from app.session.refusals import problems_of
+from app.session.selection import Selection, SelectionBus
+from engine.documents.model import CheckDoc, CompiledDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
+from engine.support.serialization import from_json
+from views.overview import Overview, overview
+
+
+class Workspace(QObject):
+    """One open model, the history of its groups' advice, and everything known about them."""
+
+    model_changed = Signal()
+    kernel_changed = Signal(str)
+    """What is known about a group's kernel, its advice or its check changed."""
+    history_changed = Signal(str)
+    """A group's history: its steps, where it stands, what is known about them."""
+    open_refused = Signal(object, object)
+    """Opening and Problem: a file that could not be opened."""
+    problems_changed = Signal()
+    machine_changed = Signal()
+    opening_changed = Signal(bool)
+    saved_path = Signal(str)
+    """A file was opened, for the list of recent files."""
+
+    def __init__(self, client: Client, target: str = "h200", dimensions: Mapping[str, int] | None = None) -> None:
+        super().__init__()
+        self.client = client
+        self.opened = Opening("", target, dict(dimensions or {}))
+        """The file that is open, and for which machine."""
+        self.bus = SelectionBus()
+        self.overview: Overview | None = None
+        self.gpu: str | None = None
+        self.lacking = ""
+        """What keeps this machine from measuring, and what to install."""
+        self.problems: list[tuple[str, Problem]] = []
+        """(group or "", problem), the oldest first."""
+        self.histories: dict[str, History] = {}
+        """Of the groups whose first kernel is known, and of those that an opened file told of."""
+        self.asleep: list[Asleep] = []
+        """Histories of groups that other plans of the model had."""
+        self.is_fusing = False
+        """Whether other groups are being made: those that are shown may be gone in a moment."""
+        self.is_regrouping = False
+        """Whether `model_changed` tells of other groups of the same model."""
+        self._waiting: dict[str, list[str]] = {}
+        """Edits of a group that have no kernel yet, in the order in which they were made."""
+        self._kernels: dict[tuple[str, str], KernelDoc] = {}
+        self._legal: dict[str, KernelDoc] = {}
+        self._refused: dict[tuple[str, str], Problem] = {}
+        self._checks: dict[tuple[str, str], CheckDoc] = {}
+        self._asked: set[tuple[str, str | None]] = set()
+        self.bus.changed.connect(self._on_selected)
+        client.respawned.connect(self._reopen)
+        client.failed.connect(lambda problem: self.add_problem("", problem))
+
+    @property
+    def model(self) -> ModelDoc | None:
+        """The open model."""
+        return self.overview.model if self.overview else None
+
+    @property
+    def path(self) -> str:
+        """The open file, or ""."""
+        return self.opened.path
+
+    @property
+    def measured(self) -> dict[str, Time]:
+        """Measured times of the groups' present advice."""
+        return {name: history.step.measured for name, history in self.histories.items() if history.step.measured}
+
+    def start(self) -> None:
+        """Asks what this machine can do."""
+        self.client.request("machine", {}, "Looking at this machine", Pending(None, self._on_machine, self._on_silent))
+
+    def open(self, path: str, opening: Opening | None = None) -> None:
+        """Opens a file, for the present machine unless `opening` says another; what was open stays until it is read."""
+        self.opening_changed.emit(True)
+        if not is_name(path):
+            path = str(Path(path).absolute())  # the worker has a working directory of its own
+        asked = replace(opening or Opening(path, self.opened.target, self.opened.dimensions), path=path)
+        self._request_open(asked, f"Opening {Path(path).name}")
+
+    def recipe(self, group: str) -> str | None:
+        """The advice of a group that was asked for last, refused or not; None until its first kernel is known."""
+        if self._waiting.get(group):
+            return self._waiting[group][-1]
+        history = self.histories.get(group)
+        return history.text if history else None
+
+    def kernel(self, group: str) -> KernelDoc | None:
+        """The kernel of the applied advice, legal or not; None while unknown or refused."""
+        return self._kernels.get((group, self.recipe(group) or ""))
+
+    def known_kernel(self, group: str, text: str) -> KernelDoc | None:
+        """The kernel of any advice that was asked for before."""
+        return self._kernels.get((group, text))
+
+    def legal_kernel(self, group: str) -> KernelDoc | None:
+        """The kernel of the step where the group's history stands, or the last one shown: for schedule and code."""
+        history = self.histories.get(group)
+        kernel = self._kernels.get((group, history.step.text)) if history else None
+        return kernel if kernel and kernel.legal else self._legal.get(group)
+
+    def refusal(self, group: str) -> Problem | None:
+        """Why the applied advice gave no kernel at all."""
+        return self._refused.get((group, self.recipe(group) or ""))
+
+    def check(self, group: str) -> CheckDoc | None:
+        """The check of the applied advice."""
+        return self._checks.get((group, self.recipe(group) or ""))
+
+    def group(self, name: str) -> GroupDoc | None:
+        """A group of the open model."""
+        return next((group for group in self.model.groups if group.name == name), None) if self.model else None
+
+    def trails(self) -> dict[str, Trail]:
+        """The histories of all groups as plain data."""
+        return {group: history.trail() for group, history in self.histories.items()}
+
+    def predicted(self) -> dict[str, Time]:
+        """Predicted times of the groups whose kernels are known."""
+        return {group: kernel.time for group, kernel in self._legal.items()}
+
+    def want(self, group: str) -> None:
+        """Asks for a group's first kernel, unless it is known."""
+        if group not in self.histories and not self._knows(group, ""):
+            self._ask_kernel(group, None)
+
+    def edit(self, group: str, text: str) -> None:
+        """Asks for new advice; once its kernel is legal it is a step of the group's history."""
+        history = self.histories.get(group)
+        if history is None or text == self.recipe(group):
+            return
+        if text == history.step.text:
+            self.go(group, history.current)
+            return
+        self._waiting.setdefault(group, []).append(text)
+        self._show_asked(group)
+
+    def undo(self, group: str) -> None:
+        """Takes back what was refused or is under way, else goes to the step before; shown at once from the cache."""
+        history, waiting = self.histories[group], self._waiting.get(group)
+        if waiting:
+            history.refuse(waiting.pop())
+        history.undo()
+        self._show_asked(group)
+
+    def redo(self, group: str) -> None:
+        """Goes to the step that was left last, or asks again for what was taken back."""
+        draft = self.histories[group].redo()
+        if draft:
+            self.edit(group, draft)
+        else:
+            self._show_asked(group)
+
+    def go(self, group: str, number: int) -> None:
+        """Stands at a step of a group's history."""
+        self._waiting.pop(group, None)
+        self.histories[group].go(number)
+        self._show_asked(group)
+
+    def can_undo(self, group: str) -> bool:
+        """Whether the group has anything to take back."""
+        return bool(self._waiting.get(group)) or (group in self.histories and self.histories[group].can_undo)
+
+    def can_redo(self, group: str) -> bool:
+        """Whether the group has anything to make again."""
+        return group in self.histories and not self._waiting.get(group) and self.histories[group].can_redo
+
+    def pin(self, group: str, number: int) -> None:
+        """Makes a step the baseline that gains are counted from."""
+        self.histories[group].baseline = number
+        self.history_changed.emit(group)
+
+    def note(self, group: str, number: int, text: str) -> None:
+        """Writes a remark to a step."""
+        self.histories[group].note(number, text)
+        self.history_changed.emit(group)
+
+    def switch_entry(self, group: str, entry: EntryDoc, enabled: bool) -> None:
+        """Switches an entry on or off."""
+        self.edit(group, advice.with_enabled(self.recipe(group) or "", entry, enabled))
+
+    def set_stages(self, group: str, entry: EntryDoc, stages: int) -> None:
+        """Sets the stages of an entry's dimension."""
+        self.edit(group, advice.with_stages(self.recipe(group) or "", entry, stages))
+
+    def add_entry(self, group: str, line: str) -> None:
+        """Adds an entry to the user's advice."""
+        self.edit(group, advice.with_entry(self.recipe(group) or "", line))
+
+    def _show_asked(self, group: str) -> None:
+        """Shows what is asked for now; a kernel that is known already comes at once."""
+        self.clear_problems(group)
+        text = self.recipe(group) or ""
+        if not self._knows(group, text):
+            self._ask_kernel(group, text)
+        self._settle(group)
+
+    def _knows(self, group: str, text: str) -> bool:
+        """Whether the engine answered for this advice; what a worker that ended said is no answer."""
+        refusal = self._refused.get((group, text))
+        return (group, text) in self._kernels or (refusal is not None and refusal.stage != "service")
+
+    def run_check(self, group: str) -> None:
+        """Compiles a group's kernel for its figures, and checks it on the CPU against the reference."""
+        self._compile(group)
+        key = (group, self.recipe(group) or "")
+
+        def checked(check: CheckDoc) -> None:
+            self._checks[key] = check
+            self.learn(group, key[1], checked=Checked.of(check))
+            self._note_check(group, check)
+            self.kernel_changed.emit(group)
+
+        self._request("check", group, f"Checking {group}", CheckDoc, checked)
+
+    def _compile(self, group: str) -> None:
+        """Asks NVRTC for registers and spills; they become part of the kernel."""
+        key = (group, self.recipe(group) or "")
+
+        def compiled(answer: dict[str, object]) -> None:
+            figures = from_json(tuple[CompiledDoc, ...], answer["compiled"])
+            if key in self._kernels:
+                self._kernels[key] = replace(self._kernels[key], compiled=figures)
+                self._settle(group)
+
+        self._request("compile", group, f"Compiling {group} with NVRTC", None, compiled)
+
+    def clear_problems(self, group: str | None = None) -> None:
+        """Drops the problems of a group, or all."""
+        self.problems = [] if group is None else [each for each in self.problems if each[0] != group]
+        self.problems_changed.emit()
+
+    def _request(self, verb: str, group: str, title: str, kind: type | None, on_result: Callable[..., None]) -> None:
+        arguments = {"group": group, "recipe": self.recipe(group)}
+        pending = Pending(kind, on_result, lambda problem: self.add_problem(group, problem))
+        self.client.request(verb, arguments, title, pending)
+
+    def _request_open(self, opening: Opening, title: str, again: bool = False) -> None:
+        pending = Pending(
+            ModelDoc,
+            lambda opened: self._on_opened(opening, opened, again),
+            lambda problem: self._on_not_opened(opening, problem),
+            prepare=overview,
+        )
+        self.client.request("open", opening.arguments(), title, pending)
+
+    def _ask_kernel(self, group: str, text: str | None) -> None:
+        if (group, text) in self._asked or self.is_fusing:
+            return
+        self._asked.add((group, text))
+        pending = Pending(
+            KernelDoc,
+            lambda kernel: self._on_kernel(group, text, kernel),
+            lambda problem: self._on_refused(group, text, problem),
+        )
+        self.client.request("kernel", {"group": group, "recipe": text}, f"Compiling {group}", pending)
+
+    def learn(
+        self, group: str, text: str, predicted: Time | None = None, measured: Time | None = None,
+        checked: Checked | None = None,
+    ) -> None:  # fmt: skip
+        """Adds figures to the steps of a group's history that have this advice."""
+        if self.histories[group].learn(text, predicted, measured, checked):
+            self.history_changed.emit(group)
+
+    def _on_selected(self, selection: Selection) -> None:
+        group = selection.group
+        if self.group(group) is None:
+            return
+        history = self.histories.get(group)
+        for text in {self.recipe(group), history.step.text if history else None}:
+            if not self._knows(group, text or ""):
+                self._ask_kernel(group, text)
+
+    def _on_kernel(self, group: str, text: str | None, kernel: KernelDoc) -> None:
+        self._asked.discard((group, text))
+        if text is None:
+            text = kernel.recipe
+            self.histories.setdefault(group, History.started(text, FIRST_TITLE))
+        self._kernels[group, text] = kernel
+        self._refused.pop((group, text), None)
+        if kernel.legal:
+            self.histories[group].learn(text, predicted=kernel.time)
+        self._settle(group)
+
+    def _on_refused(self, group: str, text: str | None, problem: Problem) -> None:
+        self._asked.discard((group, text))
+        self._refused[group, text or ""] = problem
+        if text is None or group in self.histories:
+            self._settle(group)
+
+    def _settle(self, group: str) -> None:
+        """Makes steps of the edits whose kernels are legal, a draft of one that is not, and tells what became of it."""
+        history, waiting = self.histories.get(group), self._waiting.get(group, [])
+        if history and history.draft_shown:
+            self._take(group, history, history.draft)  # what was refused elsewhere may be legal here
+        while history and waiting and ((group, waiting[0]) in self._kernels or (group, waiting[0]) in self._refused):
+            self._take(group, history, waiting.pop(0))
+        kernel, refusal = self.kernel(group), self.refusal(group)
+        if kernel and kernel.legal:
+            self._legal[group] = kernel
+        for problem in problems_of(kernel) if kernel else ():
+            self.add_problem(group, problem)
+        if refusal:
+            self.add_problem(group, refusal)
+        self.kernel_changed.emit(group)
+        self.history_changed.emit(group)
+
+    def _take(self, group: str, history: History, text: str) -> None:
+        """Makes a step of an edit whose kernel is legal, else a draft."""
+        known = self._kernels.get((group, text))
+        if known and known.legal:
+            history.add(text, title_of(history.step.text, text))
+            history.learn(text, predicted=known.time)
+        else:
+            history.refuse(text)
+
+    def _on_opened(self, opening: Opening, opened: Overview, again: bool = False) -> None:
+        model = opened.model
+        same = self.path == opening.path and self.model == model and (again or not opening.trails)
+        self.opened = replace(opening, trails={}, asleep=(), selection=Selection(), warnings=())
+        self.overview = self.overview if same else opened
+        self.opening_changed.emit(False)
+        if same:
+            return
+        for known in (self._waiting, self._kernels, self._legal, self._refused, self._checks):
+            known.clear()
+        self.histories = {group: History.of(trail) for group, trail in opening.trails.items()}
+        self.asleep = list(opening.asleep)
+        self._asked.clear()
+        self.problems = [("", Problem("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
+        self.problems += [("", problem) for problem in (*opening.warnings, *opening.strangers(model))]
+        self.bus.select(Selection())
+        self.model_changed.emit()
+        self.problems_changed.emit()
+        self.bus.select(opening.selection)
+        if opening.loom or opening.path != EXAMPLE:
+            self.saved_path.emit(opening.loom or opening.path)
+
+    def adopt(self, opened: Overview) -> None:
+        """Takes other groups of the same model over; what is known of groups that are the same stays theirs."""
+        old, new = self.model, opened.model
+        assert old is not None
+        names, selected = carried(old, new), heir(self.bus.selection.group, old, new)
+        self.histories, self.asleep = renamed(self.histories, self.asleep, old, new)
+        same = {name for name, now in names.items() if name == now}
+        for known in (self._kernels, self._refused, self._checks):
+            for key in [key for key in known if key[0] not in same]:
+                del known[key]
+        self._legal = {name: kernel for name, kernel in self._legal.items() if name in same}
+        self._waiting = {names[name]: texts for name, texts in self._waiting.items() if name in names}
+        self.overview = opened
+        self.is_regrouping = True
+        self.model_changed.emit()
+        self.is_regrouping = False
+        kept = selected == self.bus.selection.group and selected in same
+        self.bus.select_again(self.bus.selection if kept else Selection(selected))
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Asks for the kernels that were not asked for while other groups were being made."""
+        self._asked.clear()
+        for group, texts in self._waiting.items():
+            if texts:
+                self._ask_kernel(group, texts[-1])
+        self._on_selected(self.bus.selection)
+
+    def _on_not_opened(self, opening: Opening, problem: Problem) -> None:
+        """A file that cannot be read changes nothing: the worker keeps the old one open, too."""
+        self.opening_changed.emit(False)
+        self.add_problem("", problem)
+        self.open_refused.emit(opening, problem)
+
+    def _reopen(self) -> None:
+        """A fresh worker knows nothing: it gets the open file again.  Edits under way become drafts."""
+        self.is_fusing = False
+        self._asked.clear()
+        self.opening_changed.emit(False)
+        for group, waiting in self._waiting.items():
+            if waiting:
+                self.histories[group].refuse(waiting.pop())
+                self.histories[group].undo()
+                waiting.clear()
+                self._settle(group)
+        if self.path:
+            trails, asleep = self.trails(), tuple(self.asleep)
+            again = replace(self.opened, trails=trails, asleep=asleep, selection=self.bus.selection)
+            self._request_open(again, f"Opening {Path(again.path).name} again", True)
+        self._on_selected(self.bus.selection)
+
+    def _on_machine(self, answer: dict[str, str]) -> None:
+        self.gpu, self.lacking = answer.get("gpu", ""), answer.get("lacking", "")
+        self.machine_changed.emit()
+
+    def _on_silent(self, problem: Problem) -> None:
+        self.gpu = ""
+        self.machine_changed.emit()
+
+    def _note_check(self, group: str, check: CheckDoc) -> None:
+        for line, kind, message in check.findings:
+            self.add_problem(group, Problem("check", f"{group} line {line}", message, kind))
+        if check.status != "pass" and not check.findings:
+            self.add_problem(group, Problem("check", group, check.message or check.status, ""))
+
+    def add_problem(self, group: str, problem: Problem) -> None:
+        """Adds a row to the problems, once."""
+        if (group, problem) not in self.problems:
+            self.problems.append((group, problem))
+            self.problems_changed.emit()

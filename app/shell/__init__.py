@@ -1,0 +1,1 @@
+"""The window: frame, menus, actions, palette, layout, settings."""

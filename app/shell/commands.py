@@ -1,0 +1,242 @@
+"""What each action of the registry does, and when it can be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMessageBox
+
+from app.session.fusion_constraints import fixed_now
+from app.session.history import without_figures
+from app.session.named_models import EXAMPLE
+from app.session.open_request import Opening
+from app.session.script import group_script, workspace_script
+from app.shell.actions import ACTIONS
+from app.shell.keyboard_focus import FocusRound
+from app.shell.palette import Palette, Shortcuts
+from app.shell.target_dialog import MachineDialog
+from engine.documents.model import Problem
+from views.notice import News
+from views.theme import THEMES, Theme
+from views.timing.view import LIVE, ROOFLINE
+from views.tuning.view import ABLATION
+
+if TYPE_CHECKING:
+    from app.shell.window import Window
+
+NO_SIZE = "has no size"
+"""What the engine says of a symbolic dimension that no size was given for."""
+
+
+class Commands(QObject):
+    """Connects the actions of one window with what they do."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
+        self._window = window
+        self._workspace = window.workspace
+        self.palette = Palette(window, window.actions_by_name)
+        self.shortcuts = Shortcuts(window, window.actions_by_name)
+        self.focus = FocusRound(self, window.docks)
+        self.machine = MachineDialog(window)
+        self.machine.chosen.connect(self._open_for)
+        self._asked: Opening | None = None
+        """What the dialog about target and dimensions is about; None for what is open."""
+        self._connect()
+        workspace = self._workspace
+        for signal in (workspace.history_changed, workspace.kernel_changed, workspace.bus.changed):
+            signal.connect(lambda _: self.show_enabled())
+        for signal in (workspace.model_changed, workspace.client.jobs_changed):
+            signal.connect(self.show_enabled)
+        window.wiring.timing.shown.connect(self.show_enabled)
+        window.wiring.tuning.state_changed.connect(self.show_enabled)
+        window.wiring.fusing.state_changed.connect(self.show_enabled)
+        workspace.open_refused.connect(self._ask_sizes)
+        window.menu.device_requested.connect(window.action("machine").trigger)
+        self.show_enabled()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.palette.set_theme(theme)
+        self.shortcuts.set_theme(theme)
+
+    def show_enabled(self) -> None:
+        """Enables the actions that can be done now."""
+        workspace, group = self._workspace, self._window.wiring.group
+        known, selected = group in workspace.histories, workspace.group(group) is not None
+        timing, stepping = self._window.wiring.timing, self._window.stepping
+        fusing, tuning = self._window.wiring.fusing, self._window.wiring.tuning
+        enabled = {
+            "undo": self._window.undoing.can_undo(group),
+            "redo": self._window.undoing.can_redo(group),
+            "cancel": not workspace.client.is_idle,
+            "script": known and selected,
+            **dict.fromkeys(("pin", "note"), stepping.history is not None),
+            "compare": known and selected and len(workspace.histories[group].steps) > 1,
+            **dict.fromkeys(("check", "time"), selected),
+            **dict.fromkeys(("why-boundary", "merge", "move", "split"), selected and not fusing.is_busy),
+            **dict.fromkeys(("release", "release-all"), bool(fusing.fixed) and not fusing.is_busy),
+            **dict.fromkeys(("operators", "groups"), workspace.model is not None),
+            **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster"), timing.player is not None),
+            "pin-samples": timing.run is not None and bool(timing.run.samples),
+            **tuning.enabled(),
+            **dict.fromkeys(("save", "save-as", "script-all", "machine"), workspace.model is not None),
+        }
+        for name, can in enabled.items():
+            self._window.action(name).setEnabled(can)
+
+    def _connect(self) -> None:
+        window, workspace = self._window, self._workspace
+        panels, stepping, files = window.panels, window.stepping, window.files
+        timing, grouping, tuning = window.wiring.timing, window.wiring.grouping, window.wiring.tuning
+        reactions = {
+            "open": files.ask_open,
+            "example": lambda: window.open_file(EXAMPLE),
+            "save": files.save,
+            "save-as": files.ask_save,
+            "quit": window.close,
+            "undo": lambda: window.undoing.undo(window.wiring.group),
+            "redo": lambda: window.undoing.redo(window.wiring.group),
+            "pin": stepping.pin,
+            "compare": stepping.compare,
+            "note": self._edit_note,
+            "script": self._copy_group,
+            "script-all": self._copy_workspace,
+            "operators": window.panels.graph.canvas.toggle_operators,
+            "why-boundary": grouping.why,
+            "merge": grouping.merge,
+            "move": grouping.move,
+            "split": grouping.split,
+            "release": grouping.release,
+            "release-all": grouping.fusing.release_all,
+            "groups": self._show_groups,
+            "find": window.focus_search,
+            "palette": self.palette.ask,
+            "explore": lambda: window.set_perspective("Explore"),
+            "schedule": lambda: window.set_perspective("Schedule"),
+            "pipeline": lambda: window.set_perspective("Pipeline"),
+            "tune": lambda: window.set_perspective("Tune"),
+            "zoom-in": lambda: panels.graph.canvas.zoom(1.2),
+            "zoom-out": lambda: panels.graph.canvas.zoom(1 / 1.2),
+            "fit": panels.graph.canvas.fit_all,
+            "next-panel": lambda: self.focus.go(1),
+            "last-panel": lambda: self.focus.go(-1),
+            "reset": window.reset_layout,
+            "apply": panels.constraints.text.request_apply,
+            "check": lambda: workspace.run_check(window.wiring.group),
+            "time": self._measure,
+            "replay": files.ask_replay,
+            "replay-pause": timing.pause,
+            "replay-stop": timing.stop,
+            "slower": lambda: timing.change_speed(-1),
+            "faster": lambda: timing.change_speed(1),
+            "pin-samples": timing.pin,
+            "measured-times": self._swap_times,
+            "roofline": self._show_roofline,
+            "tune-start": self._tune,
+            "tune-pause": tuning.control.pause_or_resume,
+            "tune-stop": tuning.control.stop,
+            "tune-attach": files.ask_records,
+            "tune-detach": tuning.control.put_away,
+            "tune-best": tuning.apply_best,
+            "tune-best-all": tuning.apply_all,
+            "tune-trial": lambda: tuning.apply(tuning.selected),
+            "tune-ablate": self._ablate,
+            "tune-all": window.panels.trials.every.toggle,
+            "tune-filter": self._filter_trials,
+            "cancel": workspace.client.cancel,
+            "machine": self._ask_machine,
+            "keys": self.shortcuts.ask,
+            "about": self._show_about,
+        } | {name: lambda theme=name: window.set_theme(theme) for name in THEMES}
+        for info in ACTIONS:
+            react = reactions[info.name]
+            window.action(info.name).triggered.connect(lambda _=False, react=react: react())
+
+    def _show_groups(self) -> None:
+        """The history of the groups is in sight where no group is selected."""
+        self._workspace.bus.select_group("")
+        self.focus.bring("history")
+
+    def _edit_note(self) -> None:
+        self._window.docks["history"].show()
+        self._window.panels.history.edit_note()
+
+    def _copy_group(self) -> None:
+        group = self._window.wiring.group
+        workspace = self._workspace
+        text, fixed = workspace.histories[group].step.text, fixed_now(workspace.histories)
+        self._copy(group_script(workspace.opened, group, text, fixed), group)
+
+    def _copy_workspace(self) -> None:
+        known = {name: history.step.text for name, history in self._workspace.histories.items()}
+        advice = {name: text for name, text in known.items() if self._workspace.group(name) is not None}
+        fixed = fixed_now(self._workspace.histories)
+        self._copy(workspace_script(self._workspace.opened, advice, fixed), "the workspace")
+
+    def _copy(self, script: str, what: str) -> None:
+        QGuiApplication.clipboard().setText(script)
+        self._window.status.say(f"Copied {what} as a script")
+
+    def _open_for(self, target: str, dimensions: dict[str, int]) -> None:
+        """Opens a model for another machine; what was known of its steps on this one is not carried over."""
+        workspace = self._workspace
+        opening = self._asked
+        if opening is None:
+            trails, view = without_figures(workspace.trails()), dict(self._window.document.view)
+            opening = replace(
+                workspace.opened, trails=trails, asleep=tuple(workspace.asleep), selection=workspace.bus.selection,
+                view=view, unsaved=bool(trails),
+            )  # fmt: skip
+        workspace.open(opening.path, replace(opening, target=target, dimensions=dimensions))
+
+    def _ask_machine(self, opening: Opening | None = None) -> None:
+        self._asked = opening
+        about = opening or self._workspace.opened
+        self.machine.ask(about.target, about.dimensions)
+
+    def _ask_sizes(self, opening: Opening, problem: Problem) -> None:
+        """A model whose dimensions have no sizes yet asks for them."""
+        if NO_SIZE in problem.reason:
+            choices = (("Give sizes…", lambda: self._ask_machine(opening)),)
+            self._window.notice.show_news(News(problem.subject, problem.reason, choices))
+
+    def _measure(self) -> None:
+        """Brings the samples to the front before the first of them comes."""
+        self._window.wiring.timing.measure(self._window.wiring.group)
+        self._window.panels.timing.select_tab(LIVE)
+        self.focus.bring("timing")
+
+    def _tune(self) -> None:
+        """Starts a run where it can be watched."""
+        self._window.set_perspective("Tune")
+        self._window.wiring.tuning.start()
+
+    def _ablate(self) -> None:
+        self._window.panels.tuning.select_tab(ABLATION)
+        self.focus.bring("tuning")
+        self._window.wiring.tuning.ablate()
+
+    def _filter_trials(self) -> None:
+        self.focus.bring("trials")
+        self._window.panels.trials.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _show_roofline(self) -> None:
+        timing = self._window.panels.timing
+        timing.select_tab(ROOFLINE)
+        self.focus.bring("timing")
+        timing.roofline.canvas.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _swap_times(self) -> None:
+        self._window.show_colour("measured" if self._window.action("measured-times").isChecked() else "time")
+
+    def _show_about(self) -> None:
+        box = QMessageBox(self._window)
+        box.setWindowTitle("About Loomscope")
+        box.setText("Loomscope")
+        box.setInformativeText("Explore, edit, check and time GPU schedules of deep-learning operators.")
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()

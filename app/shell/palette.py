@@ -1,0 +1,173 @@
+"""The command palette and the sheet of shortcuts: every action of the registry, found by typing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from PySide6.QtCore import QEvent, QObject, QRectF, Qt
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app.shell.actions import ACTIONS, MENUS, ActionInfo
+from views.field import Field
+from views.rows import Row, RowState, RowView, draw_text, text_width
+from views.theme import Theme, face, semibold
+
+SIZE = (560, 420)
+TOP = 72
+"""Pixels between the window's upper edge and the palette."""
+
+
+class Palette(QWidget):
+    """A field and the actions that match it; Return runs the first, or the one under the arrow keys."""
+
+    def __init__(self, parent: QWidget, actions: Mapping[str, QAction]) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self._over = parent
+        self._actions = actions
+        self.setProperty("role", "palette")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName("Command palette")
+        self.setFixedSize(*SIZE)
+        self.field = Field("search", "Type a command", "Command")
+        self.field.textChanged.connect(self._show_matches)
+        self.field.installEventFilter(self)
+        self.list = RowView("Commands", _paint)
+        self.list.chevrons = False
+        self.list.row_activated.connect(self._run)
+        self.list.row_selected.connect(lambda row: self.list.mark([row.key]))
+        self.list.clicked.connect(lambda index: self._run(self.list.rows.row_at(index)))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(8, 8, 8, 8)
+        layout.setSpacing(8)
+        layout.addWidget(self.field)
+        layout.addWidget(self.list, 1)
+
+    def ask(self) -> None:
+        """Opens over the window, with every action."""
+        self.field.clear()
+        self._show_matches("")
+        parent = self._over
+        middle = parent.mapToGlobal(parent.rect().topLeft())
+        self.move(middle.x() + (parent.width() - self.width()) // 2, middle.y() + TOP)
+        self.show()
+        self.field.setFocus()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.field.set_theme(theme)
+        self.list.set_theme(theme)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Arrows in the field move along the list; Return runs what stands there."""
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
+                self.list.keyPressEvent(event)
+                return True
+            if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+                index = self.list.currentIndex()
+                if index.isValid():
+                    self._run(self.list.rows.row_at(index))
+                return True
+        return super().eventFilter(watched, event)
+
+    def _show_matches(self, text: str) -> None:
+        self.list.show_rows(Row(info.name, title, (self._actions[info.name], info), (), 28, info.tip)
+                            for title, info in matches(text))  # fmt: skip
+        first = next(iter(self.list.rows), None)
+        self.list.mark([] if first is None else [first])
+
+    def _run(self, row: Row) -> None:
+        action, _ = row.value
+        if action.isEnabled():
+            self.hide()
+            action.trigger()
+
+
+class Shortcuts(QWidget):
+    """All shortcuts, menu by menu, in a window of its own; Escape closes it."""
+
+    def __init__(self, parent: QWidget, actions: Mapping[str, QAction]) -> None:
+        super().__init__(parent, Qt.WindowType.Tool)
+        self.setWindowTitle("Shortcuts — Loomscope")
+        self.resize(460, 620)
+        self.list = RowView("Shortcuts", _paint)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.list)
+        self._actions = actions
+
+    def ask(self) -> None:
+        """Opens beside the window."""
+        infos = {info.name: info for info in ACTIONS}
+        self.list.show_rows(
+            Row(menu, plain(menu), None, tuple(
+                Row(name, plain(infos[name].text), (self._actions[name], infos[name]), (), 24, infos[name].tip)
+                for name in names if name in infos and not self._actions[name].shortcut().isEmpty()
+            ))
+            for menu, names in MENUS
+        )  # fmt: skip
+        self.list.expandAll()
+        self.show()
+        self.raise_()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Repaints with the tokens of `theme`."""
+        self.list.set_theme(theme)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Escape closes the sheet."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.close()
+
+
+def matches(text: str) -> Sequence[tuple[str, ActionInfo]]:
+    """("Menu: Action", its registry entry) of the actions that have all words of `text` in title or tip.
+
+    Titles that begin with the text come first, then those with the words in the title.
+    """
+    words = text.lower().split()
+    found = [
+        (f"{plain(menu)}: {plain(info.text)}", info)
+        for menu, names in MENUS
+        for name in names
+        for info in ACTIONS
+        if info.name == name
+    ]
+
+    def rank(title: str, info: ActionInfo) -> int:
+        name = plain(info.text).lower()
+        if name.startswith(text.lower().strip()):
+            return 0
+        return 1 if all(word in title.lower() for word in words) else 2
+
+    kept = [each for each in found if all(word in f"{each[0]} {each[1].tip}".lower() for word in words)]
+    return sorted(kept, key=lambda each: rank(*each)) if words else kept
+
+
+def plain(text: str) -> str:
+    """A menu's text without its mnemonic."""
+    return text.replace("&", "")
+
+
+def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+    box = state.box
+    left, right = state.left + 4, box.right() - 12
+    if row.value is None:
+        painter.setFont(semibold())
+        painter.setPen(theme.colour("text"))
+        draw_text(painter, QRectF(box.x() + 28, box.y(), right - left, box.height()), row.title)
+        return
+    action, info = row.value
+    enabled = action.isEnabled()
+    painter.setFont(face(11))
+    painter.setPen(theme.colour("text-3"))
+    keys = "   ".join(keys.toString(QKeySequence.SequenceFormat.NativeText) for keys in action.shortcuts()[:1])
+    draw_text(painter, QRectF(right - 130, box.y(), 130, box.height()), keys, right=True)
+    painter.setFont(face())
+    painter.setPen(theme.colour("text" if enabled else "text-3"))
+    title = row.title + (" ✓" if action.isChecked() else "")
+    draw_text(painter, QRectF(left, box.y(), right - left - 140, box.height()), title)
+    if not enabled:
+        start = left + text_width(painter, title) + 12
+        draw_text(painter, QRectF(start, box.y(), max(right - 140 - start, 0), box.height()), info.needs)

@@ -1,0 +1,251 @@
+"""The window as a picture, without a display: the same panels, the same worker."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.session.advice import with_pasted
+from app.session.client import COMMAND
+from app.shell.layout import PERSPECTIVES
+from app.shell.main import application, make_window
+from app.shell.sigint import noted
+from app.shell.window import SMALLEST, Window
+from engine.documents.model import ModelDoc
+from engine.support.errors import BadInput, EngineError, OverBudget
+from engine.support.files import check_place, read_text
+from views.schedule.view import ADDRESSES, PIPELINE, TABS
+from views.theme import THEMES
+from views.timing.view import TABS as TIMES
+from views.tuning.view import ABLATION
+from views.tuning.view import TABS as TUNING
+
+UNREADABLE = "recipe"
+"""The stage that problems of a text come from which is no advice, or speaks of what the group has not."""
+SCHEDULE_ONLY = ("code", "constraints", "moves", "history")
+"""Panels that the Explore perspective does not show."""
+QUIET_MS = 120
+LARGEST = 8192
+"""Pixels of a side of the window, at most."""
+LIMIT_MS = 300_000
+_PERSPECTIVES = {name.lower(): name for name in PERSPECTIVES}
+_TABS = {name.lower(): name for name in (*TABS, *TIMES, *TUNING)}
+
+
+def render(
+    path: str,
+    output: Path | str,
+    size: tuple[int, int] = (1440, 900),
+    theme: str = "dark",
+    panel: str | None = None,
+    group: str | None = None,
+    target: str = "h200",
+    dimensions: Mapping[str, int] | None = None,
+    perspective: str = "explore",
+    tab: str = "tree",
+    advice: Path | None = None,
+    replay: Path | None = None,
+    records: Path | None = None,
+    what_if: Mapping[str, int] | None = None,
+    tile: int | None = None,
+    command: Sequence[str] = COMMAND,
+) -> None:
+    """Draws the window with `path` open and a group selected (the dearest one by default) and writes a PNG.
+
+    `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  `tab`: of the schedule or the
+    timing panel.  `replay`: a file of times, whose samples of the group are shown and whose times stand on the graph.
+    `records`: of a tuning run, for the Tune perspective.  `advice`: a file with entries to add to the group's advice,
+    as text.  `what_if`: where the sliders of the pipeline stand, by name ("stages").  `tile`: the one that is selected
+    in its chart.  BadInput for a file, group, panel, tab, theme, perspective or slider that there is not, and for a
+    place where no picture can be written.
+    """
+    _check_names(theme, perspective, tab)
+    check_place(output, "window")
+    text = None if advice is None else read_text(advice, "window", "give entries as `loomscope schedule` shows them")
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"  # also where a display is set that does not work
+    application()
+    window = make_window(target, dimensions, theme, command)
+    try:
+        window.resize(*size)
+        window.show()
+        window.set_perspective("Schedule" if panel in SCHEDULE_ONLY else _PERSPECTIVES[perspective])
+        model = _opened(window, path)
+        if replay is not None:
+            _replay(window, replay)
+        if records is not None:
+            _attach(window, records)
+        window.workspace.bus.select_group(_known(model, group) if group else _first(window, model))
+        _wait_idle(window)
+        if window.wiring.timing.player is not None:
+            window.wiring.timing.player.finish()
+            window.wiring.timing.show()
+        if text is not None:
+            _advise(window, text, str(advice))
+        _open_tab(window, PIPELINE if perspective == PIPELINE.lower() else _TABS[tab])
+        _wait_idle(window)
+        for name, value in (what_if or {}).items():
+            window.wiring.pipelines.preview(name, value)
+        if tile is not None:
+            _select_tile(window, tile)
+        _wait_idle(window)
+        _grab(_widget(window, panel), output)
+    finally:
+        window.close()
+        window.deleteLater()
+
+
+def _check_names(theme: str, perspective: str, tab: str) -> None:
+    """BadInput for one that there is not, before anything is opened."""
+    choices = (("theme", theme, THEMES), ("perspective", perspective, _PERSPECTIVES), ("tab", tab, _TABS))
+    for what, given, known in choices:
+        if given not in known:
+            raise BadInput("window", f"{what} {given}", "there is none of that name", f"one of {', '.join(known)}")
+
+
+def size_of(text: str) -> tuple[int, int]:
+    """(width, height) of "1440x900"; BadInput where it is not that or no window of ours fits."""
+    match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text)
+    width, height = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not (SMALLEST[0] <= width <= LARGEST and SMALLEST[1] <= height <= LARGEST):
+        smallest = "x".join(map(str, SMALLEST))
+        raise BadInput("window", f"size {text}", "is no size of the window", f"from {smallest} up, as in 1440x900")
+    return width, height
+
+
+def _opened(window: Window, path: str) -> ModelDoc:
+    """Opens the file; the error of the worker where it is refused."""
+    window.workspace.start()
+    window.open_file(path)
+    _wait_idle(window)
+    if window.workspace.model is None:
+        raise _failure(window, path)
+    return window.workspace.model
+
+
+def dearest_group(model: ModelDoc) -> str:
+    """The group that takes most of the model's predicted time."""
+    return max(model.groups, key=lambda each: each.share).name if model.groups else ""
+
+
+def _first(window: Window, model: ModelDoc) -> str:
+    """The group of the run that is shown, else the dearest one."""
+    tuned = window.wiring.tuning.group
+    return tuned if any(each.name == tuned for each in model.groups) else dearest_group(model)
+
+
+def _known(model: ModelDoc, group: str) -> str:
+    if all(each.name != group for each in model.groups):
+        raise BadInput("window", f"group {group}", "the model has no such group", "`loomscope fuse FILE` lists them")
+    return group
+
+
+def _widget(window: Window, panel: str | None) -> QWidget:
+    if panel is None:
+        return window
+    if panel not in window.docks:
+        raise BadInput("window", f"panel {panel}", "there is no such panel", f"one of {', '.join(window.docks)}")
+    window.docks[panel].show()
+    return window.docks[panel]
+
+
+def _replay(window: Window, path: Path) -> None:
+    """Opens a recording; BadInput where it is refused."""
+    timing = window.wiring.timing
+    timing.replay(str(path))
+    _wait_idle(window)
+    if timing.refusal is not None:
+        problem = timing.refusal
+        raise BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
+    window.show_colour("measured")
+
+
+def _attach(window: Window, path: Path) -> None:
+    """Shows a tuning run; BadInput where it is refused."""
+    tuning = window.wiring.tuning
+    control = tuning.control
+    control.attach(str(path))
+    if not wait(lambda: control.refusal is not None or (control.shown is not None and tuning.is_settled)):
+        reason = f"was not read within {LIMIT_MS // 1000} s"
+        raise OverBudget("window", str(path), reason, "wait until its run has ended")
+    if control.refusal is not None:
+        _, problem = control.refusal
+        raise BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
+    tuning.show()
+
+
+def _advise(window: Window, text: str, source: str) -> None:
+    """Adds entries to the group's advice; BadInput where they cannot be read.  What cannot hold is shown."""
+    group = window.wiring.group
+    whole = with_pasted(window.workspace.recipe(group) or "", text)
+    window.workspace.edit(group, whole)
+    _wait_idle(window)
+    for owner, problem in window.workspace.problems:
+        if owner == group and problem.stage == UNREADABLE:
+            number = re.search(r"line (\d+)$", problem.subject)  # of the whole advice, which nobody wrote as it is
+            entry = whole.splitlines()[int(number[1]) - 1].strip() if number else problem.subject
+            raise BadInput("window", f"advice {source}, “{entry}”", problem.reason, problem.hint)
+
+
+def _select_tile(window: Window, tile: int) -> None:
+    """Selects a tile of the pipeline's chart; BadInput where none is drawn with that number."""
+    canvas = window.panels.schedule.pipeline.canvas
+    if not canvas.select_tile(tile):
+        hint = f"one of {', '.join(map(str, canvas.tiles))}" if canvas.tiles else "--perspective pipeline draws it"
+        raise BadInput("window", f"tile {tile}", "is not in the chart of the pipeline", hint)
+
+
+def _open_tab(window: Window, tab: str) -> None:
+    """Brings a tab to the front; addresses are counted only when somebody asks."""
+    if tab in TIMES:
+        window.panels.timing.select_tab(tab)
+        return
+    if tab in TUNING:
+        window.panels.tuning.select_tab(tab)
+        if tab == ABLATION:
+            window.wiring.tuning.ablate()
+        return
+    window.panels.schedule.select_tab(tab)
+    if tab == ADDRESSES:
+        window.panels.schedule.addresses.button.click()
+
+
+def _failure(window: Window, path: str) -> EngineError:
+    for _, problem in window.workspace.problems:
+        return BadInput(problem.stage, problem.subject, problem.reason, problem.hint)
+    return BadInput("window", path, "it could not be opened")
+
+
+def _grab(widget: QWidget, output: Path | str) -> None:
+    QApplication.processEvents()
+    if not widget.grab().save(str(output), "PNG"):
+        raise BadInput("window", str(output), "the picture cannot be written there")
+
+
+def _wait_idle(window: Window) -> None:
+    """Runs the event loop until the worker has answered everything and the graph stands."""
+    if not wait(lambda: _is_idle(window)):
+        raise OverBudget("window", "the worker", f"it did not finish within {LIMIT_MS // 1000} s")
+
+
+def _is_idle(window: Window) -> bool:
+    wiring = window.wiring
+    settled = window.workspace.client.is_idle and wiring.explored.exploring.is_settled and wiring.pipelines.is_settled
+    settled = settled and window.wiring.timing.is_idle and window.wiring.tuning.is_settled
+    return settled and window.document.is_idle and not window.panels.graph.scene.is_building
+
+
+def wait(done: Callable[[], bool], limit: int = LIMIT_MS) -> bool:
+    """Runs the event loop until `done` has held for a moment, or `limit` milliseconds have passed."""
+    loop = QEventLoop()
+    quiet = QTimer()
+    quiet.setInterval(QUIET_MS)
+    with noted() as interrupts:
+        quiet.timeout.connect(lambda: loop.exit(0) if interrupts.any or done() else None)
+        quiet.start()
+        QTimer.singleShot(limit, lambda: loop.exit(1))
+        return loop.exec() == 0

@@ -1,0 +1,361 @@
+"""The main window: panels in docks, actions, menus, tool bar, status bar, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QSettings, QSize, Qt
+from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QMainWindow,
+    QMenu,
+    QToolBar,
+    QToolButton,
+    QWidget,
+)
+
+from app.controllers.diff import Comparing
+from app.controllers.history import Stepping
+from app.session.document import Document
+from app.session.named_models import EXAMPLE
+from app.session.recovery import journal_folder
+from app.session.selection import Selection
+from app.session.undo_stack import Undoing
+from app.session.workspace import Workspace
+from app.shell.actions import ACTIONS, MENUS, make_actions
+from app.shell.commands import Commands
+from app.shell.files import Files
+from app.shell.layout import PERSPECTIVES, Dock, arrange, proportion_bottom
+from app.shell.search import SearchBox
+from app.shell.window_frame import MenuBar, Segments, StatusBar
+from app.shell.wiring import Panels, Wiring, make_panels
+from views.format import duration
+from views.icons import icon
+from views.notice import Notice
+from views.schedule.view import PIPELINE
+from views.search.hits import Hit
+from views.style import style_sheet
+from views.theme import load_theme, palette
+
+COLOURS = {"Predicted time": "time", "Measured time": "measured", "Traffic": "traffic", "Bound": "bound"}
+"""What the tool bar offers -> what the graph calls it."""
+
+SMALLEST = (1024, 640)
+"""Pixels of the window in which every panel is still of use."""
+LAYOUT_VERSION = 3
+
+
+class Window(QMainWindow):
+    """Everything seen; the workspace holds everything known."""
+
+    def __init__(self, workspace: Workspace, theme: str | None = None, journals: Path | None = None) -> None:
+        super().__init__()
+        self.workspace = workspace
+        self.settings = QSettings()
+        self.document = Document(workspace, journals or journal_folder())
+        self.notice = Notice()
+        self.files = Files(self, self.document, self.settings, self.notice)
+        self.files.replay_chosen.connect(lambda path: self.wiring.timing.replay(path))
+        self.files.records_chosen.connect(lambda path: self.wiring.tuning.control.attach(path))
+        self.theme = load_theme(theme or str(self.settings.value("theme", "dark")))
+        self.panels: Panels = make_panels(self.theme)
+        self.wiring: Wiring = Wiring(self.panels, workspace)
+        self.stepping = Stepping(self.panels.history, workspace, self.wiring.fusing)
+        self.undoing = Undoing(workspace, self.wiring.fusing)
+        self.wiring.tuning.applying.tied.connect(self.undoing.tie)
+        self.comparing = Comparing(self, workspace)
+        self.stepping.compare_requested.connect(self.comparing.compare)
+        self.actions_by_name: dict[str, QAction] = make_actions(self)
+        self.perspective = "Explore"
+        self._layouts: dict[str, QByteArray] = {}
+        self._make_frame()
+        self._connect_workspace()
+        self.setAcceptDrops(True)
+        self.setDockNestingEnabled(True)
+        self.setMinimumSize(QSize(*SMALLEST))
+        self.resize(1440, 900)
+        self.docks: dict[str, Dock] = {name: Dock(panel) for name, panel in self.panels.named().items()}
+        arrange(self, self.docks, self.perspective)
+        self._fill_panels_menu()
+        self.commands = Commands(self)
+        self.set_theme(self.theme.name)
+        self._show_counts()
+        self._show_selection(Selection())
+
+    def action(self, name: str) -> QAction:
+        """One of the registered actions."""
+        return self.actions_by_name[name]
+
+    def open_file(self, path: str) -> None:
+        """Opens a model or a workspace file."""
+        self.document.open(path)
+
+    def set_theme(self, name: str) -> None:
+        """ "dark" or "light"; every panel repaints."""
+        self.theme = load_theme(name)
+        self.settings.setValue("theme", name)
+        self.action(name).setChecked(True)
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.setPalette(palette(self.theme))
+        application.setStyleSheet(style_sheet(self.theme))
+        for panel in self.panels.named().values():
+            panel.set_theme(self.theme)
+        self.comparing.set_theme(self.theme)
+        self.wiring.grouping.chooser.set_theme(self.theme)
+        self.commands.set_theme(self.theme)
+        self.search.set_theme(self.theme)
+        self.notice.set_theme(self.theme)
+        self.status.set_theme(self.theme)
+        for info in ACTIONS:
+            if info.icon:
+                self.action(info.name).setIcon(
+                    icon(info.icon, self.theme.colours["text-2"], self.theme.colours["edge"])
+                )
+        self._show_draft(self.panels.constraints.text.is_draft)
+
+    def set_perspective(self, name: str) -> None:
+        """Arranges the panels for a kind of work; an arrangement that the user changed comes back."""
+        if name != self.perspective:
+            self._layouts[self.perspective] = self.saveState(LAYOUT_VERSION)
+            self.perspective = name
+            state = self._layouts.get(name)
+            if state is None or not self.restoreState(state, LAYOUT_VERSION):
+                arrange(self, self.docks, name)
+        if name == PIPELINE:
+            self.panels.schedule.select_tab(PIPELINE)
+        self.perspectives.choose(name)
+        self.action(name.lower()).setChecked(True)
+        self.document.view["perspective"] = name
+
+    def reset_layout(self) -> None:
+        """Puts every panel back in its place."""
+        self._layouts.clear()
+        for dock in self.docks.values():
+            dock.setFloating(False)
+        arrange(self, self.docks, self.perspective)
+
+    def restore_layout(self) -> None:
+        """Takes size and arrangement over from the last time."""
+        geometry, state = self.settings.value("geometry"), self.settings.value("layout")
+        perspective = str(self.settings.value("perspective", self.perspective))
+        if perspective in PERSPECTIVES:
+            self.set_perspective(perspective)
+        if geometry is not None:
+            self.restoreGeometry(geometry)
+        if state is not None:
+            self.restoreState(state, LAYOUT_VERSION)
+        self.notice_bar.setVisible(self.notice.has_news)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Remembers the layout and ends the worker."""
+        self.settings.setValue("geometry", self.saveGeometry())
+        self.settings.setValue("layout", self.saveState(LAYOUT_VERSION))
+        self.settings.setValue("perspective", self.perspective)
+        self.document.close()
+        self.wiring.timing.close()
+        self.wiring.tuning.close()
+        self.commands.focus.close()
+        self.workspace.client.close()
+        super().closeEvent(event)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Takes files."""
+        if event.mimeData().hasUrls():
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Opens the first dropped file."""
+        paths = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
+        if paths:
+            self.open_file(paths[0])
+
+    def _make_frame(self) -> None:
+        self.menu = MenuBar()
+        self.setMenuBar(self.menu)
+        self._submenus: dict[str, QMenu] = {}
+        for title, names in MENUS:
+            self._fill_menu(self.menu.addMenu(title), names)
+        self.files.fill_recent(self._submenus["recent"])
+        self.perspectives = Segments(tuple(PERSPECTIVES), "Perspective")
+        self.perspectives.choose(self.perspective)
+        self.perspectives.chosen.connect(self.set_perspective)
+        self.colour_by = QComboBox()
+        self.colour_by.addItems([f"Colour  {name}" for name in COLOURS])
+        self.colour_by.setAccessibleName("Colour the graph by")
+        self.colour_by.setToolTip("What the bars of the graph show")
+        self.colour_by.currentIndexChanged.connect(self._colour_by)
+        self.search = SearchBox()
+        self.search.chosen.connect(self._go_to)
+        self.search.found.connect(self.panels.graph.show_found)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
+        self.addToolBar(self._make_tool_bar())
+        self.addToolBarBreak()
+        self.notice_bar = self._make_notice_bar()
+        self.addToolBar(self.notice_bar)
+        self.status = StatusBar()
+        self.setStatusBar(self.status)
+
+    def _fill_menu(self, menu: QMenu, names: tuple[str, ...]) -> None:
+        for name in names:
+            if name == "recent":
+                self._submenus[name] = menu.addMenu("Open &Recent")
+            elif name == "panels":
+                self._submenus[name] = menu.addMenu("&Panels")
+            elif name:
+                menu.addAction(self.action(name))
+            else:
+                menu.addSeparator()
+
+    def _make_tool_bar(self) -> QToolBar:
+        bar = QToolBar("Main tool bar")
+        bar.setObjectName("main-tool-bar")
+        bar.setMovable(False)
+        bar.setFixedHeight(40)
+        bar.setIconSize(QSize(16, 16))
+        self.tool_buttons: dict[str, QToolButton] = {}
+        for name in ("open", "save", "", "undo", "redo", ""):
+            bar.addWidget(self._tool_button(name, "icon")) if name else bar.addSeparator()
+        bar.addWidget(self.perspectives)
+        bar.addSeparator()
+        bar.addWidget(self.colour_by)
+        bar.addWidget(_spring())
+        bar.addWidget(self.search)
+        bar.addWidget(_spring())
+        for name in ("apply", "check", "time"):
+            bar.addWidget(self._tool_button(name, "text"))
+        return bar
+
+    def _make_notice_bar(self) -> QToolBar:
+        """Takes no room while there is no news."""
+        bar = QToolBar("Notices")
+        bar.setObjectName("notices")
+        bar.setMovable(False)
+        bar.setProperty("role", "notices")
+        bar.addWidget(self.notice)
+        bar.hide()
+        self.notice.news_changed.connect(bar.setVisible)
+        return bar
+
+    def _tool_button(self, name: str, role: str) -> QToolButton:
+        button = self.tool_buttons[name] = QToolButton()
+        button.setDefaultAction(self.action(name))
+        button.setProperty("role", role)
+        button.setAccessibleName(self.action(name).text().replace("&", ""))
+        style = Qt.ToolButtonStyle.ToolButtonTextBesideIcon if role == "text" else Qt.ToolButtonStyle.ToolButtonIconOnly
+        button.setToolButtonStyle(style)
+        return button
+
+    def _connect_workspace(self) -> None:
+        workspace, panels = self.workspace, self.panels
+        workspace.model_changed.connect(self._show_model)
+        workspace.problems_changed.connect(self._show_counts)
+        workspace.client.jobs_changed.connect(self._show_counts)
+        workspace.machine_changed.connect(self._show_device)
+        self.files.title_changed.connect(self._show_title)
+        workspace.bus.changed.connect(self._show_selection)
+        workspace.kernel_changed.connect(lambda _: self._show_statements())
+        panels.constraints.draft_changed.connect(self._show_draft)
+        panels.outline.open_requested.connect(self.files.ask_open)
+        panels.timing.live.replay_requested.connect(self.files.ask_replay)
+        for view in (panels.tuning, panels.run):
+            view.attach_requested.connect(self.files.ask_records)
+        panels.outline.example_requested.connect(lambda: self.open_file(EXAMPLE))
+        self.status.problems_requested.connect(lambda: self._toggle("problems"))
+        self.status.jobs_requested.connect(lambda: self._toggle("jobs"))
+
+    def _show_model(self) -> None:
+        overview = self.workspace.overview
+        assert overview is not None
+        self.search.show_index(overview.index)
+        self._show_title()
+        if not self.workspace.is_regrouping:
+            self._show_view(self.workspace.opened.view)
+        self._show_device()
+        seconds = sum(seconds for _, seconds in overview.model.seconds)
+        self.status.opened.setText(f"Opened in {duration(seconds * 1e6)}" if seconds else "")
+        self._show_statements()
+
+    def _show_title(self) -> None:
+        title = self.files.title
+        self.setWindowTitle(f"{title} — Loomscope" if title else "Loomscope")
+        self.menu.show_document(title)
+
+    def _show_device(self) -> None:
+        self.menu.show_device(self.workspace.gpu, self.workspace.opened.target)
+
+    def _show_view(self, view: Mapping[str, str]) -> None:
+        """What was in sight when the workspace was saved."""
+        if view.get("perspective") in PERSPECTIVES:
+            self.set_perspective(view["perspective"])
+        if view.get("colour") in COLOURS.values():
+            self.show_colour(view["colour"])
+
+    def show_colour(self, what: str) -> None:
+        """What the graph's bars show, by the graph's name for it."""
+        self.colour_by.setCurrentIndex(list(COLOURS.values()).index(what))
+
+    def _colour_by(self, index: int) -> None:
+        chosen = list(COLOURS.values())[index]
+        self.panels.graph.set_colour_by(chosen)
+        self.action("measured-times").setChecked(chosen == "measured")
+        self.document.view["colour"] = chosen
+
+    def _show_statements(self) -> None:
+        kernel = self.workspace.legal_kernel(self.wiring.group)
+        self.search.show_statements(kernel.statements if kernel else ())
+
+    def _show_selection(self, selection: Selection) -> None:
+        group = self.workspace.group(selection.group)
+        self.status.show_selection(group.title if group else "", selection.statements, group.instances if group else 0)
+        self._show_statements()
+
+    def _show_counts(self) -> None:
+        problems = [problem for _, problem in self.workspace.problems]
+        self.status.show_problems(len(problems), any(problem.severity == "error" for problem in problems))
+        jobs = self.workspace.client.jobs
+        self.status.show_jobs(len(jobs))
+
+    def _show_draft(self, draft: bool) -> None:
+        """Apply is the primary button only while an edit waits for it."""
+        button = self.tool_buttons["apply"]
+        self.action("apply").setEnabled(draft)
+        button.setProperty("primary", "true" if draft else "false")
+        button.style().unpolish(button)
+        button.style().polish(button)
+        token = "on-accent" if draft else "text-2"
+        self.action("apply").setIcon(icon("apply", self.theme.colours[token], self.theme.colours["edge"]))
+
+    def _go_to(self, hit: Hit) -> None:
+        if hit.statement:
+            self.workspace.bus.select_statements((hit.statement,))
+            return
+        self.workspace.bus.select_group(hit.group)
+        if hit.node:
+            self.panels.graph.canvas.reveal_launch(hit.node)
+
+    def focus_search(self) -> None:
+        """Puts the cursor into the field that goes to groups, operators and statements."""
+        self.search.setFocus()
+        self.search.selectAll()
+
+    def _toggle(self, name: str) -> None:
+        dock = self.docks[name]
+        dock.setVisible(not dock.isVisible())
+        proportion_bottom(self, self.docks)
+
+    def _fill_panels_menu(self) -> None:
+        for dock in self.docks.values():
+            self._submenus["panels"].addAction(dock.toggleViewAction())
+
+
+def _spring() -> QWidget:
+    spring = QWidget()
+    policy = spring.sizePolicy()
+    policy.setHorizontalPolicy(policy.Policy.Expanding)
+    spring.setSizePolicy(policy)
+    spring.setMinimumWidth(4)
+    return spring

@@ -1,0 +1,223 @@
+"""Connects panels with the workspace: documents flow to the panels, wishes flow back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.controllers.exploration import Explored
+from app.controllers.fusion import Grouping
+from app.controllers.kernel_times import Times
+from app.controllers.pipeline import Pipelines
+from app.controllers.timing import Timing
+from app.controllers.tuning.tuning import LiveTuning
+from app.session.advice import with_moved, with_pasted, with_required, without_entry
+from app.session.fusion_edits import Fusing
+from app.session.selection import Selection
+from app.session.workspace import Workspace
+from engine.documents.model import EntryDoc
+from views.code.view import CodeView
+from views.constraints.view import ConstraintsView
+from views.explain.view import ExplainView
+from views.graph.view import GraphView
+from views.history.view import HistoryView
+from views.moves.view import MovesView
+from views.outline.view import OutlineView
+from views.panel import Panel
+from views.problems.jobs import JobState, JobsView
+from views.problems.view import ProblemsView
+from views.schedule.view import ScheduleView
+from views.theme import Theme
+from views.timing.view import TimingView
+from views.tuning.panels import TuningPanels
+from views.tuning.run import RunView
+from views.tuning.search import SearchView
+from views.tuning.trial import TrialView
+from views.tuning.trial_table import TrialsView
+from views.tuning.view import TuningView
+
+
+@dataclass(frozen=True)
+class Panels:
+    """All panels of the window."""
+
+    outline: OutlineView
+    explain: ExplainView
+    graph: GraphView
+    schedule: ScheduleView
+    constraints: ConstraintsView
+    moves: MovesView
+    code: CodeView
+    timing: TimingView
+    history: HistoryView
+    problems: ProblemsView
+    jobs: JobsView
+    tuning: TuningView
+    trials: TrialsView
+    search: SearchView
+    trial: TrialView
+    run: RunView
+
+    @property
+    def tuner(self) -> TuningPanels:
+        """Those of a tuning run."""
+        return TuningPanels(self.tuning, self.trials, self.search, self.trial, self.run)
+
+    def named(self) -> dict[str, Panel]:
+        """The panels under their names."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def make_panels(theme: Theme) -> Panels:
+    """Empty panels."""
+    return Panels(
+        OutlineView(),
+        ExplainView(),
+        GraphView(theme),
+        ScheduleView(),
+        ConstraintsView(),
+        MovesView(),
+        CodeView(),
+        TimingView(),
+        HistoryView(),
+        ProblemsView(),
+        JobsView(),
+        TuningView(),
+        TrialsView(),
+        SearchView(),
+        TrialView(),
+        RunView(),
+    )
+
+
+class Wiring:
+    """Keeps the panels and one workspace in step."""
+
+    def __init__(self, panels: Panels, workspace: Workspace) -> None:
+        self.panels = panels
+        self.workspace = workspace
+        self.explored = Explored(panels.schedule, panels.constraints, panels.moves, workspace)
+        self.pipelines = Pipelines(panels.schedule, panels.code, workspace)
+        self.timing = Timing(panels.timing, workspace)
+        self.fusing = Fusing(workspace)
+        self.times = Times(panels.timing, panels.graph, workspace, self.timing)
+        self.grouping = Grouping(panels.graph, self.fusing)
+        self.tuning = LiveTuning(panels.tuner, workspace)
+        self._connect_selection()
+        self._connect_edits()
+        workspace.model_changed.connect(self._show_model)
+        workspace.kernel_changed.connect(self._show_kernel)
+        workspace.problems_changed.connect(self._show_problems)
+        workspace.opening_changed.connect(self._show_opening)
+        workspace.client.jobs_changed.connect(self._show_jobs)
+        workspace.bus.changed.connect(self._show_selection)
+
+    @property
+    def group(self) -> str:
+        """Name of the selected group."""
+        return self.workspace.bus.selection.group
+
+    def _connect_selection(self) -> None:
+        panels, bus = self.panels, self.workspace.bus
+        for by_group in (panels.outline, panels.graph, panels.timing):
+            by_group.group_selected.connect(bus.select_group)
+        for by_statement in (panels.schedule, panels.code, panels.constraints, panels.moves):
+            by_statement.statements_selected.connect(bus.select_statements)
+        panels.problems.jump_requested.connect(self._jump)
+        panels.problems.clear_requested.connect(lambda: self.workspace.clear_problems())
+
+    def _connect_edits(self) -> None:
+        constraints, workspace = self.panels.constraints, self.workspace
+        constraints.apply_requested.connect(lambda text: workspace.edit(self.group, text))
+        constraints.entry_requested.connect(lambda line: workspace.add_entry(self.group, line))
+        constraints.enabled_requested.connect(self._switch)
+        constraints.stages_requested.connect(self._set_stages)
+        constraints.required_requested.connect(lambda entry, on: self._edit(with_required, entry, on))
+        constraints.removal_requested.connect(lambda entry: self._edit(without_entry, entry))
+        constraints.scenario_moved.connect(lambda path, place: self._edit(with_moved, path, place))
+        constraints.pasted.connect(lambda text: self._edit(with_pasted, text))
+        for panel in self.panels.named().values():
+            panel.cancel_requested.connect(workspace.client.cancel)
+
+    def _switch(self, entry: EntryDoc, enabled: bool) -> None:
+        self.workspace.switch_entry(self.group, entry, enabled)
+
+    def _edit(self, change: Callable[..., str], *arguments: object) -> None:
+        """Applies a change of the advice's text."""
+        text = self.workspace.recipe(self.group)
+        if text is not None:
+            self.workspace.edit(self.group, change(text, *arguments))
+
+    def _set_stages(self, entry: EntryDoc, stages: int) -> None:
+        self.workspace.set_stages(self.group, entry, stages)
+
+    def _show_model(self) -> None:
+        overview = self.workspace.overview
+        if overview is None:
+            return
+        panels = self.panels
+        panels.outline.show_model(overview)
+        panels.graph.show_model(overview, keep=self.workspace.is_regrouping)
+        panels.explain.show_model(overview.model)
+        panels.schedule.show_empty("Select a group to see its schedule")
+        panels.code.show_empty("Select a group to see its CUDA text")
+        panels.constraints.show_empty("Select a group to see what was asked for, by whom, and what came of it")
+
+    def _show_selection(self, selection: Selection) -> None:
+        panels, group = self.panels, self.workspace.group(selection.group)
+        panels.outline.show_selection(selection.group)
+        panels.graph.show_selection(selection.group)
+        panels.timing.show_selection(selection.group)
+        if group is not None:
+            panels.explain.show_group(group)
+            self._show_kernel(selection.group)
+        elif self.workspace.model is not None:
+            panels.explain.show_model(self.workspace.model)
+        self._show_statements(selection)
+
+    def _show_statements(self, selection: Selection) -> None:
+        self.panels.schedule.show_selection(selection.statements)
+        self.panels.code.show_selection(selection.statements)
+        self.panels.constraints.show_selection(selection.statements)
+
+    def _show_kernel(self, name: str) -> None:
+        """Schedule and code show the last legal kernel, the constraints the one that was asked for if there is one."""
+        if name != self.group:
+            return
+        panels, workspace = self.panels, self.workspace
+        group, kernel, legal = workspace.group(name), workspace.kernel(name), workspace.legal_kernel(name)
+        refused = workspace.refusal(name)
+        waiting = kernel is None and refused is None
+        for panel in (panels.schedule, panels.code, panels.constraints):
+            panel.show_loading(waiting)
+        asked = kernel or (legal if refused else None)
+        if asked is not None:
+            panels.constraints.show_kernel(asked, workspace.recipe(name) or asked.recipe)
+        panels.constraints.show_problem(refused)
+        if group is not None and legal is not None:
+            panels.schedule.show_kernel(legal, group.title, group.shape, stale=legal is not kernel and not waiting)
+            panels.code.show_kernel(legal, workspace.check(name) if legal is kernel else None)
+            panels.timing.show_kernel(legal, group.title)
+        elif refused is not None:
+            for panel in (panels.schedule, panels.code, panels.constraints):
+                panel.show_empty(f"{refused.subject}: {refused.reason}")
+        self._show_statements(workspace.bus.selection)
+
+    def _show_problems(self) -> None:
+        self.panels.problems.show_problems([problem for _, problem in self.workspace.problems])
+
+    def _show_jobs(self) -> None:
+        jobs = self.workspace.client.jobs
+        self.panels.jobs.show_jobs([JobState(job.number, job.title, job.text, job.done, job.total) for job in jobs])
+
+    def _show_opening(self, opening: bool) -> None:
+        for panel in (self.panels.outline, self.panels.graph):
+            panel.show_loading(opening)
+
+    def _jump(self, number: int) -> None:
+        if number < len(self.workspace.problems):
+            group, problem = self.workspace.problems[number]
+            if group:
+                self.workspace.bus.select_group(group)
+            if problem.stage == "check" and " line " in problem.subject:
+                self.panels.code.text.mark((int(problem.subject.rpartition(" ")[2]),))

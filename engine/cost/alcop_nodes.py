@@ -1,0 +1,146 @@
+"""What the performance model of pipelined contractions takes and gives.
+
+A contraction is a batch of products of m x k by k x n elements.  Its kernel is known either by the knobs that a tuner
+turns (`tensorize.space.Knobs`) or by what was compiled (`alcop_work.work_of_kernel`); both become the same `Work`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.cost.nodes import Occupancy
+from engine.documents.model import Term
+from engine.execution.nodes import PREDICTED
+
+WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """The problem: what has to be multiplied, whatever the tiles."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    element_bytes: int = 2
+    """Of an operand's element in memory."""
+    result_bytes: int = 2
+    """Of a result's element in memory."""
+    unit: str = "float16"
+    """Element type that the tensor cores multiply ("float16", "bfloat16", "float32" as tf32); "" on CUDA cores."""
+    instruction: tuple[int, int, int] = (16, 8, 16)
+    """Rows, columns and depths of one instruction; (1, 1, 1) on CUDA cores."""
+    distinct: tuple[float, float] = (1.0, 1.0)
+    """Part of the m x k and of the k x n elements that differ in memory: an implicit GEMM reads its input again."""
+    widths: tuple[int, int] = (8, 8)
+    """Elements of the first and of the second operand that one copy moves."""
+    finish: tuple[float, float] = (0.0, 0.0)
+    """Operations on CUDA cores and special-function results for each result, after the sum."""
+    has_whole_rows: bool = False
+    """Whether a block has all n columns, because its kernel reduces rows of the results."""
+
+    @property
+    def lanes(self) -> int:
+        """Threads that own a part of the tile together: a warp, or one thread on CUDA cores."""
+        return WARP if self.unit else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A pipelined kernel in the numbers that the equations need; everything per block unless it says otherwise."""
+
+    grid: tuple[int, int, int]
+    """Blocks along the rows, the columns, and everything else (batches), in the order of their numbers."""
+    threads: int
+    registers: int | None
+    """Of a thread; None where nothing is known, then they do not limit the occupancy."""
+    shared_bytes: int
+    steps: int
+    """Tiles of depth that a block walks."""
+    stages: int
+    inner_steps: int
+    """Instructions' depths in a tile: steps of the pipeline in registers."""
+    register_stages: int
+    fetched: float
+    """Bytes requested of L2 for one step."""
+    panels: tuple[float, float]
+    """Bytes of one step of a row panel and of a column panel that differ in memory."""
+    fragments: float
+    """Bytes from shared memory to registers in one inner step, by all warps."""
+    operations: float
+    """Multiplications and additions of one inner step."""
+    unit: str
+    """As in `Contraction`."""
+    results: float
+    """Bytes written at the end, by the last block of a team."""
+    finish: tuple[float, float]
+    """Operations and special-function results after the sums."""
+    partial: float = 0.0
+    """Bytes of float32 sums that pass shared memory where sets of warps share the depth."""
+    team: int = 1
+    """Blocks that share the depth of a tile; the last one alone finishes and writes."""
+    team_bytes: float = 0.0
+    """Sums that all of them leave in global memory."""
+    spill_bytes: int = 0
+    """Of a thread in local memory, as NVRTC says."""
+    distinct_from_grid: bool = True
+    """Whether blocks of one row share the row panel, and of one column the column panel."""
+
+    @property
+    def blocks(self) -> int:
+        """Of the whole grid."""
+        rows, columns, rest = self.grid
+        return rows * columns * rest
+
+    @property
+    def warps(self) -> int:
+        """Of one block."""
+        return -(-self.threads // WARP)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The rhythm of the main loop while every SM is full; times in microseconds."""
+
+    resident: int
+    """Blocks on one SM."""
+    latency: float
+    """Of a load from global memory."""
+    transfer: float
+    """In which the copies of one step of all resident blocks pass the narrowest memory level."""
+    use: float
+    """Arithmetic of one step of one block, its share of the SM's units."""
+    read: float
+    """Of one inner step: from asking for one warp's fragments to having them."""
+    multiply: float
+    """Of one inner step: the arithmetic of one warp with its scheduler to itself."""
+
+    @property
+    def load(self) -> float:
+        """From the copy of one block's tile to its last byte."""
+        return self.latency + self.transfer / self.resident
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePrediction:
+    """A modelled time of one launch, the rhythm of its main loop, and every term with its reason."""
+
+    model: str
+    """"ALCOP" or "bottleneck"."""
+    microseconds: float
+    pace: Pace
+    occupancy: Occupancy
+    waves: float
+    """Blocks over the places of all SMs."""
+    terms: tuple[Term, ...]
+    origin: str = PREDICTED
+    note: str = "uncalibrated"
+
+    def term(self, name: str) -> Term:
+        """One term by its name."""
+        return next(term for term in self.terms if term.name == name)
+
+    def __str__(self) -> str:
+        lines = [f"{self.microseconds:.3g} µs {self.origin} ({self.model} model, {self.note})"]
+        return "\n".join(lines + [f"  {t.name:20} {t.value:>10.3g} {t.unit:6} {t.because}" for t in self.terms]) + "\n"

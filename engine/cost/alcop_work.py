@@ -1,0 +1,200 @@
+"""From knobs, or from a compiled kernel, to the numbers that the equations of `alcop.py` need."""
+
+from __future__ import annotations
+
+from engine.cost.alcop_nodes import Contraction, Work
+from engine.cost.nodes import KernelFacts
+from engine.graph.nodes import DTYPES
+from engine.kernels.gemm.operand import IN_TURN
+from engine.target.copies import MOST_HELD, SMALLEST_COPY
+from engine.tensor.access import VECTOR_BYTES
+from engine.tensorize.nodes import ROW_BYTES
+from engine.tensorize.space import Knobs
+from engine.tile.nodes import (
+    AsyncCopy,
+    For,
+    Load,
+    MatrixLoad,
+    Store,
+    TileOp,
+    TileProgram,
+    Uniform,
+    When,
+    before_meeting,
+    operations,
+)
+
+SUM_BYTES = 4
+"""Sums are float32."""
+REGISTER_BYTES = 4
+BESIDE, PER_SUM, PER_COPY, PER_NARROW_COPY = 16, 1 / 4, 1, 6
+"""Registers of a thread beside sums and fragments: a few counters, addresses and the epilogue as it owns more sums, the
+place of every copy, and the position and the guard of one narrower than 16 bytes.  Fitted to what NVRTC 13.0 gives
+kernels of ours, as are the next two."""
+PER_HELD, IN_TURNS = 7.5, 14
+"""For every element that goes through a register a tile ahead, and in all where the elements take turns."""
+ESTIMATE_ERROR = 0.1
+"""Of the estimated registers: their mean error over the published operators, rounded up."""
+
+
+def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None = None) -> Work:
+    """The kernel that a contraction would have.  registers: of a thread, where known; else they are estimated."""
+    (m, n, k), step = knobs.block, contraction.instruction[2]
+    size = contraction.element_bytes
+    tile = (m * k * size, n * k * size)
+    grid = (-(-contraction.m // m), -(-contraction.n // n), contraction.batch * knobs.split_k)
+    turns = copy_turns(contraction, knobs)
+    steps = -(-contraction.k // k)
+    return Work(
+        grid=grid,
+        threads=knobs.parts * contraction.lanes,
+        registers=estimated_registers(contraction, knobs) if registers is None else registers,
+        shared_bytes=knobs.stages * sum(tile),
+        steps=-(-steps // knobs.split_k) * turns,
+        stages=knobs.stages,
+        inner_steps=max(1, k // step // knobs.slices),
+        register_stages=knobs.register_stages,
+        fetched=sum(tile) / turns,
+        panels=(tile[0] * contraction.distinct[0] / turns, tile[1] * contraction.distinct[1] / turns),
+        fragments=sum(knobs.part) * step * size * knobs.parts / turns,
+        operations=2 * m * n * step * knobs.slices / turns,
+        unit=contraction.unit,
+        results=m * n * contraction.result_bytes,
+        finish=(contraction.finish[0] * m * n, contraction.finish[1] * m * n),
+        partial=m * n * SUM_BYTES * (knobs.slices - 1),
+        team=knobs.split_k,
+        team_bytes=m * n * SUM_BYTES * knobs.split_k if knobs.split_k > 1 else 0.0,
+    )
+
+
+def copy_turns(contraction: Contraction, knobs: Knobs) -> int:
+    """Times that a thread waits for its copies of a tile: more than one where registers hold only some of them."""
+    threads, turns = knobs.parts * contraction.lanes, 1
+    for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
+        count = side * knobs.block[2] // width // threads
+        if width * contraction.element_bytes < SMALLEST_COPY and count > MOST_HELD:
+            turns = max(turns, count // IN_TURN)
+    return turns
+
+
+def estimated_registers(contraction: Contraction, knobs: Knobs) -> int:
+    """Of one thread: its sums, its fragment sets, its copies.  An estimate: the compiler has the last word."""
+    rows, columns = knobs.part
+    sums = rows * columns // contraction.lanes
+    held = (rows + columns) * contraction.instruction[2] * contraction.element_bytes
+    fragments = knobs.register_stages * max(1, held // contraction.lanes // REGISTER_BYTES)
+    threads, size = knobs.parts * contraction.lanes, contraction.element_bytes
+    copies = 0.0
+    for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
+        count = side * knobs.block[2] / width / threads
+        if width * size < SMALLEST_COPY:
+            copies += PER_HELD * count if count <= MOST_HELD else IN_TURNS
+        else:
+            copies += (PER_COPY + PER_NARROW_COPY * (1 - width * size / VECTOR_BYTES)) * count
+    return round(sums * (1 + PER_SUM) + fragments + copies) + BESIDE
+
+
+def work_of_kernel(tile: TileProgram, facts: KernelFacts) -> Work:
+    """What was compiled, counted from its tile program; `facts.registers` as NVRTC says, where it was asked."""
+    blocks, steps = facts.blocks, facts.serial_steps
+    fetched = _moved(tile, (AsyncCopy, Load), "global") * facts.threads
+    inner = _inner_steps(tile)
+    total = facts.tensor_flops or facts.flops
+    grid, panels = _grid_and_panels(tile, blocks, fetched)
+    last = blocks / facts.team
+    """Blocks that finish."""
+    outputs = facts.dram_bytes_written / last
+    finish = (facts.flops / last, facts.special / last) if facts.tensor_flops else (0.0, facts.special / last)
+    return Work(
+        grid=grid,
+        threads=facts.threads,
+        registers=facts.registers,
+        shared_bytes=facts.shared_bytes,
+        steps=steps,
+        stages=facts.stages,
+        inner_steps=inner,
+        register_stages=tile.register_stages,
+        fetched=fetched,
+        panels=panels,
+        fragments=_moved(tile, (MatrixLoad, Load), "shared") * facts.threads / inner,
+        operations=total / (blocks * steps * inner),
+        unit=facts.tensor_type,
+        results=outputs,
+        finish=finish,
+        partial=_partial_sums(tile),
+        team=facts.team,
+        team_bytes=facts.team_bytes,
+        distinct_from_grid=grid != (1, 1, blocks),
+    )
+
+
+def _grid_and_panels(
+    tile: TileProgram, blocks: int, fetched: float
+) -> tuple[tuple[int, int, int], tuple[float, float]]:
+    """Blocks along rows and columns, and what they share; of other kernels nothing is shared."""
+    sizes = tile.constants
+    if not {"ROWS", "COLUMNS", "TILE_ROWS", "TILE_COLUMNS"} <= sizes.keys():
+        return (1, 1, blocks), (fetched, 0.0)
+    rows, columns = -(-sizes["ROWS"] // sizes["TILE_ROWS"]), -(-sizes["COLUMNS"] // sizes["TILE_COLUMNS"])
+    share = sizes["TILE_ROWS"] / (sizes["TILE_ROWS"] + sizes["TILE_COLUMNS"])
+    return (rows, columns, blocks // (rows * columns)), (fetched * share, fetched * (1 - share))
+
+
+def main_loop(body: tuple[TileOp, ...]) -> For | None:
+    """The loop over tiles: the longest outermost one that every block walks."""
+    walked = [op for op in before_meeting(body) if isinstance(op, For) and not op.unroll]
+    return max(walked, key=lambda loop: loop.extent, default=None)
+
+
+def copied_buffers(tile: TileProgram) -> frozenset[str]:
+    """Shared buffers that the main loop copies to: those that have stages."""
+    loop = main_loop(tile.body)
+    ops = tuple(operations(loop.body)) if loop else ()
+    copies = (op.target for op in ops if isinstance(op, AsyncCopy | Store))
+    return frozenset(name for name in copies if tile.buffers[name].scope == "shared")
+
+
+def _inner_steps(tile: TileProgram) -> int:
+    """Steps in which the main loop brings fragments to registers; 1 where it brings them at once."""
+    sizes, loop = tile.constants, main_loop(tile.body)
+    if {"TILE_DEPTH", "MMA_DEPTH"} <= sizes.keys():
+        return max(1, sizes["TILE_DEPTH"] // sizes["MMA_DEPTH"] // sizes.get("SLICES", 1))
+    for op in loop.body if loop else ():
+        if isinstance(op, For) and any(_is_fragment_load(inner, tile) for inner in operations(op.body)):
+            return op.extent
+    return 1
+
+
+def _partial_sums(tile: TileProgram) -> float:
+    """Bytes of the sums that slices of the depth hand to the first of them."""
+    sizes = tile.constants
+    slices = sizes.get("SLICES", 1)
+    return (slices - 1) * sizes["TILE_ROWS"] * sizes["TILE_COLUMNS"] * SUM_BYTES if slices > 1 else 0.0
+
+
+def _is_fragment_load(op: TileOp, tile: TileProgram) -> bool:
+    """Whether an operation reads shared memory."""
+    return isinstance(op, MatrixLoad) or (isinstance(op, Load) and tile.buffers[op.source].scope == "shared")
+
+
+def _moved(tile: TileProgram, kinds: tuple[type[TileOp], ...], scope: str) -> float:
+    """Bytes that one thread moves out of `scope` in one step of the main loop, by operations of some kinds."""
+
+    def moved(body: tuple[TileOp, ...]) -> float:
+        total = 0.0
+        for op in body:
+            match op:
+                case For(_, extent, inner):
+                    total += extent * moved(inner)
+                case When(_, inner) | Uniform(_, inner):
+                    total += moved(inner)
+                case MatrixLoad() if MatrixLoad in kinds:
+                    total += ROW_BYTES
+                case Load() | AsyncCopy() if type(op) in kinds and tile.buffers[op.source].scope == scope:
+                    total += op.width * DTYPES[tile.buffers[op.source].dtype]
+                case _:
+                    continue
+        return total
+
+    loop = main_loop(tile.body)
+    return moved(loop.body) if loop else 0.0

@@ -1,0 +1,73 @@
+"""What a prediction needs to know about a kernel, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.documents.model import Term, Time
+from engine.execution.nodes import PREDICTED
+from engine.target.occupancy import Occupancy as Occupancy
+
+MEMORY, COMPUTE, LATENCY = "memory", "compute", "latency"
+"""What may limit a kernel: `Prediction.bound`."""
+UNCALIBRATED = "uncalibrated"
+"""Of a prediction whose figures are data sheets' and publications'."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """One launch in numbers.  All byte, operation and traffic counts are totals over the whole grid."""
+
+    blocks: int
+    threads: int
+    """Per block."""
+    flops: int
+    """Floating-point operations on CUDA cores; a fused multiply-add is two."""
+    special: int
+    """Results asked of the special-function units."""
+    dram_bytes_read: int
+    dram_bytes_written: int
+    l2_bytes: int
+    """Bytes that the SMs request from or send to L2: every block's own reads counted, shared or not."""
+    shared_bytes: int = 0
+    """Shared memory of one block, static and dynamic."""
+    shared_bytes_moved: int = 0
+    """Bytes read from and written to shared memory."""
+    registers: int | None = None
+    """Per thread; None before compiling: then registers do not limit the occupancy."""
+    tensor_flops: int = 0
+    """Floating-point operations on tensor cores, those on the zeros of ragged tiles included."""
+    tensor_type: str = ""
+    """Element type that the tensor cores multiply: "float16", "bfloat16" or "float32" (as tf32); "" without any."""
+    stages: int = 1
+    """Buffers in flight in the main loop: 1 loads, waits and computes in turn; n keeps n - 1 loads ahead."""
+    serial_steps: int = 1
+    """Steps of one block that each wait for their own load from global memory (k-steps, passes over a row)."""
+    team: int = 1
+    """Blocks that hand sums to the last of them, which alone does what follows."""
+    team_bytes: int = 0
+    """Bytes that the blocks of one team leave in global memory, and the last one reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A modelled time and the terms it is made of."""
+
+    microseconds: float
+    bound: str
+    """"memory", "compute" or "latency"."""
+    terms: tuple[Term, ...]
+    occupancy: Occupancy
+    waves: int
+    """How often every SM is filled with blocks; the last wave may be partial."""
+    origin: str = PREDICTED
+    note: str = UNCALIBRATED
+    """What its figures were fitted to: "calibrated on a.json, error 12 %"."""
+
+    def time(self) -> Time:
+        """As a document for the window and the command line."""
+        return Time(self.microseconds, self.origin, self.note)
+
+    def __str__(self) -> str:
+        lines = [f"{self.microseconds:.3g} µs {self.origin} ({self.note}), {self.bound} bound"]
+        return "\n".join(lines + [f"  {t.name:20} {t.value:>10.3g} {t.unit:6} {t.because}" for t in self.terms]) + "\n"

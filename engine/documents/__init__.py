@@ -1,0 +1,1 @@
+"""Plain values that cross to the window and to `--json`: types only."""

@@ -1,0 +1,257 @@
+"""Measured times: a kernel run on the GPU by PyCUDA in a process of its own.
+
+A crash or a hang of the kernel ends that process and costs one trial, never the run.  The process
+(`engine.execution.measure_worker`) gets one JSON request on its standard input and raw array files; it answers with
+one JSON object a line and writes the results as raw files, so that the caller can compare them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Timer
+from typing import Any
+
+import numpy as np
+
+from engine.execution.nodes import MEASURED, Compiled, Failure, GpuState, Timing
+from engine.execution.nvrtc import nvrtc_version
+from engine.execution.statistics import summarise
+from engine.support.errors import BadInput, MissingCapability
+from engine.support.serialization import from_json
+from engine.tile.source import CudaSource
+
+_WORKER = (sys.executable, "-m", "engine.execution.measure_worker")
+_ROOT = Path(__file__).resolve().parents[2]
+"""Folder that holds the `engine` package: the worker imports it from there, wherever the caller runs."""
+_PROC_GPUS = Path("/proc/driver/nvidia/gpus")
+ROUNDS, SAMPLES = 10, 5
+"""Rounds of a measurement, and the samples of one kernel in each."""
+GPU_HINT = "install an NVIDIA driver, the CUDA toolkit and PyCUDA: pip install pycuda"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """A kernel to be measured."""
+
+    source: CudaSource
+    compiled: Compiled
+    arrays: Mapping[str, np.ndarray]
+    """Value of every buffer that the kernel reads, by array name."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """What the measuring process said so far."""
+
+    samples: list[list[float]]
+    """Of each kernel, in the order taken."""
+    states: list[GpuState]
+    last: dict[str, Any]
+    """The last object; empty when it wrote none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """A measured time, and what the kernel wrote in its first run."""
+
+    timing: Timing
+    outputs: Mapping[str, np.ndarray]
+    """Array of the group's program -> its value after one launch on the given arrays."""
+
+
+def gpu_name() -> str | None:
+    """The first GPU's name, None without one.  CUDA is not initialised: the driver's files or nvidia-smi are read."""
+    for information in sorted(_PROC_GPUS.glob("*/information")):
+        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("Model:"):
+                return line.removeprefix("Model:").strip()
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    query = [tool, "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    names = answer.stdout.strip().splitlines() if answer.returncode == 0 else []
+    return names[0].strip() if names else None
+
+
+def require_pycuda() -> None:
+    """MissingCapability at once where no measuring process could work; whether there is a GPU, that process finds."""
+    if importlib.util.find_spec("pycuda") is None:
+        reason = "PyCUDA is not installed" if gpu_name() else "there is no NVIDIA GPU, and PyCUDA is not installed"
+        raise MissingCapability("measure", "this machine", reason, GPU_HINT)
+
+
+def measure_kernel(
+    trial: Trial,
+    *,
+    rounds: int = ROUNDS,
+    samples: int = SAMPLES,
+    on_sample: Callable[[float], None] | None = None,
+    on_state: Callable[[GpuState], None] | None = None,
+    timeout: float = 60.0,
+    worker: Sequence[str] = _WORKER,
+) -> Measurement | Failure:
+    """Run one kernel on the first GPU and time it, as `measure_kernels` does.
+
+    on_sample: called with each time in microseconds as it comes.
+    """
+    seen = None if on_sample is None else (lambda _, microseconds: on_sample(microseconds))
+    found = measure_kernels(
+        [trial], rounds=rounds, samples=samples, on_sample=seen, on_state=on_state, timeout=timeout, worker=worker
+    )
+    return found if isinstance(found, Failure) else found[0]
+
+
+def measure_kernels(
+    trials: Sequence[Trial],
+    *,
+    rounds: int = ROUNDS,
+    samples: int = SAMPLES,
+    on_sample: Callable[[int, float], None] | None = None,
+    on_state: Callable[[GpuState], None] | None = None,
+    timeout: float = 60.0,
+    worker: Sequence[str] = _WORKER,
+) -> tuple[Measurement, ...] | Failure:
+    """Run kernels on the first GPU and time them in interleaved rounds, so that their times can be compared.
+
+    rounds, samples: in each round every kernel gives `samples` times.  on_sample: called with the kernel's number and
+    each time in microseconds as it comes.  on_state: called after each round where the GPU says how it is.
+    timeout: seconds for everything, the process's start included.
+    Raises MissingCapability without a GPU or PyCUDA, and where the GPU or its driver cannot run what was compiled;
+    BadInput for an array that does not fit its buffer.  What a kernel itself does wrong is a `Failure` of all.
+    """
+    with tempfile.TemporaryDirectory(prefix="loomscope-measure-") as name:
+        folders = [Path(name) / str(n) for n in range(len(trials))]
+        kernels = [_request(trial, folder) for trial, folder in zip(trials, folders, strict=True)]
+        request = {"kernels": kernels, "rounds": rounds, "samples": samples, "compiler": nvrtc_version() or ""}
+        said = _converse(worker, request, Path(name) / "log", timeout, (on_sample, on_state))
+        if isinstance(said, Failure):
+            return said
+        return tuple(
+            Measurement(_timing(said, number, rounds), _outputs(trial.source, folder))
+            for number, (trial, folder) in enumerate(zip(trials, folders, strict=True))
+        )
+
+
+def _request(trial: Trial, folder: Path) -> dict[str, Any]:
+    """Write the cubin and the arrays; the request names them."""
+    source = trial.source
+    folder.mkdir()
+    (folder / "kernel.cubin").write_bytes(trial.compiled.cubin)
+    buffers = []
+    for n, buffer in enumerate(source.buffers):
+        if buffer.read:
+            value = trial.arrays.get(buffer.array)
+            if value is None:
+                raise BadInput("measure", buffer.array, "the kernel reads this array and no value was given")
+            if value.size != buffer.elements:
+                raise BadInput("measure", buffer.array, f"{buffer.elements:,} elements are read, {value.size:,} given")
+            np.ascontiguousarray(value, dtype=buffer.dtype).tofile(folder / f"{n}.in")
+        size = buffer.elements * np.dtype(buffer.dtype).itemsize
+        buffers.append({"bytes": size, "read": buffer.read, "written": buffer.written})
+    return {
+        "folder": str(folder), "entry": source.entry, "grid": source.grid, "block": source.block,
+        "shared_bytes": source.shared_bytes, "buffers": buffers, "architecture": trial.compiled.architecture,
+    }  # fmt: skip
+
+
+def _outputs(source: CudaSource, folder: Path) -> dict[str, np.ndarray]:
+    return {
+        buffer.array: np.fromfile(folder / f"{n}.out", dtype=buffer.dtype)
+        for n, buffer in enumerate(source.buffers)
+        if buffer.written
+    }
+
+
+Listeners = tuple[Callable[[int, float], None] | None, Callable[[GpuState], None] | None]
+"""Of samples and of states."""
+
+
+def _converse(
+    worker: Sequence[str], request: dict[str, Any], log: Path, timeout: float, listeners: Listeners
+) -> _Said | Failure:
+    """Send the request, follow the answer: everything that was said, or why there are no times."""
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")]))
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+    overdue = Event()
+
+    def give_up() -> None:
+        overdue.set()
+        process.kill()
+
+    alarm = Timer(timeout, give_up)
+    alarm.start()
+    try:
+        said = _follow(process, request, listeners)
+        process.wait()
+    finally:
+        alarm.cancel()
+        process.kill()
+        process.wait()
+    if overdue.is_set():
+        return Failure("hang", f"no answer within {timeout:g} s; the process was ended")
+    return _outcome(said, process.returncode, log.read_text(encoding="utf-8", errors="replace"))
+
+
+def _follow(process: subprocess.Popen[str], request: dict[str, Any], listeners: Listeners) -> _Said:
+    """Everything that the process says, as it says it."""
+    on_sample, on_state = listeners
+    said = _Said([[] for _ in request["kernels"]], [], {})
+    assert process.stdin is not None
+    assert process.stdout is not None
+    # A process that ends before it reads is told by its status and its log.
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.close()
+    with process.stdout as lines:
+        for line in lines:
+            said.last = message = json.loads(line)
+            if message["event"] == "sample":
+                said.samples[message["kernel"]].append(message["microseconds"])
+                if on_sample is not None:
+                    on_sample(message["kernel"], message["microseconds"])
+            elif message["event"] == "state":
+                said.states.append(from_json(GpuState, message["state"]))
+                if on_state is not None:
+                    on_state(said.states[-1])
+    return said
+
+
+def _outcome(said: _Said, status: int, log: str) -> _Said | Failure:
+    last = said.last
+    match last.get("event"):
+        case "done":
+            return said
+        case "missing":
+            raise MissingCapability("measure", "this machine", last["message"], GPU_HINT)
+        case "unfit":
+            raise MissingCapability("measure", "this machine's GPU", last["message"], last["hint"])
+        case "failure":
+            return Failure(last["kind"], last["message"])
+        case _:
+            ending = log.strip().splitlines()[-1:] or ["no message"]
+            return Failure("crash", f"the measuring process ended with status {status}: {ending[0]}")
+
+
+def _timing(said: _Said, number: int, rounds: int) -> Timing:
+    samples, states = tuple(said.samples[number]), tuple(said.states)
+    found = summarise(samples, [state.sm_clock for state in states])
+    environment = said.last["environments"][number]
+    return Timing(MEASURED, found.median, samples, found.low, found.high, environment, rounds, found.noise, states)

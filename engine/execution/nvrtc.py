@@ -1,0 +1,157 @@
+"""CUDA text to cubin and PTX through NVRTC: no GPU, driver or CUDA toolkit is needed.
+
+Registers and spills come from ptxas' remarks, which NVRTC appends to its log (`-Xptxas=-v`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from engine.execution.nodes import Compiled
+from engine.support.cache import digest, digest_of_files, read_entry, write_entry
+from engine.support.errors import EngineError, MissingCapability
+
+ARCHITECTURES = ("sm_80", "sm_90a")
+"""Instruction sets that kernels are compiled for."""
+INCLUDE = Path(__file__).resolve().parents[1] / "tile" / "include"
+"""Where "loom.cuh" lies."""
+
+_REMARKS = ("-Xptxas=-v", "-Xptxas=--warn-on-spills", "-Xptxas=--warn-on-local-memory-usage")
+
+
+class CompileError(EngineError):
+    """A compiler refused a kernel's text; `reason` is its first error, `line` the line of the text (0: none)."""
+
+    exit_code = 1
+
+    def __init__(self, compiler: str, line: int, reason: str, log: str) -> None:
+        subject = f"line {line} of the CUDA text" if line else "the CUDA text"
+        super().__init__("compile", subject, f"{compiler}: {reason}")
+        self.line = line
+        self.log = log
+
+
+def nvrtc_version() -> str | None:
+    """NVRTC's version as "13.0", or None where it cannot be loaded."""
+    nvrtc = _nvrtc()
+    if nvrtc is None:
+        return None
+    _, major, minor = nvrtc.nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+def compile_cuda(text: str, architecture: str, options: Sequence[str] = ()) -> Compiled:
+    """Machine code of one kernel for "sm_80", "sm_90a", ...; kept on disk.
+
+    Raises CompileError for text that NVRTC refuses, MissingCapability where there is no NVRTC.
+    """
+    name = _name("cubin", text, architecture, options)
+    kept = read_entry("cubin", name)
+    if kept is not None:
+        return _unpacked(kept, architecture)
+    nvrtc = _required()
+    program, log = _compiled(text, architecture, (*_REMARKS, *options))
+    cubin = _bytes(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+    nvrtc.nvrtcDestroyProgram(program)
+    write_entry("cubin", name, _packed(log, cubin))
+    return _account(architecture, log, cubin)
+
+
+def compile_ptx(text: str, architecture: str, options: Sequence[str] = ()) -> str:
+    """PTX of one kernel, for reading.  Raises as `compile_cuda` does."""
+    name = _name("ptx", text, architecture, options)
+    kept = read_entry("ptx", name)
+    if kept is None:
+        nvrtc = _required()
+        program, _ = _compiled(text, architecture, options)
+        kept = _bytes(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0")
+        nvrtc.nvrtcDestroyProgram(program)
+        write_entry("ptx", name, kept)
+    return kept.decode()
+
+
+@cache
+def _nvrtc() -> Any:
+    """The binding, once its library has been found to load; else None."""
+    try:
+        from cuda.bindings import nvrtc
+
+        status, *_ = nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError):
+        return None
+    return nvrtc if status == nvrtc.nvrtcResult.NVRTC_SUCCESS else None
+
+
+def _required() -> Any:
+    nvrtc = _nvrtc()
+    if nvrtc is None:
+        raise MissingCapability(
+            "run", "NVRTC", "the CUDA compiler library cannot be loaded",
+            "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13.0,<13.1'",
+        )  # fmt: skip
+    return nvrtc
+
+
+def _name(kind: str, text: str, architecture: str, options: Sequence[str]) -> str:
+    _required()
+    return digest(kind, nvrtc_version() or "", architecture, "\0".join(options), text, _digest_of_includes())
+
+
+@cache
+def _digest_of_includes() -> str:
+    return digest_of_files(INCLUDE.glob("*.cuh"))
+
+
+def _compiled(text: str, architecture: str, options: Sequence[str]) -> tuple[Any, str]:
+    """A compiled program, which the caller destroys, and the log."""
+    nvrtc = _required()
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, None, None)
+    arguments = [f"--gpu-architecture={architecture}", "--std=c++17", f"-I{INCLUDE}", *options]
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(arguments), [a.encode() for a in arguments])
+    log = _bytes(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0 \n").decode()
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        nvrtc.nvrtcDestroyProgram(program)
+        raise _refusal(log, status.name)
+    return program, log
+
+
+def _refusal(log: str, status: str) -> CompileError:
+    """The first error, blamed on the kernel's own line even when it shows inside an include."""
+    error = re.search(r"^(.*?)\((\d+)\): (?:catastrophic )?error:? (.*)$", log, re.MULTILINE)
+    if error is None:
+        return CompileError("NVRTC", 0, log.strip().partition("\n")[0] or status, log)
+    if error[1].endswith("kernel.cu"):
+        return CompileError("NVRTC", int(error[2]), error[3], log)
+    user = re.search(r"at line (\d+) of kernel\.cu|^kernel\.cu\((\d+)\)", log[error.end() :], re.MULTILINE)
+    line = int(user[1] or user[2]) if user else 0
+    return CompileError("NVRTC", line, f"{error[3]} ({Path(error[1]).name}, line {error[2]})", log)
+
+
+def _bytes(size_of: Any, fill: Any, program: Any) -> bytes:
+    _, size = size_of(program)
+    data = bytes(size)
+    fill(program, data)
+    return data
+
+
+def _account(architecture: str, log: str, cubin: bytes) -> Compiled:
+    """What the log says of the kernel; of several kernels, the largest figures."""
+    registers = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
+    spills = [int(a) + int(b) for a, b in re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)]
+    static = [int(n) for n in re.findall(r"(\d+) bytes smem", log)]
+    return Compiled(architecture, max(registers, default=0), max(spills, default=0), max(static, default=0), cubin, log)
+
+
+def _packed(log: str, cubin: bytes) -> bytes:
+    head = json.dumps({"log": log}).encode()
+    return len(head).to_bytes(8, "little") + head + cubin
+
+
+def _unpacked(data: bytes, architecture: str) -> Compiled:
+    size = int.from_bytes(data[:8], "little")
+    return _account(architecture, json.loads(data[8 : 8 + size])["log"], data[8 + size :])

@@ -1,0 +1,373 @@
+"""Inputs and expected values of a graph, from an implementation that is not ours.
+
+ONNX files run in ONNX Runtime as they were written, with the wanted intermediate tensors exposed as outputs.  AKG
+files, which no other tool runs, are evaluated operator by operator with NumPy in float64, each tensor rounded to its
+declared type.  Everything is seeded by name, so that any subset of tensors has the same values.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from engine.execution.bfloat16 import bfloat16_tensors, in_float32
+from engine.graph.nodes import BFLOAT16, Fill, Operator, OperatorGraph, Tensor, is_float
+from engine.graph.onnx import read_model
+from engine.graph.subgraphs import captured
+from engine.graph.weights import is_number, metadata
+from engine.support.errors import BadInput, OverBudget, Unsupported
+from engine.tensor.operators import rule_of
+from engine.tensor.operators.attributes import integer
+
+Values = dict[str, np.ndarray]
+
+MAX_BYTES = 5 * 2**30
+"""Values kept at once."""
+RUNTIME_IR = 10
+"""File format version of what ONNX Runtime is given: the onnx package writes newer ones than it reads, and what they
+added (element types below one byte, device placement) is in no graph of ours."""
+MAX_NONFINITE = 0.01
+"""Share of infinities and NaNs past which a tensor says nothing about a kernel."""
+
+_POSITIVE_DOMAIN = ("Sqrt", "Rsqrt", "Log", "Pow")
+_INDEX_INPUTS = {"Gather": 1, "GatherND": 1, "GatherElements": 1, "OneHot": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """What the values of an input are drawn from."""
+
+    kind: str
+    """"normal" (standard), "uniform", "positive" (uniform too), "integers" (`high` is not among them) or "true"."""
+    low: float = 0.0
+    high: float = 0.0
+
+
+def input_values(graph: OperatorGraph, seed: int = 0) -> Values:
+    """The value before the run of every graph input and constant, in its declared type.
+
+    Light weights follow their recorded distribution, inputs the file's `light.inputs` ranges; other floats are standard
+    normal, index inputs in range, booleans random.  Where that would put an AKG graph outside the domain of a root or
+    a logarithm, the inputs that lead there are positive.
+    """
+    values = _drawn(graph, seed, frozenset())
+    suspects = _suspects(graph)
+    if suspects and check_finite(_meanings(graph, values), _masks(graph)):
+        values = _drawn(graph, seed, suspects)
+    return values
+
+
+def reference_values(graph: OperatorGraph, seed: int = 0, wanted: Collection[str] | None = None) -> Values:
+    """The value after the run of every wanted tensor (by default all), from the inputs of `input_values`.
+
+    A tensor that the graph updates in place has its new contents.  Raises BadInput when a tensor has more than 1 % of
+    values that are not finite, OverBudget when the values need more than 5 GiB, Unsupported when the reference
+    lacks an operator.
+    """
+    names = list(graph.tensors) if wanted is None else [name for name in dict.fromkeys(wanted) if name]
+    for name in names:
+        if name not in graph.tensors:
+            raise BadInput("reference", f"tensor {name}", "is not in the graph")
+    size = sum(graph.tensors[name].bytes for name in names)
+    if size > MAX_BYTES:
+        reason = f"the values of {len(names)} tensors are {size / 2**30:.1f} GiB"
+        raise OverBudget("reference", graph.name, reason, "ask for fewer tensors at a time")
+    given = input_values(graph, seed)
+    by_runtime = graph.dialect == "onnx" and graph.source is not None
+    computed = _from_runtime(graph, given, names, seed) if by_runtime else _meanings(graph, given)
+    values = {**given, **computed}
+    values.update({update.target: values[update.value].astype(values[update.target].dtype) for update in graph.updates})
+    result = {name: values[name] for name in names}
+    broken = check_finite({name: result[name] for name in names if name not in graph.constants}, _masks(graph))
+    if broken:
+        raise BadInput("reference", graph.name, broken[0], "its inputs need other ranges (metadata light.inputs)")
+    return result
+
+
+def _masks(graph: OperatorGraph) -> bool:
+    """Whether a constant holds -inf, as what masks scores does."""
+    values = (constant.value for constant in graph.constants.values() if constant.value is not None)
+    return any(is_float(value.dtype) and bool(np.isneginf(value).any()) for value in values)
+
+
+def check_finite(values: Mapping[str, np.ndarray], masks: bool = False) -> tuple[str, ...]:
+    """Tensors of which more than 1 % is infinite or NaN, in words.
+
+    masks: whether -inf is meant; other masks use the lowest finite number instead.
+    """
+    found = []
+    for name, value in values.items():
+        if is_float(value.dtype) and value.size:
+            sound = np.isfinite(value) | np.isneginf(value) if masks else np.isfinite(value)
+            broken = value.size - np.count_nonzero(sound)
+            if broken > MAX_NONFINITE * value.size:
+                found.append(f"{broken / value.size:.0%} of {name} is not finite")
+    return tuple(found)
+
+
+def operator_values(graph: OperatorGraph, op: Operator, known: Mapping[str, np.ndarray]) -> Values:
+    """The results of one operator of an ONNX file, from values of what it reads: for operators without a kernel.
+
+    Raises Unsupported when the runtime lacks it, or when it reads a tensor that `known` lacks.
+    """
+    assert graph.source is not None
+    model = read_model(graph.source)
+    node = next(node for node in model.graph.node if set(filter(None, op.outputs)) <= set(node.output))
+    feeds = dict(zip((*node.input, *captured(node)), op.inputs, strict=True))
+    given = {own: known[name] for own, name in feeds.items() if name and name in known}
+    lacking = [name for name in feeds.values() if name and name not in known]
+    if lacking:
+        raise Unsupported("reference", f"operator {op.name}", f"reads {lacking[0]}, which has no value")
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in given.items()
+    ]
+    outputs = [name for name in node.output if name in op.outputs]
+    single = helper.make_graph([node], op.name, inputs, [onnx.ValueInfoProto(name=name) for name in outputs])
+    alone = helper.make_model(single, opset_imports=model.opset_import, ir_version=min(model.ir_version, RUNTIME_IR))
+    return _session_run(alone, graph.name, given, outputs)
+
+
+# -- seeded values
+
+
+def _stream(seed: int, name: str) -> np.random.RandomState:
+    """The stream of one tensor: RandomState, whose output NumPy keeps frozen, seeded by the name's checksum."""
+    return np.random.RandomState(zlib.crc32(f"{seed}:{name}".encode()) & 0x7FFFFFFF)
+
+
+def filled(tensor: Tensor, fill: Fill, seed: int = 0) -> np.ndarray:
+    """The value of an opaque weight: its distribution in float32, rounded to its type."""
+    stream, count = _stream(seed, tensor.name), tensor.elements
+    if fill.distribution == "normal":
+        values = stream.standard_normal(count) * fill.b + fill.a
+    else:
+        values = stream.uniform(fill.a, fill.b, count)
+    return values.astype(np.float32).astype(tensor.dtype).reshape(tensor.shape)
+
+
+def _drawn(graph: OperatorGraph, seed: int, positive: Collection[str]) -> Values:
+    ranges = _ranges(graph)
+    values = {name: _input(graph, name, seed, ranges, name in positive) for name in graph.inputs}
+    for name, constant in graph.constants.items():
+        if constant.fill is not None:
+            values[name] = filled(graph.tensors[name], constant.fill, seed)
+        elif constant.value is not None:
+            values[name] = constant.value
+    return values
+
+
+def _ranges(graph: OperatorGraph) -> dict[str, object]:
+    if graph.source is None or graph.dialect != "onnx":
+        return {}
+    return metadata(read_model(graph.source), "light.inputs")
+
+
+def distributions(graph: OperatorGraph) -> dict[str, Distribution]:
+    """What the values of every graph input are drawn from; positive where that may become necessary."""
+    ranges, suspects = _ranges(graph), _suspects(graph)
+    return {name: _distribution(graph, name, ranges, name in suspects) for name in graph.inputs}
+
+
+def _suspects(graph: OperatorGraph) -> frozenset[str]:
+    """Inputs without a range that can lead outside the domain of a root or a logarithm."""
+    return _before(graph, _POSITIVE_DOMAIN) if graph.dialect == "akg" or graph.source is None else frozenset()
+
+
+def _input(graph: OperatorGraph, name: str, seed: int, ranges: Mapping[str, object], positive: bool) -> np.ndarray:
+    tensor, stream = graph.tensors[name], _stream(seed, f"input:{name}")
+    drawn = _distribution(graph, name, ranges, positive)
+    match drawn.kind:
+        case "true":
+            return np.ones(tensor.shape, bool)
+        case "integers":
+            return np.asarray(stream.randint(int(drawn.low), int(drawn.high), tensor.shape)).astype(tensor.dtype)
+        case "uniform":
+            return np.asarray(stream.uniform(drawn.low, drawn.high, tensor.shape)).astype(tensor.dtype)
+        case "positive":
+            values = stream.uniform(drawn.low, drawn.high, tensor.shape)
+        case _:
+            values = stream.standard_normal(tensor.shape)
+    return np.asarray(values).astype(np.float32).astype(tensor.dtype)
+
+
+def _distribution(graph: OperatorGraph, name: str, ranges: Mapping[str, object], positive: bool) -> Distribution:
+    tensor = graph.tensors[name]
+    low, high = _range(name, ranges)
+    if tensor.dtype == "bool":
+        return Distribution("true") if ranges else Distribution("integers", 0, 2)
+    if "int" in tensor.dtype:
+        first, end = (int(low), int(high)) if name in ranges else (0, _index_bound(graph, name) or 2)
+        limits = np.iinfo(tensor.dtype)
+        if not limits.min <= first < end <= limits.max:
+            raise BadInput("reference", f"metadata light.inputs, {name}", f"[{first}, {end}] holds no {tensor.dtype}")
+        return Distribution("integers", first, end)
+    if name in ranges:
+        return Distribution("uniform", low, high)
+    return Distribution("positive", 0.5, 1.5) if positive else Distribution("normal")
+
+
+def _range(name: str, ranges: Mapping[str, object]) -> tuple[float, float]:
+    match ranges.get(name, [0, 2]):
+        case [low, high] if is_number(low) and is_number(high) and low < high:
+            return low, high
+        case other:
+            raise BadInput("reference", f"metadata light.inputs, {name}", f"{other!r} is no [low, high]")
+
+
+def _index_bound(graph: OperatorGraph, name: str) -> int:
+    """The smallest axis that the elements of an integer input index, also through casts and reshapes; 0 if none."""
+    aliases, bounds = {name}, []
+    for op in graph.operators:
+        at = _INDEX_INPUTS.get(op.kind)
+        if at is not None and len(op.inputs) > at and op.inputs[at] in aliases:
+            bounds += _indexed_sizes(op, graph)
+        elif op.inputs and op.inputs[0] in aliases and graph.tensors[op.outputs[0]].dtype in ("int64", "int32"):
+            aliases.update(op.outputs)
+    return min(bounds, default=0)
+
+
+def _indexed_sizes(op: Operator, graph: OperatorGraph) -> list[int]:
+    if op.kind == "OneHot":
+        return [graph.tensors[op.outputs[0]].shape[integer(op, "axis", -1)]]
+    shape = graph.tensors[op.inputs[0]].shape
+    if op.kind == "GatherND":
+        batch = integer(op, "batch_dims", 0)
+        return list(shape[batch : batch + graph.tensors[op.inputs[1]].shape[-1]])
+    return [shape[integer(op, "axis", 0)]]
+
+
+def _before(graph: OperatorGraph, kinds: Iterable[str]) -> frozenset[str]:
+    """Graph inputs that operators of these kinds depend on."""
+    needed: set[str] = set()
+    for op in reversed(graph.operators):
+        if op.kind in kinds or not needed.isdisjoint(op.outputs):
+            needed.update(op.inputs)
+    return frozenset(needed.intersection(graph.inputs))
+
+
+# -- AKG: operator by operator in float64
+
+
+def _meanings(graph: OperatorGraph, given: Values) -> Values:
+    """The value of every tensor that operators write, each rounded to its declared type."""
+    values = dict(given)
+    computed: Values = {}
+    for op in graph.operators:
+        rule = rule_of(op)
+        if rule is None:
+            raise Unsupported("reference", f"operator {op.name}", f"{op.kind} has no meaning here")
+        operands = [_wide(values[name]) if name else np.empty(0) for name in op.inputs]
+        with np.errstate(all="ignore"):
+            results = rule.meaning(op, operands)
+            for name, result in zip(op.outputs, results, strict=False):
+                if name:
+                    tensor = graph.tensors[name]
+                    computed[name] = values[name] = np.asarray(result).astype(tensor.dtype).reshape(tensor.shape)
+    return computed
+
+
+def _wide(value: np.ndarray) -> np.ndarray:
+    return value.astype(np.float64) if is_float(value.dtype) else value
+
+
+# -- ONNX: the original file in ONNX Runtime
+
+
+def _from_runtime(graph: OperatorGraph, given: Values, names: list[str], seed: int) -> Values:
+    """Run the file with `names` as its outputs.
+
+    Where the runtime refuses a file with operators that we do not support either, it runs the rest: what those would
+    make is drawn like an input.
+    """
+    assert graph.source is not None
+    model = read_model(graph.source)
+    try:
+        return _run(model, graph, given, names)
+    except Unsupported:
+        unknown = {name for op in graph.operators if op.name in graph.unsupported for name in op.outputs if name}
+        if not unknown:
+            raise
+    ranges = _ranges(graph)
+    drawn = {name: _input(graph, name, seed, ranges, False) for name in sorted(unknown) if name in graph.tensors}
+    rest = read_model(graph.source)
+    _leave_out(rest, unknown, graph, names)
+    return {**drawn, **_run(rest, graph, {**given, **drawn}, names)}
+
+
+def _leave_out(model: onnx.ModelProto, unknown: Collection[str], graph: OperatorGraph, names: Iterable[str]) -> None:
+    """Drop the nodes that make `unknown` tensors, which become inputs, and those that no tensor of `names` needs."""
+    needed = set(names)
+    kept = []
+    for node in reversed([n for n in model.graph.node if not any(name in unknown for name in n.output)]):
+        if not needed.isdisjoint(node.output):
+            needed.update(node.input)
+            kept.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(kept[::-1])
+    model.graph.input.extend(_info(graph.tensors[name]) for name in unknown if name in graph.tensors)
+
+
+def _info(tensor: Tensor) -> onnx.ValueInfoProto:
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+    return helper.make_tensor_value_info(tensor.name, element, tensor.shape)
+
+
+def _run(model: onnx.ModelProto, graph: OperatorGraph, given: Values, names: list[str]) -> Values:
+    """Run a model, which is changed on the way, with those of `names` as outputs that have no value yet."""
+    produced = {output for node in model.graph.node for output in node.output}
+    outputs = [name for name in names if name in produced and name not in given]
+    if not outputs:
+        return {}
+    _feed_weights(model, graph)
+    model.ir_version = min(model.ir_version, RUNTIME_IR)
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    return _session_run(model, graph.name, given, outputs)
+
+
+def _session_run(
+    model: onnx.ModelProto, subject: str, given: Mapping[str, np.ndarray], outputs: list[str]
+) -> Values:
+    """Run a model in ONNX Runtime; Unsupported where it refuses."""
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as refusals
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    # Operators run as they are written: fusions of the runtime would round half precision differently.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.enable_mem_pattern = options.enable_cpu_mem_arena = False
+    narrow = bfloat16_tensors(model)
+    model = in_float32(model, narrow) if narrow else model
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+        feeds = {i.name: np.asarray(given[i.name], order="C") for i in session.get_inputs()}
+        feeds = {name: value.astype(np.float32) if name in narrow else value for name, value in feeds.items()}
+        results = session.run(outputs, feeds)
+    except (refusals.Fail, refusals.InvalidArgument, refusals.InvalidGraph, refusals.NotImplemented) as error:
+        reason = f"ONNX Runtime {onnxruntime.__version__} does not run it: {str(error).splitlines()[0]}"
+        raise Unsupported("reference", subject, reason, "check another group") from None
+    values = dict(zip(outputs, results, strict=True))
+    return {name: value.astype(BFLOAT16) if name in narrow else value for name, value in values.items()}
+
+
+def _feed_weights(model: onnx.ModelProto, graph: OperatorGraph) -> None:
+    """Turn light and external weights into inputs: they are handed over, not written into the model's bytes."""
+    light = {name for name, constant in graph.constants.items() if constant.fill is not None}
+    external = {t.name for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL}
+    kept_nodes = [n for n in model.graph.node if light.isdisjoint(n.output)]
+    kept_tensors = [t for t in model.graph.initializer if t.name not in external]
+    del model.graph.node[:]
+    model.graph.node.extend(kept_nodes)
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept_tensors)
+    declared = {value.name for value in model.graph.input}
+    for name in sorted((light | external) - declared):
+        if name in graph.constants:
+            model.graph.input.append(_info(graph.tensors[name]))

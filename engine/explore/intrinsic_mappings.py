@@ -1,0 +1,155 @@
+"""The mappings of a group to intrinsics, as entries of a recipe; compiled where today's kernels can take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.compilation import Kernel, compile_group
+from engine.cost.alcop_problem import promise_of
+from engine.documents.mappings import CHECKED, COMPILED, LISTED, WRONG, AxisDoc, MappingDoc, MappingsDoc, RefusedDoc
+from engine.execution.nodes import Check
+from engine.fusion.nodes import FusionGroup
+from engine.fusion.shape import is_contraction
+from engine.recipe import Advice, Entry, Recipe, Scenario
+from engine.scheduling.advisers.mapping import mark
+from engine.scheduling.advisers.row_results import row_binding
+from engine.scheduling.advisers.tensorize import entries_for
+from engine.scheduling.text import entry_text
+from engine.support.errors import EngineError
+from engine.target import target
+from engine.tensor.nodes import Iterator, Statement
+from engine.tensorize.abstractions import ABSTRACTIONS
+from engine.tensorize.bind import allowed, bind
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.mappings import UNIT, IntrinsicMapping, mappings
+from engine.tensorize.product import products
+
+Checker = Callable[[Kernel], Check]
+
+
+def group_mappings(group: FusionGroup, recipe: Recipe, check: Checker | None = None) -> MappingsDoc:
+    """Every mapping of a group's sum of products to every intrinsic of the table.
+
+    check: compares a kernel with the reference; without it mappings that have a kernel are only compiled.
+    """
+    sums = [s for s in group.program.statements if s.reduction is not None]
+    heart = next((s for s in sums if is_contraction(s)), sums[0] if sums else None)
+    forms = products(heart, group.program.arrays) if heart else "no statement of the group is a sum"
+    if heart is None or isinstance(forms, str):
+        refused = tuple(RefusedDoc(name, str(forms)) for name in ABSTRACTIONS)
+        return MappingsDoc(group.name, heart.name if heart else "", "", "", (), refused)
+    found: list[MappingDoc] = []
+    reasons: list[RefusedDoc] = []
+    for name, abstraction in ABSTRACTIONS.items():
+        listed = mappings(forms, abstraction)
+        if isinstance(listed, str):
+            reasons.append(RefusedDoc(name, listed))
+        else:
+            found += [_document(mapping, heart, group, recipe, check) for mapping in listed]
+    return MappingsDoc(group.name, heart.name, str(forms[0]), forms[0].because, tuple(found), tuple(reasons))
+
+
+def entries_of(mapping: IntrinsicMapping, heart: Statement, group: FusionGroup, recipe: Recipe) -> tuple[Entry, ...]:
+    """The entries of author `tensorize` that ask for a mapping.
+
+    Where a kernel can take it, with the tiles that the adviser would give; else what the mapping itself says: cuts of
+    iterators, the intrinsic on the summed loop, a tile of the intrinsic on each axis, 1 on the loops around it.
+    """
+    if not why_no_kernel(mapping, heart, group, recipe):
+        intrinsic = INTRINSICS[mapping.abstraction.name]
+        binding = bind(heart, group.program.arrays, intrinsic)
+        assert not isinstance(binding, str), "asked just now"
+        binding = row_binding(group.program.statements, heart, binding)
+        machine = target(recipe.target)
+        promise = promise_of(machine, group.program, intrinsic)
+        return tuple(entries_for(heart, binding, intrinsic, int(machine.sms.value), promise))
+    names = (heart.name,)
+    entries = [
+        Entry(names, iterator, "split", by, because="an index divides it: groups of channels")
+        for iterator, by in mapping.product.splits
+    ]
+    own = mapping.abstraction.product
+    for axis, iterators, tiled in zip(own.iterators, mapping.axes, mapping.tiled(), strict=True):
+        real = [i for i in iterators if not i.name.startswith(UNIT)]
+        if not real:
+            continue
+        if axis.name in own.reduced:
+            entries.append(_intrinsic(names, real, mapping))
+        because = f"{axis.name} of the intrinsic is {' '.join(i.name for i in real)}: {tiled.tiles} tiles"
+        what = "tile" if axis.name in own.reduced else "block"
+        entries.append(mark(names, real[-1].name, what, axis.extent, because))
+    entries += [mark(names, i.name, "block", 1, "stays a loop around the intrinsic") for i in mapping.outer]
+    return tuple(entries)
+
+
+def _intrinsic(names: tuple[str, ...], summed: list[Iterator], mapping: IntrinsicMapping) -> Entry:
+    because = f"{mapping}; {mapping.padding:.0%} of the products fill tiles"
+    return Entry(names, summed[-1].name, "mark", ("intrinsic", mapping.abstraction.name), because=because)
+
+
+def why_no_kernel(mapping: IntrinsicMapping, heart: Statement, group: FusionGroup, recipe: Recipe) -> str:
+    """Why no kernel can be generated for a mapping; "" where one can be tried."""
+    name = mapping.abstraction.name
+    if mapping.abstraction.why_not:
+        return mapping.abstraction.why_not
+    if mapping.product.because:
+        return f"{mapping.product.because}: kernels multiply arrays, this factor is none"
+    binding = bind(heart, group.program.arrays, INTRINSICS[name])
+    if isinstance(binding, str):
+        return binding
+    if mapping.is_swapped:
+        return "kernels take the factors as they are written"
+    wanted = (binding.rows, binding.columns, binding.depth)
+    if mapping.product.splits or mapping.axes != wanted:
+        return f"kernels put all iterators of a side on its axis: {binding}"
+    if not allowed(INTRINSICS[name], recipe.numerics):
+        need = INTRINSICS[name]
+        return f'{need.because}; the recipe\'s numerics must say "tensor_cores": "{need.numerics}"'
+    return ""
+
+
+def _document(
+    mapping: IntrinsicMapping, heart: Statement, group: FusionGroup, recipe: Recipe, check: Checker | None
+) -> MappingDoc:
+    entries = entries_of(mapping, heart, group, recipe)
+    why_not = why_no_kernel(mapping, heart, group, recipe)
+    state = LISTED
+    if not why_not:
+        state, why_not = _tried(mapping.abstraction.name, entries, group, recipe, check)
+    flat = mapping.flattened()
+    axes = (
+        AxisDoc(a.name, tuple(i.name for i in of), str(flat[a.name]), a.extent, a.size, a.tiles, a.padding)
+        for a, of in zip(mapping.tiled(), mapping.axes, strict=True)
+    )
+    return MappingDoc(
+        intrinsic=mapping.abstraction.name,
+        binding=str(mapping),
+        axes=tuple(axes),
+        outer=tuple(i.name for i in mapping.outer),
+        is_swapped=mapping.is_swapped,
+        calls=mapping.calls,
+        cost=mapping.cost,
+        padding=mapping.padding,
+        why_not_strict=mapping.why_not_strict(),
+        entries=tuple(map(entry_text, entries)),
+        state=state,
+        why_not=why_not,
+    )
+
+
+def _tried(
+    name: str, entries: tuple[Entry, ...], group: FusionGroup, recipe: Recipe, check: Checker | None
+) -> tuple[str, str]:
+    """How far a kernel of these entries comes, and what is wrong with it."""
+    advice = Advice("tensorize", Scenario(entries))
+    try:
+        kernel = compile_group(group, recipe.with_group(group.name, (advice,)))
+    except EngineError as error:
+        return LISTED, error.reason
+    if kernel.tile.intrinsic != name:
+        said = [v.because for v in kernel.verdicts if v.placed.entry.value == ("intrinsic", name)]
+        return LISTED, "; ".join(filter(None, said)) or "the kernel runs on CUDA cores"
+    if check is None:
+        return COMPILED, ""
+    result = check(kernel)
+    return (CHECKED, "") if result.status == "pass" else (WRONG, result.message)

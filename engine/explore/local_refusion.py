@@ -1,0 +1,125 @@
+"""Some launches of a plan explored again by themselves, under other wishes: what that changes, fast."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+from engine.fusion.build_partition import explored
+from engine.fusion.partition import Partition
+from engine.fusion.stitching.nodes import Figures, Fixed
+from engine.support.errors import BadInput
+from engine.target import Target
+from engine.tensor.nodes import Statement, TensorProgram
+
+MOST = 512
+"""Statements that are explored while somebody waits."""
+
+
+class Around:
+    """Explores parts of one plan's program; the launches beside them stay what they are."""
+
+    def __init__(self, choice: Partition, policy: str, target: Target) -> None:
+        self._choice, self._policy, self._target = choice, policy, target
+        self._program = choice.chosen.graph.flow.program
+
+    def change(self, places: Collection[int], fixed: Fixed) -> Figures | None:
+        """How much more launches come to under other wishes; None where that takes exploring the whole graph.
+
+        places: of the launches in the plan.
+        """
+        program = self._alone(places)
+        if len(program.statements) > MOST:
+            return None
+        operators = {s.operator for s in program.statements}
+        groups = tuple(group for group in fixed.groups if not operators.isdisjoint(group))
+        apart = tuple(pair for pair in fixed.apart if operators.issuperset(pair))
+        try:
+            new = explored(program, (), self._policy, self._target, Fixed(groups, apart)).figures()
+        except BadInput:
+            return None
+        old = self._choice.figures(places)
+        return Figures(
+            new.kernels - old.kernels,
+            new.memory_bound - old.memory_bound,
+            new.bytes - old.bytes,
+            new.microseconds - old.microseconds,
+        )
+
+    def launches(self, operators: Collection[str]) -> frozenset[int]:
+        """The places of the launches that compute any of some operators."""
+        return frozenset(place for op in operators for place in self._homes.get(op, ()))
+
+    def neighbours(self, places: Collection[int]) -> frozenset[int]:
+        """Launches, and those that read from them or that they read from."""
+        found = set(places)
+        for place in places:
+            for statement in self._choice.groups[place][0]:
+                found |= self._readers.get(self._stored(statement), set())
+                for access in statement.reads():
+                    found |= self._writers.get(access.array, set())
+        return frozenset(found)
+
+    def _alone(self, places: Collection[int]) -> TensorProgram:
+        """What launches compute, as a program of their own."""
+        inside, made = dict[str, Statement](), dict[str, None]()
+        for place in sorted(places):
+            for statement in self._choice.groups[place][0]:
+                own = self._original(statement)
+                inside[own.name] = own
+                if own.name == statement.name:  # what another launch computes as well, that one stores
+                    made[own.write.array] = None
+        statements = tuple(sorted(inside.values(), key=lambda s: self._number[s.name]))
+        written = {s.write.array for s in statements}
+        read = dict.fromkeys(a.array for s in statements for a in s.reads())
+        outside, inputs = self._program.outputs, self._program.inputs
+        return replace(
+            self._program,
+            statements=statements,
+            inputs=tuple(a for a in read if a not in written or a in inputs),
+            outputs=tuple(a for a in made if a in outside or not self._readers.get(a, set()) <= set(places)),
+            constants=tuple(a for a in self._program.constants if a in read),
+        )
+
+    def _original(self, statement: Statement) -> Statement:
+        """A statement of the program, of which a launch may hold a copy."""
+        name = statement.name
+        name = name if name in self._number else name.rpartition("~")[0]
+        return self._program.statements[self._number[name]]
+
+    def _stored(self, statement: Statement) -> str:
+        """The array that a statement of a launch stores its result in."""
+        array = statement.write.array
+        return self._choice.views.get(array, array)
+
+    @cached_property
+    def _number(self) -> Mapping[str, int]:
+        return {s.name: n for n, s in enumerate(self._program.statements)}
+
+    @cached_property
+    def _homes(self) -> Mapping[str, set[int]]:
+        """Operator -> the launches that compute it."""
+        found: dict[str, set[int]] = {}
+        for place, (statements, _) in enumerate(self._choice.groups):
+            for statement in statements:
+                found.setdefault(statement.operator, set()).add(place)
+        return found
+
+    @cached_property
+    def _readers(self) -> Mapping[str, set[int]]:
+        """Array -> the launches that read it."""
+        found: dict[str, set[int]] = {}
+        for place, (statements, _) in enumerate(self._choice.groups):
+            for array in {a.array for s in statements for a in s.reads()}:
+                found.setdefault(array, set()).add(place)
+        return found
+
+    @cached_property
+    def _writers(self) -> Mapping[str, set[int]]:
+        """Array -> the launches that store it or a part of it."""
+        found: dict[str, set[int]] = {}
+        for place, (statements, _) in enumerate(self._choice.groups):
+            for statement in statements:
+                found.setdefault(self._stored(statement), set()).add(place)
+        return found

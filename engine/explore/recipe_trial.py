@@ -1,0 +1,132 @@
+"""A change of a group's advice, tried: the kernel that it makes, or why it makes none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.compilation import Kernel, compile_group
+from engine.cost.calibration import predict
+from engine.documents.model import Time
+from engine.fusion.nodes import FusionGroup
+from engine.recipe import Advice, Entry, Recipe, Scenario, with_entries
+from engine.scheduling.nodes import HONOURED, INFEASIBLE, Conflict, Verdict
+from engine.scheduling.untaken_entries import NotTaken
+from engine.support.errors import EngineError
+
+Path = tuple[int, ...]
+"""Place of an entry in the advice of a group, as in `schedule.nodes.Placed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Entries that the user adds, and entries that give way to them."""
+
+    entries: tuple[Entry, ...]
+    gone: tuple[Path, ...] = ()
+    off: tuple[Path, ...] = ()
+    """Entries that are switched off, whoever wrote them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What became of a change."""
+
+    advice: tuple[Advice, ...]
+    """The whole advice of the group after it."""
+    kernel: Kernel | None
+    """None where the change cannot be."""
+    why_not: str = ""
+    witness: str = ""
+    is_illegal: bool = False
+    """Whether a dependence or another entry forbids it, and not a limit of the kernels."""
+
+
+def attempt(group: FusionGroup, recipe: Recipe, change: Change) -> Trial:
+    """Compile a group under a changed recipe; the change counts only if all that it adds is honoured."""
+    advice, added = applied(recipe.groups.get(group.name, ()), change)
+    try:
+        kernel = compile_group(group, recipe.with_group(group.name, advice))
+    except NotTaken as refused:
+        return Trial(advice, None, f"{refused.subject}: {refused.reason}")
+    except Conflict as conflict:
+        return Trial(advice, None, f"{conflict.subject}: {conflict.reason}", _witness(conflict.verdicts), True)
+    except EngineError as error:
+        return Trial(advice, None, f"{error.subject}: {error.reason}")
+    for verdict in kernel.verdicts:
+        if verdict.placed.path in added and verdict.outcome != HONOURED:
+            return Trial(advice, None, verdict.because, _witness((verdict,)), verdict.outcome == INFEASIBLE)
+    return Trial(advice, kernel)
+
+
+def predicted(kernel: Kernel) -> Time | None:
+    """The modelled time of a kernel; None where it does not fit the target."""
+    try:
+        return predict(kernel.facts, kernel.target).time()
+    except EngineError:
+        return None
+
+
+def _witness(verdicts: Sequence[Verdict]) -> str:
+    """The two instances that show why an entry cannot hold; "" where no verdict has any."""
+    return next((v.witness.text for v in verdicts if v.outcome == INFEASIBLE and v.witness), "")
+
+
+def applied(advice: Sequence[Advice], change: Change) -> tuple[tuple[Advice, ...], frozenset[Path]]:
+    """The advice after a change, and the paths of what it added.
+
+    An entry that gives way is taken out where the user wrote it, and switched off where it is somebody else's or stands
+    in an alternative, so that the text still shows it.
+    """
+    result = list(switched_off(advice, change.off))
+    for path in sorted(change.gone, reverse=True):  # from behind, so that the places before stay what they are
+        number, *place = path
+        own = result[number].author == "user" and len(place) == 1
+        result[number] = replace(result[number], scenario=_without(result[number].scenario, place, own))
+    if not change.entries:
+        return tuple(result), frozenset()
+    after = with_entries(result, "user", change.entries)
+    number = next(k for k, one in enumerate(after) if one.author == "user")
+    count = len(after[number].scenario.entries)
+    return after, frozenset((number, k) for k in range(count - len(change.entries), count))
+
+
+def switched_off(advice: Sequence[Advice], paths: Iterable[Path]) -> tuple[Advice, ...]:
+    """The advice with some entries switched off, whoever wrote them."""
+    result = list(advice)
+    for number, *place in paths:
+        result[number] = replace(result[number], scenario=_without(result[number].scenario, place, taken_out=False))
+    return tuple(result)
+
+
+def _without(scenario: Scenario, place: Sequence[int], taken_out: bool) -> Scenario:
+    """The scenario without the entry at (alternative numbers ..., entry number)."""
+    number, *below = place
+    if below:
+        inner = list(scenario.alternatives)
+        inner[number] = _without(inner[number], below, taken_out)
+        return replace(scenario, alternatives=tuple(inner))
+    before, entry, after = scenario.entries[:number], scenario.entries[number], scenario.entries[number + 1 :]
+    kept = () if taken_out else (replace(entry, enabled=False),)
+    return replace(scenario, entries=(*before, *kept, *after))
+
+
+def entry_at(advice: Sequence[Advice], path: Path) -> Entry:
+    """The entry at a path."""
+    number, *place = path
+    scenario = advice[number].scenario
+    for alternative in place[:-1]:
+        scenario = scenario.alternatives[alternative]
+    return scenario.entries[place[-1]]
+
+
+def entries_of(advice: Sequence[Advice]) -> list[tuple[Path, str, Entry]]:
+    """(path, author, entry) of everything that is switched on."""
+
+    def below(scenario: Scenario, path: Path, author: str) -> list[tuple[Path, str, Entry]]:
+        found = [((*path, k), author, entry) for k, entry in enumerate(scenario.entries) if entry.enabled]
+        for k, alternative in enumerate(scenario.alternatives):
+            found += below(alternative, (*path, k), author)
+        return found
+
+    return [found for n, one in enumerate(advice) for found in below(one.scenario, (n,), one.author)]

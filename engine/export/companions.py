@@ -1,0 +1,63 @@
+"""What goes beside generated kernels when a program is asked for: machine code, weights, values to compare with."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from engine.api import group_values
+from engine.compilation import Kernel
+from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
+from engine.export.torch_module import TOLERANCE
+from engine.graph.nodes import OperatorGraph
+from engine.support.errors import EngineError
+from engine.verify.tolerance import group_tolerance
+
+PROGRAMS = {"torch": "torch_module.py", "harness": "harness.py"}
+"""What may be asked for -> the file that is copied, as it stands."""
+MAX_VALUES = 64 << 20
+"""Bytes of a group's arrays up to which values to compare with are written."""
+
+
+def write_code(kernel: Kernel, folder: Path) -> None:
+    """The kernel's machine code, a file for each architecture."""
+    for architecture in ARCHITECTURES:
+        cubin = compile_cuda(kernel.source.text, architecture).cubin
+        (folder / f"{kernel.group.name}.{architecture}.cubin").write_bytes(cubin)
+
+
+def write_values(kernel: Kernel, folder: Path) -> None:
+    """Inputs and results of the group from the reference implementation, where it has them and they are small."""
+    arrays = kernel.group.program.arrays
+    if sum(arrays[buffer.array].bytes for buffer in kernel.source.buffers) > MAX_VALUES:
+        return
+    try:
+        expected, before = group_values(kernel.group)
+    except EngineError:
+        return  # the program says that it has nothing to compare with
+    values = {**expected, **before}
+    (folder / "check").mkdir(exist_ok=True)
+    # The tolerance is per element, of its size and the largest one; the program knows only the largest.
+    tolerance = np.array(2 * group_tolerance(kernel.group).relative)
+    save(folder / "check" / f"{kernel.group.name}.npz", {**values, TOLERANCE: tolerance})
+
+
+def write_programs(graph: OperatorGraph, programs: Collection[str], folder: Path) -> None:
+    """Copy the programs; a harness also gets the model's weights."""
+    for name in programs:
+        shutil.copyfile(Path(__file__).parent / PROGRAMS[name], folder / PROGRAMS[name])
+    constants = {name: one.value for name, one in graph.constants.items() if one.value is not None}
+    if "harness" in programs and constants:
+        save(folder / "constants.npz", constants)
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """An .npz file whose arrays may have any name, "file" too; the harness has its own, as it stands alone."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, value in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(value), allow_pickle=False)

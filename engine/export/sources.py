@@ -1,0 +1,130 @@
+"""Generated kernels as files: CUDA text, the device functions they include, and a manifest of buffers and launches."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.compilation import Kernel
+from engine.execution.nvrtc import ARCHITECTURES, INCLUDE, compile_cuda
+from engine.export.companions import PROGRAMS, write_code, write_programs, write_values
+from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.graph.nodes import OperatorGraph
+from engine.support.errors import BadInput, EngineError
+
+
+def write_sources(
+    graph: OperatorGraph,
+    plan: FusionPlan,
+    kernels: Iterable[tuple[FusionGroup, Kernel | EngineError]],
+    folder: Path,
+    seconds: Mapping[str, float] | None = None,
+    programs: Collection[str] = (),
+) -> dict[str, Any]:
+    """Write one `.cu` file a kernel, `include/` and `manifest.json`; the manifest is returned.
+
+    seconds: what loading and fusing took, to stand beside the stages timed here.  programs: of `PROGRAMS`, to stand
+    beside the kernels with their machine code.  Raises BadInput where the folder cannot be written, and for a program
+    that there is not.
+    """
+    for name in programs:
+        if name not in PROGRAMS:
+            raise BadInput("generate", f"--with {name}", "is no program", f"use {' or '.join(PROGRAMS)}")
+    spent = {"load": 0.0, "fuse": 0.0, **(seconds or {}), "schedule": 0.0, "print": 0.0, "compile": 0.0}
+    rows: list[dict[str, Any]] = []
+    unsupported = dict(plan.unsupported)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(INCLUDE, folder / "include", dirs_exist_ok=True)
+        for group, kernel in kernels:
+            if isinstance(kernel, EngineError):
+                unsupported[group.name] = kernel.reason
+                continue
+            (folder / f"{group.name}.cu").write_text(kernel.source.text, encoding="utf-8")
+            for stage, milliseconds in kernel.timings:
+                spent["print" if stage in ("tile program", "cuda") else "schedule"] += milliseconds / 1e3
+            start = time.perf_counter()
+            rows.append(_row(kernel))
+            if programs:
+                write_code(kernel, folder)
+            if "torch" in programs:
+                write_values(kernel, folder)
+            spent["compile"] += time.perf_counter() - start
+        manifest = {
+            "model": graph.name,
+            "seconds": spent,
+            "buffers": _buffers(graph, plan),
+            "launches": _launches(plan, {row["group"] for row in rows}),
+            "kernels": rows,
+            "unsupported": unsupported,
+        }
+        write_programs(graph, programs, folder)
+        (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BadInput("generate", str(folder), f"cannot be written: {error}", "name another folder with -o") from error
+    return manifest
+
+
+def _row(kernel: Kernel) -> dict[str, Any]:
+    source = kernel.source
+    compiled = {a: compile_cuda(source.text, a) for a in ARCHITECTURES}
+    return {
+        "group": kernel.group.name,
+        "file": f"{kernel.group.name}.cu",
+        "entry": source.entry,
+        "grid": source.grid,
+        "block": source.block,
+        "shared_bytes": source.shared_bytes,
+        "tensor_cores": bool(kernel.tile.intrinsic),
+        "stages": {"shared": kernel.tile.stages, "register": kernel.tile.register_stages},
+        "parameters": [
+            {
+                "name": b.array, "parameter": b.parameter, "dtype": b.dtype, "elements": b.elements,
+                "shape": kernel.group.program.arrays[b.array].shape, "read": b.read, "written": b.written,
+            }
+            for b in source.buffers
+        ],
+        "compiled": {
+            name: {"registers": found.registers, "spill_bytes": found.spill_bytes} for name, found in compiled.items()
+        },
+        "relaxed": [
+            {"author": v.placed.author, "entry": str(v.placed.entry), "because": v.because}
+            for v in kernel.verdicts
+            if v.outcome == "relaxed"
+        ],
+    }
+
+
+def _buffers(graph: OperatorGraph, plan: FusionPlan) -> list[dict[str, Any]]:
+    """Every tensor in global memory with its role: the graph's, and what operators need in between."""
+    used: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for group in plan.groups:
+        for instance in group.instances:
+            for name in (*group.program.inputs, *group.program.outputs):
+                array, part, tensor = group.program.arrays[name], instance.parts.get(name), instance.arrays[name]
+                known = graph.tensors.get(tensor)
+                shape = known.shape if known else (part.whole,) if part else array.shape
+                used.setdefault(tensor, (array.dtype, shape))
+    roles = dict.fromkeys(used, "intermediate")
+    roles |= {name: "constant" for name in used if name in graph.constants}
+    roles |= {name: "input" for name in used if name in graph.inputs}
+    roles |= {name: "output" for name in used if name in graph.outputs}
+    return [{"name": n, "role": roles[n], "dtype": dtype, "shape": shape} for n, (dtype, shape) in used.items()]
+
+
+def _launches(plan: FusionPlan, compiled: set[str]) -> list[dict[str, Any]]:
+    """Launches in order, with the tensor behind each parameter's array, and its first element there if not 0."""
+    rows = []
+    for launch in plan.launches:
+        if launch.group in compiled:
+            group = plan.group(launch.group)
+            outside = {*group.program.inputs, *group.program.outputs}
+            own = group.instances[launch.instance]
+            arrays = {a: t for a, t in own.arrays.items() if a in outside}
+            first = {array: part.first for array, part in own.parts.items()}
+            rows.append({"group": launch.group, "instance": launch.instance, "arrays": arrays, "first": first})
+    return rows

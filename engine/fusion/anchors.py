@@ -1,0 +1,211 @@
+"""Kernels that every policy has alike: each matrix product or convolution with the element-wise operators after it.
+
+    MatMul, Add, Mul, Softmax, MatMul   ->   [MatMul Add Mul] Softmax [MatMul]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from engine.fusion.crop_arrays import writes_block
+from engine.fusion.group_signature import likeness
+from engine.fusion.legality import row_bytes
+from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, product_operands
+from engine.fusion.stitched import stitched_shape
+from engine.fusion.stitching.dataflow import Flow
+from engine.target.shared import most_handed_over
+from engine.tensor.nodes import Access, Apply, Array, Scalar, Statement
+
+_NAME = attrgetter("name")
+FARTHEST = 4000
+"""Steps visited to look for a way round; what lies farther apart is not joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """One product with what its kernel takes in, as steps of a flow."""
+
+    steps: tuple[int, ...]
+    shape: Shape
+
+
+def is_product(statement: Statement) -> bool:
+    """A sum of products of elements of two arrays: what libraries have kernels for, depth-wise convolutions included.
+
+    Squares and weighted means of computed values are none: they are memory-bound reductions.
+    """
+    if is_contraction(statement):
+        return True
+    if statement.reduction is None or statement.reduction.operation != "sum":
+        return False
+    factors = product_operands(statement.expression)
+    if factors is None:
+        return False
+    left, right = (_bare(factor) for factor in factors)
+    return isinstance(left, Access) and isinstance(right, Access) and left.array != right.array
+
+
+def _bare(value: Scalar) -> Scalar:
+    while isinstance(value, Apply) and value.function == "cast":
+        value = value.operands[0]
+    return value
+
+
+def serves_product(statement: Statement, readers: Sequence[Statement]) -> bool:
+    """Whether a statement only lays out an operand for a product of the same operator, as a frame of zeros does."""
+    return (
+        isinstance(_bare(statement.expression), Access)
+        and bool(readers)
+        and all(r.operator == statement.operator and is_product(r) for r in readers)
+    )
+
+
+def anchors(
+    flow: Flow, readers: Mapping[str, Sequence[Statement]], apart: Sequence[Collection[str]] = ()
+) -> list[Anchor]:
+    """Every product of a flow of single statements, grown by its epilogue, and by what is done to single factors.
+
+    readers: array -> the statements that read it.  apart: operators that a person keeps out of one kernel.
+    """
+    home: dict[int, int] = {}
+    """Step -> the product whose kernel it is in."""
+    found: dict[int, _Grown] = {}
+    shapes = _Shapes(flow, readers)
+    for n in sorted(range(len(flow.steps)), key=flow.order.__getitem__):
+        step = flow.steps[n]
+        if step.closed:
+            continue
+        if any(map(is_product, step.statements)):
+            found[n] = _with_factors(flow, n, shapes, home)
+        elif all(s.reduction is None for s in step.statements):
+            _take_in(flow, n, found, home, shapes, apart)
+    return [Anchor(grown.steps, grown.own_shape(flow)) for grown in found.values()]
+
+
+def _take_in(
+    flow: Flow,
+    n: int,
+    found: dict[int, _Grown],
+    home: dict[int, int],
+    shapes: _Shapes,
+    apart: Sequence[Collection[str]],
+) -> None:
+    """Put an element-wise step into the kernel of a product that it reads from, the one handing over most first."""
+    arrays = flow.program.arrays
+
+    def handed(heart: int) -> int:
+        return sum(arrays[a].bytes for p in flow.producers[n] if home.get(p) == heart for a in flow.steps[p].made)
+
+    hearts = {home[p] for p in flow.producers[n] if p in home}
+    for heart in sorted(hearts, key=lambda heart: (-handed(heart), flow.order[heart])) if len(hearts) > 1 else hearts:
+        steps = (*found[heart].steps, n)
+        if goes_round(flow, steps) or (apart and _parted(flow, steps, apart)):
+            continue
+        grown = shapes.of(steps)
+        if grown is not None:
+            found[heart] = grown
+            home[n] = heart
+            return
+
+
+def _parted(flow: Flow, steps: Sequence[int], apart: Sequence[Collection[str]]) -> bool:
+    """Whether a person keeps some operators of these steps out of one kernel."""
+    operators = {s.operator for s in flow.statements(steps)}
+    return any(operators.issuperset(pair) for pair in apart)
+
+
+def _with_factors(flow: Flow, heart: int, shapes: _Shapes, home: dict[int, int]) -> _Grown:
+    """A product with what is done to its factors alone, such as a cast, where no memory-bound kernel is near."""
+    home[heart] = heart
+    product = shapes.of((heart,))
+    assert product is not None, heart
+    for n in flow.producers[heart]:
+        step = flow.steps[n]
+        settled = all(p in home or flow.steps[p].closed for p in flow.producers[n])
+        if n in home or step.closed or not settled or flow.consumers[n] != (heart,):
+            continue
+        grown = shapes.of((n, *product.steps))
+        if grown is not None and grown.shape.kind == product.shape.kind:
+            product = grown
+            home[n] = heart
+    return product
+
+
+@dataclass(frozen=True, slots=True)
+class _Grown:
+    """A product's kernel while it grows."""
+
+    steps: tuple[int, ...]
+    names: tuple[str, ...]
+    """Of the first statements that are alike: those that the loop space is about."""
+    shape: Shape
+
+    def own_shape(self, flow: Flow) -> Shape:
+        """The loop space in the names of the kernel's own statements."""
+        own = (s.name for s in flow.statements(self.steps))
+        return self.shape.renamed(dict(zip(self.names, own, strict=True)))
+
+
+class _Shapes:
+    """Loop spaces of steps, each found once for steps whose statements differ in names alone."""
+
+    def __init__(self, flow: Flow, readers: Mapping[str, Sequence[Statement]]) -> None:
+        self._flow, self._readers = flow, readers
+        self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
+        """Likeness -> names of the first statements, and their loop space or why they have none."""
+
+    def of(self, steps: tuple[int, ...]) -> _Grown | None:
+        """Steps with their common loop space; None where they have none."""
+        statements = self._flow.statements(steps)
+        kept = self._kept(statements)
+        alike = likeness(statements, kept)
+        if alike not in self._known:
+            shape = _shape(statements, kept, self._flow.program.arrays)
+            self._known[alike] = tuple(s.name for s in statements), shape
+        names, known = self._known[alike]
+        return None if isinstance(known, str) else _Grown(steps, names, known)
+
+    def _kept(self, statements: Sequence[Statement]) -> frozenset[str]:
+        """Arrays that others read, or that are given out."""
+        names = {s.name for s in statements}
+        made = {s.write.array for s in statements}
+        outputs, readers = self._flow.outputs, self._readers
+        return frozenset([a for a in made if a in outputs or not names.issuperset(map(_NAME, readers.get(a, ())))])
+
+
+def _shape(statements: Sequence[Statement], kept: frozenset[str], arrays: Mapping[str, Array]) -> Shape | str:
+    """The loop space of a product with what its kernel takes in: its own, or that of blocks which own single results.
+
+    Such blocks have results that lie apart, as the gates of a recurrent cell do, and hand them to many elements.
+    """
+    shape = common_shape(statements, kept)
+    if isinstance(shape, Shape):
+        return shape
+    stitched = stitched_shape(statements, kept)
+    if isinstance(stitched, str) or not all(s.covers or writes_block(s, arrays) for s in statements):
+        return shape  # scattered parts of an array would make kernels of their own of equal steps
+    own = [s for s in statements if s.name not in stitched.inlined]
+    rows = math.prod(stitched.extents[axis] for axis in stitched.rows)
+    if max(s.points for s in own) > rows * ONE_BLOCK:
+        return shape
+    return stitched if sum(row_bytes(stitched, own, arrays).values()) <= most_handed_over() else shape
+
+
+def goes_round(flow: Flow, steps: Sequence[int]) -> bool:
+    """Whether another step needs something of these and feeds them: one kernel would wait for itself."""
+    inside = set(steps)
+    last = max([flow.order[n] for n in steps])
+    pending = [c for n in steps for c in flow.consumers[n] if c not in inside]
+    seen: set[int] = set()
+    while pending:
+        n = pending.pop()
+        if n in seen or flow.order[n] > last:
+            continue
+        seen.add(n)
+        if len(seen) > FARTHEST or any(c in inside for c in flow.consumers[n]):
+            return True
+        pending.extend(flow.consumers[n])
+    return False

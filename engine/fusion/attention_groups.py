@@ -1,0 +1,115 @@
+"""The groups of an attention become one kernel, where nobody else needs what lies between and where it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from engine.fusion.attention import ATTENTION, Attention, Finder, refusal
+from engine.fusion.attention_cost import gain
+from engine.fusion.attention_shape import check_closed, excess, loops, padding
+from engine.fusion.group_signature import likeness
+from engine.fusion.partition import Partition
+from engine.fusion.shape import Shape
+from engine.fusion.stitching.nodes import Fixed
+from engine.support.errors import Unsupported
+from engine.tensor.nodes import Statement, TensorProgram
+
+OPERANDS = "an attention takes in what lies between its products and after them, not what makes their operands"
+"""Why what an attention reads is made in another kernel."""
+
+
+def with_attention(partition: Partition, program: TensorProgram, fixed: Fixed) -> Partition:
+    """The partition with the groups of each attention as one; the others say at their boundary why they are not.
+
+    fixed: a person's groups take nothing in, and what is kept apart stays so.
+    """
+    joiner = _Joiner(partition, program, fixed)
+    finder = Finder(program)
+    for statement in program.statements:
+        quotient = finder.quotient(statement) if statement.name in joiner.home else None
+        if quotient is None or joiner.is_attention(statement):
+            continue
+        try:
+            joiner.join(finder.found(statement, quotient))
+        except Unsupported as refused:
+            joiner.refusals[quotient.write.array, statement.operator] = refused.reason
+    return joiner.partition()
+
+
+class _Joiner:
+    def __init__(self, partition: Partition, program: TensorProgram, fixed: Fixed) -> None:
+        self.program, self._fixed = program, fixed
+        self._before = partition
+        self.groups = dict(enumerate(partition.groups))
+        self.refusals = dict(partition.refusals)
+        self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
+        self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
+        """Likeness -> names of the first statements, and their loops or why they stay several kernels."""
+
+    def is_attention(self, statement: Statement) -> bool:
+        """Whether a statement is in one already: a person's."""
+        _, shape = self.groups[self.home[statement.name]]
+        return shape.kind == ATTENTION
+
+    def partition(self) -> Partition:
+        """The groups as they are now, in an order that respects data flow."""
+        return self._before.with_groups(self.groups, self.refusals)
+
+    def join(self, found: Attention) -> None:
+        """One group for an attention, in the place of the last.  Unsupported, saying why, where it stays several."""
+        numbers = sorted({self.home[s.name] for s in found.members})
+        members = {s.name for s in found.members}
+        # A statement that several of the groups compute again stands in each of them.
+        statements = tuple({s.name: s for n in numbers for s in self.groups[n][0]}.values())
+        inlined = tuple(name for n in numbers for name in self.groups[n][1].inlined if name not in members)
+        self._check_wishes(found, statements)
+        check_closed(found, statements, self._needed(statements))
+        shape = self._loops(found, statements, inlined)
+        for number in numbers:
+            del self.groups[number]
+        self.groups[numbers[-1]] = statements, shape
+        for statement in statements:
+            self.refusals |= {(a.array, statement.operator): OPERANDS for a in statement.reads()}
+        self.home |= {s.name: numbers[-1] for s in statements}
+
+    def _loops(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> Shape:
+        """The loops of one kernel, found once for attentions that differ in names alone.  Unsupported, saying why,
+        where it cannot be one or does not pay."""
+        place = {s.name: n for n, s in enumerate(statements)}
+        roles = tuple(place[s.name] for s in found.members), tuple(place[name] for name in inlined)
+        alike = likeness(statements, ()), roles
+        if alike not in self._known:
+            shape = loops(found, [s for s in statements if s.name not in inlined], inlined)
+            self._known[alike] = tuple(place), self._drawback(found, statements, inlined) or shape
+        first, known = self._known[alike]
+        if isinstance(known, str):
+            raise refusal(found.values, known)
+        return known.renamed(dict(zip(first, place, strict=True)))
+
+    def _drawback(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> str:
+        """Why one kernel would be wrong or slow, in no names; or ""."""
+        reason = excess(found, self.program.arrays) or padding(found, statements, inlined)
+        if reason:
+            return reason
+        saved = gain(self.program, found)
+        return "" if saved.pays else f"one kernel would not be faster: {saved}"
+
+    def _check_wishes(self, found: Attention, statements: Sequence[Statement]) -> None:
+        operators = {s.operator for s in statements}
+        for producer, consumer in self._fixed.apart:
+            if producer in operators and consumer in operators:
+                raise refusal(found.values, f"you keep {producer} and {consumer} apart")
+        for group in self._fixed.groups:
+            if not operators.isdisjoint(group):
+                raise refusal(found.values, f"you hold {' + '.join(group)} together, without the rest of the attention")
+
+    def _needed(self, statements: Sequence[Statement]) -> dict[str, str]:
+        """What others need of statements -> how that is said."""
+        inside, needed = {s.name for s in statements}, {}
+        for array in (s.write.array for s in statements):
+            others = [s for s in self.program.readers.get(array, ()) if s.name not in inside]
+            if array in self.program.outputs:
+                needed[array] = "is an output too"
+            elif others:
+                needed[array] = f"is read elsewhere too, by {others[0].operator}"
+        return needed

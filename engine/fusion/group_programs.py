@@ -1,0 +1,301 @@
+"""Groups of statements become programs of their own, in short names and with one name for each shared axis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from engine.fusion.axis_splitting import split
+from engine.fusion.crop_arrays import narrowed
+from engine.fusion.group_signature import Patterns
+from engine.fusion.nodes import Instance
+from engine.fusion.packing import KIND as PACKED
+from engine.fusion.packing import parts_of
+from engine.fusion.shape import Shape
+from engine.fusion.stitched import KIND as STITCHED
+from engine.tensor.index import Index
+from engine.tensor.nodes import (
+    Access,
+    Apply,
+    Array,
+    Guard,
+    Iterator,
+    Literal,
+    Position,
+    Scalar,
+    Statement,
+    TensorProgram,
+)
+from engine.tensor.rewrite import (
+    Reader,
+    plain_iterator,
+    renamed,
+    rewrite_access,
+    rewrite_index,
+    rewrite_reads,
+    rewrite_scalar,
+)
+
+AXIS_NAMES = "ijklmnopabcdefgh"
+LOOP_NAMES = "qrsv"
+"""Loops of generated kernels that no array may be called after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """One group's program in canonical names and the occurrence it was made from."""
+
+    program: TensorProgram
+    instance: Instance
+    kind: str
+    structure: str
+    """Equal for groups that compile to the same kernel: the program with arrays numbered instead of named."""
+
+
+class GroupBuilder:
+    """Makes the programs of the groups of one program; groups of one pattern share theirs."""
+
+    def __init__(
+        self, program: TensorProgram, outputs: frozenset[str], absorbed: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        """outputs: arrays that are read outside their group.  absorbed: operators folded into statements."""
+        self._program = program
+        self._inputs, self._constants = frozenset(program.inputs), frozenset(program.constants)
+        self._outputs, self._absorbed = outputs, absorbed
+        self._patterns = Patterns(program.arrays, (self._inputs, self._constants, self._outputs))
+        self._made: dict[Hashable, tuple[Built, tuple[int, ...]]] = {}
+        """Pattern -> the first group that has it, and the places of its arrays among those of the pattern."""
+
+    def build(self, statements: Sequence[Statement], shape: Shape) -> Built:
+        """The program of one group."""
+        if shape.splits:
+            statements = [split(s, shape.splits) for s in statements]
+        if shape.kind == PACKED:  # statements side by side can share a loop
+            statements = [s for part in parts_of(statements) for s in part]
+        pattern, arrays = self._patterns.group(statements, shape)
+        if pattern not in self._made:
+            first = self._fresh(statements, shape)
+            place = {name: at for at, name in enumerate(arrays)}
+            self._made[pattern] = first, tuple(place[name] for name in first.instance.arrays.values())
+            return first
+        first, places = self._made[pattern]
+        own = [s for s in statements if s.name not in shape.inlined]
+        instance = Instance(
+            operators=self._operators(statements),
+            arrays=dict(zip(first.instance.arrays, (arrays[at] for at in places), strict=True)),
+            statements={name: s.operator for name, s in zip(first.instance.statements, own, strict=True)},
+            parts=first.instance.parts,
+        )
+        return Built(first.program, instance, first.kind, first.structure)
+
+    def _operators(self, statements: Sequence[Statement]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(op for s in statements for op in (*self._absorbed.get(s.name, ()), s.operator)))
+
+    def _fresh(self, statements: Sequence[Statement], shape: Shape) -> Built:
+        inlined = inline([s for s in statements if s.name in shape.inlined], statements)
+        own, arrays, shape = for_each_block(inlined, self._program.arrays, shape)
+        named = [_canonical(s, shape, f"S{n}") for n, s in enumerate(own)]
+        used = dict.fromkeys(a.array for s in named for a in (*s.reads(), s.write))
+        made = {s.write.array for s in named}
+        reads = {a.array for s in named for a in s.reads()}
+        inputs = [a for a in used if a in self._inputs or (a in reads and a not in made)]
+        body = TensorProgram(
+            name="",
+            arrays={a: arrays[a] for a in used},
+            statements=tuple(named),
+            inputs=tuple(inputs),
+            outputs=tuple(a for a in used if a in self._outputs and a in made),
+            constants=tuple(a for a in inputs if a in self._constants),
+        )
+        body, parts = narrowed(body)
+        short = _short_names(used)
+        instance = Instance(
+            operators=self._operators(statements),
+            arrays={short[a]: a for a in used},
+            statements={s.name: s.operator for s in named},
+            parts={short[a]: part for a, part in parts.items()},
+        )
+        kind = f"{reduction_direction(named)} reduction" if shape.kind == "reduction" else shape.kind
+        program = rename_arrays(without_unit_axes(body), short)
+        return Built(program, instance, kind, _structure(program, kind))
+
+
+def for_each_block(
+    statements: Sequence[Statement], arrays: Mapping[str, Array], shape: Shape
+) -> tuple[list[Statement], Mapping[str, Array], Shape]:
+    """Statements without some of a stitched group's common axes get them: every block computes its own copy.
+
+    s = sum(c) p[c];  y[i,j] = x[i,j] - s      ->      s[i] = sum(c) p[c];  y[i,j] = x[i,j] - s[i]
+    """
+    at = {s.name: {shape.axes[s.name, i.name]: i.name for i in s.iterators} for s in statements}
+    missing = {s.write.array: [a for a in shape.rows if a not in at[s.name]] for s in statements}
+    if shape.kind != STITCHED or not any(missing.values()):
+        return list(statements), arrays, shape
+    axes = dict(shape.axes)
+    found: list[Statement] = []
+    for statement in statements:
+        mine = at[statement.name] | {axis: f"block.{axis}" for axis in missing[statement.write.array]}
+        axes |= {(statement.name, name): axis for axis, name in mine.items()}
+
+        def own(access: Access, mine: Mapping[int, str] = mine) -> Access:
+            more = tuple(Index.of(mine[axis]) for axis in missing.get(access.array, ()))
+            return replace(access, indices=(*access.indices, *more)) if more else access
+
+        added = tuple(Iterator(mine[axis], shape.extents[axis]) for axis in missing[statement.write.array])
+        one = replace(rewrite_reads(statement, own), write=own(statement.write))
+        found.append(replace(one, iterators=(*added, *statement.iterators)))
+    shapes = {
+        array: replace(arrays[array], shape=(*arrays[array].shape, *(shape.extents[axis] for axis in more)))
+        for array, more in missing.items() if more
+    }  # fmt: skip
+    return found, {**arrays, **shapes}, replace(shape, axes=axes)
+
+
+def _structure(program: TensorProgram, kind: str) -> str:
+    names = {name: f"a{n}" for n, name in enumerate(program.arrays)}
+    program = rename_arrays(program, names)
+    statements = tuple(replace(s, operator="", because="") for s in program.statements)
+    return repr((kind, program.arrays, statements, program.inputs, program.outputs, program.constants))
+
+
+def inline(producers: Sequence[Statement], statements: Sequence[Statement]) -> list[Statement]:
+    """Put each producer's expression where its result is read.
+
+    b[j] = half(a[j]);  y[i,j] = x[i,j] + b[j]   ->   y[i,j] = x[i,j] + half(a[j])
+
+    What is read under a condition is computed under it; nothing is read where it does not hold.
+    """
+    bodies = {p.write.array: p for p in producers}
+    names = {p.name for p in producers}
+
+    def reader(extents: Mapping[str, int]) -> Reader:
+        def read(access: Access) -> Scalar:
+            producer = bodies.get(access.array)
+            if producer is None:
+                return access
+            values = {
+                name: index
+                for written, index in zip(producer.write.indices, access.indices, strict=True)
+                if (name := plain_iterator(written)) is not None
+            }
+            if not access.guards:
+                return rewrite_scalar(producer.expression, values, read, extents)
+            assert access.otherwise is not None
+
+            def guarded(inner: Access) -> Scalar:
+                otherwise = inner.otherwise or access.otherwise
+                return read(replace(inner, guards=(*inner.guards, *access.guards), otherwise=otherwise))
+
+            value = rewrite_scalar(producer.expression, values, guarded, extents)
+            return Apply("select", (_holds(access.guards), value, access.otherwise), access.otherwise.dtype)
+
+        return read
+
+    return [rewrite_reads(s, reader(s.extents)) for s in statements if s.name not in names]
+
+
+def _holds(guards: Sequence[Guard]) -> Scalar:
+    """Whether all conditions hold, as a value."""
+    zero = Literal(0, "int64")
+    tests: list[Scalar] = [Apply("greater_equal", (Position(g.index, "int64"), zero), "bool") for g in guards]
+    return reduce(lambda a, b: Apply("and", (a, b), "bool"), tests)
+
+
+def reduction_direction(statements: Sequence[Statement]) -> str:
+    """"row" when the reduced iterator is the contiguous one of the largest read, else "column"."""
+    for statement in statements:
+        if statement.reduction is None:
+            continue
+        for access in sorted(statement.reads(), key=lambda a: -len(a.indices)):
+            innermost = next((n for i in reversed(access.indices) for n in reversed(i.iterators())), None)
+            if innermost is not None:
+                return "row" if innermost in statement.reduction.iterators else "column"
+    return "row"
+
+
+def without_unit_axes(program: TensorProgram) -> TensorProgram:
+    """The same program over arrays without axes of one element: m[0, i, 0] becomes m[i]."""
+    kept = {name: [axis for axis, n in enumerate(array.shape) if n > 1] for name, array in program.arrays.items()}
+
+    def read(access: Access) -> Access:
+        axes = kept[access.array]
+        if len(axes) == len(access.indices):
+            return access
+        return Access(access.array, tuple(access.indices[axis] for axis in axes), access.guards, access.otherwise)
+
+    return replace(
+        program,
+        arrays={n: replace(a, shape=tuple(a.shape[axis] for axis in kept[n])) for n, a in program.arrays.items()},
+        statements=tuple(replace(rewrite_reads(s, read), write=read(s.write)) for s in program.statements),
+    )
+
+
+def rename_arrays(program: TensorProgram, names: Mapping[str, str]) -> TensorProgram:
+    """The same program over arrays of other names."""
+    statements = tuple(renamed(s, s.name, s.operator, names) for s in program.statements)
+    arrays = {names[n]: Array(names[n], a.shape, a.dtype) for n, a in program.arrays.items()}
+    roles = [tuple(names[n] for n in group) for group in (program.inputs, program.outputs, program.constants)]
+    return TensorProgram(program.name, arrays, statements, *roles)
+
+
+def _canonical(statement: Statement, shape: Shape, name: str) -> Statement:
+    """The statement called `name`, its iterators named after the group's axes."""
+    letters = dict(zip(shape.rows, AXIS_NAMES, strict=False))
+    own_columns = [shape.axes[statement.name, i.name] for i in statement.iterators]
+    columns = [a for a in (*shape.columns, *own_columns) if a not in letters]
+    letters |= dict(zip(dict.fromkeys(columns), AXIS_NAMES[len(letters) :], strict=False))
+    renaming = {i.name: letters[shape.axes[statement.name, i.name]] for i in statement.iterators}
+    values = {old: Index.of(new) for old, new in renaming.items()}
+    ordered = statement.iterators
+    if shape.kind in ("reduction", "stitched"):
+        # All loops over the same axes walk them in one order, so that a thread meets its elements again.
+        order = (*shape.rows, *shape.columns)
+        ordered = tuple(sorted(ordered, key=lambda i: order.index(shape.axes[statement.name, i.name])))
+    iterators = tuple(Iterator(renaming[i.name], i.extent) for i in ordered)
+    extents = {i.name: i.extent for i in iterators}
+    reduction = statement.reduction
+    if reduction is not None:
+        reduced = {renaming[n] for n in reduction.iterators}
+        reduction = replace(reduction, iterators=tuple(i.name for i in iterators if i.name in reduced))
+    return replace(
+        statement,
+        name=name,
+        iterators=iterators,
+        write=rewrite_access(statement.write, values, _same, extents),
+        expression=rewrite_scalar(statement.expression, values, _same, extents),
+        reduction=reduction,
+        guards=tuple(replace(g, index=rewrite_index(g.index, values, _same, extents)) for g in statement.guards),
+    )
+
+
+def _same(access: Access) -> Access:
+    return access
+
+
+def _short_names(tensors: Mapping[str, None]) -> dict[str, str]:
+    """Identifiers for tensors: the last words of their names, made unique."""
+    taken: set[str] = set()
+    short: dict[str, str] = {}
+    for tensor in tensors:
+        words = [w for w in re.split(r"[^0-9A-Za-z]+", tensor) if w]
+        name = "_".join(words[-2:]) if words and words[-1] in {"weight", "bias"} else "_".join(words[-3:])
+        name = name.lower() or "t"
+        name = f"t_{name}" if name[0].isdigit() else name
+        unique, number = name, 2
+        while unique in taken or unique in RESERVED or unique in AXIS_NAMES + LOOP_NAMES:
+            unique, number = f"{name}_{number}", number + 1
+        taken.add(unique)
+        short[tensor] = unique
+    return short
+
+
+RESERVED = frozenset(
+    "auto bool break case char class const continue default delete do double else enum extern false float for goto "
+    "half if inline int lane long namespace new operator private public register return row short signed sizeof static "
+    "struct switch template this thread true typedef union unsigned using void volatile warp while block chunk column "
+    "acc and or not xor stage".split()
+)
+"""Words that an array may not be called in the CUDA text."""
+

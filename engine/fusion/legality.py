@@ -1,0 +1,203 @@
+"""How statements fit one kernel, asked of the loop spaces that the code generator has: what the search goes by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from engine.fusion.concat_fusion import lookups
+from engine.fusion.packing import KIND as PACKED
+from engine.fusion.packing import packed_shape, part_shape, parts_of
+from engine.fusion.recompute import cost
+from engine.fusion.shape import Shape, common_shape, is_contraction
+from engine.fusion.stitched import KIND, own_axes, stitched_shape
+from engine.fusion.stitching.nodes import Fit
+from engine.fusion.stitching.shared_memory import degradation_order
+from engine.target import Target
+from engine.target.shared import most_handed_over
+from engine.tensor.index import Index
+from engine.tensor.live_values import ROOM, most_alive
+from engine.tensor.nodes import Access, Array, Statement
+from engine.tensor.rewrite import is_plain, rewrite_index
+
+MOST_INLINED = 96
+"""Instructions of an element of which every producer is computed in place."""
+
+
+class Fits:
+    """The legality of kernels of one program: no value crosses blocks, and the code generator has a form for them."""
+
+    def __init__(self, arrays: Mapping[str, Array], target: Target) -> None:
+        self._arrays, self._target = arrays, target
+
+    def __call__(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
+        """How they fit, or why they do not.  Simple kernels come first: one loop space, then everything in one
+        statement, statements of different shapes, at last parts that nothing connects."""
+        reason = ""
+        stitchable = any(s.reduction is not None for s in statements) and not any(map(is_contraction, statements))
+        for form in (common_shape, inlined_shape, stitched_shape, packed_shape):
+            shape = form(statements, kept)
+            if form is stitched_shape and isinstance(shape, Shape) and not shape.rows:
+                shape = self._side_by_side(statements, kept) or shape
+            if isinstance(shape, str):
+                reason = shape if not reason or (stitchable and form is stitched_shape) else reason
+            elif lost := _not_in_place(shape, statements):
+                reason = lost
+            elif crowded := self._too_large(shape, statements, kept):
+                reason = crowded
+            else:
+                return self.of(shape, statements)
+        return reason
+
+    def _side_by_side(self, statements: Sequence[Statement], kept: frozenset[str]) -> Shape | None:
+        """Parts that nothing connects, each with blocks of its own: better than one block for all of them."""
+        packed = packed_shape(statements, kept)
+        return None if isinstance(packed, str) or self._too_large(packed, statements, kept) else packed
+
+    def because(self, statements: Sequence[Statement], kept: frozenset[str], reason: str) -> str:
+        """Why statements do not fit, which `reason` says of all of them: about those of them that are connected and do
+        not, else why parts share no launch."""
+        parts = parts_of(statements)
+        if len(parts) < 2:
+            return reason
+        for part in parts:
+            fit = self(part, kept)
+            if isinstance(fit, str):
+                return fit
+        packed = packed_shape(statements, kept)
+        return packed if isinstance(packed, str) else reason
+
+    def of(self, shape: Shape, statements: Sequence[Statement]) -> Fit:
+        """What costs need to know of a loop space."""
+        own = [s for s in statements if s.name not in shape.inlined]
+        if shape.kind == PACKED:
+            points = sum(max(s.points for s in part) for part in parts_of(own))
+            return Fit(shape, points, 1, inlined=frozenset(shape.inlined))
+        rows = math.prod(shape.extents[axis] for axis in shape.rows)
+        if shape.kind != KIND:
+            columns = math.prod(shape.extents[axis] for axis in shape.columns)
+            return Fit(shape, rows, columns, inlined=frozenset(shape.inlined))
+        columns = max(s.points for s in own) // max(1, rows)
+        sizes = row_bytes(shape, own, self._arrays)
+        return Fit(shape, rows, columns, sum(sizes.values()), frozenset(sizes), frozenset(shape.inlined))
+
+    def _too_large(self, shape: Shape, statements: Sequence[Statement], kept: frozenset[str]) -> str:
+        """Why a thread does not have the registers, or a block not the shared memory, or "".
+
+        No bytes are counted on for two values, one after the other: which meet, the schedule decides.
+        """
+        if shape.kind == PACKED:
+            parts = ((part, part_shape(part, kept)) for part in parts_of(statements))
+            reasons = (self._too_large(its, part, kept) for part, its in parts if isinstance(its, Shape))
+            return next(filter(None, reasons), "")
+        fit, limit = self.of(shape, statements), most_handed_over(self._target)
+        if len(statements) > ROOM and (crowded := self._too_many_alive(statements, fit)):
+            return crowded
+        if shape.kind != KIND:
+            return ""
+        if fit.shared_bytes <= limit:
+            return ""
+        operators = {s.write.array: s.operator for s in statements}
+        largest = max(fit.shared_arrays, key=lambda a: self._arrays[a].bytes)
+        giving_way = degradation_order(statements, sorted(fit.shared_arrays))
+        first = f"; {operators[giving_way[0]]} is the cheapest to leave out" if giving_way else ""
+        return (
+            f"the rows that {operators[largest]} and others hand over take {fit.shared_bytes:,} bytes of shared "
+            f"memory; a block of {self._target.name} may have {limit:,}{first}"
+        )
+
+    def _too_many_alive(self, statements: Sequence[Statement], fit: Fit) -> str:
+        """Why the registers of a thread do not hold one element of each value that is alive, or ""."""
+        peak = most_alive(statements, fit.shared_arrays)
+        if peak.values <= ROOM:
+            return ""
+        most = int(self._target.registers_per_thread.value)
+        return (
+            f"{peak.values} values are alive at once when {peak.operator} is computed, by an estimate of their life "
+            f"times; a thread of {self._target.name} may have {most} registers, {most - ROOM} of them for addresses"
+        )
+
+
+def inlined_shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
+    """The loop space of one statement that computes all others in place, for each of its elements; or why not.
+
+    The last statement may write a part of its array, and read in any arrangement.
+    """
+    *producers, last = statements
+    if is_contraction(last):
+        return f"{last.operator} copies its factors to tiles as they stand"
+    expanded: dict[str, int] = {}
+    for statement in statements:
+        expanded[statement.write.array] = cost(statement.expression) + sum(
+            expanded.get(access.array, 0) for access in statement.reads()
+        )
+    for producer in producers:
+        if producer.reduction is not None or producer.guards or not producer.covers or not is_plain(producer.write):
+            return f"{producer.operator} does not give single elements"
+        if producer.write.array in kept:
+            return f"{producer.operator} is needed elsewhere"
+    if expanded[last.write.array] > MOST_INLINED:
+        return f"{last.operator} would compute {expanded[last.write.array]} instructions for each element"
+    alone = common_shape([last])
+    assert isinstance(alone, Shape), alone
+    return Shape(alone.kind, alone.axes, alone.rows, alone.columns, alone.extents, tuple(p.name for p in producers))
+
+
+def handed_over(shape: Shape, statements: Sequence[Statement]) -> frozenset[str]:
+    """Intermediates of a stitched kernel that one thread makes and another uses.
+
+    One value for a row needs no room to speak of; rows do, unless maker and reader walk them alike.
+    """
+    makers = {s.write.array: s for s in statements}
+    found = set()
+    for reader in statements:
+        for array in {a.array for a in reader.reads()} & makers.keys():
+            maker = makers[array]
+            kept = {shape.axes[maker.name, i.name] for i in maker.parallel} - set(shape.rows)
+            alike = maker.reduction is None and own_axes(maker, shape) == own_axes(reader, shape)
+            if kept and not (alike and _where_made(maker, reader, shape)):
+                found.add(array)
+    return frozenset(found)
+
+
+def _where_made(maker: Statement, reader: Statement, shape: Shape) -> bool:
+    """Whether a statement reads another's array at the points that it is at, and no neighbours of them."""
+
+    def place(statement: Statement, access: Access) -> tuple[Index, ...]:
+        axes = {i.name: f"axis {shape.axes[statement.name, i.name]}" for i in statement.iterators}
+        values = {name: Index.of(axis) for name, axis in axes.items()}
+        extents = {axes[i.name]: i.extent for i in statement.iterators}
+        return tuple(rewrite_index(index, values, lambda inner: inner, extents) for index in access.indices)
+
+    made = place(maker, maker.write)
+    reads = [a for a in reader.reads() if a.array == maker.write.array]
+    return all(not a.guards and place(reader, a) == made for a in reads)
+
+
+def row_bytes(shape: Shape, statements: Sequence[Statement], arrays: Mapping[str, Array]) -> dict[str, int]:
+    """What a block that owns one row of a stitched kernel hands over in shared memory: array -> bytes."""
+    rows = max(1, math.prod(shape.extents[axis] for axis in shape.rows))
+    divided = {statement for (statement, _), axis in shape.axes.items() if axis in shape.rows}
+    makers = {s.write.array: s.name for s in statements}
+    return {
+        array: -(-arrays[array].bytes // (rows if makers[array] in divided else 1))
+        for array in handed_over(shape, statements)
+    }
+
+
+def _not_in_place(shape: Shape, statements: Sequence[Statement]) -> str:
+    """Why a value cannot be computed in place, though its loops could be: an index that is looked up in memory, or what
+    is read under a condition alone; or ""."""
+    if not shape.inlined and shape.kind != KIND:
+        return ""
+    looked_up = {e.array for s in statements for a in s.reads() for i in a.indices for e in i.elements()}
+    for statement in statements:
+        if statement.write.array in looked_up and (statement.name in shape.inlined or shape.kind == KIND):
+            return f"{statement.operator} computes indices that are looked up in memory"
+    in_place = {s.write.array: s.operator for s in statements if s.name in shape.inlined}
+    conditional = [a for s in statements for a in s.reads() if a.guards and a.array in in_place]
+    behind = lookups(statements) if conditional else frozenset()
+    for access in conditional:
+        if access.otherwise is None or access.array in behind:
+            return f"{in_place[access.array]} is read under a condition"
+    return ""

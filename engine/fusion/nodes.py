@@ -1,0 +1,132 @@
+"""The fusion plan: disjoint groups of operators, equal ones kept once with their instances, each with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from engine.fusion.stitching.nodes import Figures, Fixed, Why
+from engine.graph.nodes import OperatorGraph
+from engine.tensor.nodes import Array, TensorProgram
+
+REGISTER, SHUFFLE, SHARED, GLOBAL = "register", "shuffle", "shared", "global"
+"""Schemes: how an intermediate is handed from its producer to its consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An intermediate inside a group and the scheme proposed for it."""
+
+    producer: str
+    consumer: str
+    array: str
+    scheme: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A contiguous block of a tensor, as an array of a group's program."""
+
+    first: int
+    """Place of its first element in the tensor, row-major."""
+    whole: int
+    """Elements of the tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One occurrence of a group in the graph."""
+
+    operators: tuple[str, ...]
+    """Graph operators it covers, layout operators folded into it included."""
+    arrays: Mapping[str, str]
+    """Array of the group's program -> tensor of the graph."""
+    statements: Mapping[str, str]
+    """Statement of the group's program -> graph operator of this occurrence."""
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    """Arrays of the group's program that are a part of their tensor; the others are all of it."""
+
+    def view(self, array: Array, tensor: np.ndarray) -> np.ndarray:
+        """What an array of the group's program is of its tensor's value: no copy, in the array's shape."""
+        flat = tensor.reshape(-1)
+        part = self.parts.get(array.name)
+        if part is not None:
+            flat = flat[part.first : part.first + array.elements]
+        return flat.reshape(array.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class FusionGroup:
+    """One kernel to be: a program in canonical names, and where it occurs."""
+
+    name: str
+    """Made from its title and unique in the plan, e.g. "softmax_0"."""
+    title: str
+    """For people: "add + softmax"."""
+    kind: str
+    """"element-wise", "row reduction", "column reduction", "stitched", "packed", "contraction", "attention" or
+    "layout"."""
+    program: TensorProgram
+    instances: tuple[Instance, ...]
+    edges: tuple[Edge, ...]
+    because: str
+    graph: OperatorGraph | None = field(default=None, repr=False, compare=False)
+    """The graph it was cut from: where checks take inputs and expected values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A tensor that goes through global memory from one group to another, and why the two are not one kernel."""
+
+    producer: str
+    consumer: str
+    tensor: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch of the whole graph."""
+
+    group: str
+    instance: int
+
+
+class Choice(Protocol):
+    """The choice of a plan's kernels."""
+
+    def why(self, first: int, second: int) -> Why:
+        """Why two launches, by their places in the plan, are not one, or what that costs."""
+
+    def figures(self) -> Figures:
+        """What the kernels come to."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionPlan:
+    """All groups, the launches in an order that respects data flow, and every boundary between groups."""
+
+    graph: str
+    policy: str
+    groups: tuple[FusionGroup, ...]
+    launches: tuple[Launch, ...]
+    boundaries: tuple[Boundary, ...]
+    unsupported: Mapping[str, str]
+    """Operators outside every group, with the reason."""
+    source: OperatorGraph | None = field(default=None, repr=False, compare=False)
+    """The graph itself."""
+    fixed: Fixed = field(default_factory=Fixed)
+    """What a person decided about groups."""
+    choice: Choice | None = field(default=None, repr=False, compare=False)
+    """Who chose the kernels, to be asked for reasons."""
+
+    def group(self, name: str) -> FusionGroup:
+        """The group called `name`; KeyError where there is none (the message lists the names)."""
+        for group in self.groups:
+            if group.name == name:
+                return group
+        raise KeyError(f"no group {name!r}; there are {', '.join(g.name for g in self.groups)}")

@@ -1,0 +1,113 @@
+"""Kernel packing: parts that no value connects share one launch, each with a range of its blocks.
+
+    y = relu(x) over 4096 elements,  m = row sums of z    ->    blocks 0 to 3 make y, blocks 4 to 35 make m
+
+Element-wise parts over boxes of one size are merged: one thread makes an element of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from networkx.utils import UnionFind
+
+from engine.fusion.disjoint_writes import written_apart
+from engine.fusion.nodes import FusionGroup
+from engine.fusion.shape import Shape, common_shape, is_contraction
+from engine.fusion.stitched import KIND as STITCHED
+from engine.fusion.stitched import MOST_AXES, stitched_shape
+from engine.tensor.nodes import Statement, TensorProgram
+
+KIND = "packed"
+ONE_PART = "one value leads to another in all of them: they are one part"
+"""Why connected statements are no pack."""
+
+
+def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozenset()) -> Shape | str:
+    """The loop space of a packed kernel, or why the statements are none.
+
+    Parts share no loop: their axes are numbered alike, `columns` are those of the part with most.  kept: arrays needed
+    outside.
+    """
+    parts = parts_of(statements)
+    if len(parts) < 2:
+        return ONE_PART
+    axes: dict[tuple[str, str], int] = {}
+    extents: dict[int, int] = {}
+    inlined: list[str] = []
+    splits: dict[tuple[str, str], int] = {}
+    for part in parts:
+        shape = part_shape(part, kept)
+        if isinstance(shape, str):
+            return shape
+        inlined += shape.inlined
+        splits |= shape.splits
+        number = {axis: n for n, axis in enumerate((*shape.rows, *shape.columns))}
+        axes |= {key: number.setdefault(axis, len(number)) for key, axis in shape.axes.items()}
+        for axis, n in number.items():
+            extents[n] = max(extents.get(n, 1), shape.extents[axis])
+    if len(extents) > MOST_AXES:
+        return f"a part has {len(extents)} different loops, a kernel names at most {MOST_AXES}"
+    return Shape(KIND, axes, (), tuple(sorted(extents)), extents, tuple(inlined), splits)
+
+
+def part_shape(part: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
+    """The loop space of one part: a simple one where there is one, never that of a matrix product."""
+    product = next((s for s in part if is_contraction(s)), None)
+    if product is not None:
+        return f"{product.operator} is a matrix product: its tiles fill a kernel of their own"
+    shape = common_shape(part, kept)
+    if isinstance(shape, Shape) and shape.kind in ("element-wise", "layout"):
+        return shape
+    return stitched_shape(part, kept)
+
+
+def parts_of(statements: Sequence[Statement]) -> list[list[Statement]]:
+    """Statements that values connect together, and element-wise parts over boxes of one size; in their order.
+
+    Those that write different boxes of one array are apart, unless somebody here reads it.
+    """
+    made = {s.write.array for s in statements}
+    separate = written_apart(statements)
+    joined = UnionFind(s.name for s in statements)
+    first: dict[object, str] = {}
+    for statement in statements:
+        for array in {statement.write.array, *(a.array for a in statement.reads() if a.array in made)} - separate:
+            joined.union(first.setdefault(array, statement.name), statement.name)
+    connected = _gathered(statements, joined)
+    for part in connected:
+        if all(s.reduction is None for s in part):
+            widest = max(part, key=lambda s: len(s.iterators))
+            box = tuple(i.extent for i in widest.iterators)
+            joined.union(first.setdefault(("box", box), part[0].name), part[0].name)
+    return _gathered(statements, joined)
+
+
+def _gathered(statements: Sequence[Statement], joined: UnionFind) -> list[list[Statement]]:
+    found: dict[str, list[Statement]] = {}
+    for statement in statements:
+        found.setdefault(joined[statement.name], []).append(statement)
+    return list(found.values())
+
+
+def part_groups(group: FusionGroup) -> tuple[FusionGroup, ...]:
+    """The parts of a packed group as groups of their own: element-wise or stitched."""
+    return tuple(part_group(group, part) for part in parts_of(group.program.statements))
+
+
+def part_group(group: FusionGroup, part: Sequence[Statement]) -> FusionGroup:
+    """Some statements of a packed group, connected to no others, as a group of their own."""
+    whole = group.program
+    used = dict.fromkeys(a.array for s in part for a in (*s.reads(), s.write))
+    program = TensorProgram(
+        name=whole.name,
+        arrays={name: array for name, array in whole.arrays.items() if name in used},
+        statements=tuple(part),
+        inputs=tuple(n for n in whole.inputs if n in used),
+        outputs=tuple(n for n in whole.outputs if n in used),
+        constants=tuple(n for n in whole.constants if n in used),
+    )
+    shape = common_shape(part, frozenset(program.outputs))
+    simple = isinstance(shape, Shape) and shape.kind in ("element-wise", "layout")
+    return replace(group, program=program, kind="element-wise" if simple else STITCHED)

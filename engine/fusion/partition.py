@@ -1,0 +1,179 @@
+"""The partition of a program into kernels under a policy, what several kernels compute copied into each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.fusion.anchors import is_product
+from engine.fusion.attention import ATTENTION
+from engine.fusion.attention_figures import attention_figures
+from engine.fusion.group_signature import Patterns
+from engine.fusion.legality import Fits
+from engine.fusion.row_cost import row_microseconds
+from engine.fusion.row_sides import row_sizes
+from engine.fusion.shape import Shape
+from engine.fusion.split_reductions import in_parts
+from engine.fusion.steps import Steps, steps_of
+from engine.fusion.stitching.cost_cache import Assessor
+from engine.fusion.stitching.nodes import Figures, Fixed, Kernel, Why
+from engine.fusion.stitching.policies import STITCH, Chosen, choose
+from engine.fusion.stitching.search import accurate, moving
+from engine.fusion.subprogram import Alone
+from engine.graph.nodes import Operator
+from engine.target import Target
+from engine.tensor.nodes import Array, Statement, TensorProgram
+from engine.tensor.rewrite import renamed
+from engine.tensor.traffic import compulsory_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Kernels of statements with their loop spaces, in an order that respects data flow."""
+
+    program: TensorProgram
+    """With the copies that some kernels hold of what others compute as well."""
+    groups: tuple[tuple[tuple[Statement, ...], Shape], ...]
+    chosen: Chosen
+    numbers: tuple[int, ...]
+    """The number of each group among the chosen kernels; of several that became one, that of the last."""
+    views: Mapping[str, str]
+    """Array -> the array whose storage it is: a kernel that writes several parts of one calls each by its own name."""
+    refusals: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(array, reading operator) -> why that operator did not join the group that makes the array, where that is known
+    from elsewhere than the choice of kernels."""
+    firsts: Mapping[int, int] = field(default_factory=dict)
+    """Number of a group that is several of the chosen kernels -> that of the first, which reads its operands."""
+
+    def why(self, first: int, second: int) -> Why:
+        """Why two groups, by their places, are not one."""
+        made = {self.views.get(s.write.array, s.write.array) for s in self.groups[first][0]}
+        for statement in self.groups[second][0]:
+            for access in statement.reads():
+                known = self.refusals.get((access.array, statement.operator)) if access.array in made else None
+                if known:
+                    return Why(False, known, None)
+        number = self.numbers[second]
+        return self.chosen.why(self.numbers[first], self.firsts.get(number, number))
+
+    def figures(self, places: Iterable[int] | None = None) -> Figures:
+        """What the kernels come to, or those of the groups at some places."""
+        graph, assessor, alone = self.chosen.graph, self.chosen.assessor, Alone(self.program)
+        found = Figures(0, 0, 0, 0.0)
+        for place in range(len(self.groups)) if places is None else places:
+            statements, shape = self.groups[place]
+            kernel = graph.kernels[self.numbers[place]]
+            is_bound = False
+            if shape.kind == ATTENTION:
+                moved, spent = attention_figures(alone(statements), assessor.target)
+            elif shape.kind == "contraction" and sum(s.reduction is not None for s in statements) > 1:
+                moved = sum(compulsory_bytes(alone(statements)))
+                spent = row_microseconds(row_sizes(statements, shape, self.program.arrays), moved, assessor.target)
+            else:
+                cost = assessor.cost(kernel)
+                is_bound = not any(map(is_product, graph.flow.statements(kernel.members)))
+                moved = cost.bytes_read + cost.bytes_written if cost else 0
+                spent = accurate(assessor, kernel) if cost and is_bound else moving(cost, assessor.target)
+            found = Figures(
+                found.kernels + 1, found.memory_bound + is_bound, found.bytes + moved, found.microseconds + spent
+            )
+        return found
+
+    def with_groups(
+        self,
+        groups: Mapping[int, tuple[tuple[Statement, ...], Shape]],
+        refusals: Mapping[tuple[str, str], str],
+    ) -> Partition:
+        """Some groups in the place of others.  groups: by the place that they take among the present ones."""
+        places = sorted(groups)
+        numbers = tuple(self.numbers[place] for place in places)
+        return replace(self, groups=tuple(groups[p] for p in places), numbers=numbers, refusals=refusals)
+
+
+def partition(
+    program: TensorProgram,
+    without_kernel: Sequence[Operator],
+    policy: str,
+    target: Target,
+    fixed: Fixed,
+    packing: bool = True,
+) -> Partition:
+    """Partition a program whose layout statements are folded.
+
+    without_kernel: operators of the graph that the program lacks.  fixed: what a person decided, which stays.
+    packing: whether independent kernels may share a launch.
+    """
+    program = in_parts(program) if policy == STITCH else program
+    fits = Fits(program.arrays, target)
+    steps = steps_of(program, without_kernel, fits, fixed)
+    patterns = Patterns(program.arrays, ())
+    chosen = choose(Assessor(steps.flow, fits, patterns.statement, target, fixed), policy, packing)
+    return _with_copies(program, steps, chosen)
+
+
+def _with_copies(program: TensorProgram, steps: Steps, chosen: Chosen) -> Partition:
+    """The groups of the chosen kernels, each statement in one of them only."""
+    graph, flow = chosen.graph, steps.flow
+    order = [n for n in chosen.in_order() if any(flow.steps[m].statements for m in graph.kernels[n].members)]
+    owner: dict[int, int] = {}
+    for n in order:
+        for member in graph.kernels[n].members:
+            if member not in owner or member in graph.kernels[n].roots:
+                owner[member] = n
+    arrays = dict(program.arrays)
+    views: dict[str, str] = {}
+    groups: list[tuple[tuple[Statement, ...], Shape]] = []
+    for n in order:
+        kernel = graph.kernels[n]
+        copied = {a for m in kernel.members if owner[m] != n for a in flow.steps[m].made}
+        statements = flow.statements(kernel.members)
+        known = steps.shapes.get(min(kernel.members)) if kernel.closed else None  # a closed kernel is one step
+        shape = known or _shape(chosen.assessor, kernel)
+        if copied:
+            statements, shape = _copies(statements, shape, copied, n, arrays)
+        groups.append((_parts(statements, arrays, views), shape))
+    ordered = tuple(s for group, _ in groups for s in group)
+    return Partition(replace(program, arrays=arrays, statements=ordered), tuple(groups), chosen, tuple(order), views)
+
+
+def _shape(assessor: Assessor, kernel: Kernel) -> Shape:
+    """The loop space of a kernel: that of the first one alike, in the kernel's own names."""
+    first = assessor.first(kernel)
+    fit = assessor.fit(first)
+    assert not isinstance(fit, str) and isinstance(fit.shape, Shape), fit
+    theirs, own = (assessor.flow.statements(one.members) for one in (first, kernel))
+    return fit.shape.renamed({s.name: mine.name for s, mine in zip(theirs, own, strict=True)})
+
+
+def _copies(
+    statements: Sequence[Statement], shape: Shape, copied: set[str], number: int, arrays: dict[str, Array]
+) -> tuple[tuple[Statement, ...], Shape]:
+    """The statements of a group with new names for those that another group has as well."""
+    used = {array for s in statements for array in s.arrays}
+    arrays_of = {array: f"{array}~{number}" if array in copied else array for array in used}
+    names: dict[str, str] = {}
+    for statement in statements:
+        names[statement.name] = f"{statement.name}~{number}" if statement.write.array in copied else statement.name
+    for array in copied:
+        arrays[arrays_of[array]] = replace(arrays[array], name=arrays_of[array])
+    made = tuple(renamed(s, names[s.name], s.operator, arrays_of) for s in statements)
+    return made, shape.renamed(names)
+
+
+def _parts(
+    statements: Sequence[Statement], arrays: dict[str, Array], views: dict[str, str]
+) -> tuple[Statement, ...]:
+    """The statements of a group, each writer of an array but the first under a name of its own."""
+    written: dict[str, int] = {}
+    made: list[Statement] = []
+    for statement in statements:
+        array = statement.write.array
+        number = written[array] = written.get(array, -1) + 1
+        if number:
+            view = f"{array}|{number}"
+            views[view] = array
+            arrays[view] = replace(arrays[array], name=view)
+            statement = replace(statement, write=replace(statement.write, array=view))
+        made.append(statement)
+    return tuple(made)
+

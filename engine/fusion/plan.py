@@ -1,0 +1,145 @@
+"""The fusion plan of a graph: partition, build, find equal groups, name them, say why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from engine.fusion.build_partition import explored
+from engine.fusion.concat_fusion import joined_parts
+from engine.fusion.group_programs import Built, GroupBuilder
+from engine.fusion.nodes import Boundary, FusionGroup, FusionPlan, Instance, Launch
+from engine.fusion.operator_folding import Folded, fold_layouts
+from engine.fusion.partition import Partition
+from engine.fusion.reasons import group_reason, group_title, main_word, schemes
+from engine.fusion.stitching import policies as choose
+from engine.fusion.stitching.nodes import Fixed
+from engine.graph.nodes import OperatorGraph
+from engine.target import Target
+from engine.tensor.nodes import TensorProgram
+
+POLICIES = choose.POLICIES
+DEFAULT = choose.STITCH
+"""The policy of a plan that asks for none."""
+
+
+def plan(
+    graph: OperatorGraph,
+    program: TensorProgram,
+    unsupported: Mapping[str, str],
+    policy: str,
+    target: Target,
+    fixed: Fixed | None = None,
+) -> FusionPlan:
+    """Partition the graph into groups.
+
+    program: the lowered graph.  unsupported: operators it does not hold, with the reason.  fixed: what a person decided
+    about groups; it stays, and the rest is explored.  Raises BadInput where that cannot be.
+    """
+    own = folded(program, graph)
+    left_out = [op for op in graph.operators if op.name in unsupported]
+    parts = explored(own.program, left_out, policy, target, fixed or Fixed())
+    builder = GroupBuilder(parts.program, _leaving(parts), own.absorbed)
+    built = [_stored(builder.build(statements, shape), parts.views) for statements, shape in parts.groups]
+    groups, launches = _collect(built, graph)
+    return FusionPlan(
+        graph=graph.name,
+        policy=policy,
+        groups=tuple(groups),
+        launches=tuple(launches),
+        boundaries=tuple(_boundaries(groups, launches, parts)),
+        unsupported=dict(unsupported),
+        source=graph,
+        fixed=fixed or Fixed(),
+        choice=parts,
+    )
+
+
+def folded(program: TensorProgram, graph: OperatorGraph) -> Folded:
+    """A lowered graph as all policies part it: layouts folded into their readers, few operands side by side joined."""
+    return joined_parts(fold_layouts(program, graph.constants))
+
+
+def _leaving(parts: Partition) -> frozenset[str]:
+    """Arrays that the program gives out, or that another group than their maker's reads."""
+    maker = {s.write.array: number for number, (group, _) in enumerate(parts.groups) for s in group}
+    read = {
+        array
+        for number, (group, _) in enumerate(parts.groups)
+        for statement in group
+        for array in statement.sources
+        if maker.get(array, number) != number
+    }
+    leaving = read.union(parts.program.outputs)
+    return frozenset(leaving.union(view for view, array in parts.views.items() if array in leaving))
+
+
+def _stored(built: Built, views: Mapping[str, str]) -> Built:
+    """A group with the tensors of the graph that its arrays are stored in."""
+    if not views:
+        return built
+    arrays = {name: views.get(tensor, tensor) for name, tensor in built.instance.arrays.items()}
+    return replace(built, instance=replace(built.instance, arrays=arrays))
+
+
+def _collect(built: Sequence[Built], graph: OperatorGraph) -> tuple[list[FusionGroup], list[Launch]]:
+    """Equal groups once, named after what they do, and the launches in order."""
+    kinds = {op.name: op.kind for op in graph.operators}
+    members: dict[str, list[Built]] = {}
+    for one in built:
+        members.setdefault(one.structure, []).append(one)
+    numbers: Counter[str] = Counter()
+    groups: dict[str, FusionGroup] = {}
+    for structure, equal in members.items():
+        first = equal[0]
+        word = main_word(first, kinds)
+        name = f"{word}_{numbers[word]}"
+        numbers[word] += 1
+        instances = tuple(_aligned(one, first) for one in equal)
+        groups[structure] = FusionGroup(
+            name=name,
+            title=group_title(first, kinds),
+            kind=first.kind,
+            program=replace(first.program, name=name),
+            instances=instances,
+            edges=schemes(first.program, first.kind),
+            because=group_reason(first, kinds, len(instances)),
+            graph=graph,
+        )
+    place: Counter[str] = Counter()
+    launches: list[Launch] = []
+    for one in built:
+        group = groups[one.structure]
+        launches.append(Launch(group.name, place[group.name]))
+        place[group.name] += 1
+    return list(groups.values()), launches
+
+
+def _aligned(one: Built, first: Built) -> Instance:
+    """The instance of `one` in the array names of `first`: equal groups list their arrays in the same order."""
+    if one.program is first.program:
+        return one.instance
+    names = dict(zip(one.program.arrays, first.program.arrays, strict=True))
+    arrays = {names[array]: tensor for array, tensor in one.instance.arrays.items()}
+    return replace(one.instance, arrays=arrays, parts={names[a]: part for a, part in one.instance.parts.items()})
+
+
+def _boundaries(groups: Sequence[FusionGroup], launches: Sequence[Launch], parts: Partition) -> list[Boundary]:
+    """Every tensor handed over through global memory, once for each pair of groups."""
+    by_name = {g.name: g for g in groups}
+    writer: dict[str, int] = {}
+    found: dict[tuple[str, str], Boundary] = {}
+    for number, launch in enumerate(launches):
+        group = by_name[launch.group]
+        instance = group.instances[launch.instance]
+        for array in group.program.inputs:
+            tensor = instance.arrays[array]
+            source = writer.get(tensor)
+            if source is not None:
+                pair = (launches[source].group, launch.group)
+                if pair not in found:
+                    found[pair] = Boundary(*pair, tensor, parts.why(source, number).because)
+        for array in group.program.outputs:
+            writer[instance.arrays[array]] = number
+    return list(found.values())

@@ -1,0 +1,129 @@
+"""Names and reasons of groups, in the words of the user's graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from engine.fusion.attention import ATTENTION, attention_of
+from engine.fusion.attention_cost import gain
+from engine.fusion.group_programs import Built
+from engine.fusion.legality import handed_over
+from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, Edge
+from engine.fusion.packing import KIND as PACKED
+from engine.fusion.packing import parts_of
+from engine.fusion.row_epilogue import row_reductions
+from engine.fusion.row_sides import reduced_columns
+from engine.fusion.shape import Shape, is_contraction
+from engine.fusion.stitched import KIND as STITCHED
+from engine.fusion.stitched import stitched_shape
+from engine.tensor.nodes import Statement, TensorProgram
+
+WORDS = {
+    "MatMul": "matmul", "Gemm": "matmul", "Softmax": "softmax", "LayerNormalization": "layernorm", "Gather": "gather",
+    "GatherND": "gather", "TensorAdd": "add", "RealDiv": "div", "Transpose": "transpose",
+}  # fmt: skip
+
+
+def word(kind: str) -> str:
+    """An operator kind as it appears in titles."""
+    return WORDS.get(kind) or "".join(c for c in kind.lower() if c.isascii() and c.isalnum()) or "operator"
+
+
+def main_word(built: Built, kinds: Mapping[str, str]) -> str:
+    """What gives the group its name: the contraction, else the first reduction, else the first operator."""
+    if built.kind == ATTENTION:
+        return built.kind
+    statements = built.program.statements
+    heart = next((s for s in statements if is_contraction(s)), None)
+    heart = heart or next((s for s in statements if s.reduction is not None), statements[0])
+    return word(kinds.get(built.instance.statements[heart.name], "kernel"))
+
+
+def group_title(built: Built, kinds: Mapping[str, str]) -> str:
+    """The operators in order, repeated ones once; the erf form of GELU by its name; long lists cut with a count."""
+    own = dict.fromkeys(built.instance.statements.values())
+    if built.kind == ATTENTION:
+        found = attention_of(built.program)
+        of = {built.instance.statements[s.name] for s in (found.scores, *found.softmax, found.values)}
+        beside = dict.fromkeys(word(kinds.get(op, op)) for op in own if op not in of)
+        return " + ".join((built.kind, *beside))
+    names = [word(kinds.get(op, op)) for op in own]
+    if "erf" in names and names.count("mul") >= 2:
+        erf = names.index("erf")
+        start = erf - (erf > 0 and names[erf - 1] == "div")
+        names = [*names[:start], "gelu", *names[erf + 4 :]]  # x / sqrt 2, erf, + 1, and the two products
+    unique = list(dict.fromkeys(names)) or ["copy"]
+    return " + ".join(unique[:4]) + (f" + {len(unique) - 4} more" if len(unique) > 4 else "")
+
+
+def schemes(program: TensorProgram, kind: str) -> tuple[Edge, ...]:
+    """The scheme proposed for every intermediate; the mapping decides where it really lives."""
+    writer = {s.write.array: s for s in program.statements}
+    stored = _stored(program) if kind == STITCHED else frozenset()
+    edges: list[Edge] = []
+    for consumer in program.statements:
+        for array in dict.fromkeys(a.array for a in consumer.reads()):
+            producer = writer.get(array)
+            if producer is None or producer is consumer or array in program.inputs:
+                continue
+            scheme, because = REGISTER, "the same thread makes and uses the element"
+            if array in stored:
+                scheme, because = SHARED, "other threads of the block use it than make it: their loops differ"
+            elif producer.reduction is not None and not is_contraction(producer):
+                scheme, because = SHUFFLE, "all lanes of a row contribute to it and use it"
+                if kind == "column reduction":
+                    scheme, because = SHARED, "several warps contribute to it"
+            edges.append(Edge(producer.name, consumer.name, array, scheme, because))
+    return tuple(edges)
+
+
+def _stored(program: TensorProgram) -> frozenset[str]:
+    """Intermediates of a stitched group that are handed over in shared memory."""
+    shape = stitched_shape(program.statements, frozenset(program.outputs))
+    return handed_over(shape, program.statements) if isinstance(shape, Shape) else frozenset()
+
+
+def _rows_reason(program: TensorProgram, heart: Statement, kinds: Mapping[str, str]) -> str:
+    """Why a product's kernel reduces rows of its results."""
+    reduced = row_reductions(program.statements, heart)
+    handed = {a.array for s in reduced for a in s.reads()} & {s.write.array for s in program.statements if s.parallel}
+    wide = [a for a in sorted(handed) if program.arrays[a].elements >= program.arrays[heart.write.array].elements]
+    saved = sum(program.arrays[a].bytes * (1 if a in program.outputs else 2) for a in wide)
+    columns = math.prod(heart.extents[name] for name in reduced_columns(program.statements, heart))
+    return (
+        f"{kinds.get(heart.operator, heart.operator)} keeps whole rows of {columns} results in a block, which reduces "
+        f"them {len(reduced)} time{'s' * (len(reduced) > 1)} and uses them again: {saved:,} bytes do not cross global "
+        "memory, and a launch is saved"
+    )
+
+
+def group_reason(built: Built, kinds: Mapping[str, str], instances: int) -> str:
+    """Why the operators of a group are one kernel."""
+    together = f"; {instances} equal places in the graph share the kernel" if instances > 1 else ""
+    if built.kind == ATTENTION:
+        saved = gain(built.program, attention_of(built.program))
+        return f"scores and their softmax never leave the block that uses them: {saved}{together}"
+    statements = built.program.statements
+    heart = next((s for s in statements if is_contraction(s)), None)
+    reductions = [s for s in statements if s.reduction is not None]
+    if built.kind == PACKED:
+        text = f"{len(parts_of(statements))} parts that no value connects share one launch"
+    elif built.kind == STITCHED:
+        shapes = len({tuple(i.extent for i in s.iterators) for s in statements})
+        text = f"a block owns what its statements, of {shapes} shapes, hand to each other: nothing leaves it on the way"
+    elif heart is not None and len(reductions) > 1:
+        text = _rows_reason(built.program, heart, kinds)
+    elif heart is not None:
+        text = f"{kinds.get(heart.operator, heart.operator)} keeps its tile of results in registers"
+        text += "; the element-wise operators after it use it there" if len(statements) > 1 else ""
+    elif len(reductions) > 1:
+        rows = ", ".join(i.name for i in reductions[0].parallel) or "everything"
+        text = f"{len(reductions)} reductions share the rows {rows}: a row stays in one block throughout"
+    elif reductions:
+        text = "one reduction with the element-wise operators before and after it"
+    elif len(statements) > 1:
+        text = "element-wise operators over one shape: intermediates stay in registers"
+    else:
+        text = "a single operator"
+    return text + together

@@ -1,0 +1,85 @@
+"""Which statements are better computed again inside their readers than stored.
+
+What a statement costs is counted in instructions of one thread: its operations and loads, times its points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.fusion.stitching.instruction_costs import instructions
+from engine.tensor.nodes import Access, Apply, Scalar, Statement
+from engine.tensor.rewrite import is_plain
+
+A_LAUNCH = 10**8
+"""Instructions that the GPU issues in the time that one more kernel launch costs: what recomputing may add."""
+
+
+MOST_REPEATED = 1024
+"""Points of a statement that every block may compute for itself: a few for each thread."""
+
+
+def recomputed(
+    statements: Sequence[Statement], kept: frozenset[str], everywhere: frozenset[str] = frozenset()
+) -> frozenset[str]:
+    """Statements that may be computed again in their readers: element-wise, from outside, wanted by nobody else.
+
+    Where storing needs another kernel, recomputing may add as many instructions as a launch is worth.  everywhere:
+    statements whose results every block has.
+    """
+    made = {s.write.array: s for s in statements}
+    found: set[str] = set()
+    for statement in statements:
+        sources = [made[a.array] for a in statement.reads() if a.array in made]
+        if (
+            statement.reduction is None
+            and statement.write.array not in kept
+            and statement.covers
+            and not statement.guards
+            and is_plain(statement.write)
+            and statement.name not in everywhere
+            and all(s.name in found or s.name in everywhere for s in sources)
+            and _added(statement, statements) <= A_LAUNCH
+        ):
+            found.add(statement.name)
+    return frozenset(found - {s.name for s in statements if not _readers(s, statements)})
+
+
+def repeated(statements: Sequence[Statement], kept: frozenset[str]) -> frozenset[str]:
+    """Statements that every block may compute for itself: short reductions from outside, and what follows from them."""
+    made = {s.write.array: s for s in statements}
+    found: set[str] = set()
+    for statement in statements:
+        sources = [made[a.array] for a in statement.reads() if a.array in made]
+        if (
+            (statement.reduction is not None or sources)
+            and statement.write.array not in kept
+            and statement.covers
+            and not statement.guards
+            and is_plain(statement.write)
+            and all(s.name in found for s in sources)
+            and statement.points <= MOST_REPEATED
+        ):
+            found.add(statement.name)
+    return frozenset(found - {s.name for s in statements if not _readers(s, statements)})
+
+
+def _added(statement: Statement, statements: Sequence[Statement]) -> int:
+    """Instructions more than computing it once."""
+    times = sum(s.points for s, _ in _readers(statement, statements))
+    return cost(statement.expression) * (times - statement.points)
+
+
+def _readers(statement: Statement, statements: Sequence[Statement]) -> list[tuple[Statement, Access]]:
+    return [(s, a) for s in statements for a in s.reads() if a.array == statement.write.array]
+
+
+def cost(value: Scalar) -> int:
+    """Instructions of one evaluation, a load counting as one."""
+    match value:
+        case Access():
+            return 1
+        case Apply(function, operands, _):
+            return instructions(function) + sum(map(cost, operands))
+        case _:
+            return 0

@@ -1,0 +1,166 @@
+"""Row reductions join the kernel of the product that they read, where a block can keep whole rows and where it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from engine.fusion.attention import ATTENTION
+from engine.fusion.group_signature import likeness
+from engine.fusion.partition import Partition
+from engine.fusion.row_cost import row_gain
+from engine.fusion.row_sides import row_sizes
+from engine.fusion.shape import Shape, common_shape, is_contraction
+from engine.fusion.stitching.kernel_graph import Joins
+from engine.fusion.stitching.nodes import Fixed, Gain
+from engine.fusion.subprogram import Alone
+from engine.tensor.nodes import Statement
+from engine.tensor.traffic import compulsory_bytes
+
+CONTRACTION = "contraction"
+OPERANDS = "a kernel with whole rows takes in what follows its product, not what makes its operands"
+"""Why what such a kernel reads is made in another one."""
+
+
+def with_rows(partition: Partition, before: Partition, fixed: Fixed) -> Partition:
+    """The partition with row reductions in the kernels of their products; the others say at their boundary why not.
+
+    before: the partition before attentions were joined.  fixed: a person's groups take nothing in, and what is kept
+    apart stays so.
+    """
+    joiner = _Joiner(partition, before, fixed)
+    for place in range(len(partition.groups)):
+        joiner.try_to_join(place)
+    return joiner.partition()
+
+
+class _Joiner:
+    def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
+        self._before, self._fixed = partition, fixed
+        self._alone = Alone(partition.program)
+        self.groups = dict(enumerate(partition.groups))
+        self.refusals = dict(partition.refusals)
+        self._home = {s.write.array: n for n, (group, _) in self.groups.items() for s in group}
+        """Array -> the group that makes it."""
+        self._readers: dict[str, set[int]] = {}
+        for n, (group, _) in self.groups.items():
+            for array in _read(group):
+                self._readers.setdefault(array, set()).add(n)
+        self._joins = Joins(partition.chosen.graph)
+        self._unite_attentions(before)
+        self._firsts: dict[int, int] = {}
+        self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
+        """Likeness -> names of the first statements, and their loops or why they stay two kernels."""
+
+    def _unite_attentions(self, before: Partition) -> None:
+        """What became one group after the kernels were chosen is one here, too."""
+        number = {s.name: n for (group, _), n in zip(before.groups, before.numbers, strict=True) for s in group}
+        for group, _ in self.groups.values():
+            kernels = {number[s.name] for s in group}
+            if len(kernels) > 1:
+                self._joins.join(kernels)
+
+    def partition(self) -> Partition:
+        """The groups as they are now, in an order that respects data flow."""
+        places = {n: place for place, n in enumerate(self._joins.in_order())}
+        ordered = sorted(self.groups, key=lambda n: places[self._before.numbers[n]])
+        return replace(
+            self._before,
+            groups=tuple(self.groups[n] for n in ordered),
+            numbers=tuple(self._before.numbers[n] for n in ordered),
+            refusals=self.refusals,
+            firsts=self._firsts,
+        )
+
+    def try_to_join(self, place: int) -> None:
+        """Put a group with reductions into that of a product it reads, the one handing over most first."""
+        statements, shape = self.groups[place]
+        if shape.kind in (CONTRACTION, ATTENTION) or all(s.reduction is None for s in statements):
+            return
+        handed = {array: self._home[array] for array in _read(statements) if array in self._home}
+        arrays = self._before.program.arrays
+        products = sorted(
+            {n for n in handed.values() if n != place and n in self.groups and self.groups[n][1].kind == CONTRACTION},
+            key=lambda n: (-sum(arrays[a].bytes for a, home in handed.items() if home == n), n),
+        )
+        for product in products:
+            reason = self._join(product, place)
+            if not reason:
+                return
+            for reader in statements:
+                self.refusals |= {(a, reader.operator): reason for a in reader.sources if handed.get(a) == product}
+
+    def _join(self, product: int, place: int) -> str:
+        """One group in the place of the second; or why they stay two."""
+        both = (self.groups[product][0], self.groups[place][0])
+        statements = tuple({s.name: s for group in both for s in group}.values())
+        numbers = [self._before.numbers[n] for n in (product, place)]
+        reason = self._wish(statements) or self._between(numbers, statements)
+        if reason:
+            return reason
+        shape = self._loops(both, statements)
+        if isinstance(shape, str):
+            return shape
+        self._joins.join(numbers)
+        del self.groups[product]
+        self.groups[place] = statements, shape
+        self._firsts[numbers[1]] = self._firsts.pop(numbers[0], numbers[0])
+        beside = _read(both[1]) - _read(both[0]) - {s.write.array for s in statements}
+        for statement in both[1]:
+            for array in beside.intersection(statement.sources):
+                self.refusals.setdefault((array, statement.operator), OPERANDS)
+        self._home |= {s.write.array: place for s in statements}
+        for array in _read(both[0]):
+            self._readers[array] -= {product}
+            self._readers[array] |= {place}
+        return ""
+
+    def _wish(self, statements: Sequence[Statement]) -> str:
+        """What a person decided against it, or ""."""
+        operators = {s.operator for s in statements}
+        for producer, consumer in self._fixed.apart:
+            if producer in operators and consumer in operators:
+                return f"you keep {producer} and {consumer} apart"
+        for group in self._fixed.groups:
+            if not operators.isdisjoint(group):
+                return f"you made one kernel of {' + '.join(group)}, which takes in no other"
+        return ""
+
+    def _between(self, numbers: Sequence[int], statements: Sequence[Statement]) -> str:
+        heart = next(s for s in statements if is_contraction(s))
+        closes = self._joins.closes_cycle(numbers)
+        return f"another kernel needs results of {heart.operator} and feeds what reduces them" if closes else ""
+
+    def _loops(
+        self, both: tuple[Sequence[Statement], Sequence[Statement]], statements: Sequence[Statement]
+    ) -> Shape | str:
+        """The loops of one kernel, found once for groups that differ in names alone; or why there are to be two."""
+        kept = self._kept(statements)
+        alike = likeness(statements, kept)
+        if alike not in self._known:
+            shape = common_shape(statements, kept)
+            if isinstance(shape, Shape):
+                gain = self._gain(both, statements, shape)
+                shape = shape if gain.microseconds > 0 else f"one kernel would be slower: {gain}"
+            self._known[alike] = tuple(s.name for s in statements), shape
+        first, known = self._known[alike]
+        if isinstance(known, str):
+            return known
+        return known.renamed(dict(zip(first, (s.name for s in statements), strict=True)))
+
+    def _kept(self, statements: Sequence[Statement]) -> frozenset[str]:
+        """Arrays that other groups read, or that are given out."""
+        inside = {self._home[s.write.array] for s in statements}
+        outputs, made = self._before.program.outputs, {s.write.array for s in statements}
+        return frozenset(a for a in made if a in outputs or self._readers.get(a, set()) - inside)
+
+    def _gain(
+        self, both: tuple[Sequence[Statement], Sequence[Statement]], statements: Sequence[Statement], shape: Shape
+    ) -> Gain:
+        sizes = row_sizes(statements, shape, self._before.program.arrays)
+        first, second, together = (sum(compulsory_bytes(self._alone(part))) for part in (*both, statements))
+        return row_gain(sizes, first + second, together, self._before.chosen.assessor.target)
+
+
+def _read(statements: Sequence[Statement]) -> set[str]:
+    return {array for s in statements for array in s.sources}

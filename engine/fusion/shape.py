@@ -1,0 +1,314 @@
+"""Whether statements can share one kernel, and the loop space they share.
+
+Iterators of different statements that walk the same axis are found by union over the reads of intermediates: if T reads
+`x[i, k]` where S wrote `x[i, j]`, then T's `k` and S's `j` are one axis.  Everything else follows from the axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from networkx.utils import UnionFind
+
+from engine.fusion.axis_splitting import inner_of, split
+from engine.fusion.operator_folding import is_layout
+from engine.fusion.product_axis_splitting import group_splits, paired
+from engine.fusion.row_epilogue import cut_rows
+from engine.tensor.nodes import Access, Apply, Position, Scalar, Statement
+from engine.tensor.rewrite import plain_iterator
+
+Key = tuple[str, str]
+"""(statement, iterator)."""
+
+ONE_BLOCK = 32 * 1024
+"""Elements that one block walks repeatedly without keeping the rest of the GPU waiting: 32 for each of 1024 threads."""
+
+TWO_PRODUCTS = "two matrix products need two main loops"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The common loop space of a group."""
+
+    kind: str
+    """"element-wise", "reduction", "contraction", "attention", "layout", "stitched" or "packed"."""
+    axes: Mapping[Key, int]
+    """Axis of each iterator; statements that are computed again inside their readers have none."""
+    rows: tuple[int, ...]
+    """Parallel axes all statements share, in the order of the widest statement."""
+    columns: tuple[int, ...]
+    """Axes that some statement reduces; of stitched and packed groups all that not every statement shares."""
+    extents: Mapping[int, int]
+    inlined: tuple[str, ...]
+    """Statements put into their readers: computed again for each element instead of stored."""
+    splits: Mapping[Key, int] = field(default_factory=dict)
+    """Iterators that are cut in two -> points of the inner one; `axes` has both, named as in `axis_splitting`."""
+
+    def renamed(self, names: Mapping[str, str]) -> Shape:
+        """The loop space of statements under other names."""
+        axes = {(names[statement], iterator): axis for (statement, iterator), axis in self.axes.items()}
+        inlined = tuple(names[statement] for statement in self.inlined)
+        splits = {(names[statement], iterator): by for (statement, iterator), by in self.splits.items()}
+        return Shape(self.kind, axes, self.rows, self.columns, self.extents, inlined, splits)
+
+
+def is_contraction(statement: Statement) -> bool:
+    """A sum of products of two arrays, each with a parallel iterator of its own: what a matrix product's tiles need.
+
+    A factor that is computed from several arrays cannot be copied to a tile as it stands.
+    """
+    form = statement.form
+    if form.is_contraction is None:
+        form.is_contraction = _multiplies(statement)
+    return form.is_contraction
+
+
+def _multiplies(statement: Statement) -> bool:
+    if statement.reduction is None or statement.reduction.operation != "sum":
+        return False
+    factors = product_operands(statement.expression)
+    if factors is None:
+        return False
+    if any(len(_arrays(factor)) > 1 for factor in factors):
+        return False
+    reduced = set(statement.reduction.iterators)
+    used = [{n for a in _arrays(f) for i in a.indices for n in i.iterators()} for f in factors]
+    own = {i.name for i in statement.parallel}
+    return all(reduced & u for u in used) and bool((used[0] - used[1]) & own and (used[1] - used[0]) & own)
+
+
+def product_operands(expression: Scalar) -> tuple[Scalar, Scalar] | None:
+    """The two factors of a product, casts around it ignored."""
+    while isinstance(expression, Apply) and expression.function == "cast":
+        expression = expression.operands[0]
+    if isinstance(expression, Apply) and expression.function == "mul":
+        left, right = expression.operands
+        if _arrays(left) and _arrays(right):
+            return left, right
+    return None
+
+
+def _arrays(value: Scalar) -> list[Access]:
+    if isinstance(value, Access):
+        return [value]
+    return [a for o in value.operands for a in _arrays(o)] if isinstance(value, Apply) else []
+
+
+def _asks_position(value: Scalar) -> bool:
+    """Whether the value depends on where it stands, as a triangle of a matrix does."""
+    return isinstance(value, Position) or (
+        isinstance(value, Apply) and any(_asks_position(operand) for operand in value.operands)
+    )
+
+
+def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozenset()) -> Shape | str:
+    """The loop space of `statements` (in an order that is legal to run), or why they are not one kernel.
+
+    kept: arrays needed outside, whose statements cannot be put into their readers.
+    """
+    if len(statements) == 1:
+        return _single_shape(statements[0])
+    hearts = [s for s in statements if is_contraction(s)]
+    if len(hearts) > 1:
+        names = dict.fromkeys(s.operator for s in hearts)
+        return f"{TWO_PRODUCTS}: {' and '.join(names)}"
+    splits = group_splits(statements, hearts[0], kept) if hearts else {}
+    cut = [split(s, splits) for s in statements]
+    shape = _common_shape(cut, kept, [s for s, before in zip(cut, statements, strict=True) if before in hearts])
+    if isinstance(shape, str) or not splits:
+        return shape
+    inner = {key: shape.axes[key[0], inner_of(key[1])] for key in splits if key[0] not in shape.inlined}
+    return replace(shape, axes={**shape.axes, **inner}, splits=splits)
+
+
+def _common_shape(statements: Sequence[Statement], kept: frozenset[str], hearts: Sequence[Statement]) -> Shape | str:
+    """The loop space of statements with their loops as they are, around one product or none."""
+    heart = hearts[0] if hearts else None
+    reductions = [s for s in statements if s.reduction is not None]
+    axes = _join(statements, heart)
+    if isinstance(axes, str):
+        return axes
+    if heart is not None and len(reductions) > 1:
+        cut = cut_rows(statements, heart, axes, _factor_axes(heart, axes))
+        if cut:
+            return cut
+    anchor = heart or max(statements, key=lambda s: len(s.iterators))
+    reduced = {axes[s.name, n] for s in reductions if s.reduction for n in s.reduction.iterators}
+    own = heart.parallel if heart else anchor.iterators
+    rows = tuple(axes[anchor.name, i.name] for i in own if axes[anchor.name, i.name] not in reduced)
+    columns = tuple(axes[anchor.name, i.name] for i in anchor.iterators if axes[anchor.name, i.name] in reduced)
+    extents = {axes[s.name, i.name]: i.extent for s in statements for i in s.iterators}
+    inlined: list[str] = []
+    for statement in statements:
+        reason = _misfit(statement, axes, set(rows), set(columns), heart)
+        if reason and not _can_inline(statement, statements, kept, heart):
+            return reason
+        if reason:
+            inlined.append(statement.name)
+    size = math.prod(extents[axis] for axis in columns)
+    again = _walks_again(statements, axes, set(columns))
+    if not rows and again is not None and size > ONE_BLOCK:
+        return f"{again.operator} needs a value reduced from all {size} elements: one block would walk them all twice"
+    kind = "contraction" if heart else "reduction" if reductions else "element-wise"
+    found = {key: axis for key, axis in axes.items() if key[0] not in inlined}
+    return Shape(kind, found, rows, columns, extents, tuple(inlined))
+
+
+def _factor_axes(heart: Statement, axes: Mapping[Key, int]) -> tuple[set[int], set[int]]:
+    """Parallel axes that only the first and only the second factor of a product moves with."""
+    factors = product_operands(heart.expression)
+    assert factors is not None, heart
+    used = [{n for a in _arrays(factor) for i in a.indices for n in i.iterators()} for factor in factors]
+    own = {i.name: axes[heart.name, i.name] for i in heart.parallel}
+    first, second = ({axis for name, axis in own.items() if name in used[n] - used[1 - n]} for n in (0, 1))
+    return first, second
+
+
+def _single_shape(statement: Statement) -> Shape:
+    """The loop space of one statement is its own."""
+    number = {i.name: axis for axis, i in enumerate(statement.iterators)}
+    kind = "layout" if is_layout(statement) else "element-wise"
+    if statement.reduction is not None:
+        kind = "contraction" if is_contraction(statement) else "reduction"
+    return Shape(
+        kind=kind,
+        axes={(statement.name, name): axis for name, axis in number.items()},
+        rows=tuple(number[i.name] for i in statement.parallel),
+        columns=tuple(number[i.name] for i in statement.reduced),
+        extents={axis: i.extent for axis, i in enumerate(statement.iterators)},
+        inlined=(),
+    )
+
+
+def _join(statements: Sequence[Statement], heart: Statement | None) -> dict[Key, int] | str:
+    """Union of iterators over the reads of intermediates; a reason when a read is not element by element."""
+    axis_of = UnionFind((s.name, i.name) for s in statements for i in s.iterators)
+    writer: dict[str, Statement] = {}
+    partly = {s.write.array for s in statements if not s.covers}
+    for statement in statements:
+        if statement.guards or (statement.covers and statement.write.array in partly):
+            return f"{statement.operator} writes its result in parts, each in a loop of its own"
+        for access in statement.reads():
+            if access.array in partly:
+                return f"{statement.operator} reads {access.array}, which several loops write in parts"
+            source = writer.get(access.array)
+            if source is None:
+                continue
+            for written, read in zip(source.write.indices, access.indices, strict=True):
+                pairs = None if access.guards else paired(written, read, source, statement)
+                for left, right in pairs or ():
+                    axis_of.union((source.name, left), (statement.name, right))
+                if access.guards or (pairs is None and written != read):
+                    return f"{statement.operator} reads {access.array} in another arrangement than it is written"
+        writer[statement.write.array] = statement
+    if heart is None:
+        _join_by_position(statements, axis_of)
+    numbers: dict[Key, int] = {}
+    keys = [(s.name, i.name) for s in statements for i in s.iterators]
+    axes = {key: numbers.setdefault(axis_of[key], len(numbers)) for key in keys}
+    extents: dict[int, int] = {}
+    for statement in statements:
+        mine = [axes[statement.name, i.name] for i in statement.iterators]
+        if len(set(mine)) < len(mine):
+            return f"{statement.operator} pairs different elements of one intermediate"
+        for iterator, axis in zip(statement.iterators, mine, strict=True):
+            if extents.setdefault(axis, iterator.extent) != iterator.extent:
+                return f"{statement.operator} reads part of an intermediate"
+    return _overwritten_elsewhere(statements, axes) or axes
+
+
+def _overwritten_elsewhere(statements: Sequence[Statement], axes: Mapping[Key, int]) -> str:
+    """Why a buffer cannot be updated in the kernel that reads it: another thread would read what one overwrites."""
+
+    def places(statement: Statement, access: Access) -> list[int | str]:
+        names = [plain_iterator(i) for i in access.indices]
+        return [axes[statement.name, n] if n else str(i) for n, i in zip(names, access.indices, strict=True)]
+
+    before: dict[str, list[tuple[Statement, Access]]] = {}
+    for statement in statements:
+        for reader, access in before.get(statement.write.array, ()):
+            if access.guards or places(reader, access) != places(statement, statement.write):
+                return f"{statement.operator} overwrites {access.array}, which {reader.operator} reads elsewhere"
+        for access in statement.reads():
+            before.setdefault(access.array, []).append((statement, access))
+    return ""
+
+
+def _join_by_position(statements: Sequence[Statement], axis_of: UnionFind) -> None:
+    """Axes that no intermediate ties together but that have the place and extent of an axis of the widest statement."""
+    anchor = max(statements, key=lambda s: len(s.iterators))
+    taken = {axis_of[anchor.name, i.name] for i in anchor.iterators}
+    for statement in statements:
+        if statement is anchor or len(statement.iterators) != len(anchor.iterators):
+            continue
+        for mine, theirs in zip(statement.iterators, anchor.iterators, strict=True):
+            other = axis_of[anchor.name, theirs.name]
+            used = {axis_of[statement.name, i.name] for i in statement.iterators}
+            if axis_of[statement.name, mine.name] not in taken and other not in used and mine.extent == theirs.extent:
+                axis_of.union((anchor.name, theirs.name), (statement.name, mine.name))
+
+
+def _walks_again(statements: Sequence[Statement], axes: Mapping[Key, int], columns: set[int]) -> Statement | None:
+    """The first statement that visits every reduced element and needs what was reduced from them."""
+    derived: set[str] = set()
+    for statement in statements:
+        needs = any(a.array in derived for a in statement.reads())
+        if needs and columns & {axes[statement.name, i.name] for i in statement.iterators}:
+            return statement
+        if needs or statement.reduction is not None:
+            derived.add(statement.write.array)
+    return None
+
+
+def _misfit(
+    statement: Statement, axes: Mapping[Key, int], rows: set[int], columns: set[int], heart: Statement | None
+) -> str:
+    """Why a statement does not run in the common loop space, or ""."""
+    mine = {axes[statement.name, i.name] for i in statement.iterators}
+    if statement is heart:
+        return ""
+    if heart is not None:
+        if any(access.array == statement.write.array for access in heart.reads()):
+            return f"{statement.operator} makes what {heart.operator} multiplies, which is copied to tiles as it stands"
+        walked = columns - {axes[heart.name, i.name] for i in heart.reduced}
+        if _is_of_rows(statement, axes, rows, walked):
+            return ""
+        return f"{statement.operator} has another shape than the result of {heart.operator}"
+    if statement.reduction is not None:
+        reduced = {axes[statement.name, n] for n in statement.reduction.iterators}
+        if reduced != columns or mine - reduced != rows:
+            return f"{statement.operator} reduces other axes"
+        return ""
+    if mine == rows | columns or (columns and mine == rows):
+        return ""
+    return f"{statement.operator} has another shape"
+
+
+def _is_of_rows(statement: Statement, axes: Mapping[Key, int], rows: set[int], columns: set[int]) -> bool:
+    """Whether a statement after a product is about single results, their rows, or makes a value of each row.
+
+    columns: axes of a result that are reduced; none where a tile may hold a part of each row.
+    """
+    mine = {axes[statement.name, i.name] for i in statement.iterators}
+    if statement.reduction is not None:
+        return mine == rows | columns
+    return mine in (rows | columns, rows)
+
+
+def _can_inline(
+    statement: Statement, statements: Sequence[Statement], kept: frozenset[str], heart: Statement | None
+) -> bool:
+    """Cheap to compute again: element-wise, reads nothing made here, and nobody outside wants it."""
+    if statement.reduction is not None or statement.write.array in kept:
+        return False
+    made = {s.write.array for s in statements}
+    if any(a.array in made for a in statement.reads()):
+        return False
+    readers = [s for s in statements if any(a.array == statement.write.array for a in s.reads())]
+    if heart is not None and heart in readers:
+        # A tile is copied as it stands, before anyone knows where its elements will be used: a factor reads one array,
+        # no number beside it, and may not ask for its position.
+        return len(readers) == 1 and len(statement.reads()) == 1 and not _asks_position(statement.expression)
+    return bool(readers)

@@ -1,0 +1,50 @@
+"""Plans: sets of disjoint patterns, found by a beam search from producers to consumers (section 5.3 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.fusion.stitching.pattern_reduction import Candidate
+
+WIDTH = 3
+"""Plans kept at each step."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A plan while it grows; the last pattern chosen, and the plan before it."""
+
+    score: float
+    covered: int
+    """The vertices of its patterns, as bits."""
+    last: Candidate | None = None
+    before: _Plan | None = None
+
+    def patterns(self) -> tuple[Candidate, ...]:
+        """All patterns, in the order in which they were chosen."""
+        found: list[Candidate] = []
+        plan: _Plan | None = self
+        while plan is not None and plan.last is not None:
+            found.append(plan.last)
+            plan = plan.before
+        return tuple(reversed(found))
+
+
+def plans(vertices: Iterable[int], candidates: Mapping[int, Sequence[Candidate]]) -> list[tuple[Candidate, ...]]:
+    """The best plans, best first.  vertices: producers before consumers.  Patterns that save nothing are left out."""
+    kept = [_Plan(0.0, 0)]
+    for vertex in vertices:
+        grown = list(kept)
+        for one in candidates[vertex]:
+            if len(one.pattern) < 2 or one.score <= 0:
+                continue
+            bits = sum(1 << n for n in one.pattern)
+            grown += [
+                _Plan(plan.score + one.score, plan.covered | bits, one, plan)
+                for plan in kept
+                if not plan.covered & bits
+            ]
+        distinct = {plan.covered: plan for plan in sorted(grown, key=lambda p: p.score)}
+        kept = sorted(distinct.values(), key=lambda p: -p.score)[:WIDTH]
+    return [plan.patterns() for plan in kept]

@@ -1,0 +1,74 @@
+"""Remote fusion: kernels that nothing connects share a launch (FusionStitching, section 5.2).
+
+A virtual vertex before all kernels makes them its consumers, and PatternReduction finds which to take together.  Only
+kernels at one depth of the graph are packed: none of them waits for another, whatever else is packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.fusion.stitching.cost_cache import Assessor
+from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
+from engine.fusion.stitching.pattern_reduction import Candidate, Pattern, of_consumers
+
+VIRTUAL = -1
+"""The vertex before all."""
+MOST_PACKED = 64
+"""Kernels looked at together."""
+
+
+def packed(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
+    """The kernels, independent ones of one depth in one launch where that saves time."""
+    joins = Joins(graph)
+    for level in _levels(graph):
+        ordered = _by_size(graph, level)
+        for start in range(0, len(ordered), MOST_PACKED):
+            _pack(assessor, joins, ordered[start : start + MOST_PACKED])
+    return joins.joined()
+
+
+def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int]) -> None:
+    """Join the best pack, then the best of what is left, and so on."""
+    graph = joins.graph
+    left = list(kernels)
+    scores: dict[Pattern, float | None] = {}
+
+    def score(pattern: Pattern) -> float | None:
+        inside = pattern - {VIRTUAL}
+        if len(inside) < 2:
+            return 0.0
+        if inside not in scores:
+            found = assessor.gain([graph.kernels[n] for n in sorted(inside)], graph.merged(inside))
+            scores[inside] = found.microseconds if found else None
+        return scores[inside]
+
+    while len(left) > 1:
+        alone = {n: (Candidate(frozenset((n,)), 0.0),) for n in left}
+        best = of_consumers(VIRTUAL, left, alone, score)[0]
+        pack = best.pattern - {VIRTUAL}
+        if len(pack) < 2 or best.score <= 0 or not joins.join(pack):
+            return
+        left = [n for n in left if n not in pack]
+
+
+def _levels(graph: KernelGraph) -> list[list[int]]:
+    """Kernels by their depth: the longest way to them from the inputs."""
+    depth: dict[int, int] = {}
+    levels: list[list[int]] = []
+    for n in sorted(range(len(graph.kernels)), key=graph.place.__getitem__):
+        depth[n] = max((depth[p] + 1 for p in graph.producers[n]), default=0)
+        while len(levels) <= depth[n]:
+            levels.append([])
+        levels[depth[n]].append(n)
+    return levels
+
+
+def _by_size(graph: KernelGraph, kernels: Sequence[int]) -> list[int]:
+    """Open kernels, those with about as many points side by side: they are tried together first."""
+
+    def points(n: int) -> int:
+        statements = [s for root in graph.kernels[n].roots for s in graph.flow.steps[root].statements]
+        return max(s.points for s in statements)
+
+    return sorted((n for n in kernels if not graph.kernels[n].closed), key=lambda n: (points(n), n))

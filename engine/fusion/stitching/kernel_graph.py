@@ -1,0 +1,136 @@
+"""Kernels as a graph, what merging some of them leaves to be written, and whether that would close a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from engine.fusion.stitching.dataflow import Flow
+from engine.fusion.stitching.nodes import Kernel
+
+FARTHEST = 4000
+"""Kernels visited to look for a way back into a pattern; what lies farther apart is not joined."""
+
+
+class KernelGraph:
+    """Kernels with their data flow, numbered in an order that respects it."""
+
+    def __init__(self, flow: Flow, kernels: Sequence[Kernel]) -> None:
+        self.flow = flow
+        self.kernels = tuple(sorted(kernels, key=lambda k: max(flow.order[m] for m in k.members)))
+        home = {root: n for n, kernel in enumerate(self.kernels) for root in kernel.roots}
+        producers: list[dict[int, None]] = [{} for _ in self.kernels]
+        self.readers: list[dict[int, set[int]]] = [{root: set() for root in k.roots} for k in self.kernels]
+        """For each kernel: root -> the kernels that read it."""
+        for n, kernel in enumerate(self.kernels):
+            for member in sorted(kernel.members):
+                for source in flow.producers[member]:
+                    if source not in kernel.members and source in home:
+                        producers[n][home[source]] = None
+                        self.readers[home[source]][source].add(n)
+        self.producers = tuple(tuple(p) for p in producers)
+        consumers: list[list[int]] = [[] for _ in self.kernels]
+        for n, sources in enumerate(self.producers):
+            for source in sources:
+                consumers[source].append(n)
+        self.consumers = tuple(tuple(c) for c in consumers)
+        self.place = self._places()
+
+    def _places(self) -> tuple[int, ...]:
+        """Position of each kernel in an order that respects data flow."""
+        waiting = [len(p) for p in self.producers]
+        ready = [n for n in range(len(self.kernels) - 1, -1, -1) if not waiting[n]]
+        place = [0] * len(self.kernels)
+        at = 0
+        while ready:
+            n = ready.pop()
+            place[n] = at
+            at += 1
+            for consumer in reversed(self.consumers[n]):
+                waiting[consumer] -= 1
+                if not waiting[consumer]:
+                    ready.append(consumer)
+        assert at == len(self.kernels), "kernels wait for each other"
+        return tuple(place)
+
+    def merged(self, pattern: Collection[int]) -> Kernel:
+        """One kernel of several; what only they read is written no more."""
+        inside, outputs, steps = frozenset(pattern), self.flow.outputs, self.flow.steps
+        members = frozenset[int]().union(*[self.kernels[n].members for n in pattern])
+        roots = [
+            root
+            for n in pattern
+            for root, readers in self.readers[n].items()
+            if not readers <= inside or not outputs.isdisjoint(steps[root].made)
+        ]
+        return Kernel(members, frozenset(roots))
+
+
+class Joins:
+    """Kernels of a graph that become one, and an order of all kernels in which groups stay together."""
+
+    def __init__(self, graph: KernelGraph) -> None:
+        self.graph = graph
+        self._group = [frozenset((n,)) for n in range(len(graph.kernels))]
+        self._slot = list(graph.place)
+        self._at = sorted(range(len(graph.kernels)), key=graph.place.__getitem__)
+        """Slot -> kernel."""
+
+    def group(self, n: int) -> frozenset[int]:
+        """The kernels that kernel `n` is one with by now."""
+        return self._group[n]
+
+    def merged(self) -> list[Kernel]:
+        """One kernel for each group."""
+        groups = dict.fromkeys(self._group[n] for n in self._at)
+        return [self.graph.merged(g) if len(g) > 1 else self.graph.kernels[min(g)] for g in groups]
+
+    def joined(self) -> KernelGraph:
+        """The graph of these kernels: the same one where none were joined."""
+        return KernelGraph(self.graph.flow, self.merged()) if any(len(g) > 1 for g in self._group) else self.graph
+
+    def in_order(self) -> tuple[int, ...]:
+        """The kernels of the graph in an order that respects data flow, those of a group side by side."""
+        return tuple(self._at)
+
+    def closes_cycle(self, pattern: Collection[int]) -> bool:
+        """Whether a kernel outside needs something of the pattern and feeds it, or lies too far off to tell."""
+        return self._behind(self._whole(pattern)) is None
+
+    def join(self, pattern: Collection[int]) -> bool:
+        """Make one group of a pattern and all that its kernels are in; False, and nothing done, where it is a cycle."""
+        whole = self._whole(pattern)
+        behind = self._behind(whole)
+        if behind is None:
+            return False
+        slots = [self._slot[n] for n in whole]
+        span = range(min(slots), max(slots) + 1)
+        between = [n for n in (self._at[slot] for slot in span) if n not in whole]
+        inside = sorted(whole, key=self._slot.__getitem__)
+        ordered = [*(n for n in between if n not in behind), *inside, *(n for n in between if n in behind)]
+        for slot, n in zip(span, ordered, strict=True):
+            self._at[slot], self._slot[n] = n, slot
+        for n in whole:
+            self._group[n] = whole
+        return True
+
+    def _whole(self, pattern: Collection[int]) -> frozenset[int]:
+        return frozenset[int]().union(*(self._group[n] for n in pattern))
+
+    def _behind(self, whole: frozenset[int]) -> set[int] | None:
+        """Kernels up to the last of `whole` that need something of it; None where one of them feeds it."""
+        last = max(self._slot[n] for n in whole)
+        found: set[int] = set()
+        pending = [c for n in whole for c in self.graph.consumers[n] if c not in whole]
+        while pending:
+            n = pending.pop()
+            if n in found or self._slot[n] > last:
+                continue
+            found |= self._group[n]
+            if len(found) > FARTHEST:
+                return None
+            for member in self._group[n]:
+                for consumer in self.graph.consumers[member]:
+                    if consumer in whole:
+                        return None
+                    pending.append(consumer)
+        return found

@@ -1,0 +1,110 @@
+"""From steps to the kernels of a plan, under one of three policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.fusion.stitching.cost_cache import Assessor
+from engine.fusion.stitching.horizontal_fusion import packed
+from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
+from engine.fusion.stitching.nodes import Kernel, Why
+from engine.fusion.stitching.rematerialize import lean
+from engine.fusion.stitching.repair import makeable
+from engine.fusion.stitching.search import stitched
+from engine.fusion.stitching.xla_rules import xla_kernels
+
+NONE, XLA, STITCH = "none", "xla", "stitch"
+POLICIES = (NONE, XLA, STITCH)
+"""`none`: one kernel an operator.  `xla`: the rules of XLA's fusion passes.  `stitch`: the search, on top of them."""
+APART = {NONE: "the policy none makes a kernel of each operator", XLA: "the rules of the policy xla do not join them"}
+"""Why kernels that could be one are two, where nothing is explored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The kernels of a plan, which can say why they are not fewer."""
+
+    assessor: Assessor
+    graph: KernelGraph
+    joins: Joins
+    """Of the kernels as they are: none is joined to another."""
+    policy: str = STITCH
+
+    def in_order(self) -> list[int]:
+        """The numbers of the kernels in an order that respects data flow."""
+        return sorted(range(len(self.graph.kernels)), key=self.graph.place.__getitem__)
+
+    def why(self, first: int, second: int) -> Why:
+        """Why two kernels are not one."""
+        pair = (first, second)
+        parts = [self.graph.kernels[n] for n in pair]
+        whole = self.graph.merged(pair)
+        reason = self._between(first, second) if self.joins.closes_cycle(pair) else ""
+        reason = reason or self.assessor.because(whole)
+        if reason:
+            return Why(False, reason, None)
+        gain = self.assessor.gain(parts, whole)
+        closed = next(filter(None, map(self.assessor.closed, parts)), "")
+        if closed:
+            return Why(True, closed, gain)
+        if self.policy != STITCH:
+            return Why(True, APART[self.policy], gain)
+        if gain is None or gain.microseconds > 0:
+            return Why(True, "another plan saves more: its other reader or producer was joined first", gain)
+        return Why(True, f"one kernel would be slower: {gain}", gain)
+
+    def _between(self, first: int, second: int) -> str:
+        """What needs the first kernel and feeds the second."""
+        place = self.graph.place
+        span = range(place[first], place[second] + 1)
+        behind = _reachable(first, self.graph.consumers, lambda n: place[n] in span)
+        reached = behind & _reachable(second, self.graph.producers, lambda n: place[n] in span)
+        names = [
+            step.statements[-1].operator if step.statements else "an operator without a kernel"
+            for n in sorted(reached - {first, second}, key=place.__getitem__)
+            for step in [self.graph.flow.steps[max(self.graph.kernels[n].members)]]
+        ]
+        return f"{names[0]} lies between them and is another kernel" if names else "too far apart to look between them"
+
+
+def choose(assessor: Assessor, policy: str, packing: bool = True) -> Chosen:
+    """The kernels of a policy.  packing: whether the search may give independent kernels one launch."""
+    flow = assessor.flow
+    if policy == NONE:
+        graph = _by_operator(assessor)
+    else:
+        graph = KernelGraph(flow, makeable(assessor, xla_kernels(flow)))
+    if policy == STITCH:
+        graph = lean(assessor, stitched(assessor, lean(assessor, graph)))
+        graph = packed(assessor, graph) if packing else graph
+    return Chosen(assessor, graph, Joins(graph), policy)
+
+
+def _by_operator(assessor: Assessor) -> KernelGraph:
+    """A kernel for each operator, or one for each of its steps where they do not fit one."""
+    flow = assessor.flow
+    alone = [Kernel(frozenset((n,)), frozenset((n,)), step.closed) for n, step in enumerate(flow.steps)]
+    joins = Joins(KernelGraph(flow, alone))
+    groups: dict[str, list[int]] = {}
+    for n, kernel in enumerate(joins.graph.kernels):
+        if not kernel.closed:
+            (member,) = kernel.members
+            groups.setdefault(flow.steps[member].statements[-1].operator, []).append(n)
+    for members in groups.values():
+        if len(members) > 1 and assessor.cost(joins.graph.merged(members)) is not None:
+            joins.join(members)
+    return joins.joined()
+
+
+def _reachable(start: int, edges: Sequence[Sequence[int]], among: Callable[[int], bool]) -> set[int]:
+    seen: set[int] = set()
+    pending = [start]
+    while pending:
+        n = pending.pop()
+        if n not in seen and among(n):
+            seen.add(n)
+            pending.extend(edges[n])
+    return seen
+
+

@@ -1,0 +1,107 @@
+"""Groups that a person asks for: whether their operators can be one kernel, with the operators and figures if not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+from engine.fusion.anchors import goes_round
+from engine.fusion.attention_shape import attention_form
+from engine.fusion.legality import Fits
+from engine.fusion.stitching.dataflow import Flow, Step
+from engine.fusion.stitching.nodes import Fit
+from engine.graph.nodes import Operator
+from engine.support.errors import BadInput
+from engine.tensor.nodes import Statement, TensorProgram
+
+
+class Forced:
+    """Looks at groups of one program, each by itself: the other kernels do not matter but for what they wait for."""
+
+    def __init__(self, program: TensorProgram, without_kernel: Sequence[Step], fits: Fits) -> None:
+        self.program, self.fits = program, fits
+        self._without_kernel = without_kernel
+        self._number = {s.name: n for n, s in enumerate(program.statements)}
+        self._by_operator: dict[str, list[Statement]] = {}
+        for statement in program.statements:
+            self._by_operator.setdefault(statement.operator, []).append(statement)
+
+    def statements(self, operators: Collection[str]) -> tuple[Statement, ...]:
+        """What operators compute, as data flows: what is made is soon used, so that few values are alive at once."""
+        found = [s for op in dict.fromkeys(operators) for s in self._by_operator.get(op, ())]
+        return tuple(sorted(found, key=lambda s: self._single.order[self._number[s.name]]))
+
+    def fit(self, group: Sequence[str], among: Collection[str] | None = None) -> tuple[tuple[Statement, ...], Fit]:
+        """The statements of a group's operators and how they fit one kernel.
+
+        among: names of the statements that are free to be taken; by default all.  Raises BadInput, telling operators
+        and figures, where the group cannot be.
+        """
+        found = self.statements(group)
+        statements = found if among is None else tuple(s for s in found if s.name in among)
+        subject = " + ".join(group)
+        if not statements:
+            raise BadInput("fuse", subject, "names no operator that has a kernel", "name operators of the graph")
+        if goes_round(self._single, [self._number[s.name] for s in statements]):
+            raise BadInput("fuse", subject, self._cycle(statements), "take it in, or leave one of them out")
+        kept = self.kept(statements)
+        fit = refused = self.fits(statements, kept)
+        if isinstance(refused, str):
+            fit = self._attention(statements, kept) or refused
+        if isinstance(fit, str):
+            reason = self.fits.because(statements, kept, fit) if fit == refused else fit
+            raise BadInput("fuse", subject, f"cannot be one kernel: {reason}", "leave that operator out")
+        return statements, fit
+
+    def kept(self, statements: Sequence[Statement]) -> frozenset[str]:
+        """Arrays that others than `statements` read."""
+        names = {s.name for s in statements}
+        made = {s.write.array for s in statements}
+        outputs, readers = self.program.outputs, self.program.readers
+        return frozenset(a for a in made if a in outputs or any(r.name not in names for r in readers.get(a, ())))
+
+    def _attention(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
+        """How statements fit the kernel of an attention, or why not; "" where they are nothing like one."""
+        shape = attention_form(statements, kept, self.program.arrays)
+        if isinstance(shape, str):
+            return shape
+        rows, columns = (math.prod(shape.extents[axis] for axis in axes) for axes in (shape.rows, shape.columns))
+        return Fit(shape, rows, columns)
+
+    @cached_property
+    def _single(self) -> Flow:
+        """Every statement as a step of its own."""
+        inputs = frozenset(self.program.inputs)
+        steps = [step((s,), False, inputs) for s in self.program.statements]
+        return Flow(self.program, [*steps, *self._without_kernel])
+
+    def _cycle(self, statements: Sequence[Statement]) -> str:
+        """Which operators lie between those of a group."""
+        inside = {s.name for s in statements}
+        after, before = {s.write.array for s in statements}, {array for s in statements for array in s.sources}
+        between: list[Statement] = []
+        for statement in self.program.statements:
+            if statement.name not in inside and not after.isdisjoint(statement.sources):
+                after.add(statement.write.array)
+                between.append(statement)
+        for statement in reversed(self.program.statements):
+            if statement.write.array in before:
+                before.update(statement.sources)
+        names = list(dict.fromkeys(s.operator for s in between if s.write.array in before))
+        more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+        are = "lie between them and are other kernels" if len(names) > 1 else "lies between them and is another kernel"
+        return f"would wait for itself: {', '.join(names[:3])}{more} {are}"
+
+
+def step(statements: Sequence[Statement], closed: bool, inputs: frozenset[str]) -> Step:
+    """Statements that are computed together.  inputs: of the program; one that they overwrite, they also read."""
+    made = frozenset([s.write.array for s in statements])
+    reads = frozenset([array for s in statements for array in s.sources])
+    elsewhere = reads if made.isdisjoint(reads) else reads - (made - inputs)
+    return Step(tuple(statements), elsewhere, made, closed)
+
+
+def opaque(op: Operator) -> Step:
+    """An operator without statements, which kernels must still stand before or behind."""
+    return Step((), frozenset(n for n in op.inputs if n), frozenset(n for n in op.outputs if n), True)

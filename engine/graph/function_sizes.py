@@ -1,0 +1,45 @@
+"""How many nodes a model becomes when its own functions are written out: told before it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+
+import onnx
+
+from engine.graph.limits import MAX_OPERATORS
+from engine.graph.subgraphs import subgraphs
+from engine.support.errors import BadInput
+
+_Name = tuple[str, str]
+"""Domain and name of a function."""
+
+
+def check_calls(model: onnx.ModelProto, subject: str) -> None:
+    """BadInput for functions that call each other in a circle, or that double until no memory could hold them."""
+    bodies = {(function.domain, function.name): function.node for function in model.functions}
+    calls = {name: {called for called in _called(nodes) if called in bodies} for name, nodes in bodies.items()}
+    try:
+        order = tuple(TopologicalSorter(calls).static_order())
+    except CycleError as error:
+        circle = " -> ".join(name for _, name in error.args[1])
+        raise BadInput("graph", subject, f"its functions call each other in a circle: {circle}") from None
+    sizes: dict[_Name, int] = {}
+    for name in order:
+        sizes[name] = _size(bodies[name], sizes)
+    size = _size(model.graph.node, sizes)
+    if size > MAX_OPERATORS:
+        reason = f"has {size} nodes once its functions are written out"
+        raise BadInput("graph", subject, reason, f"at most {MAX_OPERATORS} are read")
+
+
+def _size(nodes: Iterable[onnx.NodeProto], sizes: Mapping[_Name, int]) -> int:
+    return sum(sizes.get(called, 1) for called in _called(nodes))
+
+
+def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[_Name]:
+    """Every operator of nodes and of the graphs inside them."""
+    for node in nodes:
+        yield node.domain, node.op_type
+        for graph in subgraphs(node):
+            yield from _called(graph.node)

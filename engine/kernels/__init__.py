@@ -1,0 +1,1 @@
+"""From a schedule to a tile program, one package for each kind of kernel."""

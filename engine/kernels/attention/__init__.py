@@ -1,0 +1,1 @@
+"""Attention in one kernel: two products with the softmax between them."""

@@ -1,0 +1,138 @@
+"""Attention in one kernel: which tiles and which instruction it takes, and the order of its parts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from engine.fusion.attention_cost import WIDE, head_parts
+from engine.fusion.nodes import FusionGroup
+from engine.kernels.attention.block import Block, Tiles
+from engine.kernels.attention.cuda_cores import SHARERS, CudaCores
+from engine.kernels.attention.nest import AttentionNest
+from engine.kernels.attention.softmax import OnlineSoftmax
+from engine.kernels.attention.split_keys import join_parts, parts_of_keys
+from engine.kernels.attention.tensor_cores import TensorCores
+from engine.kernels.marks import Marks
+from engine.kernels.mma_fragments import WORD
+from engine.kernels.statement_block import finished
+from engine.support.errors import Unsupported
+from engine.tensor.nodes import Apply, Literal
+from engine.tensor.padding import adds_nothing
+from engine.tensorize.nodes import WARP, Intrinsic
+from engine.tile.nodes import TileProgram
+
+MOST_QUERIES, MOST_KEYS, MOST_THREADS = 128, 128, 1024
+TILE, WIDE_TILE = 64, 16
+"""Queries and keys of a tile where nobody asks, and keys where queries or values are long."""
+INSTRUCTION = 16
+"""Queries, keys, depths and heads are padded to multiples of this."""
+REFUSED = {
+    "split": "an attention walks its keys by tiles: ask for a tile",
+    "unroll": "loops inside a tile are always written out, the loop over tiles never",
+    "vector": "copies and fragments are as wide as alignment and the tile allow",
+    "lane": "the lanes of a row follow from the instruction or the tile",
+}
+"""Marks that an attention has no use for, and why."""
+
+
+def lower_attention(
+    group: FusionGroup, nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None
+) -> TileProgram:
+    """One kernel for an attention, on tensor cores where an instruction is given."""
+    marks.refuse(REFUSED)
+    queries = marks.power("block", TILE, MOST_QUERIES, nest.queries, least=INSTRUCTION) if nest.queries else INSTRUCTION
+    sizes = [math.prod(m.extent for m in members) for members in (nest.depth, nest.heads)]
+    depth, heads = _padded(sizes[0]), head_parts(sizes[1])[0]
+    keys = marks.power("tile", WIDE_TILE if max(sizes) > WIDE else TILE, MOST_KEYS, (nest.key,), least=INSTRUCTION)
+    _check_padding(nest, depth)
+    if intrinsic is None:
+        # The threads of a row own as many heads each, in whole vectors.
+        tile = _on_cuda_cores(group, nest, marks, Tiles(queries, keys, depth, 1 << (heads - 1).bit_length()))
+    else:
+        tile = _on_tensor_cores(group, nest, marks, Tiles(queries, keys, depth, heads), intrinsic)
+    return replace(tile, together=1)  # scores and results fill registers: left to itself, the compiler spills some
+
+
+def _check_padding(nest: AttentionNest, depth: int) -> None:
+    """Unsupported where the zeros that fill ragged tiles would count: depths in scores, keys in results."""
+    weightless = Apply("mul", (Literal(0.0, "float32"), nest.value_factor.expression), "float32")
+    is_ragged = depth > math.prod(m.extent for m in nest.depth)
+    for statement in (nest.scores if is_ragged else None, finished(nest.values, weightless)):
+        if statement is not None and not adds_nothing(statement):
+            reason = f"what {statement.name} computes from the zeros that fill a tile would count"
+            raise Unsupported("codegen", nest.scores.name, reason, "compute the factors in a kernel before it")
+
+
+def _on_tensor_cores(
+    group: FusionGroup, nest: AttentionNest, marks: Marks, tiles: Tiles, intrinsic: Intrinsic
+) -> TileProgram:
+    rows = marks.power("warp", INSTRUCTION, min(32, tiles.queries), nest.queries, least=INSTRUCTION)
+    marks.refuse({"thread": "the instruction says which scores a thread owns: ask for the queries of a warp"})
+    # Single values two keys apart meet different banks in padded rows, matrices of them in permuted ones.
+    permuted = (True, intrinsic.element_bytes < WORD)
+    block = Block(group, nest, tiles, parts_of_keys(nest, tiles, marks), tiles.queries // rows * WARP, permuted)
+    products = TensorCores(block, intrinsic, rows)
+    _kernel(block, products)
+    wishes = (
+        marks.wish("stages", 2, (block.key.tile, block.value.tile), (nest.key,)),
+        marks.wish("register_stages", 1, (products.key_part,), (nest.key,)),
+        marks.wish("register_stages", 1, (products.value_part,), (nest.key,)),
+    )
+    return block.finish(
+        {"WARP_QUERIES": rows},
+        (("THREADS / 32 * WARP_QUERIES == TILE_QUERIES", "the warps own the queries exactly"),),
+        f"registers of a warp: {rows} queries times {tiles.keys} keys of scores, {tiles.heads} of results",
+        wishes,
+    )
+
+
+def _on_cuda_cores(group: FusionGroup, nest: AttentionNest, marks: Marks, tiles: Tiles) -> TileProgram:
+    rows = marks.power("thread", 4, 8, nest.queries) if nest.queries else 1
+    fewest = tiles.queries // min(tiles.queries, tiles.keys, MOST_THREADS // SHARERS)
+    if rows < fewest:
+        rows = fewest
+        marks.changed("thread", rows, "with fewer, more threads than copies or than a block has", nest.queries)
+    marks.refuse({"warp": "the threads of a block share a tile on CUDA cores: ask for the queries of a thread"})
+    threads = tiles.queries // rows * SHARERS
+    block = Block(group, nest, tiles, parts_of_keys(nest, tiles, marks), threads, permuted=(False, False))
+    products = CudaCores(block, rows)
+    _kernel(block, products)
+    wishes = (
+        marks.wish("stages", 2, (block.key.tile, block.value.tile), (nest.key,)),
+        marks.wish("register_stages", 1, (products.query_part.registers, products.key_part.registers), (nest.key,)),
+        marks.wish("register_stages", 1, (products.weight_part.registers, products.value_part.registers), (nest.key,)),
+    )
+    return block.finish(
+        {"THREAD_QUERIES": rows},
+        (("THREADS / 16 * THREAD_QUERIES == TILE_QUERIES", "the threads own the queries exactly"),),
+        f"registers of a thread: {rows} queries times {products.key_part.owned} keys of scores, "
+        f"{products.value_part.owned} of results",
+        wishes,
+    )
+
+
+def _kernel(block: Block, products: TensorCores | CudaCores) -> None:
+    """The parts of the kernel in order."""
+    emitter = block.emitter
+    softmax = OnlineSoftmax(block, products.scores, products.results, products.sharers)
+    block.first_copies()
+    products.load_queries()
+    with emitter.loop("tile", block.steps, block.values_link, unroll=False, always=True) as step:
+        tile = block.part * block.steps + step
+        block.leave_masked(tile)
+        block.copy_keys_and_values(tile)
+        products.multiply_keys()
+        softmax.mask_and_scale(tile)
+        softmax.update()
+        products.multiply_values()
+        block.close_tile()
+    softmax.add_lanes()
+    if block.parts > 1:
+        join_parts(block, softmax, products.results)
+    softmax.divide()
+    block.epilogue(products.results)
+
+
+def _padded(size: int) -> int:
+    return -(-size // INSTRUCTION) * INSTRUCTION

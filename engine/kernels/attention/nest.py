@@ -1,0 +1,161 @@
+"""The loops of an attention after its online rewrite, as its kernel takes them.
+
+    band batch, query (parallel)
+      band key
+        sequence  band depth: scores   |  chain  |  band head: values
+      after
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.fusion.shape import product_operands
+from engine.kernels.loop_nest import Nest, Phase
+from engine.scheduling.nodes import Band, Member, Node, ScheduleTree, Sequence, statements_of, walk
+from engine.support.errors import Unsupported
+from engine.tensor.nodes import Access, Scalar, Statement, TensorProgram, accesses
+from engine.tensor.rewrite import plain_iterator
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, Weighted, weighted
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A factor of one of the two products: what is read, and what is computed from it before it is multiplied."""
+
+    access: Access
+    expression: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionNest:
+    """Statements and dimensions by their part."""
+
+    batch: tuple[Member, ...]
+    queries: tuple[Member, ...]
+    """Dimensions of the rows of scores; none where there is a single query."""
+    key: Member
+    depth: tuple[Member, ...]
+    heads: tuple[Member, ...]
+    """Dimensions that only the second product's values move with."""
+    scores: Statement
+    chain: tuple[Statement, ...]
+    """What is done to each score, in order."""
+    values: Statement
+    after: tuple[Statement, ...]
+    """What is done to each result, in order."""
+
+    @property
+    def nest(self) -> Nest:
+        """The same as a nest, whose marks a kernel reads."""
+        inner = (Phase((self.key, *self.depth), (self.scores,)), Phase((), self.chain))
+        return Nest((*self.batch, *self.queries), (*inner, Phase(self.heads, (self.values, *self.after))))
+
+    @property
+    def query_factor(self) -> Factor:
+        return self._factors()[0]
+
+    @property
+    def key_factor(self) -> Factor:
+        return self._factors()[1]
+
+    def _factors(self) -> tuple[Factor, Factor]:
+        found = _factors(self.scores)
+        key = plain_iterator(self.key.rows[self.scores.name])
+        return found if key in _moving(found[1].access) else found[::-1]
+
+    @property
+    def term(self) -> Weighted:
+        """The term of the weighted sum."""
+        found = weighted(self.values.expression)
+        assert found is not None
+        return found
+
+    @property
+    def value_factor(self) -> Factor:
+        factor = self.term.factor
+        assert factor is not None
+        return _factor(factor, self.values)
+
+
+def attention_nest(program: TensorProgram, tree: ScheduleTree) -> AttentionNest:
+    """The nest of an attention's schedule; Unsupported where the two products do not share the loop over keys."""
+    values = next((s for s in program.statements if s.reduction and s.reduction.operation == SHIFTED_MEAN), None)
+    if values is None or values.reduction is None:
+        last = [s.name for s in program.statements if s.reduction and product_operands(s.expression)][-1:]
+        hint = f"rewrite online {', '.join(last)}" if last else ""
+        raise _refusal(program, "the second product waits for the maximum and the sum of a row of scores", hint)
+    name = values.reduction.iterators[0]
+    node: Node = tree.root
+    outer: list[Member] = []
+    while isinstance(node, Band) and not _walks(node, values, name):
+        outer += node.members
+        node = node.child
+    inside, after = (node.children[0], node.children[1:]) if isinstance(node, Sequence) else (node, ())
+    if not isinstance(inside, Band) or not _walks(inside, values, name) or len(inside.members) != 1:
+        raise _refusal(program, f"no loop {name} is around both products", f"pin {name} after the queries")
+    statements = [program.statement(s) for s in statements_of(inside)]
+    scores, *chain = [s for s in statements if s is not values]
+    if statements[-1] is not values or len(set(statements_of(inside))) < 2 or scores.reduction is None:
+        raise _refusal(program, f"the loop {name} is around {' '.join(s.name for s in statements)} only")
+    whole = {s.name for s in program.statements}
+    if any(set(m.rows) != whole or not m.parallel or _is_general(m) for m in outer):
+        raise _refusal(program, "an outer loop is not parallel, or not that of all statements")
+    loops = {s.name: _loops_of(inside.child, s.name) for s in (scores, values)}
+    loose = [s.name for s in chain if s.reduction or _loops_of(inside.child, s.name)]
+    if loose:
+        raise _refusal(program, f"{loose[0]} has a loop of its own between the products")
+    batch, queries = _sides(scores, tuple(outer), inside.members[0])
+    later = tuple(program.statement(s) for child in after for s in statements_of(child))
+    return AttentionNest(
+        batch, queries, inside.members[0], loops[scores.name], loops[values.name], scores, tuple(chain), values, later
+    )
+
+
+def _walks(band: Band, values: Statement, key: str) -> bool:
+    """Whether a band is the loop over keys of the second product."""
+    row = band.members[0].rows.get(values.name)
+    return row is not None and plain_iterator(row) == key
+
+
+def _loops_of(node: Node, statement: str) -> tuple[Member, ...]:
+    """The dimensions below a node that move a statement."""
+    bands = [band for band in walk(node) if isinstance(band, Band) and statement in statements_of(band)]
+    return tuple(m for band in bands for m in band.members if plain_iterator(m.rows[statement]) is not None)
+
+
+def _is_general(member: Member) -> bool:
+    return any(row.terms and plain_iterator(row) is None for row in member.rows.values())
+
+
+def _sides(
+    scores: Statement, outer: tuple[Member, ...], key: Member
+) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
+    """Outer dimensions that are batches, and those of the queries alone."""
+    first, second = (_moving(factor.access) for factor in _factors(scores))
+    keys = second if plain_iterator(key.rows[scores.name]) in second else first
+    queries = tuple(m for m in outer if plain_iterator(m.rows[scores.name]) not in keys)
+    return tuple(m for m in outer if m not in queries), queries
+
+
+def _factors(scores: Statement) -> tuple[Factor, Factor]:
+    factors = product_operands(scores.expression)
+    assert factors is not None
+    return _factor(factors[0], scores), _factor(factors[1], scores)
+
+
+def _factor(expression: Scalar, statement: Statement) -> Factor:
+    """A factor and the one array element that it is computed from."""
+    read = [a for a in dict.fromkeys(accesses(expression)) if _moving(a)]
+    if len(read) != 1 or read[0].guards or any(i.is_indirect for i in read[0].indices):
+        reason = f"the factor {expression} is not made from one element of an array"
+        raise Unsupported("codegen", statement.name, reason)
+    return Factor(read[0], expression)
+
+
+def _moving(access: Access) -> set[str]:
+    return {name for index in access.indices for name in index.iterators()}
+
+
+def _refusal(program: TensorProgram, reason: str, hint: str = "") -> Unsupported:
+    return Unsupported("codegen", f"schedule of {program.name}", reason, hint)

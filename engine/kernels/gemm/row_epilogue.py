@@ -1,0 +1,291 @@
+"""Row reductions of a product's results, on the sums while they are in registers.
+
+    pass 0    every sum becomes what follows it, up to the first reductions: a thread collects its part of each row
+              neighbouring lanes combine their parts by shuffles, warps beside each other in shared memory
+    pass 1    what is made of a row's result, then of every element, up to the next reductions; and so on
+
+A block has whole rows, so no value leaves it on the way.  What a later pass reads again stays in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from engine.fusion.row_epilogue import SPREAD
+from engine.kernels.elementwise.lower import bind_members, place
+from engine.kernels.gemm.base import Owned, Product
+from engine.kernels.marks import Marks
+from engine.kernels.reduction.block_reduce import Accumulator, parts_buffer
+from engine.kernels.statement_block import Keep, Place, evaluate_block, finished
+from engine.support.errors import Unsupported
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Apply, Literal, Statement
+from engine.tile.emit import LANE_OF_VECTOR
+from engine.tile.nodes import Barrier, Comment, Load, Slot, Store, WarpReduce
+from engine.tile.source import Line
+
+WIDEST = 4
+"""Parts of a row that are read from shared memory at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharers:
+    """The threads that hold parts of the same rows: `lanes` neighbours in each of `groups` warps."""
+
+    lanes: int
+    lane: Index
+    """Which of the neighbours a thread is."""
+    groups: int
+    group: Index
+    rows: int
+    """Of the block."""
+    first: Index
+    """The first of them."""
+    is_ours: tuple[Index, ...] = ()
+    """Conditions (>= 0) under which a thread's rows are its own to store: others have computed them, too."""
+
+    def __str__(self) -> str:
+        warps = f", then shared memory over {self.groups} warps" if self.groups > 1 else ""
+        return f"shuffle over {self.lanes} lanes{warps}" if self.lanes > 1 else f"a thread has all{warps}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What is done between two combinations, in order: for each row, then for each element."""
+
+    of_rows: tuple[Statement, ...]
+    """Results of the reductions of the pass before, and what is made of them."""
+    of_elements: tuple[Statement, ...]
+    """Reductions among them collect their terms here."""
+
+    @property
+    def reductions(self) -> tuple[Statement, ...]:
+        """What threads combine at the end."""
+        return tuple(s for s in self.of_elements if s.reduction is not None)
+
+
+def passes(heart: Statement, after: Sequence[Statement]) -> tuple[Pass, ...]:
+    """What follows a product, in passes over the elements of its rows.
+
+    after: in an order that is legal to run, which stays theirs.
+    """
+    found: list[tuple[list[Statement], list[Statement]]] = [([], [])]
+    for statement in after:
+        reduced = _reductions(found[-1][1])
+        if {s.write.array for s in reduced} & {access.array for access in statement.reads()}:
+            found.append((reduced, []))
+        is_of_row = statement.reduction is None and len(statement.parallel) < len(heart.parallel)
+        found[-1][0 if is_of_row else 1].append(statement)
+    if _reductions(found[-1][1]):
+        found.append((_reductions(found[-1][1]), []))
+    return tuple(Pass(tuple(rows), tuple(elements)) for rows, elements in found)
+
+
+def _reductions(statements: Sequence[Statement]) -> list[Statement]:
+    return [s for s in statements if s.reduction is not None]
+
+
+def row_tile(product: Product, marks: Marks, least: int) -> int:
+    """Columns of a block's tile that has whole rows; marks that ask for others are noted.
+
+    least: columns that a tile has.
+    """
+    size = product.size[1]
+    tile = max(least, 1 << (size - 1).bit_length())
+    names = " and ".join(s.name for s in product.after if s.reduction is not None)
+    needs = f"whole rows of {size} columns, {tile} in all, because {names} of them stay in one block"
+    return marks.number("block", tile, lambda _: tile, needs, product.free[1])
+
+
+def store_rows(product: Product, owned: Owned, sharers: Sharers) -> None:
+    """Everything after the sums of a block that has whole rows, and the stores."""
+    _Rows(product, owned, sharers).emit()
+
+
+class _Rows:
+    def __init__(self, product: Product, owned: Owned, sharers: Sharers) -> None:
+        self.product, self.owned, self.sharers = product, owned, sharers
+        self.emitter, self.link = product.emitter, product.results_link
+        self.outputs = frozenset(product.program.outputs)
+        self.rows, columns = owned.shape
+        self.vector = min(owned.vector, product.widest_result())
+        self.vectors = columns // self.vector
+        """Of one row of a thread."""
+        self.values: dict[str, Access] = {}
+        """Arrays that later passes read, and their registers."""
+        self.totals: dict[str, Accumulator] = {}
+        """Reduction -> the registers in which a thread collects its part of each row."""
+        self.full: dict[str, int] = {}
+        """Variables that masks narrowed -> their extents past the edges."""
+        self.emitter.masked = frozenset(i.name for s in (product.statement, *product.after) for i in s.iterators)
+
+    def emit(self) -> None:
+        """All passes."""
+        heart = self.product.statement
+        todo = passes(heart, self.product.after)
+        for number, one in enumerate(todo):
+            later = {access.array for other in todo[number + 1 :] for s in other.of_elements for access in s.reads()}
+            if one.of_rows:
+                self._of_rows(one.of_rows)
+            elements = one.of_elements if number else (heart, *one.of_elements)
+            if elements:
+                self._of_elements(elements, one.reductions, later)
+            for statement in one.reductions:
+                self._combine(statement)
+
+    def _of_rows(self, statements: Sequence[Statement]) -> None:
+        """Values of a row: every thread that has a part of it computes them, one stores what is an output."""
+        emitter, sharers, link = self.emitter, self.sharers, self._link(statements)
+        emitter.add(Comment(f"of each row: {' '.join(link.statements)}", link))
+        emitter.vector = 1
+        with self._full_extents(), emitter.loop("r", self.rows, link) as r:
+            row, inside = self._row(r)
+            one = [sharers.lane * -1, sharers.group * -1, *sharers.is_ours]
+            stores = any(s.write.array in self.outputs for s in statements)
+            totals = (self.totals[s.name].total for s in statements if s.name in self.totals)
+            values = {**self.values, **{total.array: total for total in totals}}
+            evaluate_block(
+                emitter,
+                [self._finished(s) for s in statements],
+                self._place((row,)),
+                values,
+                mask=inside,
+                store_mask=emitter.mask("first_of_row", one, link, (inside,)) if stores else inside,
+                stored=self.outputs,
+                keep=Keep(frozenset(s.write.array for s in statements), r, self.rows),
+                lanes=False,
+                dimensions=self.product.names,
+            )
+            self.values |= {s.write.array: values[s.write.array] for s in statements}
+
+    def _finished(self, statement: Statement) -> Statement:
+        """A reduction as what its combined parts are in the type of its array."""
+        if statement.reduction is None:
+            return statement
+        return self._rounded(statement, self.totals[statement.name].total)
+
+    def _rounded(self, statement: Statement, total: Access) -> Statement:
+        """A reduction as its total in the type of its array."""
+        dtype = self.product.program.arrays[statement.write.array].dtype
+        is_exact = self.emitter.buffers[total.array].dtype == dtype
+        return finished(statement, total if is_exact else Apply("cast", (total,), dtype))
+
+    def _of_elements(
+        self, statements: Sequence[Statement], reductions: Sequence[Statement], later: Collection[str]
+    ) -> None:
+        """What is made of every element of the rows, and the terms of reductions.  later: arrays needed once more."""
+        emitter, product, vector, link = self.emitter, self.product, self.vector, self._link(statements)
+        for statement in reductions:
+            self._declare_total(statement)
+        kept = frozenset(s.write.array for s in statements if s.write.array in later and s not in reductions)
+        emitter.add(Comment(f"of each element: {' '.join(link.statements)}", link))
+        emitter.vector = vector
+        emitter.extents[LANE_OF_VECTOR] = vector
+        lane = Index.of(LANE_OF_VECTOR) if vector > 1 else Index()
+        with self._full_extents(), emitter.loop("s", self.vectors, link) as s:
+            column, there = self._column(s)
+            with emitter.loop("r", self.rows, link) as r:
+                row, inside = self._row(r, there)
+                total = self.owned.sums(r, s * vector + lane)
+                values = {**self.values, total.array: total}
+                evaluate_block(
+                    emitter,
+                    [self._rounded(st, total) if st is product.statement else st for st in statements],
+                    self._place((row, column)),
+                    values,
+                    mask=inside,
+                    store_mask=emitter.mask("ours", self.sharers.is_ours, link, (inside,)),
+                    stored=self.outputs,
+                    keep=Keep(kept, r * self.vectors + s, self.rows * self.vectors),
+                    dimensions=product.names,
+                    accumulators=self.totals,
+                )
+                self.values |= {array: values[array] for array in kept}
+
+    def _declare_total(self, statement: Statement) -> None:
+        reduction = statement.reduction
+        assert reduction is not None
+        if reduction.operation not in SPREAD:
+            reason = f"its rows come together by {', '.join(sorted(SPREAD))}, not by {reduction.operation}"
+            raise Unsupported("codegen", statement.name, reason, "leave the reduction as it was written")
+        name = self.emitter.register(f"{statement.write.array}_acc", reduction.accumulate, (self.rows,))
+        self.emitter.declare(name, Literal(reduction.identity, reduction.accumulate))
+        self.totals[statement.name] = Accumulator(Access(name, (Index.of("r") if self.rows > 1 else Index(),)))
+
+    def _combine(self, statement: Statement) -> None:
+        """The parts of each row that its threads hold become one value that all of them have."""
+        reduction = statement.reduction
+        assert reduction is not None
+        emitter, link, sharers = self.emitter, self._link([statement]), self.sharers
+        self.product.combined[statement.name] = str(sharers)
+        total = self.totals[statement.name].total
+        into = Slot(total.array, total.indices)
+        emitter.add(Comment(f"{statement.name}, parts of a row: {sharers}", link))
+        if sharers.lanes > 1:
+            with emitter.loop("r", self.rows, link):
+                emitter.add(WarpReduce(into, reduction.operation, sharers.lanes, link))
+        if sharers.groups == 1:
+            return
+        parts = parts_buffer(emitter, f"{statement.write.array}_parts", reduction, sharers.rows * sharers.groups)
+        width = min(sharers.groups, WIDEST)
+        first = emitter.mask("first_lane", [sharers.lane * -1, *sharers.is_ours], link)
+        with emitter.loop("r", self.rows, link) as r:
+            emitter.add(Store(parts, self._slots(r) + sharers.group, into, 1, first, link))
+        emitter.add(Barrier(link))
+        with emitter.loop("r", self.rows, link) as r:
+            emitter.assign(into, Literal(reduction.identity, reduction.accumulate), link)
+            with emitter.loop("q", sharers.groups // width, link) as q:
+                part = emitter.register(f"{total.array}_part", emitter.buffers[parts].dtype, (width,))
+                emitter.declare(part)
+                emitter.add(Load(Slot(part), parts, self._slots(r) + q * width, width, None, None, link))
+                with emitter.loop(LANE_OF_VECTOR, width, link) as v:
+                    emitter.assign(into, Access(part, (v,)), link, reduction.operation)
+
+    def _slots(self, r: Index) -> Index:
+        """Where the parts of a thread's row begin in shared memory."""
+        return (self.owned.row(r) - self.sharers.first) * self.sharers.groups
+
+    # Where a thread is
+
+    def _row(self, r: Index, there: str | None = None) -> tuple[Index, str | None]:
+        """The row of the product that is a thread's row number `r`, and the mask where there is one."""
+        row, size = self.emitter.bind("row", self.owned.row(r), self.link), self.product.size[0]
+        inside = "row_inside" if there is None else "inside"
+        return row, self._inside(inside, "row", Index((), size - 1) - row, size, there)
+
+    def _column(self, s: Index) -> tuple[Index, str | None]:
+        """The first column of a thread's vector number `s`, and the mask where it is one."""
+        column = self.emitter.bind("column", self.owned.column(s * self.vector), self.link)
+        size = self.product.size[1]
+        return column, self._inside("column_inside", "column", Index((), size - self.vector) - column, size, None)
+
+    def _inside(self, name: str, variable: str, edge: Index, size: int, within: str | None) -> str | None:
+        mask = self.emitter.mask(name, [edge], self.link, (within,))
+        if mask is not None and variable in self.emitter.extents:
+            self.full.setdefault(variable, self.emitter.extents[variable])
+            self.emitter.extents[variable] = size
+        return mask
+
+    @contextmanager
+    def _full_extents(self) -> Iterator[None]:
+        """Afterwards, rows and columns that masks narrowed may be past the edges again."""
+        yield
+        self.emitter.extents |= self.full
+        self.full = {}
+
+    def _place(self, at: tuple[Index, ...]) -> Place:
+        """Where the iterators of a statement stand at a row, or at a row and a column."""
+        product = self.product
+        variables = dict(product.batch_variables)
+        for members, flat in zip(product.free, at, strict=False):
+            variables |= bind_members(self.emitter, members, flat, tuple(m.extent for m in members))
+        if len(at) > 1 and self.vector > 1:
+            last = product.free[1][-1].name
+            variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
+        reached = tuple(m for m in product.nest.outer if m.name in variables)
+        return lambda statement: place(statement, reached, variables)
+
+    def _link(self, statements: Sequence[Statement]) -> Line:
+        return Line(tuple(s.name for s in statements), self.product.names)

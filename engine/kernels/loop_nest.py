@@ -1,0 +1,194 @@
+"""The loop nest of a schedule tree, in the form that kernels are made from.
+
+    band i, j (parallel)            ->   outer: i, j
+      sequence                           phases: [k: S0] [: S1] [k: S2 S3]
+        band k: S0
+        S1
+        band k: S2 S3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from engine.scheduling.nodes import Band, Leaf, Member, Node, ScheduleTree, Sequence, statements_of, walk
+from engine.support.errors import Unsupported
+from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensor.rewrite import plain_iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Loops inside the outer band and the statements at their bottom, in order."""
+
+    members: tuple[Member, ...]
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Parallel outer dimensions and the phases that run one after the other inside."""
+
+    outer: tuple[Member, ...]
+    phases: tuple[Phase, ...]
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Every dimension, outer ones first."""
+        return (*self.outer, *(m for p in self.phases for m in p.members))
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Every statement in the order of the phases."""
+        return tuple(s for p in self.phases for s in p.statements)
+
+
+def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
+    """The nest of a schedule; Unsupported where it needs more than one kernel or loops that are not rectangular."""
+    _refuse_general_rows(program, tree)
+    outer, node = _outer(program, tree)
+    whole = any(s.reduction and not s.parallel for s in program.statements)
+    if isinstance(node, Sequence) and not outer and not whole:
+        parts = " | ".join(" ".join(statements_of(c)) for c in node.children)
+        raise Unsupported(
+            "codegen",
+            f"schedule of {program.name}",
+            f"it cuts the group at the outermost dimension ({parts}): that is several kernels",
+            "cut after an outer parallel dimension, or split the group",
+        )
+    phases = tuple(_phases(node, program))
+    for phase in phases:
+        for statement in phase.statements:
+            _check_reduction_inside(statement, phase.members, program)
+    return Nest(outer, phases)
+
+
+def block_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
+    """The nest of a stitched schedule: what a block does at its point of the outer dimensions, phase by phase.
+
+    A loop around a sequence becomes a loop of each of its parts, which is legal where no part needs a later one.
+
+        band j: S0 | k: S1    ->    [j: S0] [j, k: S1]
+    """
+    _refuse_general_rows(program, tree)
+    outer, node = _outer(program, tree)
+    phases = tuple(_distributed(node, (), program))
+    waiting = {s.write.array for s in program.statements}
+    for statement in (s for phase in phases for s in phase.statements):
+        early = [a.array for a in statement.reads() if a.array in waiting]
+        if early:
+            raise Unsupported(
+                "codegen",
+                f"schedule of {program.name}",
+                f"{statement.name} runs among the iterations that make {early[0]}, and a block makes all of it first",
+                "let no loop go around both in that order",
+            )
+        waiting.remove(statement.write.array)
+    return Nest(outer, phases)
+
+
+def _outer(program: TensorProgram, tree: ScheduleTree) -> tuple[tuple[Member, ...], Node]:
+    """The dimensions that blocks are made of, and what is inside."""
+    outer: tuple[Member, ...] = ()
+    node = tree.root
+    while isinstance(node, Band) and _is_outer(node, program):
+        outer += node.members
+        node = node.child
+    return outer, node
+
+
+def _distributed(node: Node, above: tuple[Member, ...], program: TensorProgram) -> Iterator[Phase]:
+    match node:
+        case Sequence(children):
+            for child in children:
+                yield from _distributed(child, above, program)
+        case Band(members, _, child):
+            yield from _distributed(child, (*above, *members), program)
+        case Leaf(names):
+            yield Phase(above, tuple(program.statement(n) for n in names))
+
+
+def without_loops(nest: Nest, statements: Iterable[Statement]) -> None:
+    """Unsupported unless each of `statements` has all its loops among the outer dimensions."""
+    for phase in nest.phases:
+        inside = [s.name for s in phase.statements if s in statements]
+        if phase.members and inside:
+            raise Unsupported(
+                "codegen",
+                f"loop {phase.members[0].name} of {' '.join(inside)}",
+                "is not shared with the other statements, so each thread would run it alone",
+                "let the statements share all their loops",
+            )
+
+
+def _check_reduction_inside(statement: Statement, members: tuple[Member, ...], program: TensorProgram) -> None:
+    """A reduction's loops must be the reduced iterators alone: a sum for each element, not elements for each term."""
+    for member in members:
+        name = plain_iterator(member.rows[statement.name])
+        if statement.reduction and name is not None and name not in statement.reduction.iterators:
+            raise Unsupported(
+                "codegen",
+                f"schedule of {program.name}",
+                f"{statement.name} has its loop {name} at or inside the loops it reduces",
+                f"pin {name} outside",
+            )
+
+
+def _refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
+    """Loops are made of one iterator each: sums, multiples and shifts of iterators have no kernel yet."""
+    for band in walk(tree.root):
+        for member in band.members if isinstance(band, Band) else ():
+            for statement, row in member.rows.items():
+                if row.terms and plain_iterator(row) is None:
+                    raise Unsupported(
+                        "codegen",
+                        f"schedule of {program.name}",
+                        f"{statement} runs over {row} in dimension {member.name}, but a loop is one iterator",
+                        f"nearest is one iterator there: pin {' or '.join(row.iterators())} "
+                        "in place of the terms, equal or objective that asks for more",
+                    )
+
+
+def _is_outer(band: Band, program: TensorProgram) -> bool:
+    """Whether every dimension is parallel and moves every statement below."""
+    return all(m.parallel for m in band.members) and all(
+        plain_iterator(m.rows[s]) is not None and _is_parallel(program.statement(s), plain_iterator(m.rows[s]))
+        for m in band.members
+        for s in statements_of(band)
+    )
+
+
+def _is_parallel(statement: Statement, iterator: str | None) -> bool:
+    return any(i.name == iterator for i in statement.parallel)
+
+
+def _phases(node: Node, program: TensorProgram) -> Iterator[Phase]:
+    match node:
+        case Sequence(children):
+            for child in children:
+                yield from _phases(child, program)
+        case Leaf(names):
+            yield Phase((), tuple(program.statement(n) for n in names))
+        case Band():
+            members = node.members
+            below = node.child
+            while isinstance(below, Band):
+                members += below.members
+                below = below.child
+            if not isinstance(below, Leaf):
+                raise Unsupported(
+                    "codegen",
+                    f"schedule of {program.name}",
+                    f"a sequence stands inside the loop {members[-1].name}, which each thread would run alone",
+                    "let the statements share only outer parallel dimensions",
+                )
+            inside = tuple(program.statement(n) for n in below.statements)
+            single = tuple(s for s in inside if not _moves(s, members))
+            if single:
+                yield Phase((), single)
+            yield Phase(members, tuple(s for s in inside if _moves(s, members)))
+
+
+def _moves(statement: Statement, members: tuple[Member, ...]) -> bool:
+    return any(plain_iterator(m.rows[statement.name]) is not None for m in members)

@@ -1,0 +1,150 @@
+"""The marks of a schedule as a kernel takes them: what is required, then the first author's number, made one it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from engine.kernels.loop_nest import Nest
+from engine.recipe import AUTHORS
+from engine.scheduling.nodes import Mark, Member
+from engine.tile.nodes import Note, Wish
+
+Fit = Callable[[int], int]
+"""The nearest number to the one asked for that a kernel can take."""
+
+
+class Marks:
+    """One kernel's reading of the marks.  `notes` says which entries were not taken as given, and why."""
+
+    def __init__(self, nest: Nest) -> None:
+        marks = [(member, mark) for member in nest.members for mark in member.marks]
+        self._marks = sorted(marks, key=lambda pair: (not pair[1].required, AUTHORS.index(pair[1].author)))
+        self._read: set[tuple[int, ...]] = set()
+        self.notes: dict[tuple[int, ...], Note] = {}
+
+    def first(self, *names: str, members: Collection[Member] | None = None) -> str | None:
+        """Which of these marks (on one of `members`) the first author gives, or None."""
+        return next((mark.name for m, mark in self._marks if mark.name in names and _is_among(m, members)), None)
+
+    def word(self, name: str) -> str | None:
+        """The word of a mark as the first author gives it, or None; other authors' different words are noted."""
+        found = [mark for _, mark in self._named(name, None)]
+        if not found:
+            return None
+        given = str(found[0].value)
+        note = Note(f"another entry asks for {given}", name, given)
+        self.notes |= {mark.path: note for mark in found if mark.value != given}
+        return given
+
+    def of_statement(self, name: str, statement: str) -> Mark | None:
+        """The mark that the first author puts on the loops of a statement for it, or None; different ones are noted."""
+        found = [m for _, m in self._named(name, None) if not m.statements or statement in m.statements]
+        if found:
+            given = str(found[0].value)
+            note = Note(f"another entry asks for {given}", name, given)
+            self.notes |= {mark.path: note for mark in found if mark.value != found[0].value}
+        return found[0] if found else None
+
+    def member(self, name: str) -> Member | None:
+        """The dimension on which the first author puts a mark, or None."""
+        return next((member for member, mark in self._marks if mark.name == name), None)
+
+    def refuse(self, because: Mapping[str, str], members: Collection[Member] | None = None) -> None:
+        """Note why this kernel takes none of the marks with these names (on `members`)."""
+        for name, reason in because.items():
+            self.notes |= {mark.path: Note(reason) for _, mark in self._named(name, members)}
+
+    def unrolled(self, steps: int, default: bool, members: Collection[Member]) -> bool:
+        """Whether a loop of `steps` over `members` is written out: what `unroll` marks on them say, or the default."""
+        needs = f"{steps} or 1: the whole loop is written out, or none of it" if steps > 1 else "1: no loop is left"
+        given = self.number("unroll", steps if default else 1, lambda n: steps if n >= steps else 1, needs, members)
+        return given == steps
+
+    def number(
+        self, name: str, default: int, fit: Fit, needs: str, members: Collection[Member] | None = None,
+        elements: Callable[[Member], int] | None = None,
+    ) -> int:  # fmt: skip
+        """The number of a mark (on one of `members`), or the default, as `fit` makes it.
+
+        needs: for the note where that changes the number, "a power of two up to 64".  elements: of one value of a
+        dimension, for a mark that may stand on any of them; default, `fit` and the result then count elements.
+        """
+        counted = [
+            (mark, mark.value * elements(member) if elements and isinstance(mark.value, int) else mark.value)
+            for member, mark in self._named(name, members)
+        ]
+        asked = next((value for _, value in counted if isinstance(value, int)), default)
+        given = fit(asked)
+        unit = " elements" if elements else ""
+        for mark, value in counted:
+            if value != given:
+                is_other = isinstance(value, int) and value != asked
+                reason = f"another entry asks for {asked}" if is_other else f"this kernel takes {needs}"
+                self.notes[mark.path] = Note(reason, name, f"{given}{unit}")
+        return given
+
+    def wish(self, name: str, default: int, buffers: tuple[str, ...], members: Collection[Member]) -> Wish:
+        """The stages that a mark on one of `members` asks for, or the default: whether they can be is seen later."""
+        marks = [mark for _, mark in self._named(name, members)]
+        asked = {mark.path: mark.value for mark in marks if isinstance(mark.value, int)}
+        self.notes |= {mark.path: Note(f"{name} is a number") for mark in marks if mark.path not in asked}
+        return Wish(buffers, next(iter(asked.values()), default), name, asked)
+
+    def power(
+        self, name: str, default: int, most: int, members: Collection[Member] | None = None, least: int = 1
+    ) -> int:
+        """The number of a mark as the nearest power of two from `least` to `most`."""
+        needs = f"a power of two {f'from {least} to' if least > 1 else 'up to'} {most}"
+        return self.number(name, default, nearest_power(least, most), needs, members)
+
+    def changed(self, name: str, given: int, because: str, members: Collection[Member] | None = None) -> None:
+        """Note that a mark's number had to become `given` after all."""
+        for _, mark in self._named(name, members):
+            if mark.value != given:
+                self.notes[mark.path] = Note(because, name, str(given))
+
+    def unread(self) -> dict[tuple[int, ...], Note]:
+        """`notes`, and one for every mark that the kernel never looked at."""
+        ignored = {
+            mark.path: Note(f"this kernel has no use for {mark.name} on {member.name}")
+            for member, mark in self._marks
+            if mark.path not in self._read
+        }
+        return {**ignored, **self.notes}
+
+    def _named(self, name: str, members: Collection[Member] | None) -> Iterator[tuple[Member, Mark]]:
+        for member, mark in self._marks:
+            if mark.name == name and _is_among(member, members):
+                self._read.add(mark.path)
+                yield member, mark
+
+
+def _is_among(member: Member, members: Collection[Member] | None) -> bool:
+    return members is None or any(member is m for m in members)
+
+
+def up_to(limit: int) -> Fit:
+    """The number itself up to a limit."""
+    return lambda asked: min(asked, limit)
+
+
+def divisor_of(extent: int) -> Fit:
+    """The largest divisor of an extent that is not above the number."""
+    return lambda asked: next(n for n in range(min(asked, extent), 0, -1) if extent % n == 0)
+
+
+def power_up_to(limit: int) -> Fit:
+    """The largest power of two that is neither above the number nor above a limit."""
+    return lambda asked: 1 << (min(asked, limit).bit_length() - 1)
+
+
+def nearest_power(least: int, most: int) -> Fit:
+    """The power of two between two others that is nearest to the number; of two as near the smaller."""
+    below = power_up_to(most)
+
+    def fit(asked: int) -> int:
+        low = max(least, below(asked))
+        high = min(2 * low, most)
+        return high if high - asked < asked - low else low
+
+    return fit

@@ -1,0 +1,1 @@
+"""Row and column reductions with the element-wise statements around them."""

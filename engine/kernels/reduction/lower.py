@@ -1,0 +1,349 @@
+"""Row and column reductions with the element-wise statements around them, in one kernel.
+
+Rows: `lanes` threads walk a row together, a shuffle tree (and shared memory past one warp) combines their parts.
+Columns: neighbouring threads own neighbouring columns, the warps of a block walk down and meet in shared memory.
+
+    softmax:   for k: m = max(m, x)   reduce m   for k: e = exp(x - m); s += e   reduce s   for k: y = e / s
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from engine.fusion.nodes import REGISTER, FusionGroup
+from engine.kernels.elementwise.lower import bind_members, place
+from engine.kernels.loop_nest import Nest, Phase
+from engine.kernels.marks import Marks, divisor_of
+from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combined, rounded
+from engine.kernels.reduction.layout import WARP, Layout, read_layout
+from engine.kernels.statement_block import Keep, evaluate_block
+from engine.scheduling.nodes import Member
+from engine.support.errors import Unsupported
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Statement, TensorProgram
+from engine.tensor.rewrite import plain_iterator
+from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
+from engine.tile.nodes import Barrier, TileProgram
+from engine.tile.source import Line
+
+HELD_ELEMENTS = 64
+"""Elements of all arrays that one thread keeps in registers; longer rows are read again."""
+REGISTERS, OWN = 64 * 1024, 32
+"""Registers that the threads of a block share, and those that each needs for itself."""
+AGAIN = "recompute"
+"""The `scope` of a row that later loops read and compute again."""
+REFUSED = {
+    "tile": "a reduction keeps what it uses again in registers, not in a tile",
+    "thread": "threads of a reduction are asked for as lanes of a row or warps of a column",
+}
+"""Marks that no reduction has a use for, and why."""
+BY_ROW = {"warp": "threads share whole rows: ask for lanes"}
+BY_COLUMN = {
+    "lane": "neighbouring threads own neighbouring columns: ask for warps",
+    "block": "a block owns the columns of one warp's threads",
+}
+"""Those that only one kind of reduction has none for."""
+
+
+def lower_reduction(group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> TileProgram:
+    """One kernel for a group with reductions that share their rows."""
+    return _in_turns(_Reduction(group, nest, marks, by_row).lower(), nest, marks)
+
+
+def _in_turns(tile: TileProgram, nest: Nest, marks: Marks) -> TileProgram:
+    """The program with the turns that the marks ask for and the stages of what they copy."""
+    marks.refuse({"stages": "threads share a row: copies run ahead from row to row"}, _inner(nest))
+    needs = f"a divisor of its {tile.grid} blocks"
+    turns = marks.number("turns", 1, divisor_of(tile.grid), needs, nest.outer)
+    if turns == 1:
+        because = "a block takes its rows at once, there is nothing to copy ahead: ask for turns"
+        marks.refuse({"stages": because}, nest.outer)
+        return tile
+    return replace(tile, turns=turns, wishes=(marks.wish("stages", 2, (), nest.outer),))
+
+
+def _inner(nest: Nest) -> list[Member]:
+    return [member for phase in nest.phases for member in phase.members]
+
+
+class _Reduction:
+    def __init__(self, group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> None:
+        self.group, self.nest, self.program = group, nest, group.program
+        self.layout = read_layout(self.program, nest, marks, by_row)
+        self._check_order()
+        self.emitter = Emitter(self.program, self.layout.blocks, self.layout.threads)
+        self.emitter.vector = self.layout.vector
+        self.emitter.extents[LANE_OF_VECTOR] = self.layout.vector
+        self.values: dict[str, Access] = {}
+        self.variables: dict[str, Index] = {}
+        self.placements: dict[str, str] = {}
+        self.outputs = frozenset(self.program.outputs)
+        self.in_place = self.outputs & frozenset(self.program.inputs)
+        """Arrays that are read and overwritten: no other thread may read an element that a thread writes."""
+        self.columns = self._columns()
+        self.keep = self._kept_arrays(marks)
+        if self.keep and not self.layout.is_unrolled:
+            because = "later loops use its values again, from registers that only a loop written out can reach"
+            marks.changed("unroll", self.layout.strip, because, [m for p in nest.phases for m in p.members])
+        marks.refuse(REFUSED | (BY_ROW if by_row else BY_COLUMN))
+
+    def _check_order(self) -> None:
+        """Unsupported where threads would share terms that must come in order; one thread takes them in order."""
+        ordered = [s.name for s in self.program.statements if s.reduction and not s.reduction.associative]
+        if ordered and self.layout.lanes > 1:
+            raise Unsupported(
+                "codegen",
+                f"{ordered[0]} of {self.program.name}",
+                f"its terms must come in order, and {self.layout.lanes} threads would share them",
+                f"say “rewrite associative {ordered[0]}”, or mark {'lane' if self.layout.by_row else 'warp'} 1",
+            )
+
+    def _columns(self) -> tuple[str, ...]:
+        """The iterators of the reduced elements, in the one order that all loops share."""
+        orders = {
+            tuple(n for m in phase.members if (n := plain_iterator(m.rows[s.name])))
+            for phase in self.nest.phases
+            if phase.members
+            for s in phase.statements
+        }
+        if len(orders) > 1:
+            shown = " and ".join(" ".join(order) for order in sorted(orders))
+            raise Unsupported(
+                "codegen",
+                f"schedule of {self.program.name}",
+                f"its loops walk a row in different orders ({shown}), so a thread would not meet its elements again",
+                "pin the same order for all statements",
+            )
+        return next(iter(orders), ())
+
+    def _kept_arrays(self, marks: Marks) -> frozenset[str]:
+        """Arrays that several loops use, kept in registers where they fit and nobody asks for the loops to read again.
+
+        Where an input is overwritten, whatever it takes: what was computed from its old value cannot be made again.
+        """
+        again = used_again(self.program, self.nest, self.columns)
+        scheme = REGISTER if again and (self.in_place or fits_registers(self.layout, len(again))) else AGAIN
+        asked = marks.word("scope")
+        if asked == AGAIN and again and not self.in_place:
+            scheme = AGAIN
+        because = "nothing is used again" if not again else _why_scheme(scheme, bool(self.in_place))
+        if asked not in (None, scheme):
+            marks.refuse({"scope": because})
+        return again if scheme == REGISTER else frozenset()
+
+    # Lowering
+
+    def lower(self) -> TileProgram:
+        """The tile program, phase by phase."""
+        layout, emitter = self.layout, self.emitter
+        row_mask = self._rows()
+        recomputed: list[Statement] = []
+        for phase in self.nest.phases:
+            if phase.members:
+                self._loop(phase, row_mask, recomputed)
+                recomputed += [s for s in phase.statements if s.reduction is None and s.write.array not in self.keep]
+            else:
+                self._row_statements(phase, row_mask)
+        held = f"{layout.chunks} x {layout.vector} registers of a thread"
+        for statement in self.program.statements:
+            array = statement.write.array
+            text = held + ": later loops use it" if array in self.keep else "register: used where it is made"
+            self.placements.setdefault(statement.name, text)
+        return emitter.finish(
+            self.group,
+            constants={
+                "ROWS": layout.rows, "COLUMNS": layout.columns, "SHARERS": layout.lanes, "CHUNKS": layout.chunks,
+                "VECTOR": layout.vector,
+            },
+            assertions=(
+                (
+                    "CHUNKS * SHARERS * VECTOR >= COLUMNS" if layout.by_row else "CHUNKS * SHARERS >= COLUMNS",
+                    "the sharers of a row reach all of it",
+                ),
+                (
+                    "BLOCKS * (THREADS / SHARERS) >= ROWS" if layout.by_row else "BLOCKS * 32 * VECTOR >= ROWS",
+                    "every row has a block",
+                ),
+            ),
+            placements=self.placements,
+        )  # fmt: skip
+
+    def _rows(self) -> str | None:
+        """Bind the row (or column group) of this thread; the mask that tells whether it exists."""
+        layout, emitter = self.layout, self.emitter
+        names = tuple(m.name for m in self.nest.outer)
+        shape = tuple(m.extent for m in self.nest.outer)
+        block, thread, link = Index.of("block"), Index.of("thread"), Line((), names)
+        if layout.by_row:
+            lane = thread.mod(layout.lanes, emitter.extents)
+            row = block * layout.rows_per_block + thread.floordiv(layout.lanes, emitter.extents)
+            self.lane = emitter.bind("lane", lane, link)
+            start = emitter.bind("row_of_thread", row, link)
+            limit = layout.rows - 1
+        else:
+            self.lane = emitter.bind("warp", thread.floordiv(WARP, emitter.extents), link)
+            column = (block * WARP + thread.mod(WARP, emitter.extents)) * layout.vector
+            start = emitter.bind("column_of_thread", column, link)
+            limit = layout.rows - layout.vector
+        mask = emitter.mask("row_exists", [Index((), limit) - start], link)
+        emitter.extents[LANE_OF_VECTOR] = layout.vector
+        if not shape:
+            return mask
+        flat = emitter.bind("row", start, link, limit=limit) if mask else start
+        if mask:
+            emitter.definitions["row"] = emitter.expand(start)
+        self.variables = bind_members(emitter, self.nest.outer, flat, shape)
+        if not layout.by_row and layout.vector > 1:
+            last = self.nest.outer[-1].name
+            self.variables[last] = self.variables[last] + Index.of(LANE_OF_VECTOR)
+        return mask
+
+    def _place(self, statement: Statement) -> dict[str, Index]:
+        """Where a statement's iterators stand: its row, and the columns by their one name."""
+        inner = {n: self.variables[n] for n in self.columns if n in statement.extents}
+        return place(statement, self.nest.outer, self.variables) | inner
+
+    def _loop(self, phase: Phase, row_mask: str | None, recomputed: Sequence[Statement]) -> None:
+        """One pass over the reduced elements."""
+        layout, emitter = self.layout, self.emitter
+        names = tuple(m.name for m in phase.members)
+        lanes = 1 if layout.by_row else layout.vector
+        accumulators = {s.name: accumulator(emitter, s, lanes) for s in phase.statements if s.reduction is not None}
+        link = Line(tuple(s.name for s in phase.statements), names)
+        again = _needed(phase.statements, recomputed)
+        with self._chunks(link) as chunk:
+            step = chunk * layout.lanes + self.lane
+            column = emitter.bind("column", step * layout.vector if layout.by_row else step, link)
+            limit = layout.columns - (layout.vector if layout.by_row else 1)
+            mask = emitter.mask("inside", [Index((), limit) - column], link)
+            if mask:
+                emitter.extents["column"] = layout.columns
+            bound = bind_members(emitter, phase.members, column, tuple(m.extent for m in phase.members))
+            self.variables |= dict(zip(self.columns, bound.values(), strict=True))
+            if layout.by_row and layout.vector > 1:
+                last = self.columns[-1]
+                self.variables[last] = self.variables[last] + Index.of(LANE_OF_VECTOR)
+            emitter.masked = frozenset(self.columns)
+            if self.in_place:
+                # Threads without a row must not read the last one, which its own threads overwrite.
+                emitter.masked |= {i.name for s in phase.statements for i in s.parallel}
+                mask = emitter.both("in_row", mask, row_mask, link)
+            stores = any(s.write.array in self.outputs for s in phase.statements)
+            store_mask = emitter.both("writes", mask, row_mask, link) if stores else None
+            evaluate_block(
+                emitter,
+                [*again, *phase.statements],
+                self._place,
+                self.values,
+                mask=mask,
+                store_mask=store_mask,
+                stored=self.outputs - {s.write.array for s in again},
+                keep=Keep(self.keep, chunk, layout.chunks),
+                dimensions=names,
+                accumulators=accumulators,
+            )
+            for statement in again:
+                self.values.pop(statement.write.array, None)
+        emitter.masked = frozenset()
+        for statement in phase.statements:
+            if statement.reduction is not None:
+                self._combine(statement, accumulators[statement.name], row_mask, names)
+
+    @contextmanager
+    def _chunks(self, link: Line) -> Iterator[Index]:
+        """The loop over the chunks of a row, in two where it is split into strips.
+
+        What is kept stands in registers by chunk, so that nothing but loops written out can reach it.
+        """
+        layout, emitter = self.layout, self.emitter
+        with emitter.loop("strip", layout.strips, link, unroll=bool(self.keep)) as strip:
+            name = "chunk" if layout.strips == 1 else "chunk_of_strip"
+            is_unrolled = layout.is_unrolled or bool(self.keep)
+            with emitter.loop(name, layout.strip, link, unroll=is_unrolled) as chunk:
+                yield emitter.bind("chunk", strip * layout.strip + chunk, link)
+
+    def _combine(self, statement: Statement, parts: Accumulator, row_mask: str | None, names: tuple[str, ...]) -> None:
+        """The parts of all threads of a row become one value that each of them has, written if someone reads it."""
+        link, emitter, layout = at(statement, *names), self.emitter, self.layout
+        sharers = Sharers(layout.lanes, self.lane, 1 if layout.by_row else WARP)
+        where = combined(emitter, statement, parts, sharers, layout.by_row, link, layout.vector)
+        self.placements[statement.name] = f"{where}: every thread of the row needs the result"
+        array = statement.write.array
+        self.values[array] = rounded(emitter, statement, parts.total, link)
+        if array in self.outputs:
+            mask = self._one_writer(row_mask, link)
+            if array in self.in_place:
+                emitter.add(Barrier(link))
+            emitter.store(statement, place(statement, self.nest.outer, self.variables), self.values[array], mask, link)
+
+    def _one_writer(self, row_mask: str | None, link: Line) -> str | None:
+        """The mask of the one thread (or warp) of a row that writes the row's values."""
+        return self.emitter.mask(self.emitter.fresh("writes_row"), [self.lane * -1], link, (row_mask,))
+
+    def _row_statements(self, phase: Phase, row_mask: str | None) -> None:
+        """Statements with one value a row: every thread of the row computes it."""
+        link = Line(tuple(s.name for s in phase.statements), ())
+        writes = any(s.write.array in self.outputs for s in phase.statements)
+        others = [s for s in self.nest.statements if s not in phase.statements]
+        read = frozenset(a.array for s in others for a in s.reads())
+        evaluate_block(
+            self.emitter,
+            phase.statements,
+            self._place,
+            self.values,
+            keep=Keep(read & {s.write.array for s in phase.statements}, Index(), 1),
+            store_mask=self._one_writer(row_mask, link) if writes else None,
+            stored=self.outputs,
+            lanes=not self.layout.by_row,
+            fence=any(s.write.array in self.in_place for s in phase.statements),
+        )
+        for statement in phase.statements:
+            self.placements[statement.name] = "register: each thread of the row computes it again"
+
+
+def used_again(program: TensorProgram, nest: Nest, columns: Sequence[str]) -> frozenset[str]:
+    """Arrays whose elements several loops over the reduced iterators `columns` use: results of loops, and inputs."""
+    loops = [p for p in nest.phases if p.members]
+    made = {s.write.array: n for n, p in enumerate(loops) for s in p.statements if s.reduction is None}
+    inner = set(columns)
+    used: dict[str, set[int]] = {}
+    for number, phase in enumerate(loops):
+        for statement in phase.statements:
+            for access in statement.reads():
+                if inner & {n for i in access.indices for n in i.iterators()}:
+                    used.setdefault(access.array, set()).add(number)
+    again = {a for a, phases in used.items() if len(phases) > 1 or (a in made and phases - {made[a]})}
+    return frozenset({a for a in again if a in made or a in program.inputs} - _looked_up(program))
+
+
+def fits_registers(layout: Layout, arrays: int) -> bool:
+    """Whether a thread can keep its elements of so many arrays."""
+    of_one, most = layout.chunks * layout.vector, REGISTERS // layout.threads - OWN
+    return of_one <= most and of_one * arrays <= HELD_ELEMENTS
+
+
+def _why_scheme(scheme: str, is_in_place: bool) -> str:
+    if is_in_place:
+        return "what is overwritten cannot be read again: its values stay in registers"
+    if scheme == AGAIN:
+        return "a thread has not the registers for its part of a row: later loops read and compute again"
+    return "later loops find what they use again in registers"
+
+
+def _looked_up(program: TensorProgram) -> set[str]:
+    """Arrays whose elements are indices of other reads."""
+    indices = [i for s in program.statements for a in s.reads() for i in a.indices]
+    return {element.array for index in indices for element in index.elements()}
+
+
+def _needed(statements: Sequence[Statement], earlier: Sequence[Statement]) -> list[Statement]:
+    """The element-wise statements of earlier loops whose results are used here and were not kept."""
+    wanted = {a.array for s in statements for a in s.reads()}
+    found: list[Statement] = []
+    for statement in reversed(earlier):
+        if statement.write.array in wanted and statement not in found:
+            found.append(statement)
+            wanted |= {a.array for a in statement.reads()}
+    return found[::-1]

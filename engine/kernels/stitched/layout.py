@@ -1,0 +1,140 @@
+"""The walk of every part of a stitched kernel, as the marks ask for, as far as it can be had.
+
+Reductions choose first.  An element-wise part over the same dimensions follows the reduction that it hands values to or
+takes them from, so that they stay in registers; one over the kept dimensions alone has one value for each of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from engine.graph.nodes import DTYPES
+from engine.kernels.loop_nest import Nest
+from engine.kernels.marks import Marks, divisor_of
+from engine.kernels.stitched.parts import Box, Names, Part, boxes
+from engine.kernels.stitched.walk import WARP, Axis, Walk, along_rows, shared_out
+from engine.scheduling.nodes import Member
+from engine.tensor.access import VECTOR_BYTES, uniform_along, vector_limit
+from engine.tensor.nodes import Statement, TensorProgram
+
+THREADS = 256
+MAX_THREADS = 1024
+POINT = "point"
+"""The dimension over the points of a block, where it has several."""
+
+Space = tuple[tuple[Axis, ...], tuple[Axis, ...]]
+"""Kept and reduced dimensions."""
+
+
+def read_parts(program: TensorProgram, nest: Nest, names: Names, marks: Marks) -> tuple[tuple[Part, ...], int]:
+    """The parts with their walks, and the points of a block."""
+    total = math.prod(m.extent for m in nest.outer)
+    needs = f"a divisor of the {total} points of the common dimensions"
+    points = marks.number("block", 1, divisor_of(total), needs, nest.outer)
+    needs = f"a power of two from {WARP} to {MAX_THREADS}"
+    threads = marks.number("thread", THREADS, _power_of_warps, needs)
+    found = boxes(nest)
+    spaces = _spaces(found, points)
+    walks: dict[Space, Walk] = {}
+    for space in dict.fromkeys(spaces):
+        mine = [box for box, its in zip(found, spaces, strict=True) if its == space]
+        walks[space] = _walk(program, space, mine, names, marks, threads)
+    parts = [
+        Part(box, walks[space], not space[1] or {m.name for m in box.members} >= {name for name, _ in space[1]})
+        for box, space in zip(found, spaces, strict=True)
+    ]
+    return tuple(parts), points
+
+
+def _power_of_warps(asked: int) -> int:
+    return max(WARP, 1 << (min(asked, MAX_THREADS).bit_length() - 1))
+
+
+def _spaces(found: Sequence[Box], points: int) -> list[Space]:
+    """What each box walks: reductions their own dimensions, the others those of a reduction where they match one."""
+    before = ((POINT, points),) if points > 1 else ()
+    reductions: dict[Space, list[Box]] = {}
+    for box in found:
+        if box.reduced:
+            kept, reduced = box.axes
+            reductions.setdefault(((*before, *kept), reduced), []).append(box)
+    spaces: list[Space] = []
+    for box in found:
+        kept, reduced = box.axes
+        own = ((*before, *kept), reduced)
+        spaces.append(own if reduced else _followed(box, own[0], reductions) or own)
+    return spaces
+
+
+def _followed(box: Box, axes: tuple[Axis, ...], reductions: dict[Space, list[Box]]) -> Space | None:
+    """The space of the reductions whose points a box visits: the one that it shares most values with."""
+    candidates = [s for s in reductions if set(axes) in ({*s[0], *s[1]}, set(s[0]))]
+    made = {s.write.array for s in box.statements}
+    read = {a.array for s in box.statements for a in s.reads()}
+
+    def shared(space: Space) -> int:
+        others = [s for other in reductions[space] for s in other.statements]
+        return sum((s.write.array in read) + any(a.array in made for a in s.reads()) for s in others)
+
+    return max(candidates, key=shared, default=None)
+
+
+def _walk(
+    program: TensorProgram, space: Space, mine: Sequence[Box], names: Names, marks: Marks, threads: int
+) -> Walk:
+    """The walk of one space: how many threads share a reduction, and how wide their vectors are."""
+    kept, reduced = space
+    members = [m for box in mine for m in box.members]
+    reducing = [s for box in mine for s in box.statements if s.reduction is not None]
+    by_row = bool(reducing) and along_rows(reducing[0])
+    along = reduced[-1] if by_row else (kept or (("", 1),))[-1]
+    vector = _vector(program, along, [b for b in mine if any(m.name == along[0] for m in b.members)], names, marks)
+    walk = shared_out(kept, reduced, threads, by_row, vector)
+    if not reduced:
+        return walk
+    name = "lane" if by_row else "warp"
+    inner = [m for m in members if m.name in {axis for axis, _ in reduced}]
+    most = threads if not by_row or walk.rows <= 1 else max(WARP, threads // walk.rows)
+    return replace(walk, sharers=marks.power(name, walk.sharers, _floor(most), inner))
+
+
+def _floor(number: int) -> int:
+    return 1 << (number.bit_length() - 1)
+
+
+def _vector(program: TensorProgram, along: Axis, mine: Sequence[Box], names: Names, marks: Marks) -> int:
+    """The widest vector along a dimension that accesses and accumulators allow, or what a mark asks for below it."""
+    statements = [s for box in mine for s in box.statements]
+    runs = {s.name: tuple(i for i, name in names.of(s).items() if name == along[0]) for s in statements}
+    outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
+    widest = max([_size(program, s) for s in statements], default=1)
+    limit = min(vector_limit(statements, outside, runs), VECTOR_BYTES // widest)
+    while limit > 1 and not _guards_hold(statements, runs, limit):
+        limit //= 2
+    members: list[Member] = [m for box in mine for m in box.members if m.name == along[0]]
+
+    def fit(asked: int) -> int:
+        return min(limit, _floor(asked))
+
+    needs = f"at most {limit} here: extent, alignment, guards and element type allow no more"
+    return marks.number("vector", limit, fit, needs, members)
+
+
+def _guards_hold(statements: Sequence[Statement], runs: Mapping[str, tuple[str, ...]], width: int) -> bool:
+    """Whether no guard changes inside a vector, of reads that other parts hand over too."""
+    return all(
+        uniform_along(guard.index, runs[statement.name], width, statement.extents)
+        for statement in statements
+        for guards in (statement.guards, *(access.guards for access in statement.reads()))
+        for guard in guards
+    )
+
+
+def _size(program: TensorProgram, statement: Statement) -> int:
+    """Bytes of an element that is handed over with the others of its vector: made, read from another part, summed."""
+    made = {s.write.array for s in program.statements}
+    arrays = {statement.write.array, *(a.array for a in statement.reads() if a.array in made)}
+    accumulated = DTYPES[statement.reduction.accumulate] if statement.reduction is not None else 1
+    return max(accumulated, *(DTYPES[program.arrays[array].dtype] for array in arrays))

@@ -1,0 +1,153 @@
+"""The parts of a stitched kernel: statements that a block runs together, one part after the other.
+
+Statements of one loop of the schedule stay together while each reads what the others make at its own point; where one
+needs a whole reduction, or another point's value, the next part begins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.kernels.loop_nest import Nest, Phase
+from engine.kernels.stitched.walk import Axis, Walk
+from engine.scheduling.nodes import Member
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Statement
+from engine.tensor.rewrite import plain_iterator, rewrite_index
+
+Place = tuple[Index, ...]
+"""Indices of an element over the names of the dimensions inside a block; outer ones by their own names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Statements and the dimensions that they run over inside a block."""
+
+    statements: tuple[Statement, ...]
+    members: tuple[Member, ...]
+
+    @property
+    def reduced(self) -> frozenset[str]:
+        """Dimensions that a statement reduces."""
+        return frozenset(
+            member.name
+            for s in self.statements if s.reduction
+            for member in self.members if plain_iterator(member.rows[s.name]) in s.reduction.iterators
+        )  # fmt: skip
+
+    @property
+    def axes(self) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+        """Kept and reduced dimensions, outermost first."""
+        reduced = self.reduced
+        kept = tuple((m.name, m.extent) for m in self.members if m.name not in reduced)
+        return kept, tuple((m.name, m.extent) for m in self.members if m.name in reduced)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The elements along one axis of an array that a block makes."""
+
+    axis: int
+    base: Index
+    """The first one, over outer dimensions."""
+    size: int
+    step: int = 1
+    """From one to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A box and the walk of the block's threads over it."""
+
+    box: Box
+    walk: Walk
+    is_whole: bool
+    """Whether it visits the walk's reduced points; else it has one value for each kept point."""
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        return self.box.statements
+
+
+def boxes(nest: Nest) -> list[Box]:
+    """The parts of a nest, in order."""
+    names = Names(nest)
+    return [box for phase in nest.phases for box in _split(phase, names)]
+
+
+def _split(phase: Phase, names: Names) -> list[Box]:
+    """One loop as few boxes as possible."""
+    found: list[tuple[tuple[Member, ...], list[Statement]]] = []
+    for statement in phase.statements:
+        members = tuple(m for m in phase.members if plain_iterator(m.rows[statement.name]) is not None)
+        if found and found[-1][0] == members and _joins(statement, found[-1][1], members, names):
+            found[-1][1].append(statement)
+        else:
+            found.append((members, [statement]))
+    return [Box(tuple(statements), members) for members, statements in found]
+
+
+def _joins(statement: Statement, others: Sequence[Statement], members: tuple[Member, ...], names: Names) -> bool:
+    """Whether a statement can run at each point right after the others."""
+    together = [Box((s,), members).reduced for s in (*others, statement) if s.reduction is not None]
+    if len(set(together)) > 1:
+        return False
+    writers = {s.write.array: s for s in others}
+    for access in statement.reads():
+        writer = writers.get(access.array)
+        if writer is not None and (
+            writer.reduction is not None or names.place(writer, writer.write) != names.place(statement, access)
+        ):
+            return False
+    return True
+
+
+class Names:
+    """Which dimension moves each iterator of each statement."""
+
+    def __init__(self, nest: Nest) -> None:
+        self._dimensions: dict[str, dict[str, str]] = {s.name: {} for s in nest.statements}
+        for members, statements in ((nest.outer, nest.statements), *((p.members, p.statements) for p in nest.phases)):
+            for member in members:
+                for statement in statements:
+                    name = plain_iterator(member.rows[statement.name])
+                    if name is not None:
+                        self._dimensions[statement.name][name] = member.name
+        self._extents = {m.name: m.extent for m in nest.members}
+        self._spans: dict[tuple[Place, tuple[int, ...]], tuple[Span, ...]] = {}
+        """What was asked for: the same is, for every scheme that is weighed."""
+        self._outer = {m.name for m in nest.outer}
+
+    def of(self, statement: Statement) -> Mapping[str, str]:
+        """Iterator -> name of its dimension."""
+        return self._dimensions[statement.name]
+
+    def place(self, statement: Statement, access: Access) -> Place:
+        """Where an access of a statement goes, in dimensions."""
+        values = {iterator: Index.of(name) for iterator, name in self.of(statement).items()}
+        return tuple(rewrite_index(i, values, _same, self._extents) for i in access.indices)
+
+    def spans(self, place: Place, shape: Sequence[int]) -> tuple[Span, ...]:
+        """What a block makes of an array: of each axis that varies within it, from where on and how much."""
+        key = place, tuple(shape)
+        if key not in self._spans:
+            self._spans[key] = self._spanned(*key)
+        return self._spans[key]
+
+    def _spanned(self, place: Place, shape: tuple[int, ...]) -> tuple[Span, ...]:
+        found: list[Span] = []
+        for axis, (index, whole) in enumerate(zip(place, shape, strict=True)):
+            base = Index.sum((atom, c) for atom, c in index.terms if atom in self._outer)
+            low, high = (index - base).bounds(self._extents)
+            step = math.gcd(*(c for _, c in (index - base).terms), (index - base).constant)
+            if low < 0 or self._outer & set((index - base).iterators()):
+                base, high, step = Index(), whole - 1, 1
+            if high > 0:
+                found.append(Span(axis, base, high // step + 1, step))
+        return tuple(found)
+
+
+def _same(access: Access) -> Access:
+    return access

@@ -1,0 +1,274 @@
+"""Where each intermediate of a stitched kernel lives: what composing a dependence with both mappings says.
+
+A consumer reads an element; the walks of the producer's and of the consumer's part say in which thread it was made and
+in which it is read.  The same thread: a register.  Threads that a reduction gives its result to: the shuffle leaves it
+in a register of each.  Other threads of the block: shared memory.  Other blocks: the schedule does not allow it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE
+from engine.graph.nodes import DTYPES
+from engine.kernels.stitched.parts import Names, Part, Span
+from engine.support.errors import Unsupported
+from engine.target.shared import most_handed_over
+from engine.tensor.nodes import Access, Statement, TensorProgram
+
+AGAIN = "recompute"
+"""The scheme of an intermediate that its consumer computes again."""
+HELD = 64
+"""Elements that a thread keeps in registers from one part to another: twice as many still fit without spills."""
+REGISTERS, OWN = 64 * 1024, 40
+"""Registers that the threads of a block share, and those that each needs for itself."""
+WRITTEN_OUT = 32
+"""Iterations of loops that are written out, as registers that later parts use need."""
+ROOMY = 96 * 1024
+"""Bytes of shared memory from which on computing again is preferred: two such blocks fill an SM."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """How one part gets an intermediate that another makes."""
+
+    array: str
+    producer: int
+    """Number of the part that makes it."""
+    consumer: int
+    scheme: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Parts in order and what they hand over."""
+
+    parts: tuple[Part, ...]
+    points: int
+    """Points of the common dimensions that a block owns."""
+    hand_overs: tuple[HandOver, ...]
+    staged: Mapping[str, tuple[Span, ...]]
+    """Arrays with a part in shared memory -> what that spans."""
+    held: Mapping[str, int]
+    """Arrays that stay in registers from one part to another, inputs that several parts read among them: elements of
+    each thread."""
+    again: Mapping[int, tuple[Statement, ...]]
+    """Part -> statements of earlier parts that it computes again."""
+
+    def arriving(self, part: int, scheme: str) -> frozenset[str]:
+        """What a part gets by a scheme."""
+        return frozenset(h.array for h in self.hand_overs if h.consumer == part and h.scheme == scheme)
+
+    @property
+    def in_registers(self) -> frozenset[tuple[int, str]]:
+        """(part, array) that come in registers, by shuffle or not."""
+        return frozenset((h.consumer, h.array) for h in self.hand_overs if h.scheme in (REGISTER, SHUFFLE))
+
+
+def plan_parts(
+    program: TensorProgram, parts: Sequence[Part], names: Names, points: int, wishes: Mapping[str, str]
+) -> Plan:
+    """Choose a scheme for every intermediate; Unsupported where a block has no room for them.
+
+    wishes: array -> scheme that somebody asks for, which is followed where the mappings allow it.
+    """
+    return _Planner(program, tuple(parts), names, points, wishes).plan()
+
+
+@dataclass(slots=True)
+class _Planner:
+    program: TensorProgram
+    parts: tuple[Part, ...]
+    names: Names
+    points: int
+    wishes: Mapping[str, str]
+    writers: dict[str, tuple[int, Statement]] = field(default_factory=dict)
+    found: dict[tuple[str, int], HandOver] = field(default_factory=dict)
+    again: dict[int, list[Statement]] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+    """Array -> elements of a thread."""
+
+    def plan(self) -> Plan:
+        """The plan of all parts."""
+        self.writers = {s.write.array: (n, s) for n, part in enumerate(self.parts) for s in part.statements}
+        for number, part in enumerate(self.parts):
+            for statement in part.statements:
+                self._arrive(number, statement)
+        wanted = [a for a in self._staged() if self.wishes.get(a) == AGAIN]
+        while self._recompute_one(wanted):
+            wanted = [a for a in wanted if a in self._staged()]
+        while self._peak() > ROOMY and self._recompute_one(self._staged()):
+            pass
+        if self._peak() > most_handed_over():
+            raise self._too_large()
+        self._hold_inputs()
+        order = {s.name: n for n, s in enumerate(self.program.statements)}
+        return Plan(
+            self.parts,
+            self.points,
+            tuple(self.found.values()),
+            {array: self._spans(array) for array in self._staged()},
+            self.held,
+            {n: tuple(sorted(found, key=lambda s: order[s.name])) for n, found in self.again.items()},
+        )
+
+    def _arrive(self, number: int, statement: Statement) -> None:
+        """Hand over what a statement of a part (or one computed again there) reads of earlier parts."""
+        for array in dict.fromkeys(a.array for a in statement.reads()):
+            made_in = self.writers.get(array, (number, None))[0]
+            if made_in != number and (array, number) not in self.found:
+                self.found[array, number] = self._composed(array, number)
+
+    def _composed(self, array: str, number: int) -> HandOver:
+        """Compose the dependence with the mapping of both parts."""
+        made_in, writer = self.writers[array]
+        source, sink = self.parts[made_in], self.parts[number]
+        if not self._at_own_point(array, number):
+            return HandOver(array, made_in, number, SHARED, f"read where other threads made it, walking {source.walk}")
+        at_each_point = source.is_whole and writer.reduction is None
+        everywhere = source.walk.rows == 1 and (not at_each_point or source.walk.columns == 1)
+        both = at_each_point and sink.is_whole and source.walk.meets(sink.walk)
+        if source.walk != sink.walk and not everywhere and not both:
+            because = f"made walking {source.walk}, read walking {sink.walk}: in other threads"
+            return HandOver(array, made_in, number, SHARED, because)
+        wish = self.wishes.get(array, "")
+        if wish in (SHARED, AGAIN):
+            return HandOver(array, made_in, number, SHARED, "asked for, although the same thread makes and reads it")
+        size = source.walk.points(at_each_point)
+        loops = source.walk.steps * (source.walk.chunks if source.is_whole else 1)
+        most = WRITTEN_OUT if wish in (REGISTER, SHUFFLE) else self._room()
+        if array not in self.held and (size > most or (loops > WRITTEN_OUT and size > 1)):
+            because = f"the same thread makes and reads it, but {size} elements are too many for its registers"
+            return HandOver(array, made_in, number, SHARED, because)
+        self.held[array] = size
+        if writer.reduction is not None and source.walk.sharers > 1:
+            scheme = SHUFFLE if source.walk.by_row and source.walk.sharers <= 32 else REGISTER
+            because = f"all {source.walk.sharers} threads that share the reduction have its result"
+            return HandOver(array, made_in, number, scheme, because)
+        return HandOver(array, made_in, number, REGISTER, f"the same thread makes and reads it, walking {sink.walk}")
+
+    def _room(self) -> int:
+        """Further elements that a thread can keep in registers."""
+        return min(HELD, REGISTERS // self.parts[0].walk.threads - OWN) - sum(self.held.values())
+
+    def _at_own_point(self, array: str, number: int) -> bool:
+        """Whether a part reads an array only where its own point was made."""
+        _, writer = self.writers[array]
+        made = self.names.place(writer, writer.write)
+        return all(self.names.place(s, a) == made and not a.guards for s, a in self._reads(array, number))
+
+    def _reads(self, array: str, number: int) -> Iterator[tuple[Statement, Access]]:
+        for statement in (*self.parts[number].statements, *self.again.get(number, ())):
+            for access in statement.reads():
+                if access.array == array:
+                    yield statement, access
+
+    # Room in shared memory
+
+    def _staged(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(h.array for h in self.found.values() if h.scheme == SHARED))
+
+    def _spans(self, array: str) -> tuple[Span, ...]:
+        _, writer = self.writers[array]
+        return self.names.spans(self.names.place(writer, writer.write), self.program.arrays[array].shape)
+
+    def _bytes(self, array: str) -> int:
+        elements = self.points * math.prod(span.size for span in self._spans(array))
+        return elements * DTYPES[self.program.arrays[array].dtype]
+
+    def _peak(self) -> int:
+        """The most bytes that lie in shared memory at one time: an array from its part to the last that reads it."""
+        last: dict[str, int] = {}
+        for hand_over in self.found.values():
+            if hand_over.scheme == SHARED:
+                last[hand_over.array] = max(last.get(hand_over.array, 0), hand_over.consumer)
+        return max(
+            (
+                sum(self._bytes(a) for a, end in last.items() if self.writers[a][0] <= n <= end)
+                for n in range(len(self.parts))
+            ),
+            default=0,
+        )
+
+    def _recompute_one(self, arrays: Sequence[str]) -> bool:
+        """Have the largest array that can be computed again where it is read no longer stored; whether there is one."""
+        for array in sorted(arrays, key=self._bytes, reverse=True):
+            readers = [h.consumer for h in self.found.values() if h.array == array and h.scheme == SHARED]
+            if all(self._can_recompute(array, number) for number in readers):
+                for number in readers:
+                    self._recompute(array, number)
+                return True
+        return False
+
+    def _can_recompute(self, array: str, number: int) -> bool:
+        """Whether a part visits the points of an element-wise statement, and can have what that reads."""
+        made_in, writer = self.writers[array]
+        source, sink = self.parts[made_in], self.parts[number]
+        same_points = {m.name for m in source.box.members} == {m.name for m in sink.box.members}
+        if writer.reduction is not None or not same_points or not self._at_own_point(array, number):
+            return False
+        sources = [a.array for a in writer.reads() if a.array in self.writers]
+        return all(
+            (s, number) in self.found or self._is_there(s) or self._can_recompute_there(s, writer, number)
+            for s in sources
+        )
+
+    def _is_there(self, array: str) -> bool:
+        """Whether an array is small, as one value a point and what a reduction makes, or in shared memory anyway."""
+        is_small = self.writers[array][1].reduction is not None or not self._spans(array)
+        return is_small or array in self._staged()
+
+    def _can_recompute_there(self, array: str, reader: Statement, number: int) -> bool:
+        _, writer = self.writers[array]
+        made = self.names.place(writer, writer.write)
+        at_point = all(self.names.place(reader, a) == made for a in reader.reads() if a.array == array)
+        return at_point and self._can_recompute(array, number)
+
+    def _recompute(self, array: str, number: int) -> None:
+        made_in, writer = self.writers[array]
+        because = f"{self._bytes(array)} bytes of shared memory would leave room for fewer blocks"
+        self.found[array, number] = HandOver(array, made_in, number, AGAIN, because)
+        self.again.setdefault(number, []).append(writer)
+        for source in dict.fromkeys(a.array for a in writer.reads() if a.array in self.writers):
+            if (source, number) in self.found:
+                continue
+            if self._is_there(source):
+                self.found[source, number] = self._composed(source, number)
+            else:
+                self._recompute(source, number)
+
+    def _too_large(self) -> Unsupported:
+        sizes = sorted(((self._bytes(a), a) for a in self._staged()), reverse=True)
+        named = ", ".join(f"{array} {size:,} bytes" for size, array in sizes[:3])
+        return Unsupported(
+            "codegen",
+            self.program.name,
+            f"a block would keep {self._peak():,} bytes in shared memory ({named}), it has {most_handed_over():,}",
+            "split the group, or share fewer dimensions between its statements",
+        )
+
+    # Inputs that several parts read
+
+    def _hold_inputs(self) -> None:
+        """Keep in registers what several parts read at the same points, while there are any."""
+        uses: dict[str, set[int]] = {}
+        for number, part in enumerate(self.parts):
+            for statement in (*part.statements, *self.again.get(number, ())):
+                for access in statement.reads():
+                    if access.array in self.program.inputs and part.is_whole:
+                        uses.setdefault(access.array, set()).add(number)
+        for array, numbers in uses.items():
+            walks = {self.parts[n].walk for n in numbers}
+            walk = next(iter(walks))
+            size = walk.points(is_whole=True)
+            fits = size <= self._room() and walk.steps * walk.chunks <= WRITTEN_OUT
+            if len(numbers) > 1 and len(walks) == 1 and fits and not self._looked_up(array):
+                self.held[array] = size
+
+    def _looked_up(self, array: str) -> bool:
+        """Whether elements of an array are indices of other reads."""
+        indices = [i for s in self.program.statements for a in s.reads() for i in a.indices]
+        return any(element.array == array for index in indices for element in index.elements())

@@ -1,0 +1,165 @@
+"""Rows in turns: a block takes several groups of rows one after the other, and copies the next ones ahead.
+
+    turns 4 @ i, 8 rows to a block    ->    a block takes 32 rows, 8 at a time
+
+What a thread loads of its rows it first copies to a place of its own in shared memory, as wide as it loads.  Other
+threads have no use for it, so that neighbours lie in neighbouring banks; the copies of the next turns then run under
+the use of this one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.graph.nodes import DTYPES
+from engine.pipeline.stage_indices import Change, Known
+from engine.tensor.index import Index
+from engine.tile.names import names_read
+from engine.tile.nodes import (
+    BLOCK,
+    THREAD,
+    AsyncCopy,
+    Barrier,
+    Bind,
+    Buffer,
+    Commit,
+    For,
+    Load,
+    Mask,
+    TileOp,
+    TileProgram,
+    Wait,
+    operations,
+)
+from engine.tile.source import Footprint
+
+TURN = "turn"
+COPY_BYTES = (4, 8, 16)
+"""Sizes of one cp.async."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A load of rows that becomes a copy and a load of what was copied."""
+
+    buffer: str
+    operation: TileOp
+    """The copy, inside the loops that the load stands in, with the names that it needs there."""
+
+
+def in_turns(program: TileProgram) -> TileProgram:
+    """The program with a loop over turns around it, which copies what its threads load of their rows."""
+    turns, blocks = program.turns, program.grid // program.turns
+    known = Known({BLOCK: blocks, TURN: turns, THREAD: program.threads})
+    moved = Index.of(BLOCK) * turns + Index.of(TURN)
+    body = Change({BLOCK: moved}, {}, {}, known).operations(program.body)
+    known.note(body)
+    staging = _Staging(replace(program, body=body), known)
+    used = staging.body(body, ())
+    wishes = tuple(replace(wish, buffers=tuple(staging.buffers)) for wish in program.wishes)
+    first = _after_names(used, staging.copies)
+    copied = (*(c.operation for c in staging.copies), Commit(), Wait(0), Barrier()) if staging.copies else ()
+    turn = (*used[:first], *copied, *used[first:], Barrier())
+    return replace(
+        program,
+        grid=blocks,
+        body=(For(TURN, turns, turn),),
+        buffers={**program.buffers, **staging.buffers},
+        footprints=tuple(_footprint(f, moved, turns, blocks) for f in program.footprints),
+        constants={**program.constants, "TURNS": turns},
+        assertions=tuple((claim.replace("BLOCKS", "BLOCKS * TURNS"), why) for claim, why in program.assertions),
+        wishes=wishes,
+        turns=1,
+    )
+
+
+def _footprint(footprint: Footprint, moved: Index, turns: int, blocks: int) -> Footprint:
+    """The elements that the blocks write in all their turns."""
+    extents = {**footprint.counters, BLOCK: blocks, TURN: turns}
+    guards = tuple(guard.substitute({BLOCK: moved}, extents) for guard in footprint.guards)
+    position = footprint.position.substitute({BLOCK: moved}, extents)
+    used = {name for index in (position, *guards) for name in index.iterators()}
+    counters = {n: extents[n] for n in extents if n in used | set(footprint.counters)}
+    return Footprint(footprint.array, position, counters, guards)
+
+
+def _after_names(body: Sequence[TileOp], copies: Sequence[_Copy]) -> int:
+    """The first place in a body where every name that the copies need is known."""
+    needed = {name for copy in copies for op in operations((copy.operation,)) for name in names_read(op)}
+    names = {id(op) for op in _names(body, needed)}
+    return max((number + 1 for number, op in enumerate(body) if id(op) in names), default=0)
+
+
+class _Staging:
+    """The loads of one program that become copies; `buffers` and `copies` grow as its body is walked."""
+
+    def __init__(self, program: TileProgram, known: Known) -> None:
+        self.program, self.known = program, known
+        self.varying = _varying(program.body, {BLOCK, TURN})
+        self.buffers: dict[str, Buffer] = {}
+        self.copies: list[_Copy] = []
+
+    def body(self, ops: Sequence[TileOp], around: tuple[tuple[For, Sequence[TileOp]], ...]) -> tuple[TileOp, ...]:
+        """A body whose loads of rows read what was copied.  around: loops outside it, with what stands in them."""
+        result: list[TileOp] = []
+        for op in ops:
+            if isinstance(op, For):
+                op = replace(op, body=self.body(op.body, (*around, (op, op.body))))
+            elif isinstance(op, Load) and self._is_of_rows(op):
+                op = self._staged(op, around)
+            result.append(op)
+        return tuple(result)
+
+    def _is_of_rows(self, load: Load) -> bool:
+        """Whether a load is of what changes from turn to turn, and as wide as an asynchronous copy can be."""
+        buffer = self.program.buffers[load.source]
+        return (
+            buffer.scope == "global"
+            and load.source not in self.program.written
+            and load.width * DTYPES[buffer.dtype] in COPY_BYTES
+            and bool(set(load.position.iterators()) & self.varying)
+            and set(load.position.iterators()) <= set(self.known)
+        )
+
+    def _staged(self, load: Load, around: tuple[tuple[For, Sequence[TileOp]], ...]) -> Load:
+        """The load of what a new copy brings."""
+        loops = [loop for loop, _ in around]
+        steps, number = math.prod(loop.extent for loop in loops), Index()
+        for loop in loops:
+            number = number * loop.extent + Index.of(loop.name)
+        place = (number * self.program.threads + Index.of(THREAD)) * load.width
+        name = self._buffer_of(load.source)
+        elements = steps * self.program.threads * load.width
+        self.buffers[name] = Buffer(name, self.program.buffers[load.source].dtype, (elements,), "shared")
+        op: TileOp = AsyncCopy(name, place, load.source, load.position, load.width, load.mask, load.at)
+        for loop, ops in reversed(around):
+            needed = {name for inner in operations((op,)) for name in names_read(inner)}
+            op = replace(loop, body=(*_names(ops, needed), op))
+        self.copies.append(_Copy(name, op))
+        return replace(load, source=name, position=place)
+
+    def _buffer_of(self, source: str) -> str:
+        """A name for the rows of an array."""
+        number = sum(name.startswith(f"{source}_rows") for name in self.buffers) + 1
+        return f"{source}_rows" if number == 1 else f"{source}_rows_{number}"
+
+
+def _names(body: Sequence[TileOp], needed: set[str]) -> list[TileOp]:
+    """The `Bind` and `Mask` operations of a body behind some names, in order."""
+    found: list[TileOp] = []
+    for op in reversed(body):
+        if isinstance(op, Bind | Mask) and op.name in needed:
+            found.append(op)
+            needed |= set(names_read(op))
+    return found[::-1]
+
+
+def _varying(body: Sequence[TileOp], names: set[str]) -> frozenset[str]:
+    """Names that depend on some others."""
+    found = set(names)
+    for op in operations(tuple(body)):
+        if isinstance(op, Bind) and set(op.index.iterators()) & found:
+            found.add(op.name)
+    return frozenset(found)

@@ -1,0 +1,60 @@
+"""Why a kernel is what it is, as text: fusion, schedule, placement, prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from engine.compilation import Kernel
+from engine.cost.nodes import Prediction
+from engine.scheduling.nodes import Verdict
+from engine.scheduling.text import entry_text
+from engine.scheduling.tree_text import show
+
+
+def explain_kernel(kernel: Kernel, prediction: Prediction) -> str:
+    """A page about one kernel."""
+    return "\n".join(_lines(kernel, prediction)) + "\n"
+
+
+def _lines(kernel: Kernel, prediction: Prediction) -> Iterator[str]:
+    group = kernel.group
+    verdicts = sorted(kernel.verdicts, key=lambda v: v.placed.path)
+    yield f"{group.name}: {group.title}, {group.kind}"
+    yield ""
+    yield "Why it is one kernel"
+    yield f"  {group.because}"
+    for edge in group.edges:
+        yield f"  {edge.producer} -> {edge.consumer}: {edge.array} by {edge.scheme}, {edge.because}"
+    yield from _rewritten(kernel, [v for v in verdicts if v.placed.entry.field == "rewrite"])
+    yield ""
+    yield f"Why it is scheduled so ({len(kernel.dependences)} dependences)"
+    yield from (f"  {line}" for line in show(kernel.schedule, kernel.program).splitlines())
+    yield from (f"  {_outcome(v)}" for v in verdicts if v.placed.entry.field != "rewrite")
+    for line in kernel.log:
+        yield f"  scheduler: {line}"
+    yield ""
+    yield "Where results live"
+    for statement in kernel.program.statements:
+        yield f"  {statement.name} {statement.write.array}: {kernel.tile.placements.get(statement.name, 'register')}"
+    yield ""
+    yield f"Why it takes {prediction.microseconds:.3g} µs ({prediction.origin}, {prediction.note})"
+    for term in prediction.terms:
+        yield f"  {term.name:20} {term.value:>10.3g} {term.unit:5} {term.because}"
+
+
+def _rewritten(kernel: Kernel, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """What was asked of the program before scheduling, and the statements that came of it."""
+    if not verdicts:
+        return
+    yield ""
+    yield "What is computed otherwise than it was fused"
+    yield from (f"  {_outcome(v)}" for v in verdicts)
+    before = {s.name: s for s in kernel.group.program.statements}
+    yield from (f"  {s}" for s in kernel.program.statements if s != before[s.name])
+
+
+def _outcome(verdict: Verdict) -> str:
+    entry = verdict.placed.entry
+    reason = f": {verdict.because}" if verdict.because else ""
+    wish = f" (because {entry.because})" if entry.because else ""
+    return f"{verdict.placed.author}: {entry_text(entry)}{wish}: {verdict.outcome}{reason}"

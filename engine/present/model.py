@@ -1,0 +1,425 @@
+"""Engine values as documents: what the window shows and `--json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from engine.compilation import Kernel, compile_group, default_recipe
+from engine.cost.calibration import predict
+from engine.cost.nodes import KernelFacts, Prediction
+from engine.documents.model import (
+    CheckDoc,
+    CompiledDoc,
+    CountDoc,
+    EdgeDoc,
+    EntryDoc,
+    GroupDoc,
+    KernelDoc,
+    LineDoc,
+    ModelDoc,
+    NodeDoc,
+    OperatorDoc,
+    RepairDoc,
+    ScheduleDoc,
+    StatementDoc,
+    Time,
+)
+from engine.execution.nodes import PREDICTED, Check, Compiled, Timing
+from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
+from engine.present.dataflow_links import kept_apart, links
+from engine.present.explanation import explain_kernel
+from engine.present.scenario_outcomes import scenario_docs
+from engine.recipe import Advice, Recipe
+from engine.scheduling.conflict import repaired
+from engine.scheduling.nodes import Band, Conflict, Leaf, Mark, Node, Repair, Verdict, statements_of
+from engine.scheduling.nodes import Sequence as Sequenced
+from engine.scheduling.text import entry_text, to_text
+from engine.support.errors import EngineError
+from engine.target import Target
+from engine.target import target as find_target
+from engine.tensor.nodes import TensorProgram
+from engine.tensor.traffic import compulsory_bytes, flop_counts
+from engine.tile.nodes import Note
+
+Item = TypeVar("Item")
+MICRO = 1e6
+LONGEST_VALUE = 80
+"""Characters of an attribute's value, at most."""
+
+
+class Keep(Protocol):
+    """Takes a list of a document once it is made, and gives back what the document itself holds of it."""
+
+    def __call__(self, key: str, items: tuple[Item, ...], /) -> tuple[Item, ...]:
+        """key: the field that the list is for."""
+
+
+def _all(key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
+    return items
+
+
+def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200", keep: Keep = _all) -> ModelDoc:
+    """The fusion plan as a graph of launches with predicted times.
+
+    Every group is compiled to CUDA text under its default recipe; one that cannot be has no time.  keep: is given the
+    lists that grow with the graph before the groups are compiled, so that who waits for them can begin.
+    """
+    machine = find_target(target)
+    nodes = _nodes(graph, plan)
+    operators = keep("operators", tuple(_operators(graph, nodes)))
+    nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
+    inside = keep("links", tuple(links(plan)))
+    predictions = {group.name: _predicted(group, machine) for group in plan.groups}
+    total = sum(p.microseconds * len(plan.group(name).instances) for name, p in predictions.items() if p)
+    note = next((p.note for p in predictions.values() if p), "")
+    return ModelDoc(
+        name=graph.name,
+        path=str(graph.source or ""),
+        target=machine.name,
+        operators=operators,
+        nodes=nodes,
+        edges=edges,
+        groups=tuple(_group_doc(g, plan, predictions[g.name], total, machine) for g in plan.groups),
+        unsupported=tuple(plan.unsupported.items()),
+        total=Time(total, PREDICTED, note) if total else None,
+        seconds=(),
+        links=inside,
+    )
+
+
+def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[OperatorDoc]:
+    node_of = {op: node.id for node in nodes for op in reversed(node.operators)}
+    for op in graph.operators:
+        yield OperatorDoc(
+            name=op.name,
+            kind=op.kind,
+            inputs=tuple([name for name in op.inputs if name]),
+            outputs=op.outputs,
+            shape=_shape(graph.tensors[op.outputs[0]]) if op.outputs else "",
+            node=node_of.get(op.name, ""),
+            scope=op.scope,
+            attributes=tuple([(name, _value_text(value)) for name, value in op.attributes.items()]),
+        )
+
+
+def _value_text(value: AttributeValue) -> str:
+    """An attribute's value on one line: "0,2,1,3", "1e-05", "float32[3, 3]"."""
+    if isinstance(value, np.ndarray):
+        text = f"{value.dtype}{list(value.shape)}"
+    elif isinstance(value, tuple):
+        text = ",".join(map(str, value[:LONGEST_VALUE]))
+    else:
+        text = str(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+
+
+def _predicted(group: FusionGroup, machine: Target) -> Prediction | None:
+    try:
+        kernel = compile_group(group, default_recipe(group, machine.name))
+        return predict(kernel.facts, machine)
+    except EngineError:
+        return None
+
+
+def plan_bytes(plan: FusionPlan) -> int:
+    """Bytes that all launches of a plan must read and write."""
+    return sum(sum(compulsory_bytes(g.program)) * len(g.instances) for g in plan.groups)
+
+
+def _nodes(graph: OperatorGraph, plan: FusionPlan) -> tuple[NodeDoc, ...]:
+    scopes = {op.name: op.scope for op in graph.operators}
+    groups = {group.name: (group, _loop_shape(group.program)) for group in plan.groups}
+    fixed = {op for group in plan.fixed.groups for op in group}
+    nodes = []
+    for launch in plan.launches:
+        group, shape = groups[launch.group]
+        instance = group.instances[launch.instance]
+        nodes.append(
+            NodeDoc(
+                id=f"{group.name}#{launch.instance}",
+                group=group.name,
+                instance=launch.instance,
+                title=group.title,
+                shape=shape,
+                operators=instance.operators,
+                scope=_common_scope([scopes.get(op, "") for op in instance.statements.values()]),
+                fixed=not fixed.isdisjoint(instance.statements.values()),
+            )
+        )
+    return tuple(nodes)
+
+
+def _common_scope(scopes: Sequence[str]) -> str:
+    """The longest module path that all operators share."""
+    parts = [s.split(".") for s in dict.fromkeys(scopes)]
+    shared = []
+    for words in zip(*parts, strict=False):
+        if len(set(words)) > 1:
+            break
+        shared.append(words[0])
+    return ".".join(shared)
+
+
+def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
+    because = {(b.producer, b.consumer): b.because for b in plan.boundaries}
+    groups = {group.name: group for group in plan.groups}
+    apart = kept_apart(plan)
+    writer: dict[str, tuple[str, str]] = {}
+    for launch in plan.launches:
+        group = groups[launch.group]
+        instance, node = group.instances[launch.instance], f"{launch.group}#{launch.instance}"
+        for array in group.program.inputs:
+            tensor = graph.tensors.get(instance.arrays[array])
+            if tensor is None or tensor.name in graph.constants:
+                continue
+            source, producer = writer.get(tensor.name, ("", ""))
+            reason = because.get((producer, group.name), "an input of the graph" if not source else "")
+            yield EdgeDoc(source, node, tensor.name, _shape(tensor), tensor.bytes, reason, (source, node) in apart)
+        for array in group.program.outputs:
+            tensor_name = instance.arrays[array]
+            writer[tensor_name] = (node, group.name)
+    for name in graph.outputs:
+        if name in writer:
+            tensor = graph.tensors[name]
+            yield EdgeDoc(writer[name][0], "", name, _shape(tensor), tensor.bytes, "an output of the graph")
+
+
+def _group_doc(
+    group: FusionGroup, plan: FusionPlan, prediction: Prediction | None, total: float, machine: Target
+) -> GroupDoc:
+    moved = sum(compulsory_bytes(group.program))
+    heart = max(group.program.statements, key=lambda s: s.points)
+    time = prediction.time() if prediction else None
+    neighbours = [
+        f"{b.producer} → {b.consumer}: {b.because}" for b in plan.boundaries if group.name in (b.producer, b.consumer)
+    ]
+    return GroupDoc(
+        name=group.name,
+        title=group.title,
+        kind=group.kind,
+        shape=_loop_shape(group.program),
+        dtype=group.program.arrays[heart.write.array].dtype,
+        instances=len(group.instances),
+        statements=tuple(map(str, group.program.statements)),
+        because=group.because,
+        boundaries=tuple(dict.fromkeys(neighbours)),
+        bytes=moved,
+        flops=flop_counts(group.program)[0],
+        bound=prediction.bound if prediction else "",
+        floor=moved / machine.dram_bandwidth.value * MICRO,
+        time=time,
+        share=time.microseconds * len(group.instances) / total if time and total else 0.0,
+    )
+
+
+def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
+    """A compiled group, ready to show.  compiled: NVRTC's accounts, as far as they are known."""
+    prediction = predict(_with_registers(kernel, compiled), kernel.target)
+    return KernelDoc(
+        group=kernel.group.name,
+        recipe=to_text(kernel.advice),
+        legal=True,
+        dependences=len(kernel.dependences),
+        schedule=schedule_doc(kernel),
+        entries=tuple(_entry_doc(v) for v in sorted(kernel.verdicts, key=lambda v: v.placed.path)),
+        statements=tuple(_statement_docs(kernel)),
+        cuda=kernel.source.text,
+        lines=tuple(
+            LineDoc(number, line.statements, line.dimensions)
+            for number, line in enumerate(kernel.source.lines, 1)
+            if line.statements or line.dimensions
+        ),
+        grid=kernel.source.grid,
+        block=kernel.source.block,
+        shared_bytes=kernel.source.shared_bytes,
+        stages=kernel.tile.stages,
+        time=prediction.time(),
+        terms=prediction.terms,
+        compiled=tuple(compiled_doc(c) for c in compiled),
+        milliseconds=kernel.milliseconds,
+        explain=explain_kernel(kernel, prediction),
+        scenarios=scenario_docs(kernel.advice, kernel.verdicts),
+        intrinsic=kernel.tile.intrinsic,
+    )
+
+
+def refused_doc(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> KernelDoc:
+    """A group whose required entries cannot hold: every verdict and every repair, and no schedule, code or time."""
+    advice = recipe.groups.get(group.name, ())
+    names, operators = tuple(s.name for s in group.program.statements), group.instances[0].statements
+    return KernelDoc(
+        group=group.name,
+        recipe=to_text(advice),
+        legal=False,
+        dependences=0,
+        schedule=ScheduleDoc("domain", ", ".join(names), names, "", False, (), ()),
+        entries=tuple(_entry_doc(v) for v in sorted(conflict.verdicts, key=lambda v: v.placed.path)),
+        statements=tuple(
+            StatementDoc(s.name, str(s), operators.get(s.name, s.operator), tuple(i.name for i in s.iterators), "")
+            for s in group.program.statements
+        ),
+        cuda="",
+        lines=(),
+        grid=(),
+        block=(),
+        shared_bytes=0,
+        stages=0,
+        time=Time(0.0, "predicted", "no schedule"),
+        terms=(),
+        compiled=(),
+        milliseconds=0.0,
+        explain=str(conflict),
+        conflicting=tuple(placed.path for placed in conflict.conflicting),
+        repairs=repair_docs(conflict, advice),
+        scenarios=scenario_docs(advice, conflict.verdicts),
+    )
+
+
+def repair_docs(conflict: Conflict, advice: Sequence[Advice]) -> tuple[RepairDoc, ...]:
+    """The changes that resolve a conflict of `advice`, ready to show."""
+    return tuple(_repair_doc(repair, advice) for repair in conflict.repairs)
+
+
+def _repair_doc(repair: Repair, advice: Sequence[Advice]) -> RepairDoc:
+    return RepairDoc(
+        kind=repair.kind,
+        path=repair.placed.path if repair.placed else (),
+        text=repair.text,
+        recipe=to_text(repaired(advice, repair)),
+        complete=not repair.leaves,
+    )
+
+
+def _with_registers(kernel: Kernel, compiled: Sequence[Compiled]) -> KernelFacts:
+    known = [c.registers for c in compiled if c.architecture == kernel.target.architecture]
+    return replace(kernel.facts, registers=known[0]) if known else kernel.facts
+
+
+def _entry_doc(verdict: Verdict) -> EntryDoc:
+    entry = verdict.placed.entry
+    return EntryDoc(
+        path=verdict.placed.path,
+        author=verdict.placed.author,
+        statements=entry.statements,
+        dimension=entry.dimension,
+        text=entry_text(entry),
+        because=entry.because,
+        required=entry.required,
+        enabled=entry.enabled,
+        outcome=verdict.outcome,
+        verdict=verdict.because,
+        witness=verdict.witness.text if verdict.witness else "",
+    )
+
+
+def _statement_docs(kernel: Kernel) -> Iterable[StatementDoc]:
+    instance = kernel.group.instances[0]
+    for statement in kernel.program.statements:
+        yield StatementDoc(
+            name=statement.name,
+            text=str(statement),
+            operator=instance.statements.get(statement.name, statement.operator),
+            iterators=tuple(i.name for i in statement.iterators),
+            placement=kernel.tile.placements.get(statement.name, ""),
+        )
+
+
+def schedule_doc(kernel: Kernel) -> ScheduleDoc:
+    """The schedule tree with its marks as chips, as the kernel has them."""
+    program = kernel.program
+    names = tuple(s.name for s in program.statements)
+    texts = {s.name: str(s).split(": ", 1)[1] for s in program.statements}
+    child = _node_doc(kernel.schedule.root, texts, kernel.tile.notes)
+    return ScheduleDoc("domain", ", ".join(names), names, "", False, (), child)
+
+
+def _node_doc(node: Node, texts: Mapping[str, str], notes: Mapping[tuple[int, ...], Note]) -> tuple[ScheduleDoc, ...]:
+    match node:
+        case Leaf(names):
+            return tuple(ScheduleDoc("statement", f"{n}  {texts[n]}", (n,), "", False, (), ()) for n in names)
+        case Sequenced(children):
+            inner = tuple(doc for child in children for doc in _node_doc(child, texts, notes))
+            order = " → ".join(" ".join(statements_of(c)) for c in children)
+            return (ScheduleDoc("sequence", order, statements_of(node), "", False, (), inner),)
+        case Band(members, _, child):
+            docs = _node_doc(child, texts, notes)
+            for member in reversed(members):
+                chips = _chips(member.marks, notes)
+                text = f"{member.name} = 0 … {member.extent - 1:,}"
+                below = statements_of(child)
+                docs = (ScheduleDoc("band", text, below, member.name, member.parallel, chips, docs),)
+            return docs
+
+
+def _chips(marks: Sequence[Mark], notes: Mapping[tuple[int, ...], Note]) -> tuple[str, ...]:
+    """The marks of a dimension; of one that was not taken as given, what the kernel has unless another mark says it."""
+    held = {mark.name for mark in marks if mark.path not in notes}
+    chips: list[str] = []
+    for mark in marks:
+        note = notes.get(mark.path)
+        if note is None:
+            chips.append(_chip(mark.name, mark.value))
+        elif note.value and mark.name not in held:
+            chips.append(_chip(mark.name, note.value))
+    return tuple(dict.fromkeys(chips))
+
+
+def _chip(name: str, value: int | str) -> str:
+    return f"{value} stages" if name == "stages" else f"{name} {value}"
+
+
+def check_doc(check: Check) -> CheckDoc:
+    """A check, ready to show."""
+    return CheckDoc(
+        group=check.group,
+        status=check.status,
+        max_error=check.max_error,
+        tolerance=check.tolerance,
+        tolerance_because=check.tolerance_because,
+        blocks_run=check.blocks_run,
+        blocks_total=check.blocks_total,
+        elements_compared=check.elements_compared,
+        orders=check.orders,
+        findings=tuple((f.line, f.kind, f.message) for f in check.findings),
+        message=check.message,
+        counts=tuple(CountDoc(c.line, c.kind, c.width, c.requests, c.sectors, c.conflicts) for c in check.counts),
+    )
+
+
+def compiled_doc(compiled: Compiled) -> CompiledDoc:
+    """NVRTC's figures, ready to show."""
+    return CompiledDoc(compiled.architecture, compiled.registers, compiled.spill_bytes)
+
+
+def time_doc(timing: Timing) -> Time:
+    """A measured time, ready to show."""
+    environment = timing.environment or {}
+    note = ", ".join(str(environment[key]) for key in ("device", "date") if key in environment)
+    if timing.noise:
+        note = f"{note}; noisy: {timing.noise}"
+    return Time(
+        timing.microseconds, timing.origin, note, timing.low, timing.high, timing.samples,
+        environment.get("device", ""), environment.get("date", ""), timing.rounds, timing.noise,
+    )  # fmt: skip
+
+
+def _shape(tensor: Tensor) -> str:
+    return _shape_text(tensor.shape, tensor.dtype)
+
+
+@lru_cache(maxsize=1024)
+def _shape_text(shape: tuple[int, ...], dtype: str) -> str:
+    """Kept: the shapes of a model are few."""
+    return f"{' x '.join(map(str, shape)) or 'scalar'} {dtype}"
+
+
+def _loop_shape(program: TensorProgram) -> str:
+    """Extents of the widest statement: "128×768×3072"."""
+    widest = max(program.statements, key=lambda s: (s.points, len(s.iterators)))
+    return "×".join(str(i.extent) for i in widest.iterators) or "1"

@@ -1,0 +1,142 @@
+"""Choices from outside: recipes and advice read, checked against what they speak of, completed, written.
+
+What a stage cannot follow is refused here, by the file, group and entry that asks for it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from engine.compilation import default_recipe as _default_recipe
+from engine.fusion.choices import choices_of
+from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.fusion.stitching.nodes import Fixed
+from engine.recipe import Advice, Recipe
+from engine.scheduling.compose import validate
+from engine.scheduling.published.export import export as _published_text
+from engine.scheduling.published.parse import parse as _parse_published
+from engine.scheduling.published.translate import translate as _translate
+from engine.scheduling.text import from_text
+from engine.support.errors import BadInput
+from engine.support.files import read_text, write_whole
+from engine.tensorize.intrinsics import INTRINSICS
+
+
+def fusion_choices(recipe: Recipe, source: str = "recipe") -> tuple[str, Fixed]:
+    """(policy, what is fixed) that a recipe asks for, by default those of `fuse`.  Raises BadInput."""
+    return choices_of(recipe.fusion, source)
+
+
+def read_recipe(path: str | Path) -> Recipe:
+    """A recipe from its JSON file.  Raises BadInput for another version or unknown words."""
+    content = read_text(path, "recipe", "write one with `loomscope recipe`")
+    try:
+        return Recipe.loads(content, str(path))
+    except BadInput as error:
+        if error.subject.startswith(str(path)):
+            raise
+        raise BadInput("recipe", f"{path}, {error.subject}", error.reason, error.hint) from None
+
+
+def read_advice(path: str | Path) -> str:
+    """The text of an advice file, in our form or in the published JSON format.  Raises BadInput."""
+    return read_text(path, "recipe", "write it in the form that `loomscope schedule` shows")
+
+
+def published_advice(path: str | Path, group: FusionGroup) -> tuple[Advice, ...]:
+    """The user's advice that a file in AKG's published JSON format means for a group.
+
+    Raises BadInput for a broken file, one that contradicts itself and advice for another operator; Unsupported for
+    advice that no kernel here can follow.
+    """
+    return _translate(_parse_published(read_advice(path), Path(path).name), group)
+
+
+def write_published(advice: Sequence[Advice], group: FusionGroup, path: str | Path) -> None:
+    """Write advice for a group in the published JSON format.
+
+    Raises Unsupported, naming the entry, for what the format cannot say, BadInput where the file cannot be written.
+    """
+    write_whole(path, _published_text(advice, group), "schedule")
+
+
+def write_recipe(recipe: Recipe, path: str | Path) -> None:
+    """Write a recipe as JSON.  Raises BadInput where the file cannot be written."""
+    write_whole(path, json.dumps(recipe.to_json(), indent=2) + "\n", "recipe")
+
+
+def default_recipe(
+    what: FusionGroup | FusionPlan, target: str = "h200", numerics: Mapping[str, str] | None = None
+) -> Recipe:
+    """What every adviser proposes for a group or for all groups of a plan.
+
+    numerics: {"tensor_cores": "tf32"} lets float32 contractions round their operands; by default none is rounded.
+    """
+    return _default_recipe(what, target, numerics)
+
+
+def edited(recipe: Recipe, group: FusionGroup, text: str) -> Recipe:
+    """The recipe with a group's advice replaced by what `text` says (`engine/scheduling/text.py` has the grammar).
+
+    Raises BadInput with the line number, also for statements that the group does not have.
+    """
+    advice = from_text(text, f"advice of {group.name}")
+    validate(advice, group.program)
+    return recipe.with_group(group.name, advice)
+
+
+def advised(recipe: Recipe, group: FusionGroup, text: str, source: str = "advice") -> Recipe:
+    """The recipe with `text` in place of the user's advice for a group, and of that of every author it has.
+
+    Text in the published JSON format replaces all advice of the group: it says the whole launch.
+    Raises BadInput with the line number of `source`, also for statements that the group does not have.
+    """
+    if text.lstrip()[:1] in ("{", "["):
+        return recipe.with_group(group.name, _translate(_parse_published(text, source), group))
+    advice = from_text(text, source)
+    _validate(advice, group, source)
+    replaced = {"user", *(one.author for one in advice)}
+    kept = (one for one in recipe.groups.get(group.name, ()) if one.author not in replaced)
+    return recipe.with_group(group.name, (*kept, *advice))
+
+
+def completed(recipe: Recipe, plan: FusionPlan, source: str = "recipe") -> Recipe:
+    """A recipe for every group of a plan: those that it does not speak of get their advisers' entries.
+
+    Raises BadInput for groups and statements that the plan does not have, and for choices that nothing here follows;
+    `source` names the recipe.
+    """
+    _check_choices(recipe, plan, source)
+    names = [group.name for group in plan.groups]
+    for name, advice in recipe.groups.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=3) or names[:8]
+            hint = f"{plan.graph} has {', '.join(near)}; is it a recipe for another file?"
+            raise BadInput("recipe", f"{source}, group {name}", "the plan has no such group", hint)
+        _validate(advice, plan.group(name), f"{source}, group {name}")
+    proposed = _default_recipe(plan, recipe.target, recipe.numerics)
+    return replace(recipe, groups={**proposed.groups, **recipe.groups})
+
+
+def _check_choices(recipe: Recipe, plan: FusionPlan, source: str) -> None:
+    """BadInput for numerics that no stage reads, and fusion choices that the plan was not made with."""
+    rounded = {("tensor_cores", i.numerics) for i in INTRINSICS.values() if i.numerics}
+    known = " or ".join(f'{{"{key}": "{word}"}}' for key, word in sorted(rounded))
+    if asked := set(recipe.numerics.items()) - rounded:
+        words = ", ".join(f"{key} {value}" for key, value in sorted(asked))
+        hint = f"leave it empty, or say {known}"
+        raise BadInput("recipe", f"{source}, numerics", f"asks for {words}, which nothing here follows", hint)
+    if recipe.fusion and choices_of(recipe.fusion, source) != (plan.policy, plan.fixed):
+        hint = "fuse the graph with the recipe's choices, or leave them out of it"
+        raise BadInput("recipe", f"{source}, fusion", "asks for other groups than those of the plan", hint)
+
+
+def _validate(advice: Sequence[Advice], group: FusionGroup, source: str) -> None:
+    try:
+        validate(advice, group.program)
+    except BadInput as error:
+        raise BadInput("recipe", f"{source}, {error.subject}", error.reason, error.hint) from None

@@ -1,0 +1,107 @@
+"""Which dimension of a schedule an entry means.
+
+"outermost" is the first dimension around a statement, "innermost" its last, "after NAME" the one inside NAME.  NAME is
+the dimension where the statement uses its iterator NAME, alone or else in a sum, or else the one of that name.  No
+dimension ("" or "any") means the outermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from engine.scheduling.nodes import Band, Leaf, Member, Node, Sequence
+from engine.tensor.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A parsed dimension: kind "outermost", "innermost", "after" or "name", with the name for the last two."""
+
+    kind: str
+    name: str = ""
+
+    @staticmethod
+    def of(dimension: str) -> Address:
+        if dimension in ("", "any", "outermost"):
+            return Address("outermost")
+        if dimension == "innermost":
+            return Address("innermost")
+        if dimension.startswith("after "):
+            return Address("after", dimension.removeprefix("after ").strip())
+        return Address("name", dimension)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a statement stands in a schedule tree."""
+
+    members: tuple[Member, ...]
+    """The dimensions around it, outermost first."""
+    position: tuple[int, ...]
+    """Its place in the sequences and the leaf on the way; with the members' identity this gives the order."""
+    depths: tuple[int, ...]
+    """Number of members outside each entry of `position`."""
+
+
+def places(
+    node: Node, members: tuple[Member, ...] = (), position: tuple[int, ...] = (), depths: tuple[int, ...] = ()
+) -> dict[str, Place]:
+    """Statement -> its place, for the statements below `node`."""
+    match node:
+        case Leaf(statements):
+            depths = (*depths, len(members))
+            return {s: Place(members, (*position, k), depths) for k, s in enumerate(statements)}
+        case Sequence(children):
+            depths = (*depths, len(members))
+            found: dict[str, Place] = {}
+            for k, child in enumerate(children):
+                found.update(places(child, members, (*position, k), depths))
+            return found
+        case Band(inner, _, child):
+            return places(child, members + inner, position, depths)
+
+
+def locate(statement: str, place: Place, address: Address) -> int | None:
+    """Position in `place.members` of the dimension that an address means for a statement; None when there is none."""
+    last = len(place.members) - 1
+    match address.kind:
+        case "outermost":
+            return 0 if last >= 0 else None
+        case "innermost":
+            return last if last >= 0 else None
+        case "after":
+            before = _named(statement, place, address.name)
+            return before + 1 if before is not None and before < last else None
+        case _:
+            return _named(statement, place, address.name)
+
+
+def _named(statement: str, place: Place, name: str) -> int | None:
+    own = Index.of(name)
+    for k, member in enumerate(place.members):
+        if member.rows[statement] == own:
+            return k
+    for k, member in enumerate(place.members):
+        if member.rows[statement].coefficient(name):
+            return k
+    return next((k for k, member in enumerate(place.members) if member.name == name), None)
+
+
+def located(statements: Iterable[str], where: Mapping[str, Place], address: Address) -> tuple[Member, ...]:
+    """The distinct dimensions that an address means for some statements, in order.
+
+    Of "innermost" dimensions only those with no other inside: a loop around another loop of these statements is not
+    innermost, even if some statement has no further loop.
+    """
+    found: dict[int, Member] = {}
+    outer: set[int] = set()
+    for statement in statements:
+        place = where[statement]
+        position = locate(statement, place, address)
+        if position is not None:
+            found[id(place.members[position])] = place.members[position]
+        outer.update(id(member) for member in place.members[:-1])
+    if address.kind == "innermost":
+        return tuple(member for key, member in found.items() if key not in outer)
+    return tuple(found.values())

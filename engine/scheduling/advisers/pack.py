@@ -1,0 +1,47 @@
+"""The author `stitch` on packed groups: parts that share nothing, each with loops and blocks of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.fusion.nodes import FusionGroup
+from engine.fusion.packing import part_groups
+from engine.fusion.stitched import KIND as STITCHED
+from engine.recipe import Advice, Entry, Scenario, entry
+from engine.scheduling.advisers.mapping import mark
+from engine.scheduling.advisers.plans import plans
+from engine.scheduling.advisers.stitch import stitch_group
+from engine.scheduling.advisers.vectorize import vectorize_group
+
+THREADS = 256
+"""Threads of a block in every part: the launch has blocks of one size."""
+
+
+def pack_group(group: FusionGroup, sms: int, places: int) -> Advice:
+    """Cut the parts from each other, and advise each as if it were alone.
+
+    sms: streaming multiprocessors of the target.  places: threads that they hold at once.
+    """
+    parts = part_groups(group)
+    names = tuple(tuple(s.name for s in part.program.statements) for part in parts)
+    cut = entry(cut=names, at="outermost", because="no value leads from one part to another: each has its own blocks")
+    inside = [e for part in parts for e in _of_part(part, sms, places)]
+    return Advice("stitch", Scenario((cut, *inside)))
+
+
+def _of_part(part: FusionGroup, sms: int, places: int) -> Iterator[Entry]:
+    statements = tuple(s.name for s in part.program.statements)
+    if part.kind == STITCHED:
+        yield from (e for e in stitch_group(part, sms).scenario.entries if _suits_a_pack(e))
+    else:
+        scenario = vectorize_group(part, plans(part.program, places)).scenario
+        first = scenario.alternatives[0].entries if scenario.alternatives else ()
+        yield from (*scenario.entries, *first)
+    because = "the parts of a launch have blocks of one size"
+    yield mark(statements, "outermost", "thread", THREADS, because)
+
+
+def _suits_a_pack(advice: Entry) -> bool:
+    """Not the threads, which are those of all parts, nor a rewrite, after which no value may connect a part."""
+    is_threads = isinstance(advice.value, tuple) and advice.value[0] == "thread"
+    return not is_threads and advice.field != "rewrite"

@@ -1,0 +1,180 @@
+"""Plans for an element-wise group: loop order, vectors, strips or a tile, ranked by what a warp would request.
+
+Candidates have each access's ideal iterator innermost, the other iterators in the order of the text or as their scores
+say, and vectors along the innermost iterators or, in strips, along another one.  Fewer sectors come first, then fewer
+requests, then wider accesses, then the higher score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.scheduling.advisers.access import Pattern, patterns
+from engine.scheduling.advisers.score import Score, greedy_order, score
+from engine.scheduling.advisers.warp import Requests, Walk, requested
+from engine.tensor.access import stride, vector_limit
+from engine.tensor.nodes import Statement, TensorProgram
+
+ALTERNATIVES = 3
+"""Plans with other innermost iterators that are offered at most."""
+ANYWHERE = 4
+"""Elements of an access that is worth fewer threads everywhere: AKG's rule.  Past it a warp's sectors are as full, only
+its requests fewer."""
+ROUNDS = 2
+"""Times that wider accesses must leave the machine full of threads, so that its last round is no large part."""
+HALF_TILE = 16
+"""Shorter dimensions would leave most of a 32 x 32 transposing tile empty."""
+ALMOST = 1.05
+"""Times the fewest sectors that count as the fewest: where a sampled warp begins moves them by as much."""
+CLEAR = 1.1
+"""Times the sectors of another order that a plan in the order of the text may take."""
+COMPETING = 1.5
+"""Times the sectors of the best plan that an alternative to it may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One way to walk a group."""
+
+    walk: Walk
+    score: Score
+    requests: Requests
+    is_tiled: bool = False
+    """Reads across the direction of the write go through a tile in shared memory."""
+    is_textual: bool = True
+    """Whether the loops stay in the order of the text."""
+    held_back: int = 0
+    """Width that the accesses allow and the launch does not; 0 where nothing is held back."""
+
+    @property
+    def innermost(self) -> str:
+        return self.walk.order[-1][0]
+
+    @property
+    def sectors(self) -> float:
+        """What counts in the ranking: an order other than the text's, strips and tiles must save a tenth."""
+        plain = self.is_textual and not self.walk.in_strips and not self.is_tiled
+        return self.requests.sectors * (1 if plain else CLEAR)
+
+
+def widest(program: TensorProgram) -> Statement:
+    """The statement whose loops the whole group shares, the last one of several."""
+    return max(reversed(program.statements), key=lambda s: len(s.iterators))
+
+
+def plans(program: TensorProgram, places: int) -> tuple[Plan, ...]:
+    """The plans of a group, best first; none for a group with reductions and for a single element.
+
+    places: threads that the target holds at once.
+    """
+    if any(s.reduction is not None for s in program.statements):
+        return ()
+    target = widest(program)
+    names = [i.name for i in target.iterators]
+    found = patterns(program)
+    if not names or not found:
+        return ()
+    # An access that does not move along the last loop is one element for all threads there: it loses nothing.
+    losing = [p.ideal for p in found if p.ideal is not None and names[-1] in p.moves]
+    ideals = dict.fromkeys([names[-1], *losing])
+    candidates = [
+        plan
+        for innermost in ideals
+        for order in dict.fromkeys([_textual(innermost, names), greedy_order(innermost, names, found)])
+        for plan in _along(program, order, found, [n for n in ideals if n != innermost], places)
+    ]
+    tiled = _tiled(target, found)
+    return _ranked((*candidates, *tiled))
+
+
+def _ranked(found: Sequence[Plan]) -> tuple[Plan, ...]:
+    """Best first; plans with almost the fewest sectors are equals in that."""
+    fewest = min(plan.sectors for plan in found)
+
+    def key(plan: Plan) -> tuple[float, float, int, int]:
+        sectors = plan.sectors if plan.sectors > ALMOST * fewest else fewest
+        return sectors, plan.requests.requests, -plan.walk.width, -plan.score.value
+
+    return tuple(sorted(found, key=key))
+
+
+def alternatives(ranked: Sequence[Plan]) -> tuple[Plan, ...]:
+    """The best plan for every innermost iterator that competes, best first: one where no access wants another."""
+    first: dict[str, Plan] = {}
+    for plan in ranked:
+        if plan.requests.sectors <= COMPETING * ranked[0].requests.sectors:
+            first.setdefault(plan.innermost, plan)
+    return tuple(first.values())[:ALTERNATIVES]
+
+
+def _textual(innermost: str, names: Sequence[str]) -> tuple[str, ...]:
+    return (*(n for n in names if n != innermost), innermost)
+
+
+def _along(
+    program: TensorProgram, order: tuple[str, ...], found: Sequence[Pattern], others: Sequence[str], places: int
+) -> Iterator[Plan]:
+    """Plans with one loop order: without vectors, with them along the last iterators, and in strips along `others`."""
+    extents = widest(program).extents
+    sized = tuple((name, extents[name]) for name in order)
+    is_textual = order == tuple(extents)
+    why = score(order[-1], found, innermost=True)
+    total = math.prod(extents.values())
+    widest_inner = 0
+    for run in ((order[-1],), *(order[k:] for k in range(len(order) - 2, -1, -1)), *((name,) for name in others)):
+        limit = _limit(program, run)
+        if run[-1] != order[-1] and not _moves_all(found, run[-1], order[-1], limit):
+            continue
+        if run[-1] == order[-1]:
+            if limit <= widest_inner:
+                continue
+            widest_inner = limit
+        allowed = [w for w in _powers(limit) if w <= ANYWHERE or total // w >= ROUNDS * places]
+        for width in allowed:
+            walk = Walk(sized, run, width)
+            held = limit if limit > allowed[-1] else 0
+            yield Plan(walk, why, requested(walk, found), False, is_textual, held)
+
+
+def _moves_all(found: Sequence[Pattern], along: str, innermost: str, width: int) -> bool:
+    """Whether strips make vectors of more than operands that all threads share."""
+    return any(p.can_be((along,), width) and {along, innermost} <= p.moves for p in found)
+
+
+def _powers(limit: int) -> list[int]:
+    return [1 << k for k in range(limit.bit_length())]
+
+
+def _limit(program: TensorProgram, run: tuple[str, ...]) -> int:
+    """The widest vector along a run; 1 where a statement has only some of its iterators."""
+    outside = {a: program.arrays[a] for a in (*program.inputs, *program.outputs)}
+    runs = {s.name: tuple(n for n in run if n in s.extents) for s in program.statements}
+    if any(own and own != run for own in runs.values()):
+        return 1
+    return vector_limit(program.statements, outside, runs)
+
+
+def _tiled(target: Statement, found: Sequence[Pattern]) -> Iterator[Plan]:
+    """The plan with a shared tile for the reads that run across the write, where both dimensions fill one."""
+    last = target.iterators[-1]
+    names = tuple(target.extents)
+    across = next((a for p in found if (a := _across(p, last.name)) is not None), None)
+    if across is None or min(last.extent, target.extents[across]) < HALF_TILE:
+        return
+    sized = tuple(target.extents.items())
+    turned = [p for p in found if _across(p, last.name) == across]
+    direct = [p for p in found if p not in turned]
+    walk = Walk(sized, (last.name,), 1)
+    through = Walk((*(s for s in sized if s[0] != across), (across, target.extents[across])), (across,), 1)
+    parts = requested(walk, direct), requested(through, turned)
+    together = Requests(sum(p.sectors for p in parts), sum(p.requests for p in parts))
+    yield Plan(walk, score(names[-1], found, innermost=True), together, is_tiled=True)
+
+
+def _across(pattern: Pattern, last: str) -> str | None:
+    """The iterator that a read is contiguous along, where it jumps along the last one."""
+    if pattern.written or not pattern.is_regular or stride(pattern.where, last) in (0, 1, None):
+        return None
+    return pattern.ideal

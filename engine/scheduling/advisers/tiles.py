@@ -1,0 +1,130 @@
+"""Tiles of a product that are worth a thought, and the simplest of those that a model promises most of.
+
+The model stands in a later stage: who asks for advice brings it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.support.errors import Unsupported
+from engine.target.shared import SHARED_BYTES
+from engine.tensorize.nodes import Intrinsic
+from engine.tensorize.space import FRAGMENT, Knobs
+
+Promise = Callable[[Knobs], float]
+"""Microseconds of the kernel with some knobs; Unsupported where no block of it fits an SM."""
+
+Promises = Callable[[Intrinsic | None], Promise]
+"""Of kernels that multiply with an instruction; None for those on CUDA cores."""
+
+SLICES = (1, 2, 4)
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+FEWEST_WARPS, MOST_WARPS = 4, 16
+"""Of a block: one for each scheduler of an SM; 512 threads leave each of them 128 registers."""
+FEWEST_TILES = 4
+"""Of the depth to a block or a slice of it: they fill a pipeline."""
+MOST_SUMS = 2**23
+"""That all blocks of a split product leave to each other: 32 MB of float32 stay in L2."""
+SUM_BYTES = 4
+NEAR = 1.1
+"""Promises this close are one for a model that nothing calibrates: the simpler kernel is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A tile that is asked for, as far as the pipeline's author needs to know it."""
+
+    step: int
+    """Depths of one step of all slices."""
+    depth: int
+    """Depths of one tile."""
+    through_registers: bool
+    """Whether elements of a factor go to its tile one by one, through registers."""
+    split_k: int = 1
+    """Blocks that share the depth."""
+
+
+def stages_of(tiles: int, on_tensor_cores: bool = True) -> int:
+    """Buffers of a pipeline through shared memory that a loop of so many tiles fills."""
+    return 1 if tiles < 2 else 2 if tiles < 8 else 4 if on_tensor_cores else 3
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Rows and columns of a block and of one of its warps."""
+
+    block: tuple[int, int]
+    warp: tuple[int, int]
+
+    @property
+    def warps(self) -> int:
+        """Of the block."""
+        return math.prod(b // w for b, w in zip(self.block, self.warp, strict=True))
+
+    def exchanges(self, slices: int) -> bool:
+        """Whether shared memory has room for the sums of all slices and their way out."""
+        sums = math.prod(self.block) + self.warps * FRAGMENT * self.warp[1]
+        return slices == 1 or slices * sums * SUM_BYTES <= SHARED_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The depth of a product as tiles walk it."""
+
+    size: int
+    tile: int
+    """Depths of a tile of one slice."""
+    step: int = 0
+    """Depths of one instruction; 0 on CUDA cores, where warps here are threads."""
+    through_registers: bool = False
+    """Whether elements of a factor go to its tile one by one."""
+
+
+def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[Knobs]:
+    """Kernels with these tiles: alone, with slices of the depth, with blocks that share it.
+
+    sums: results of the product.
+    """
+    shares = SLICES if loop.step and not loop.through_registers else (1,)
+    for tile in tiles:
+        for slices in shares:
+            steps = -(-loop.size // (loop.tile * slices))
+            if slices > 1 and (tile.warps * slices > MOST_WARPS or steps < FEWEST_TILES):
+                continue
+            if not tile.exchanges(slices):
+                continue
+            for split in SPLITS:
+                mine = -(-steps // split)
+                if split > 1 and (mine < FEWEST_TILES or -(-steps // mine) != split or split * sums > MOST_SUMS):
+                    continue
+                stages = min(2, mine) if loop.through_registers else stages_of(mine, loop.step > 0)
+                sets = 2 if loop.tile > loop.step > 0 else 1
+                yield Knobs((*tile.block, loop.tile * slices), tile.warp, stages, sets, slices, split)
+
+
+def promised_best(choices: Iterable[Knobs], promise: Promise) -> tuple[Knobs, float]:
+    """(the simplest of the best, its microseconds): who shares a depth must be worth it, blocks more than slices.
+
+    Blocks of fewer than four warps are taken where there is nothing else.
+    """
+    times: dict[Knobs, float] = {}
+    for knobs in choices:
+        try:
+            times[knobs] = promise(knobs)
+        except Unsupported:
+            continue  # no block of it fits an SM
+    full = {knobs: time for knobs, time in times.items() if knobs.parts >= FEWEST_WARPS} or times
+    limit = min(full.values()) * NEAR
+    alone = [knobs for knobs in full if knobs.split_k == 1]
+    plain = [knobs for knobs in alone if knobs.slices == 1]
+    best = (min(some, key=full.__getitem__) for some in (plain, alone, full) if some)
+    return next((knobs, full[knobs]) for knobs in best if full[knobs] <= limit)
+
+
+def why_split(tiles: int, sms: int, promised: float, choices: Iterable[Knobs], promise: Promise) -> str:
+    """Why blocks share a depth, with what is promised where none do.  tiles: of the result."""
+    alone = promised_best((knobs for knobs in choices if knobs.split_k == 1), promise)[1]
+    return f"{tiles} tiles on {sms} SMs: {promised:.3g} µs predicted, {alone:.3g} where no blocks share a depth"

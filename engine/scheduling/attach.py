@@ -1,0 +1,150 @@
+"""Entries against a finished tree: attach marks and flags, and look whether an entry holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.recipe import Entry
+from engine.scheduling.address import Address, Place, locate, located, places
+from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Band, Leaf, Mark, Member, Node, Placed
+from engine.scheduling.nodes import Sequence as SequenceNode
+from engine.scheduling.rules import cut_parts, pinned
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Outcome of one entry on a tree, with the reason."""
+
+    outcome: str
+    because: str
+
+
+def attach(node: Node, placed: Placed, statements: Sequence[str]) -> tuple[Node, Finding]:
+    """The tree with what the entry adds to it (a mark, a flag), and the finding about the entry.
+
+    Entries about coefficients add nothing; `held` looks whether they hold.
+    statements: the statements of the group; the entry may name others, which match nothing.
+    """
+    entry = placed.entry
+    named = [s for s in (entry.statements or statements) if s in statements]
+    where = places(node)
+    if entry.field == "pin":
+        return node, _pin(entry, named, where)
+    if entry.field == "cut":
+        return node, _cut(entry, where)
+    members = located(named, where, Address.of(entry.dimension))
+    if not members:
+        return node, Finding(NO_MATCH, no_match(entry, named))
+    changed = {id(m): _changed(m, placed) for m in members}
+    return rebuilt(node, changed), Finding(HONOURED, f"on {', '.join(_with_extent(m) for m in members)}")
+
+
+def meant(node: Node, entry: Entry, statements: Sequence[str]) -> tuple[Member, ...]:
+    """The dimensions of a tree that an entry speaks of."""
+    named = [s for s in (entry.statements or statements) if s in statements]
+    return located(named, places(node), Address.of(entry.dimension))
+
+
+def rebuilt(node: Node, members: Mapping[int, Member]) -> Node:
+    """The tree with some members replaced; `members` maps the identity of the old one to the new one."""
+    match node:
+        case Leaf():
+            return node
+        case SequenceNode(children):
+            return SequenceNode(tuple(rebuilt(child, members) for child in children))
+        case Band(own, permutable, child):
+            return Band(tuple(members.get(id(m), m) for m in own), permutable, rebuilt(child, members))
+
+
+def _changed(member: Member, placed: Placed) -> Member:
+    entry = placed.entry
+    if entry.field == "parallel":
+        return replace(member, parallel=entry.value is True)
+    name, value = ("split", entry.value) if entry.field == "split" else _name_and_value(entry)
+    plain = value if isinstance(value, int | str) else str(value)
+    mark = Mark(name, plain, placed.author, placed.path, entry.required, entry.statements)
+    return replace(member, marks=(*member.marks, mark))
+
+
+def _name_and_value(entry: Entry) -> tuple[str, object]:
+    assert isinstance(entry.value, tuple)
+    return str(entry.value[0]), entry.value[1]
+
+
+def _with_extent(member: Member) -> str:
+    return f"{member.name} ({member.extent})"
+
+
+def no_match(entry: Entry, named: Sequence[str]) -> str:
+    """Why an entry for the statements `named` finds no dimension."""
+    if not named:
+        return f"the group has no statement {', '.join(entry.statements)}"
+    return f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no dimension {entry.dimension or 'outermost'}"
+
+
+def _pin(entry: Entry, named: Sequence[str], where: Mapping[str, Place]) -> Finding:
+    allowed = pinned(entry.value)
+    address = Address.of(entry.dimension)
+    held: list[str] = []
+    missed: list[str] = []
+    for statement in named:
+        position = locate(statement, where[statement], address)
+        if position is None or not any(_uses(m, statement, allowed) for m in where[statement].members):
+            continue
+        right = _uses(where[statement].members[position], statement, allowed)
+        (held if right else missed).append(statement)
+    if not held and not missed:
+        names = " or ".join(allowed)
+        return Finding(
+            NO_MATCH, no_match(entry, named) if not named else f"no iterator {names} at {address_text(entry)}"
+        )
+    if missed:
+        return Finding(RELAXED, f"not for {', '.join(missed)}" + (f", but for {', '.join(held)}" if held else ""))
+    return Finding(HONOURED, f"for {', '.join(held)}")
+
+
+def address_text(entry: Entry) -> str:
+    """The dimension of an entry in words."""
+    return entry.dimension or "outermost"
+
+
+def _uses(member: Member, statement: str, names: Sequence[str]) -> bool:
+    atoms = [str(atom) for atom, _ in member.rows[statement].terms]
+    return bool(atoms) and all(atom in names for atom in atoms)
+
+
+def _cut(entry: Entry, where: Mapping[str, Place]) -> Finding:
+    """Statements of different parts are in order and share no dimension from the addressed one inwards."""
+    address = Address.of(entry.dimension)
+    parts = [[s for s in part if s in where] for part in cut_parts(entry.value)]
+    pairs = [(a, b) for k, part in enumerate(parts) for later in parts[k + 1 :] for a in part for b in later]
+    if not pairs:
+        return Finding(NO_MATCH, "it names fewer than two parts of this group")
+    limits = {s: _limit(s, where[s], address) for part in parts for s in part}
+    if all(limit is None for limit in limits.values()):
+        return Finding(NO_MATCH, f"no dimension {address_text(entry)}")
+    for a, b in pairs:
+        shared, before = _shared(where[a], where[b])
+        allowed = min((limit for limit in (limits[a], limits[b]) if limit is not None), default=shared)
+        if shared > allowed or not before:
+            return Finding(RELAXED, f"{a} and {b} are not cut")
+    return Finding(HONOURED, " | ".join(" ".join(part) for part in parts))
+
+
+def _limit(statement: str, place: Place, address: Address) -> int | None:
+    """How many dimensions a cut leaves shared at most."""
+    if address.kind == "outermost":
+        return 0
+    if address.kind == "after":
+        outside = locate(statement, place, Address("name", address.name))
+        return None if outside is None else outside + 1
+    return locate(statement, place, address)
+
+
+def _shared(a: Place, b: Place) -> tuple[int, bool]:
+    """Number of dimensions around both statements, and whether the first stands before the second."""
+    for x, y, depth in zip(a.position, b.position, a.depths, strict=False):
+        if x != y:
+            return depth, x < y
+    return len(a.members), False

@@ -1,0 +1,324 @@
+"""From rules to a schedule tree: one dimension after the other, fused as far as that costs no parallel loop.
+
+A dimension comes from the search for one iterator of each statement; from the linear solver where entries ask for
+coefficients, or where the options let it try what the search does not find.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Sequence_
+from dataclasses import dataclass, field
+from itertools import count
+
+from engine.scheduling.fusion import Group, partition
+from engine.scheduling.ilp_rows import General, Next
+from engine.scheduling.integer import Deadline
+from engine.scheduling.nodes import Band, Leaf, Member, Node, Options, Sequence
+from engine.scheduling.problem import Line, Problem, Row, Rows, coefficients, row_of
+from engine.scheduling.rules import Rule, accepts, cut_order, must_part, preferences
+from engine.scheduling.search import Budget, Choice, choices
+from engine.scheduling.terms import CONSTANT
+
+
+@dataclass(slots=True)
+class _Choices:
+    """Choices for one dimension, best first: found when they are asked for, and kept."""
+
+    preferences: Mapping[int, Sequence_[int]]
+    more: Iterator[Choice]
+    found: list[Choice] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Choice]:
+        for position in count():
+            if position == len(self.found):
+                choice = next(self.more, None)
+                if choice is None:
+                    return
+                self.found.append(choice)
+            yield self.found[position]
+
+
+@dataclass(slots=True)
+class Builder:
+    """One solve: the rules that hold in it, and what was decided."""
+
+    problem: Problem
+    rules: Sequence_[Rule]
+    budget: Budget
+    general: General
+    log: list[str] = field(default_factory=list)
+    _known: dict[tuple[Group, tuple[Rows, ...], bool], _Choices] = field(default_factory=dict)
+
+    @staticmethod
+    def of(problem: Problem, rules: Sequence_[Rule], options: Options, attempts: int, deadline: Deadline) -> Builder:
+        """A fresh solve."""
+        return Builder(problem, rules, Budget(attempts), General(problem, rules, options, deadline))
+
+    def build(self) -> Node | None:
+        """A tree that obeys all rules, in one-member bands; None when the search finds none."""
+        everything = tuple(range(len(self.problem.statements)))
+        together = self._node(everything, dict.fromkeys(everything, ()), inside=False, since=0)
+        common = 0 if together is None else _common(together)
+        if not common or self._is_steered() or self._is_held_together():
+            return together
+        decided, self.log = self.log, []
+        apart = self._apart(everything, common)
+        if apart is None:
+            self.log = decided
+        return apart or together
+
+    def _apart(self, everything: Group, common: int) -> Node | None:
+        """Nests of their own for groups that would each have more than `common` parallel loops around all of it.
+
+        A padding shares only the images with the convolution that reads it, where both have rows and columns, too.
+        """
+        rows: dict[int, Rows] = dict.fromkeys(everything, ())
+        if common >= min(self._loops_left(s, ()) for s in everything):
+            return None
+
+        def whole(group: Group) -> bool:
+            return self._shared(group) == min(self._loops_left(s, ()) for s in group)
+
+        parts = partition(self.problem, everything, (), whole)
+        if parts is None or min(map(self._shared, parts)) <= common:
+            return None
+        return self._sequence(parts, rows, False, "they have more parallel loops apart")
+
+    def _shared(self, group: Group) -> int:
+        """Number of parallel loops around all statements of a group, the best choice taken each time."""
+        rows: dict[int, Rows] = dict.fromkeys(group, ())
+        for depth in range(min(map(self.problem.rank, group))):
+            choice = next(iter(self._choices(group, rows, depth > 0)), None)
+            if choice is None or not self._carries_nothing(choice, rows):
+                return depth
+            rows = {s: (*rows[s], row) for s, row in choice.items()}
+        return min(map(self.problem.rank, group))
+
+    def _node(self, component: Group, rows: Mapping[int, Rows], inside: bool, since: int) -> Node | None:
+        """The subtree of a component whose statements already have `rows`.
+
+        A loop around all of them comes first; where there is none, or none works out, they are cut into a sequence.
+        since: number of rows outside the innermost sequence.
+        """
+        self.budget.spend(self.problem.program.name)
+        full = [s for s in component if len(rows[s]) == self.problem.rank(s)]
+        apart = must_part(self.problem, self.rules, component, rows)
+        if len(full) == len(component) and not apart:
+            return Leaf(self._names(component))
+        if not full and not apart:
+            early = self._thin(component, rows, inside)
+            if early:
+                parts = [early, tuple(s for s in component if s not in early)]
+                return self._sequence(parts, rows, inside, "values without the outer loop are made before")
+            for found in self._next(component, rows, inside, since):
+                member = self._member(found, rows)
+                below = {s: (*rows[s], row) for s, row in found.items()}
+                child = self._node(component, below, inside or member.parallel, since)
+                if child is not None:
+                    return Band((member,), True, child)
+        return self._cut(component, rows, inside)
+
+    def _next(self, component: Group, rows: Mapping[int, Rows], inside: bool, since: int) -> Iterator[Next]:
+        """Rows for the next dimension of a component, best first: searched, or solved where that needs more."""
+        above = {s: rows[s] for s in component}
+        wanted = self.general.wanted(above)
+        if wanted:
+            yield from self._solved(above, inside, since, wanted)
+            return
+        for choice in self._choices(component, rows, inside):
+            named = self.general.named(choice)
+            if named:
+                yield from self._solved(above, inside, since, named, choice)
+            else:
+                yield choice
+        options = self.general.options
+        if options.skew or options.shift or options.reverse:
+            yield from self._solved(above, inside, since)
+
+    def _solved(
+        self,
+        rows: Mapping[int, Rows],
+        inside: bool,
+        since: int,
+        here: Sequence_[Rule] = (),
+        choice: Choice | None = None,
+    ) -> Iterator[Next]:
+        self.budget.spend(self.problem.program.name)
+        found = self.general.rows(rows, inside, since, here, choice)
+        if found is None or not accepts(self.problem, self.rules, rows, found):
+            return
+        if not any(k == CONSTANT for rule in here if rule.demand for c in rule.demand.constraints for *_, k in c.terms):
+            found = self._from_zero(found)
+        self.general.remember(rows, found, here)
+        yield found
+
+    def _from_zero(self, found: Next) -> Next:
+        """The same rows, all moved by one constant so that the smallest value is zero."""
+        low = min(self._range(s, row)[0] for s, row in found.items())
+        if low == 0:
+            return found
+        return {
+            s: row_of(coefficients(row, self.problem.rank(s)), (row.constant if isinstance(row, Line) else 0) - low)
+            for s, row in found.items()
+        }
+
+    def _range(self, statement: int, row: Row) -> tuple[int, int]:
+        """The smallest and the largest value of a row."""
+        if isinstance(row, int):
+            return 0, self.problem.extents[statement][row] - 1
+        ends = [c * (n - 1) for c, n in zip(row.coefficients, self.problem.extents[statement], strict=True)]
+        return row.constant + sum(min(e, 0) for e in ends), row.constant + sum(max(e, 0) for e in ends)
+
+    def _choices(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> _Choices:
+        """What the search finds for the next dimension; a fusion test and the loop made after it ask for the same."""
+        key = (component, tuple(rows[s] for s in component), inside)
+        if key not in self._known:
+            wanted = preferences(self.problem, self.rules, component, rows, inside)
+            leader = max(component, key=lambda s: (len(wanted[s]), -s))
+            found = choices(self.problem, wanted, leader, self.budget)
+            self._known[key] = _Choices(wanted, (c for c in found if accepts(self.problem, self.rules, rows, c)))
+        return self._known[key]
+
+    def _member(self, found: Next, rows: Mapping[int, Rows]) -> Member:
+        problem = self.problem
+        used = Counter(problem.names[s][problem.leading(s, (*rows[s], row))] for s, row in found.items())
+        ranges = [self._range(s, row) for s, row in found.items()]
+        return Member(
+            name=used.most_common(1)[0][0],
+            rows={problem.statements[s].name: problem.index(s, row) for s, row in found.items()},
+            parallel=self._carries_nothing(found, rows),
+            extent=max(high for _, high in ranges) - min(0, *(low for low, _ in ranges)) + 1,
+        )
+
+    def _carries_nothing(self, found: Next, rows: Mapping[int, Rows]) -> bool:
+        """Whether the dimension moves no reduction and separates no dependent instances."""
+        problem = self.problem
+        for s, row in found.items():
+            moved = 1 << row if isinstance(row, int) else sum(1 << k for k, c in enumerate(row.coefficients) if c)
+            if problem.reduced[s] & moved or problem.distance(s, rows[s], row):
+                return False
+        edges = (e for e in problem.edges.values() if e.source in found and e.sink in found)
+        return not any(problem.between(e, rows[e.source], rows[e.sink], found[e.source], found[e.sink]) for e in edges)
+
+    def _thin(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Group:
+        """Statements that would force the others off their outer loop, and can run before them.
+
+        A vector over the columns, made in the group and used in every row, would put the column loop outside; such
+        producers (no reduction, fewer loops left, nothing read from the others) get a nest of their own instead.
+        """
+        offered = self._choices(component, rows, inside)
+        choice = next(iter(offered), None)
+        if choice is None or self._is_steered():
+            return ()
+        left = {s: self._loops_left(s, rows[s]) for s in component}
+        leader = max(component, key=lambda s: (left[s], -s))
+        first = offered.preferences[leader][0]
+        if choice[leader] == first:
+            return ()
+        thin: dict[int, None] = {}
+        among = frozenset(component)
+        for s in component:
+            if left[s] < left[leader] and not self.problem.reduced[s] and self._sources(s, among) <= thin.keys():
+                thin[s] = None
+        rest = tuple(s for s in component if s not in thin)
+        better = next(iter(self._choices(rest, rows, inside)), None)
+        return tuple(thin) if better is not None and better[leader] == first else ()
+
+    def _loops_left(self, statement: int, rows: Rows) -> int:
+        """Number of unused iterators that are not reduced."""
+        return sum(not self.problem.reduced[statement] >> k & 1 for k in self.problem.unused(statement, rows))
+
+    def _cut(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Node | None:
+        """A sequence of parts that are scheduled each for itself; None when that fails too."""
+        if len(component) == 1:
+            return None
+        known: dict[Group, bool] = {}
+        self.general.forget(component, len(rows[component[0]]))
+
+        def compatible(group: Group) -> bool:
+            if group not in known:
+                known[group] = self._compatible(group, rows, inside)
+            return known[group]
+
+        parts = partition(self.problem, component, cut_order(self.rules, component), compatible)
+        if parts is None:
+            return None
+        alone: list[Group] = [(s,) for part in parts for s in part]
+        if len(parts) > 1:
+            parts = [piece for part in parts for piece in self._without_early(part, component, rows, inside)]
+            node = self._sequence(parts, rows, inside, "no parallel loop is common to all")
+            if node is not None or len(alone) == len(parts):
+                return node
+        order = partition(self.problem, component, cut_order(self.rules, component), lambda group: False)
+        return None if order is None else self._sequence(order, rows, inside, "nothing can be shared here")
+
+    def _without_early(self, part: Group, component: Group, rows: Mapping[int, Rows], inside: bool) -> Iterator[Group]:
+        """A part in two where some of it need not wait for the rest of the component, and would lose a parallel loop.
+
+        A part with a reduction that waits for the part before it has a loop in order; statements of it that need
+        no other value of the component get a parallel loop of their own instead, before it.
+        """
+        among = frozenset(component)
+        waits = len(part) > 1 and any(not self._sources(s, among) <= set(part) for s in part)
+        choice = next(iter(self._choices(part, rows, inside)), None) if waits and not self._is_steered() else None
+        if choice is None or self._carries_nothing(choice, rows):
+            yield part
+            return
+        early: dict[int, None] = {}
+        for s in part:
+            if not self.problem.reduced[s] and self._sources(s, among) <= early.keys():
+                early[s] = None
+        if early:
+            yield tuple(early)
+        yield tuple(s for s in part if s not in early)
+
+    def _sources(self, statement: int, among: frozenset[int]) -> set[int]:
+        """The statements of `among` whose values or reads this one must wait for."""
+        return {other for other, _ in self.problem.links[statement] if other < statement and other in among}
+
+    def _is_steered(self) -> bool:
+        """Whether entries part statements or ask for coefficients, which may speak of any company they are in."""
+        return any(rule.field == "cut" or rule.demand for rule in self.rules)
+
+    def _is_held_together(self) -> bool:
+        """Whether an entry pins the outermost loop of all statements at once: it wants that loop around them all."""
+        everything = range(len(self.problem.statements))
+        pins = [rule for rule in self.rules if rule.field == "pin" and rule.address.kind == "outermost"]
+        return any(rule.statements.issuperset(everything) for rule in pins)
+
+    def _compatible(self, group: Group, rows: Mapping[int, Rows], inside: bool) -> bool:
+        full = sum(len(rows[s]) == self.problem.rank(s) for s in group)
+        if full not in (0, len(group)) or must_part(self.problem, self.rules, group, rows):
+            return False
+        if full:
+            return True
+        depth = len(rows[group[0]])
+        self.general.forget(group, depth)
+        found = next(self._next(group, rows, inside, since=depth), None)
+        self.general.forget(group, depth)
+        return found is not None
+
+    def _sequence(self, parts: Sequence_[Group], rows: Mapping[int, Rows], inside: bool, because: str) -> Node | None:
+        children: list[Node] = []
+        for part in parts:
+            self.general.forget(part, len(rows[part[0]]))
+        for part in parts:
+            child = self._node(part, {s: rows[s] for s in part}, inside, len(rows[part[0]]))
+            if child is None:
+                return None
+            children += child.children if isinstance(child, Sequence) else (child,)
+        self.log.append(f"cut: {' | '.join(' '.join(self._names(part)) for part in parts)} ({because})")
+        return Sequence(tuple(children))
+
+    def _names(self, component: Group) -> tuple[str, ...]:
+        return tuple(self.problem.statements[s].name for s in component)
+
+
+def _common(node: Node) -> int:
+    """Number of parallel loops around everything in a tree of one-member bands."""
+    count = 0
+    while isinstance(node, Band) and node.members[0].parallel:
+        count, node = count + 1, node.child
+    return count

@@ -1,0 +1,48 @@
+"""Whether an entry about coefficients holds in a finished tree: read off the tree, not off the solver."""
+
+from __future__ import annotations
+
+from engine.scheduling.address import Address, locate, places
+from engine.scheduling.attach import Finding, address_text
+from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Node, Placed
+from engine.scheduling.problem import Line, Problem, Row
+from engine.scheduling.terms import Demand, demand_of, evaluate, sum_text
+
+
+def coefficients_held(problem: Problem, placed: Placed, node: Node) -> Finding:
+    """The finding about a `terms`, `equal` or `objective` entry."""
+    demand = demand_of(problem, placed.entry)
+    if isinstance(demand, str):
+        return Finding(NO_MATCH, demand)
+    address = Address.of(placed.entry.dimension)
+    where = places(node)
+    rows: dict[int, Row] = {}
+    for statement in sorted(demand.statements):
+        name = problem.statements[statement].name
+        position = locate(name, where[name], address)
+        if position is not None:
+            rows[statement] = problem.row(statement, where[name].members[position].rows[name])
+    missing = [problem.statements[s].name for s in sorted(demand.statements - rows.keys())]
+    if missing and (demand.constraints or not rows):
+        have = "has" if len(missing) == 1 else "have"
+        return Finding(NO_MATCH, f"{', '.join(missing)} {have} no dimension {address_text(placed.entry)}")
+    return _finding(problem, demand, rows)
+
+
+def _finding(problem: Problem, demand: Demand, rows: dict[int, Row]) -> Finding:
+    for constraint in demand.constraints:
+        total = evaluate(constraint.terms, rows)
+        if not constraint.holds(total):
+            wanted = f"{sum_text(problem, constraint.terms)} {constraint.relation} {constraint.number}"
+            return Finding(RELAXED, f"{wanted} does not hold: it is {total}")
+    if demand.objective:
+        terms = [term for term in demand.objective if term[1] in rows]
+        return Finding(HONOURED, f"{sum_text(problem, terms)} = {evaluate(terms, rows)}, made as small as possible")
+    return Finding(HONOURED, _rows_text(problem, demand, rows))
+
+
+def _rows_text(problem: Problem, demand: Demand, rows: dict[int, Row]) -> str:
+    text = ", ".join(f"{problem.statements[s].name}: {problem.index(s, row)}" for s, row in rows.items())
+    if demand.freedom and not any(isinstance(row, Line) for row in rows.values()):
+        return f"allowed, but not needed: {text}"
+    return text

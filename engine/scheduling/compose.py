@@ -1,0 +1,171 @@
+"""Advice of several authors into one constraint tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario, Value
+from engine.scheduling.address import Address
+from engine.scheduling.nodes import ConstraintNode, ConstraintTree, Placed, Verdict
+from engine.scheduling.rules import cut_parts, pinned
+from engine.scheduling.terms import CONST, RELATIONS, SHIFT, SKEW
+from engine.scheduling.text import entry_text
+from engine.support.errors import BadInput
+from engine.tensor.nodes import TensorProgram
+
+MAX_SCENARIOS = 16
+"""Root-to-leaf paths of the composed tree; alternatives past it, the worst by rank, are left out and reported."""
+
+
+@dataclass(slots=True)
+class _Sorting:
+    """What leaves the tree on the way."""
+
+    disabled: list[Placed] = field(default_factory=list)
+    beyond: list[Placed] = field(default_factory=list)
+
+
+def compose(advice: Sequence[Advice], program: TensorProgram, rewrites: tuple[Verdict, ...] = ()) -> ConstraintTree:
+    """Everybody's entries on every path, the user's first; alternatives multiply, best first, up to `MAX_SCENARIOS`.
+
+    The alternatives of one author hold below those of the authors before it.  Entries of alternatives that are left
+    out stay known as `beyond`, disabled ones as `disabled`.  Rewrites are none of the tree's business: `program` is
+    after them, `rewrites` says what became of them.  BadInput for a program without statements, and for a rewrite in
+    an alternative.
+    """
+    if not program.statements:
+        raise BadInput("schedule", program.name, "has no statements to give advice about")
+    sorting = _Sorting()
+    ranked = sorted(enumerate(advice), key=lambda item: AUTHORS.index(item[1].author))
+    roots = [_node(one.scenario, one.author, (number,), sorting) for number, one in ranked]
+    entries = tuple(placed for root in roots for placed in root.entries)
+    children: tuple[ConstraintNode, ...] = ()
+    paths = 1
+    for root in roots:
+        if root.children:
+            kept = _first(root.children, max(1, MAX_SCENARIOS // paths), sorting)
+            paths *= sum(map(count_paths, kept))
+            children = _below(children, kept)
+    return ConstraintTree(ConstraintNode(entries, children), tuple(sorting.disabled), tuple(sorting.beyond), rewrites)
+
+
+def _node(scenario: Scenario, author: str, path: tuple[int, ...], sorting: _Sorting) -> ConstraintNode:
+    """A scenario as a constraint node; an entry's path is (advice, alternatives ..., entry)."""
+    placed = [Placed(entry, author, (*path, number)) for number, entry in enumerate(scenario.entries)]
+    sorting.disabled += [p for p in placed if not p.entry.enabled]
+    misplaced = [p.entry for p in placed if p.entry.field == "rewrite" and len(path) > 1]
+    if misplaced:
+        raise BadInput("recipe", f"{author}: {entry_text(misplaced[0])}", NOT_INSIDE)
+    children = tuple(_node(a, author, (*path, k), sorting) for k, a in enumerate(scenario.alternatives))
+    return ConstraintNode(tuple(p for p in placed if p.entry.enabled and p.entry.field != "rewrite"), children)
+
+
+def count_paths(node: ConstraintNode) -> int:
+    """Number of root-to-leaf paths."""
+    return sum(map(count_paths, node.children)) or 1
+
+
+def _first(nodes: Iterable[ConstraintNode], limit: int, sorting: _Sorting) -> tuple[ConstraintNode, ...]:
+    """The best alternatives with at most `limit` paths together."""
+    kept: list[ConstraintNode] = []
+    for node in nodes:
+        if limit <= 0:
+            sorting.beyond += _all_entries(node)
+            continue
+        if node.children:
+            node = ConstraintNode(node.entries, _first(node.children, limit, sorting))
+        limit -= count_paths(node)
+        kept.append(node)
+    return tuple(kept)
+
+
+def _all_entries(node: ConstraintNode) -> list[Placed]:
+    return [*node.entries, *(p for child in node.children for p in _all_entries(child))]
+
+
+def _below(nodes: tuple[ConstraintNode, ...], inner: tuple[ConstraintNode, ...]) -> tuple[ConstraintNode, ...]:
+    """`inner` as the alternatives of every leaf of `nodes`."""
+    if not nodes:
+        return inner
+    return tuple(ConstraintNode(n.entries, _below(n.children, inner)) for n in nodes)
+
+
+def validate(advice: Iterable[Advice], program: TensorProgram) -> None:
+    """BadInput when an entry names a statement that the program does not have (a recipe for another program)."""
+    for one in advice:
+        for entry in _entries(one.scenario):
+            missing = [name for name in _statements(entry) if all(name != s.name for s in program.statements)]
+            if missing:
+                there = ", ".join(s.name for s in program.statements)
+                raise BadInput(
+                    "recipe",
+                    f"{one.author}: {entry_text(entry)}",
+                    f"there is no statement {missing[0]}",
+                    f"{program.name} has the statements {there}",
+                )
+
+
+def check_advice(advice: Iterable[Advice], program: TensorProgram) -> tuple[Mismatch, ...]:
+    """Every statement, iterator or dimension that an entry names and the program does not have."""
+    found = []
+    for one in advice:
+        for entry in _entries(one.scenario):
+            missing = _missing(entry, program)
+            if missing:
+                found.append(Mismatch(one.author, entry, missing))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """An entry that will match nothing, in whole or in part, and why."""
+
+    author: str
+    entry: Entry
+    because: str
+
+
+def _entries(scenario: Scenario) -> list[Entry]:
+    return [*scenario.entries, *(e for alternative in scenario.alternatives for e in _entries(alternative))]
+
+
+def _statements(entry: Entry) -> tuple[str, ...]:
+    """Every statement that an entry names."""
+    inside: tuple[str, ...] = ()
+    if entry.field == "cut":
+        inside = tuple(name for part in cut_parts(entry.value) for name in part)
+    if entry.field == "equal":
+        inside = pinned(entry.value)
+    if entry.field == "rewrite":
+        inside = tuple(name for name in pinned(entry.value) if name not in REWRITES)
+    return entry.statements + inside
+
+
+def _coefficient_names(value: Value) -> tuple[str, ...]:
+    """Every word in the value of a `terms` or `objective` entry."""
+    if isinstance(value, tuple):
+        return tuple(name for part in value for name in _coefficient_names(part))
+    return (value,) if isinstance(value, str) else ()
+
+
+def _missing(entry: Entry, program: TensorProgram) -> str:
+    """The first name of an entry that the program does not have; "" when it has all.
+
+    A dimension may be called like an iterator with a number after it, where a name was already taken on its path.
+    """
+    statements = {s.name for s in program.statements}
+    for name in _statements(entry):
+        if name not in statements:
+            return f"there is no statement {name}"
+    iterators = {i.name for s in program.statements for i in s.iterators}
+    for name in pinned(entry.value) if entry.field == "pin" else ():
+        if name not in iterators:
+            return f"there is no iterator {name}"
+    for name in _coefficient_names(entry.value) if entry.field in ("terms", "objective") else ():
+        if name not in iterators | statements and name not in (CONST, SKEW, SHIFT, *RELATIONS):
+            return f"there is no iterator {name}"
+    name = Address.of(entry.dimension).name
+    if name and name not in iterators and name.rstrip("0123456789") not in iterators:
+        return f"there is no dimension {name}"
+    return ""

@@ -1,0 +1,237 @@
+"""What would resolve a conflict of required entries: single changes, each solved again before it is offered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from engine.recipe import ASSOCIATIVE, RECOMPUTE, Advice, Entry, Scenario, with_entries
+from engine.rewrite.apply import apply
+from engine.scheduling.nodes import (
+    CUT,
+    RELAX,
+    REPLACE,
+    REWRITE,
+    SWITCH_OFF,
+    Conflict,
+    ConstraintNode,
+    ConstraintTree,
+    Placed,
+    Repair,
+)
+from engine.scheduling.rules import Rule, cut_parts
+from engine.scheduling.text import entry_text
+from engine.support.errors import BadInput, OverBudget, Unsupported
+from engine.tensor.nodes import Statement, TensorProgram
+
+Retry = Callable[[TensorProgram, ConstraintTree], tuple[Placed, ...]]
+"""Solve again: the entries that conflict now, none when all required ones hold.  May raise OverBudget."""
+
+REASON = "entries that are required conflict without it"
+"""Of a rewrite that is offered as a repair."""
+_STATEMENTS = 12
+"""How many statements an entry may speak of for narrower ones to be tried."""
+_RECOMPUTED = 2
+"""Values tried to be computed again where no broken dependence says which: each is a program of its own to solve."""
+
+
+def fewest(last: Rule, kept: Sequence[Rule], hold: Callable[[Sequence[Rule]], bool]) -> tuple[Rule, ...]:
+    """The fewest of the kept rules that cannot hold with `last`, and `last` itself at the end.
+
+    `kept` can hold without `last`, so every conflict contains it.  None or one other rule is found as such; beyond that
+    rules are left out one after the other, soft ones and late ones first, until none can be spared.
+    """
+    if not kept or not hold((last,)):
+        return (last,)
+    single = next((other for other in kept if not hold((other, last))), None)
+    if single is not None:
+        return (single, last)
+    left = list(kept)
+    soft_first = sorted(range(len(kept)), key=lambda n: (kept[n].placed.entry.required, -n))
+    for other in (kept[n] for n in soft_first):
+        without = [rule for rule in left if rule is not other]
+        if not hold((*without, last)):
+            left = without
+    return (*left, last)
+
+
+def with_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Conflict:
+    """The same conflict with every change that was found to resolve it, the smallest loss first."""
+    found = tuple(_tried(conflict, program, tree, retry))
+    hint = f"for example: {found[0].text}" if found else conflict.hint
+    return Conflict(conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found)
+
+
+def repaired(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...]:
+    """The advice of a group after a repair."""
+    if repair.placed is None:
+        return with_entries(advice, "user", (repair.entry,))
+    number, *place = repair.placed.path
+    changed = _with_entry(advice[number].scenario, place, repair)
+    return (*advice[:number], replace(advice[number], scenario=changed), *advice[number + 1 :])
+
+
+def _with_entry(scenario: Scenario, place: Sequence[int], repair: Repair) -> Scenario:
+    """The scenario with the entry of `repair` at (alternative numbers ..., entry number), or after it."""
+    number, *below = place
+    if not below:
+        kept = scenario.entries[: number + repair.added]
+        return replace(scenario, entries=(*kept, repair.entry, *scenario.entries[number + 1 :]))
+    inner = scenario.alternatives
+    changed = _with_entry(inner[number], below, repair)
+    return replace(scenario, alternatives=(*inner[:number], changed, *inner[number + 1 :]))
+
+
+def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:
+    def left_after(repair: Repair) -> tuple[Placed, ...]:
+        changed = apply(program, repair.entry) if repair.kind == REWRITE else program
+        return retry(changed, _applied(tree, repair))
+
+    return helpful(_proposals(conflict, program), conflict.conflicting, left_after)
+
+
+def helpful(
+    proposals: Iterable[Repair], conflicting: Sequence[Placed], left_after: Callable[[Repair], tuple[Placed, ...]]
+) -> Iterator[Repair]:
+    """The proposals that resolve a conflict, and losses after which another one is left.
+
+    left_after: tries a repair and tells which entries conflict then; it may raise BadInput, Unsupported, OverBudget.
+    """
+    before = {placed.path for placed in conflicting}
+    split = False
+    for repair in proposals:
+        if repair.added and split:
+            continue  # one place to split is enough
+        try:
+            left = left_after(repair)
+        except (BadInput, Unsupported, OverBudget):
+            continue  # a change that cannot be made, or not be solved in time, is none to offer
+        if not left:
+            split = split or repair.added
+            yield repair
+        elif {placed.path for placed in left} != before:
+            names = ", ".join(f"“{entry_text(placed.entry)}”" for placed in left)
+            if repair.kind in (RELAX, SWITCH_OFF):
+                yield replace(repair, text=f"{repair.text} (then {names} still cannot hold)", leaves=left)
+
+
+def _proposals(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
+    conflicting = conflict.conflicting
+    for placed in conflicting:
+        yield from _split_here(placed, program)
+    yield from _associative(conflicting, program)
+    yield from _recomputed(conflict, program)
+    yield from _cut_between(conflicting, program)
+    for placed in conflicting:
+        yield from _narrower(placed, program)
+    yield from losses(conflicting)
+
+
+def losses(conflicting: Sequence[Placed]) -> Iterator[Repair]:
+    """Entries made soft, then entries switched off."""
+    for placed in conflicting:
+        if placed.entry.required:
+            soft = replace(placed.entry, required=False)
+            yield Repair(RELAX, f"make “{entry_text(soft)}” soft", soft, placed)
+    for placed in conflicting:
+        off = replace(placed.entry, enabled=False)
+        yield Repair(SWITCH_OFF, f"switch off “{entry_text(placed.entry)}”", off, placed)
+
+
+def _associative(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
+    """Reductions in a fixed order, of statements that the entries speak of."""
+    for statement in _spoken_of(conflicting, program):
+        if statement.reduction is not None and not statement.reduction.associative:
+            text = f"let {statement.name} add the terms of {statement.write.array} in any order"
+            yield Repair(REWRITE, text, Entry((statement.name,), "", "rewrite", (ASSOCIATIVE,), because=REASON))
+
+
+def _recomputed(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
+    """Values that a statement could compute again instead of waiting for them, of statements spoken of.
+
+    Those that the verdicts name as broken; where they name none, the first few.
+    """
+    spoken = _spoken_of(conflict.conflicting, program)
+    broken = {(v.witness.dependence.source, v.witness.dependence.sink) for v in conflict.verdicts if v.witness}
+    pairs = [
+        (made, reader)
+        for reader in spoken
+        for made in spoken
+        if made.reduction is None and any(a.array == made.write.array for a in reader.reads())
+    ]
+    named = [(made, reader) for made, reader in pairs if (made.name, reader.name) in broken]
+    for made, reader in named or pairs[:_RECOMPUTED]:
+        text = f"let {reader.name} compute {made.write.array} again, without waiting for {made.name}"
+        wish = Entry((made.name,), "", "rewrite", (RECOMPUTE, reader.name), because=REASON)
+        yield Repair(REWRITE, text, wish)
+
+
+def _spoken_of(conflicting: Sequence[Placed], program: TensorProgram) -> list[Statement]:
+    """The statements that some entries name; all of them where one names none."""
+    named = {name for placed in conflicting for name in placed.entry.statements}
+    everything = any(not placed.entry.statements for placed in conflicting)
+    return [s for s in program.statements if everything or s.name in named]
+
+
+def _split_here(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
+    """Other parts for a cut: the same ones in the order of the text; else cut wherever the text changes part."""
+    if placed.entry.field != "cut":
+        return
+    position = {s.name: k for k, s in enumerate(program.statements)}
+    parts = [tuple(n for n in part if n in position) for part in cut_parts(placed.entry.value)]
+    in_order = tuple(sorted(filter(None, parts), key=lambda part: min(map(position.__getitem__, part))))
+    part_of = {name: number for number, part in enumerate(parts) for name in part}
+    runs = tuple(tuple(run) for _, run in groupby(sorted(part_of, key=position.__getitem__), key=part_of.__getitem__))
+    for value in dict.fromkeys((in_order, runs)):
+        if len(value) > 1 and value != placed.entry.value:
+            other = replace(placed.entry, value=value)
+            yield Repair(CUT, f"split in the order of the dependences: “{entry_text(other)}”", other, placed)
+
+
+def _cut_between(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
+    """A cut next to a statement that the entries speak of, inside the loops that all share before outside them.
+
+    It gives statements loops of their own, and so dimensions that some entry may be waiting for.
+    """
+    names = [s.name for s in program.statements]
+    named = {name for placed in conflicting for name in placed.entry.statements or names}
+    places = [k for k in range(1, len(names)) if named & set(names[k - 1 : k + 1])]
+    if len(places) > _STATEMENTS or any(placed.entry.field == "cut" for placed in conflicting):
+        return
+    for dimension in ("innermost", "outermost"):
+        for k in places:
+            cut = Entry((), dimension, "cut", (tuple(names[:k]), tuple(names[k:])), required=True)
+            yield Repair(CUT, f"split here: “{entry_text(cut)}”", cut, conflicting[-1], added=True)
+
+
+def _narrower(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
+    """The entry without one of its statements."""
+    entry = placed.entry
+    names = entry.statements or tuple(s.name for s in program.statements)
+    if entry.field not in ("pin", "parallel") or not 1 < len(names) <= _STATEMENTS:
+        return
+    for name in names:
+        other: Entry = replace(entry, statements=tuple(n for n in names if n != name))
+        yield Repair(REPLACE, f"leave {name} out: “{entry_text(other)}”", other, placed)
+
+
+def _applied(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
+    """The constraint tree after a repair of an entry."""
+    if repair.placed is None:
+        return tree
+    *place, number = repair.placed.path
+    new = replace(repair.placed, entry=repair.entry)
+    if repair.added:
+        new = replace(new, path=(*place, -1 - number))  # no other entry's
+
+    def changed(node: ConstraintNode) -> ConstraintNode:
+        entries: list[Placed] = []
+        for placed in node.entries:
+            is_meant = placed.path == (*place, number)
+            entries += [placed] if repair.added or not is_meant else []
+            entries += [new] if is_meant and new.entry.enabled else []
+        return ConstraintNode(tuple(entries), tuple(map(changed, node.children)))
+
+    rewrites = tuple(v for v in tree.rewrites if repair.added or v.placed.path != repair.placed.path)
+    return replace(tree, root=changed(tree.root), rewrites=rewrites)

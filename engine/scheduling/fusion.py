@@ -1,0 +1,126 @@
+"""Greedy fusion: which statements of a component stay together when they cannot all share the next loop.
+
+This is decided anew at each dimension.  Dependences are taken by decreasing weight (the bytes that one statement hands
+to another, summed over the arrays between them), so that the largest intermediates stay in one loop; after that
+neighbours in the text without a dependence are put side by side.  Two groups merge when all their statements can share
+the next loop without losing a parallel one, and no third group must run between them.  Ties go by textual order, so
+the result depends on the program alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+
+from engine.scheduling.problem import Problem
+
+Group = tuple[int, ...]
+"""Statements in textual order."""
+
+
+def partition(
+    problem: Problem,
+    component: Sequence[int],
+    order: Iterable[tuple[int, int]],
+    compatible: Callable[[Group], bool],
+) -> list[Group] | None:
+    """Ordered groups of a component: merged along the heaviest edges first, then side by side, while `compatible`.
+
+    order: further (before, after) pairs to respect.  None when the dependences and `order` contradict each other.
+    """
+    among = frozenset(component)
+    edges = [e for e in problem.edges.values() if e.source in among and e.sink in among]
+    groups = _Groups.apart(component, {(e.source, e.sink) for e in edges} | set(order))
+    if groups is None:
+        return None
+    for edge in sorted(edges, key=lambda e: (-e.weight, e.source, e.sink)):
+        groups.merge(edge.source, edge.sink, compatible)
+    for first, second in pairwise(component):
+        groups.merge(first, second, compatible)
+    return _sorted(groups.members, groups.after)
+
+
+@dataclass(slots=True)
+class _Groups:
+    """A partition in the making.  A group goes by the number of one of its statements; sets of groups are bit masks."""
+
+    members: dict[int, Group]
+    home: dict[int, int]
+    """Statement -> its group."""
+    after: dict[int, int]
+    """Group -> those that follow it directly."""
+    behind: dict[int, int]
+    """Group -> those that follow it directly or through others."""
+
+    @staticmethod
+    def apart(component: Sequence[int], follows: Iterable[tuple[int, int]]) -> _Groups | None:
+        """Every statement for itself; None when the pairs of `follows` contradict each other."""
+        members: dict[int, Group] = {s: (s,) for s in component}
+        after = dict.fromkeys(component, 0)
+        for a, b in follows:
+            after[a] |= 1 << b
+        order = _sorted(members, after)
+        if order is None:
+            return None
+        behind: dict[int, int] = {}
+        for s in (group[0] for group in reversed(order)):
+            behind[s] = after[s]
+            for follower in _bits(after[s]):
+                behind[s] |= behind[follower]
+        return _Groups(members, {s: s for s in component}, after, behind)
+
+    def merge(self, one: int, other: int, compatible: Callable[[Group], bool]) -> None:
+        """Make one group of those of two statements, unless a group must run between them or `compatible` refuses."""
+        first, second = self.home[one], self.home[other]
+        if first == second or self._between(first, second) or self._between(second, first):
+            return
+        union = tuple(sorted(self.members[first] + self.members[second]))
+        if not compatible(union):
+            return
+        self.members[first] = union
+        for statement in self.members.pop(second):
+            self.home[statement] = first
+        both = 1 << first | 1 << second
+        self.after[first] = (self.after[first] | self.after.pop(second)) & ~both
+        self.behind[first] = (self.behind[first] | self.behind.pop(second)) & ~both
+        reached = self.behind[first] | 1 << first
+        for group, behind in self.behind.items():
+            if behind & both:
+                self.behind[group] = (behind | reached) & ~(1 << second)
+                if self.after[group] & both:
+                    self.after[group] = (self.after[group] | 1 << first) & ~(1 << second)
+
+    def _between(self, first: int, last: int) -> bool:
+        """Whether a path leads from one group to another through a third."""
+        if not self.behind[first] >> last & 1:
+            return False
+        return any(self.behind[group] >> last & 1 for group in _bits(self.after[first]) if group != last)
+
+
+def _sorted(members: dict[int, Group], after: dict[int, int]) -> list[Group] | None:
+    """Groups so that each stands before those `after` it, earliest text first; None when there is a cycle."""
+    waits = dict.fromkeys(members, 0)
+    for followers in after.values():
+        for group in _bits(followers):
+            waits[group] += 1
+    ready = [(members[group], group) for group, count in waits.items() if not count]
+    heapify(ready)
+    result: list[Group] = []
+    while ready:
+        statements, group = heappop(ready)
+        result.append(statements)
+        for follower in _bits(after[group]):
+            waits[follower] -= 1
+            if not waits[follower]:
+                heappush(ready, (members[follower], follower))
+    return result if len(result) == len(members) else None
+
+
+def _bits(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set, lowest first."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest

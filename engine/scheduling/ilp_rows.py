@@ -1,0 +1,161 @@
+"""When one iterator for each statement is not enough: which linear programs are tried for a dimension, and in order.
+
+A dimension that carries nothing is wanted first, then one that carries dependences of statements on themselves (the
+loops of different statements still meet at distance zero).  Distances between statements are opened only where
+skewing or shifting is allowed.  A skewed row also keeps the dependences that rows of the same band already carry, so
+that the band stays permutable; the longest such band is tried first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.scheduling.integer import Deadline
+from engine.scheduling.linear import Cone, Dimension, solve
+from engine.scheduling.nodes import Options
+from engine.scheduling.problem import Problem, Row, Rows
+from engine.scheduling.rules import Rule, support
+from engine.scheduling.terms import CONSTANT, SHIFT, SKEW, Constraint, evaluate
+
+Next = Mapping[int, Row]
+"""Statement -> its next row."""
+
+PARALLEL, ALIGNED, LEGAL = "parallel", "aligned", "legal"
+_WEIGHTS = 16
+"""Steps of the weights of distances; bytes themselves would span too many orders of magnitude."""
+
+
+@dataclass(slots=True)
+class General:
+    """The linear side of one solve."""
+
+    problem: Problem
+    rules: Sequence[Rule]
+    options: Options
+    deadline: Deadline
+    chosen: dict[tuple[tuple[int, ...], int], tuple[int, Row]] = field(default_factory=dict)
+    """(path of an entry, statement) -> depth and row of the dimension it speaks of, for links between loops."""
+
+    def wanted(self, rows: Mapping[int, Rows]) -> tuple[Rule, ...]:
+        """The rules about coefficients that speak, by position, of the next dimension of `rows`."""
+        return tuple(r for r in self.rules if r.demand and r.reaches_any(self.problem, rows))
+
+    def named(self, choice: Mapping[int, int]) -> tuple[Rule, ...]:
+        """The rules about coefficients that speak of the dimension of this choice, by the name of an iterator."""
+        return tuple(
+            rule for rule in self.rules if rule.demand and rule.address.kind == "name" and self._at_name(rule, choice)
+        )
+
+    def _at_name(self, rule: Rule, choice: Mapping[int, int]) -> frozenset[int]:
+        """Statements of a rule that use the iterator it is addressed by."""
+        names = self.problem.names
+        return frozenset(s for s in rule.statements if s in choice and names[s][choice[s]] == rule.address.name)
+
+    def rows(
+        self,
+        rows: Mapping[int, Rows],
+        inside: bool,
+        since: int,
+        here: Sequence[Rule] = (),
+        choice: Mapping[int, int] | None = None,
+    ) -> Next | None:
+        """The best next rows under the rules `here`; None where there are none.
+
+        rows: of the component's statements.  since: number of rows outside the innermost sequence, where no band can
+        begin earlier.  choice: the iterators of the dimension when its rules address it by name.
+        """
+        for dimension in self._attempts(self._dimension(rows, inside, here, choice), rows, since, here):
+            found = solve(dimension, self.deadline)
+            if found is not None:
+                return found
+        return None
+
+    def remember(self, rows: Mapping[int, Rows], found: Next, here: Sequence[Rule]) -> None:
+        """Keep the rows that rules `here` speak of, for statements whose loops come later."""
+        for rule in here:
+            for s in rule.statements & found.keys():
+                if rule.address.kind == "name" or rule.reaches(self.problem, s, rows[s]):
+                    self.chosen[rule.placed.path, s] = len(rows[s]), found[s]
+
+    def forget(self, statements: Sequence[int], depth: int) -> None:
+        """Drop what was remembered of statements whose rows from `depth` on are chosen anew."""
+        for key, (chosen, _) in list(self.chosen.items()):
+            if key[1] in statements and chosen >= depth:
+                del self.chosen[key]
+
+    def _dimension(
+        self, rows: Mapping[int, Rows], inside: bool, here: Sequence[Rule], choice: Mapping[int, int] | None
+    ) -> Dimension:
+        demands = [rule.demand for rule in here if rule.demand]
+        constraints = [c for rule in here for c in self._constraints(rule, rows, choice)]
+        if choice is not None:
+            anchors = {s: choice[s] for rule in here for s in sorted(self._at_name(rule, choice))}
+            constraints += [Constraint(((1, s, k),), ">=", 1) for s, k in anchors.items() if _open(s, k, constraints)]
+        skew = self.options.skew or any(SKEW in d.freedom for d in demands)
+        skew = skew or any(rule.field == "terms" and d.constraints for rule in here if (d := rule.demand))
+        moved = any(k == CONSTANT and s in rows for c in constraints if c.number for _, s, k in c.terms)
+        return Dimension(
+            problem=self.problem,
+            rows=rows,
+            support=support(self.problem, self.rules, rows, inside, skew),
+            cones=(),
+            constraints=tuple(constraints),
+            objectives=tuple(
+                tuple(t for t in d.objective if t[1] in rows) for d in demands if any(t[1] in rows for t in d.objective)
+            ),
+            skew=skew,
+            shift=self.options.shift or moved or any(SHIFT in d.freedom for d in demands),
+        )
+
+    def _constraints(
+        self, rule: Rule, rows: Mapping[int, Rows], choice: Mapping[int, int] | None
+    ) -> Iterator[Constraint]:
+        """A rule's constraints on the next dimension; rows of statements scheduled before are numbers by now."""
+        for constraint in rule.demand.constraints if rule.demand else ():
+            here = {s for s in constraint.statements & rows.keys() if choice or rule.reaches(self.problem, s, rows[s])}
+            chosen = ((s, self.chosen.get((rule.placed.path, s))) for s in sorted(constraint.statements - here))
+            known = {s: found[1] for s, found in chosen if found is not None}
+            if not here or not constraint.statements <= here | known.keys():
+                continue
+            fixed = tuple(term for term in constraint.terms if term[1] not in here)
+            left = tuple(term for term in constraint.terms if term[1] in here)
+            yield Constraint(left, constraint.relation, constraint.number - evaluate(fixed, known))
+
+    def _attempts(
+        self, dimension: Dimension, rows: Mapping[int, Rows], since: int, here: Sequence[Rule]
+    ) -> Iterator[Dimension]:
+        depth = len(next(iter(rows.values())))
+        freedom = {word for rule in here if rule.demand for word in rule.demand.freedom}
+        opened = bool(freedom) or self.options.skew or self.options.shift
+        skewed = SKEW in freedom or self.options.skew
+        parallel = any(r.field == "parallel" and r.reaches_any(self.problem, rows) for r in self.rules)
+        levels = (PARALLEL,) if parallel else (PARALLEL, ALIGNED, LEGAL) if opened else (PARALLEL, ALIGNED)
+        signs = (False, True) if self.options.reverse or dimension.constraints else (False,)
+        for start in range(since, depth + 1) if skewed else (depth,):
+            for level in levels:
+                cones = tuple(self._cones(rows, start, level))
+                for same in (True, False) if dimension.skew or dimension.shift else (True,):
+                    for signed in signs:
+                        yield replace(dimension, cones=cones, same_extent=same, signed=signed)
+
+    def _cones(self, rows: Mapping[int, Rows], start: int, level: str) -> Iterator[Cone]:
+        """The dependences that the first `start` rows leave open."""
+        problem = self.problem
+        edges = [e for e in problem.edges.values() if e.source in rows and e.sink in rows]
+        heaviest = max((e.weight for e in edges), default=1)
+        for s in rows:
+            for number, dependence in enumerate(problem.own[s]):
+                above = rows[s][:start]
+                yield Cone(s, s, problem.face(dependence, number, above, above), 1, level == PARALLEL)
+        for edge in edges:
+            weight = max(1, _WEIGHTS * edge.weight // max(heaviest, 1))
+            above, below = rows[edge.source][:start], rows[edge.sink][:start]
+            for number, dependence in enumerate(edge.dependences):
+                face = problem.face(dependence, number, above, below)
+                yield Cone(edge.source, edge.sink, face, weight, level != LEGAL)
+
+
+def _open(statement: int, iterator: int, constraints: Sequence[Constraint]) -> bool:
+    """Whether no entry fixes this very coefficient."""
+    return all(c.terms != ((1, statement, iterator),) for c in constraints)

@@ -1,0 +1,70 @@
+"""Why no row has the coefficients that an entry asks for."""
+
+from __future__ import annotations
+
+from engine.scheduling.address import locate, places
+from engine.scheduling.integer import Deadline
+from engine.scheduling.legality import violation
+from engine.scheduling.linear import Dimension, solve
+from engine.scheduling.nodes import Node, Witness
+from engine.scheduling.problem import Problem, Row, Rows
+from engine.scheduling.rules import Rule
+from engine.scheduling.terms import CONSTANT
+from engine.scheduling.timeline import Step
+
+_SECONDS = 5.0
+
+
+def contradiction(problem: Problem, rule: Rule) -> str:
+    """What is wrong with the constraints of a rule in themselves; "" when rows that satisfy them exist."""
+    if _rows(problem, rule, dict.fromkeys(sorted(rule.statements), ())) is not None:
+        return ""
+    assert rule.demand is not None
+    if all(constraint.holds(0) for constraint in rule.demand.constraints):
+        return "it leaves no row that is linearly independent of the others: every coefficient would be zero"
+    return "it contradicts itself: no coefficients satisfy all of it"
+
+
+def broken_by(problem: Problem, rule: Rule, node: Node | None) -> Witness | None:
+    """Two instances of a statement that the rows which a rule asks for order wrongly, below the rows of `node`."""
+    if node is None:
+        return None
+    where = places(node)
+    above: dict[int, Rows] = {}
+    for s in sorted(rule.statements):
+        name = problem.statements[s].name
+        position = locate(name, where[name], rule.address)
+        if position is None:
+            return None
+        above[s] = tuple(problem.row(s, member.rows[name]) for member in where[name].members[:position])
+    found = _rows(problem, rule, above)
+    for s, row in (found or {}).items():
+        steps = tuple(_step(problem, s, r) for r in (*above[s], row))
+        for dependence in problem.own[s]:
+            broken = violation(problem.program, dependence, steps, steps)
+            if broken is not None:
+                return broken.witness
+    return None
+
+
+def _rows(problem: Problem, rule: Rule, above: dict[int, Rows]) -> dict[int, Row] | None:
+    """Rows as the rule wants them, whatever the dependences say."""
+    demand = rule.demand
+    assert demand is not None
+    dimension = Dimension(
+        problem=problem,
+        rows=above,
+        support={s: frozenset(range(problem.rank(s))) for s in above},
+        cones=(),
+        constraints=demand.constraints,
+        skew=True,
+        shift=any(k == CONSTANT for c in demand.constraints for *_, k in c.terms),
+        signed=True,
+    )
+    return solve(dimension, Deadline(_SECONDS, problem.program.name))
+
+
+def _step(problem: Problem, statement: int, row: Row) -> Step:
+    index = problem.index(statement, row)
+    terms = tuple((problem.names[statement].index(str(name)), c) for name, c in index.terms)
+    return Step(str(index), index, terms)

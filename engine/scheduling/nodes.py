@@ -1,0 +1,235 @@
+"""Values of the schedule: the constraint tree that goes in, the schedule tree and the verdicts that come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from engine.poly.nodes import Dependence
+from engine.recipe import Entry
+from engine.support.errors import Illegal
+from engine.tensor.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An entry with its author and its place in the recipe, so that a verdict can point back at it."""
+
+    entry: Entry
+    author: str
+    path: tuple[int, ...]
+    """(advice number, alternative numbers ..., entry number): stable as long as the recipe is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintNode:
+    """Entries that hold together; children are alternatives for the rest, best first."""
+
+    entries: tuple[Placed, ...] = ()
+    children: tuple[ConstraintNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintTree:
+    """The composed advice of one group.  `disabled` keeps the entries that are switched off, to report them."""
+
+    root: ConstraintNode = ConstraintNode()
+    disabled: tuple[Placed, ...] = ()
+    beyond: tuple[Placed, ...] = ()
+    """Entries of alternatives that the bound on their number left out, to report them."""
+    rewrites: tuple[Verdict, ...] = ()
+    """What became of the entries that change the program, to report them: that was before the tree was composed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A choice attached to a schedule dimension for the stages after scheduling."""
+
+    name: str
+    """One of `recipe.MARKS`, or "split"."""
+    value: int | str
+    author: str
+    path: tuple[int, ...] = ()
+    required: bool = False
+    statements: tuple[str, ...] = ()
+    """The statements that its entry speaks of, where the choice is about them; empty means all below the dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One dimension of a band: an affine row for every statement below it."""
+
+    name: str
+    """The dimension's name: the iterator most statements use there, e.g. "i"."""
+    rows: Mapping[str, Index]
+    """Statement -> its row over its own iterators; a statement with all of them used has a constant row."""
+    parallel: bool
+    """Whether no dependence is carried by this dimension."""
+    extent: int
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Statements that run at one point, in this order."""
+
+    statements: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Subtrees that run one after the other; each holds its own statements."""
+
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Nested loops around `child`; `permutable` when they may be interchanged and tiled."""
+
+    members: tuple[Member, ...]
+    permutable: bool
+    child: Node
+
+
+Node = Band | Sequence | Leaf
+
+
+def statements_of(node: Node) -> tuple[str, ...]:
+    """The statements below a node, in the order in which they appear."""
+    match node:
+        case Leaf(statements):
+            return statements
+        case Band(_, _, child):
+            return statements_of(child)
+        case Sequence(children):
+            return tuple(s for child in children for s in statements_of(child))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and everything below it, top down."""
+    yield node
+    match node:
+        case Band(_, _, child):
+            yield from walk(child)
+        case Sequence(children):
+            for child in children:
+                yield from walk(child)
+        case Leaf():
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTree:
+    """The execution order of one group.  Printed by `schedule.explain.show`, read back by nothing: it is derived."""
+
+    root: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Two concrete instances that a schedule runs in the wrong order."""
+
+    dependence: Dependence
+    source: tuple[int, ...]
+    """Iterator values of the instance that must come first, in the order of the statement's iterators."""
+    sink: tuple[int, ...]
+    text: str
+    """For a person: "S1[i=2, j=9] writes m[2], S2[i=2, j=3] reads it first"."""
+
+
+HONOURED, RELAXED, INFEASIBLE = "honoured", "relaxed", "infeasible"
+NOT_REACHED, DISABLED, NO_MATCH = "not reached", "disabled", "matches nothing"
+OUTCOMES = (HONOURED, RELAXED, INFEASIBLE, NOT_REACHED, DISABLED, NO_MATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one entry; `outcome` is one of `OUTCOMES`."""
+
+    placed: Placed
+    outcome: str
+    because: str
+    witness: Witness | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A dependence that a schedule breaks."""
+
+    witness: Witness
+    level: str
+    """The schedule dimension or sequence where the order goes wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the scheduler may do beyond giving each dimension one iterator of each statement.
+
+    Where the loops as they are cannot be shared, `skew` (sums of iterators), `shift` (constants) and `reverse`
+    (negative coefficients) are tried before statements are cut apart.  They may serialise loops: off by default.
+    """
+
+    skew: bool = False
+    shift: bool = False
+    reverse: bool = False
+    seconds: float = 20.0
+    """For one call; past it the call raises OverBudget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A solve: the tree, which is legal, what became of each entry, how long it took and what was tried."""
+
+    tree: ScheduleTree
+    verdicts: tuple[Verdict, ...]
+    milliseconds: float
+    """The search for the tree."""
+    checking: float
+    """Milliseconds for the check of the whole tree afterwards."""
+    log: tuple[str, ...] = field(default=())
+    """Decisions in order, for `explain`: fusion tests, cuts, alternatives given up and why."""
+
+
+RELAX, SWITCH_OFF, REPLACE, CUT, REWRITE = "relax", "switch off", "replace", "cut", "rewrite"
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One change after which required entries no longer conflict; it was tried before it is offered."""
+
+    kind: str
+    """RELAX: make the entry soft.  SWITCH_OFF: disable it.  REPLACE: write another in its place.  CUT: split the
+    statements elsewhere, or into more parts.  REWRITE: change the program first (`entry` says how)."""
+    text: str
+    """For a person, one line."""
+    entry: Entry
+    """What stands in the place of `placed` afterwards, or is added."""
+    placed: Placed | None = None
+    """The entry that changes, or that gets a neighbour; None for REWRITE, which is the user's."""
+    added: bool = False
+    """Whether `entry` is put below `placed`, which stays."""
+    leaves: tuple[Placed, ...] = ()
+    """What still cannot hold afterwards, where the change only brings the next conflict; else none."""
+
+
+class Conflict(Illegal):
+    """Required entries that cannot hold together.
+
+    `verdicts` says what became of every entry, so that a window can show them.  `conflicting` is a set of entries of
+    which none can be left out: without any one of them the rest holds.  `repairs` are single changes that solve it.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        reason: str,
+        hint: str,
+        verdicts: tuple[Verdict, ...],
+        conflicting: tuple[Placed, ...] = (),
+        repairs: tuple[Repair, ...] = (),
+    ) -> None:
+        super().__init__("schedule", subject, reason, hint)
+        self.verdicts = verdicts
+        self.conflicting = conflicting
+        self.repairs = repairs

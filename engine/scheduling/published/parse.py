@@ -1,0 +1,255 @@
+"""The JSON text of a published advice file as a value that does not contradict itself.
+
+Everything is checked against everything: declared iterators against the pattern, vectors against the declared sizes,
+the mapped dimensions against the rows and against each other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from engine.scheduling.published.nodes import Coefficient, Free, Loops, Published, Row, Wish, contradiction, unreadable
+from engine.scheduling.published.pattern import parse_domain, parse_pattern
+from engine.support.errors import BadInput, Unsupported
+
+MAX_CHARACTERS = 4_000_000
+MAX_NAME = 200
+MAX_STATEMENTS = 1_000
+MAX_ROWS = 32
+"""Schedule dimensions of one statement."""
+MAX_NUMBER = 2**31 - 1
+
+KEYS = (
+    "name", "pattern", "operator", "domain", "schedule", "tree", "soft constraints", "gpu", "disable", "check schedule",
+    "attrs", "verbosity",
+)  # fmt: skip
+_GPU_KEYS = ("blocks", "threads", "swizzle", "compiler flags")
+_WISH_KEYS = ("statement", "meta", "coefficients")
+
+_ROW = re.compile(r"\s*\[([^\[\]()]*)\]\s*(?:\(([^()]*)\)\s*)?", re.ASCII)
+_INTEGER = re.compile(r"\s*(-?\d{1,10})\s*", re.ASCII)
+_FREE = re.compile(r"\s*\?(\d{0,9})\s*", re.ASCII)
+_OPERATION = re.compile(r"\s*([/%])\s*(\d{1,10})\s*", re.ASCII)
+_FLAG = re.compile(r"-[\w\-=.+]{1,80}", re.ASCII)
+
+Object = dict[str, object]
+
+
+def parse(text: str, source: str) -> Published:
+    """Read an advice file.  source: what to call it until its own name is known.
+
+    Raises BadInput, with the name of the advice, for text in another format and for a file that contradicts itself;
+    Unsupported for the parts of the format that say a schedule outright (`schedule`, `tree`, `attrs`).
+    """
+    data = _object(_json(text, source), "the file", source)
+    name = str(_typed(data.get("name", source), str, "name", source))
+    if len(name) > MAX_NAME or not name.isprintable():
+        raise unreadable(source, f"its name is not one line of up to {MAX_NAME} characters")
+    _known(data, KEYS, "", name)
+    for key in ("schedule", "tree", "attrs"):
+        if data.get(key):
+            hint = "use `soft constraints`, `gpu` and `disable`"
+            raise Unsupported("schedule", f"advice {name}", f"says {key!r} outright, which is not read", hint)
+    pattern = _pattern(data, name)
+    wishes = _wishes(data.get("soft constraints", []), {loops.statement: loops for loops in pattern}, name)
+    gpu = _object(data.get("gpu", {}), "gpu", name)
+    _known(gpu, _GPU_KEYS, "gpu.", name)
+    blocks, threads, vectors = (_dimensions(gpu, key, wishes, name) for key in _GPU_KEYS[:3])
+    _mapped_once({"blocks": blocks, "threads": threads, "swizzle": vectors}, name)
+    flags = _words(gpu, "compiler flags", name)
+    for flag in flags:
+        if not _FLAG.fullmatch(flag):
+            raise unreadable(name, f"gpu.compiler flags: {flag[:60]!r} is no compiler flag")
+    operator = data.get("operator")
+    return Published(
+        name=name,
+        pattern=pattern,
+        wishes=wishes,
+        blocks=blocks,
+        threads=threads,
+        vectors=vectors,
+        flags=flags,
+        disabled=_words(data, "disable", name),
+        checked=bool(_typed(data.get("check schedule", True), bool, "check schedule", name)),
+        operator=None if operator is None else str(_typed(operator, str, "operator", name)),
+    )
+
+
+def _json(text: str, source: str) -> object:
+    if len(text) > MAX_CHARACTERS:
+        raise unreadable(source, f"has {len(text)} characters", f"at most {MAX_CHARACTERS} are read")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise unreadable(source, f"line {error.lineno}: not JSON: {error.msg}", "is the file whole?") from None
+    except RecursionError:
+        raise unreadable(source, "is nested too deeply") from None
+    except ValueError:
+        raise unreadable(source, "holds a number with thousands of digits") from None
+
+
+def _pattern(data: Object, name: str) -> tuple[Loops, ...]:
+    """The statements that the advice is for, from `pattern` and `domain`, which must agree."""
+    pattern, domain = data.get("pattern"), data.get("domain")
+    if pattern is None and domain is None:
+        raise unreadable(name, "has neither pattern nor domain", "its coefficients speak of iterators given there")
+    statements = None if domain is None else parse_domain(str(_typed(domain, str, "domain", name)), name)
+    if pattern is None:
+        assert statements is not None
+        return statements
+    found = parse_pattern(str(_typed(pattern, str, "pattern", name)), name)
+    if statements is not None and set(statements) != set(found):
+        said = "; ".join(map(str, statements))
+        raise contradiction(name, f"its domain is {said} and its pattern is for {'; '.join(map(str, found))}")
+    return found
+
+
+def _wishes(data: object, pattern: dict[str, Loops], name: str) -> tuple[Wish, ...]:
+    items = _list(data, "soft constraints", MAX_STATEMENTS, name)
+    if not items:
+        raise unreadable(name, "has no soft constraints", "there is nothing to do")
+    found: dict[str, Wish] = {}
+    for number, item in enumerate(items):
+        where = f"soft constraints[{number}]"
+        wish = _wish(_object(item, where, name), pattern, where, name)
+        if wish.statement in found:
+            raise contradiction(name, f"soft constraints speak of {wish.statement} twice")
+        found[wish.statement] = wish
+    counts = {s: len(wish.rows) for s, wish in found.items()}
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{s} {count}" for s, count in counts.items())
+        raise contradiction(name, f"statements have different numbers of dimensions: {said}")
+    return tuple(found.values())
+
+
+def _wish(data: Object, pattern: dict[str, Loops], where: str, name: str) -> Wish:
+    """The rows of one statement; its `meta` must be what the pattern says."""
+    _known(data, _WISH_KEYS, f"{where}.", name)
+    statement = str(_typed(data.get("statement"), str, f"{where}.statement", name))
+    loops = pattern.get(statement)
+    if loops is None:
+        there = ", ".join(pattern)
+        raise contradiction(name, f"soft constraints speak of {statement[:60]}, its pattern is for {there}")
+    meta = [_integer(n, f"{where}.meta", name) for n in _list(data.get("meta"), f"{where}.meta", 2, name)]
+    if len(meta) != 2 or min(meta) < 0:
+        raise unreadable(name, f"{where}.meta is not [iterators, parameters]")
+    if meta[0] != len(loops.axes):
+        axes = ", ".join(a.name for a in loops.axes)
+        declared = f"{statement} declares {_count(meta[0], 'iterator')} (meta)"
+        reason = f"{declared}, its pattern has {len(loops.axes)} ({axes})"
+        raise contradiction(name, reason, f"write meta [{len(loops.axes)}, {meta[1]}]")
+    if meta[1]:
+        raise contradiction(name, f"{statement} declares {_count(meta[1], 'parameter')} (meta), its domain has none")
+    rows = _list(data.get("coefficients"), f"{where}.coefficients", MAX_ROWS, name)
+    if not rows:
+        raise unreadable(name, f"{where}.coefficients is empty")
+    parsed = tuple(_row(row, f"{statement}, dimension {k}", name) for k, row in enumerate(rows))
+    for number, row in enumerate(parsed):
+        if len(row.coefficients) != sum(meta) + 1:
+            reason = f"{statement}, dimension {number}: {_count(len(row.coefficients), 'coefficient')}"
+            wanted = f"{_count(meta[0], 'iterator')} and a constant need {sum(meta) + 1}"
+            raise contradiction(name, f"{reason}, but {wanted}")
+    return Wish(statement, parsed)
+
+
+def _row(data: object, where: str, name: str) -> Row:
+    """`[1, 0, ?12] (%64, /4)`."""
+    text = str(_typed(data, str, where, name))
+    match = _ROW.fullmatch(text) if len(text) <= 1_000 else None
+    if match is None:
+        raise unreadable(name, f"{where}: {text[:60]!r} is no row of coefficients", "for example “[1, 0, ?12] (/4)”")
+    coefficients = tuple(_coefficient(part, where, name) for part in match[1].split(","))
+    operations = []
+    for part in match[2].split(",") if match[2] is not None else ():
+        operation = _OPERATION.fullmatch(part)
+        if operation is None or not 1 <= int(operation[2]) <= MAX_NUMBER:
+            reason = f"{where}: {part.strip()[:40]!r} is no division or remainder"
+            raise unreadable(name, reason, f"“/4” or “%4”, by 1 to {MAX_NUMBER}")
+        operations.append((operation[1], int(operation[2])))
+    return Row(coefficients, tuple(operations))
+
+
+def _coefficient(text: str, where: str, name: str) -> Coefficient:
+    number, free = _INTEGER.fullmatch(text), _FREE.fullmatch(text)
+    if number is not None and abs(int(number[1])) <= MAX_NUMBER:
+        return int(number[1])
+    if free is not None:
+        return Free(int(free[1]) if free[1] else None)
+    hint = "a whole number, “?” or “?” and a number"
+    raise unreadable(name, f"{where}: {text.strip()[:40]!r} is no coefficient", hint)
+
+
+def _dimensions(gpu: Object, key: str, wishes: Sequence[Wish], name: str) -> tuple[int, ...]:
+    """A list of schedule dimensions, each of which the rows must have."""
+    found = tuple(_integer(n, f"gpu.{key}", name) for n in _list(gpu.get(key, []), f"gpu.{key}", MAX_ROWS, name))
+    count = len(wishes[0].rows)
+    for number in found:
+        if not 0 <= number < count:
+            raise contradiction(name, f"gpu.{key} maps dimension {number}, its statements have 0 to {count - 1}")
+        if found.count(number) > 1:
+            raise contradiction(name, f"gpu.{key} maps dimension {number} twice")
+    return found
+
+
+def _mapped_once(lists: dict[str, tuple[int, ...]], name: str) -> None:
+    roles = {"blocks": "the grid", "threads": "the threads of a block", "swizzle": "a vector"}
+    owner: dict[int, str] = {}
+    for key, numbers in lists.items():
+        for number in numbers:
+            if number in owner:
+                reason = (
+                    f"dimension {number} is mapped to {roles[owner[number]]} (gpu.{owner[number]}) "
+                    f"and to {roles[key]} (gpu.{key})"
+                )
+                raise contradiction(name, reason, "a dimension can be one of the two: take it out of one list")
+            owner[number] = key
+
+
+def _known(data: Object, keys: Sequence[str], where: str, name: str) -> None:
+    for key in data:
+        if key not in keys:
+            raise unreadable(name, f"{where}{key[:60]} is unknown", f"known are {', '.join(keys)}")
+
+
+def _object(data: object, what: str, name: str) -> Object:
+    if not isinstance(data, dict):
+        raise _wrong(data, what, "an object", name)
+    return data
+
+
+def _list(data: object, what: str, limit: int, name: str) -> list[object]:
+    if not isinstance(data, list):
+        raise _wrong(data, what, "a list", name)
+    if len(data) > limit:
+        raise unreadable(name, f"{what} has {len(data)} elements", f"at most {limit} are read")
+    return data
+
+
+def _words(data: Object, key: str, name: str) -> tuple[str, ...]:
+    return tuple(str(_typed(word, str, key, name)) for word in _list(data.get(key, []), key, 100, name))
+
+
+def _integer(data: object, what: str, name: str) -> int:
+    """A whole number, which published files also write as text."""
+    text = data if isinstance(data, str) else str(data) if type(data) is int else ""
+    match = _INTEGER.fullmatch(text)
+    if match is None or abs(int(match[1])) > MAX_NUMBER:
+        raise _wrong(data, what, "a whole number below 2147483648", name)
+    return int(match[1])
+
+
+def _typed(data: object, kind: type, what: str, name: str) -> object:
+    if type(data) is not kind:
+        raise _wrong(data, what, {str: "text", bool: "true or false"}[kind], name)
+    return data
+
+
+def _wrong(data: object, what: str, wanted: str, name: str) -> BadInput:
+    shown = {dict: "an object", list: "a list", type(None): "missing"}.get(type(data)) or repr(data)[:60]
+    return unreadable(name, f"{what} is {shown}, not {wanted}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,199 @@
+"""The text of a pattern: a schedule tree in isl's notation, of which published files use a small part.
+
+    { domain: "{ S_0[x, y] : 0 <= x <= 9 and 0 <= y <= 3 }",
+      child: { schedule: "[{ S_0[x, y] -> [(x)] }]", child: { schedule: "[{ S_0[x, y] -> [(y)] }]" } } }
+
+Several statements stand in a `sequence` of `filter` nodes.  Schedules are one plain iterator each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from engine.scheduling.published.nodes import Axis, Loops, contradiction, unreadable
+
+MAX_TEXT = 100_000
+MAX_DEPTH = 64
+MAX_EXTENT = 2**31
+
+_TOKEN = re.compile(r'\s*(?:"([^"]*)"|([A-Za-z_]\w*)|([{}\[\]:,]))', re.ASCII)
+_TUPLE = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*", re.ASCII)
+_RANGE = re.compile(r"\s*0\s*<=\s*([A-Za-z_]\w*)\s*(<=?)\s*(\d{1,19})\s*", re.ASCII)
+_BAND = re.compile(r"\s*\[?\s*\{(.*)\}\s*\]?\s*", re.ASCII | re.DOTALL)
+_MAP = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\[\]]*)\]\s*->\s*\[\s*\(?\s*([^()\[\]]*?)\s*\)?\s*\]\s*", re.ASCII)
+
+Tree = dict[str, "Tree | str | list[Tree]"]
+
+
+def parse_domain(text: str, name: str) -> tuple[Loops, ...]:
+    """The statements of `{ S_0[x] : 0 <= x <= 9; S_1[...] : ... }`.  BadInput for anything else."""
+    _limit(text, "domain", name)
+    inner = text.strip()
+    if not (inner.startswith("{") and inner.endswith("}")):
+        raise unreadable(name, f"its domain is not “{{ S[x] : 0 <= x <= N }}”: {inner[:60]!r}")
+    found = tuple(_loops(part, name) for part in inner[1:-1].split(";"))
+    names = [loops.statement for loops in found]
+    if len(set(names)) < len(names):
+        raise contradiction(name, f"its domain gives {_repeated(names)} twice")
+    return found
+
+
+def _loops(part: str, name: str) -> Loops:
+    head, _, conditions = part.partition(":")
+    match = _TUPLE.fullmatch(head)
+    if match is None:
+        raise unreadable(name, f"its domain has no statement with iterators in {part.strip()[:60]!r}")
+    statement, iterators = match[1], _names(match[2])
+    extents: dict[str, int] = {}
+    for condition in conditions.split(" and ") if conditions.strip() else ():
+        bound = _RANGE.fullmatch(condition)
+        if bound is None or bound[1] not in iterators:
+            wanted = "conditions are “0 <= iterator <= number”"
+            raise unreadable(name, f"the domain of {statement} has the condition {condition.strip()[:60]!r}", wanted)
+        if bound[1] in extents:
+            raise contradiction(name, f"the domain of {statement} bounds {bound[1]} twice")
+        extents[bound[1]] = int(bound[3]) + (bound[2] == "<=")
+    open_ones = [i for i in iterators if i not in extents]
+    if open_ones:
+        raise unreadable(name, f"the domain of {statement} does not bound {', '.join(open_ones)}")
+    for iterator, extent in extents.items():
+        if not 1 <= extent <= MAX_EXTENT:
+            raise unreadable(name, f"{iterator} of {statement} takes {extent} values", f"from 1 to {MAX_EXTENT}")
+    return Loops(statement, tuple(Axis(i, extents[i]) for i in iterators))
+
+
+def parse_pattern(text: str, name: str) -> tuple[Loops, ...]:
+    """The statements of a pattern, in the order in which its tree runs them.
+
+    BadInput for text that is no such tree, and where tree and domain disagree.
+    """
+    _limit(text, "pattern", name)
+    tokens = deque(_tokens(text, name))
+    tree = _tree(tokens, name, 0)
+    if tokens:
+        raise unreadable(name, f"its pattern goes on after its end: {tokens[0]!r}")
+    domain = tree.get("domain")
+    if not isinstance(domain, str):
+        raise unreadable(name, "its pattern has no domain")
+    statements = {loops.statement: loops for loops in parse_domain(domain, name)}
+    order = list(_visit(tree.get("child"), dict.fromkeys(statements, ()), statements, name))
+    if sorted(order) != sorted(statements):
+        missing = ", ".join(sorted(set(statements) - set(order))) or _repeated(order)
+        raise contradiction(name, f"the tree of its pattern does not run {missing} exactly once")
+    return tuple(statements[s] for s in order)
+
+
+def _visit(
+    node: object, used: Mapping[str, tuple[str, ...]], statements: Mapping[str, Loops], name: str
+) -> Iterator[str]:
+    """Statements in the order of the tree below a node; every one must pass a dimension for each of its iterators.
+
+    used: the statements here, with the iterators of the dimensions around them.
+    """
+    here = dict(used)
+    while isinstance(node, dict) and "schedule" in node:
+        for statement, iterator in _rows(node["schedule"], name):
+            if statement not in here:
+                raise contradiction(name, f"its pattern schedules {statement}, which is not there")
+            here[statement] += (iterator,)
+        node = node.get("child")
+    children = node.get("sequence") if isinstance(node, dict) else None
+    if isinstance(children, list):
+        for child in children:
+            chosen = _filtered(child.get("filter"), tuple(here), name)
+            yield from _visit(child.get("child"), {s: here[s] for s in chosen}, statements, name)
+        return
+    if node is not None:
+        raise unreadable(name, "a node of its pattern is neither schedule nor sequence")
+    for statement, dimensions in here.items():
+        axes = [axis.name for axis in statements[statement].axes]
+        if dimensions and sorted(dimensions) != sorted(axes):
+            said = f"{statement} has the iterators {', '.join(axes)} and the dimensions {', '.join(dimensions)}"
+            raise contradiction(name, f"in its pattern {said}")
+        yield statement
+
+
+def _rows(text: object, name: str) -> Iterator[tuple[str, str]]:
+    """(statement, its iterator) of one band dimension."""
+    band = _BAND.fullmatch(text) if isinstance(text, str) else None
+    if band is None:
+        raise unreadable(name, "a schedule of its pattern is not “[{ S[x] -> [(x)] }]”")
+    for part in band[1].split(";"):
+        match = _MAP.fullmatch(part)
+        if match is None or match[3] not in _names(match[2]):
+            raise unreadable(name, f"a schedule of its pattern is not one plain iterator: {part.strip()[:60]!r}")
+        yield match[1], match[3]
+
+
+def _filtered(text: object, here: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The statements that a filter names."""
+    if not isinstance(text, str):
+        raise unreadable(name, "a child of a sequence in its pattern is no filter")
+    parts = [_TUPLE.fullmatch(part) for part in text.strip().removeprefix("{").removesuffix("}").split(";")]
+    chosen = tuple(match[1] for match in parts if match is not None)
+    if len(chosen) != len(parts) or not set(chosen) <= set(here):
+        raise contradiction(name, f"its pattern filters {text[:60]!r}, where there is {', '.join(here)}")
+    return chosen
+
+
+def _tokens(text: str, name: str) -> Iterator[str]:
+    """Strings with a leading quote, words and punctuation."""
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise unreadable(name, f"its pattern cannot be read at {text[position : position + 40]!r}")
+        quoted, word, sign = match.groups()
+        yield f'"{quoted}' if quoted is not None else word or sign
+        position = match.end()
+
+
+def _tree(tokens: deque[str], name: str, depth: int) -> Tree:
+    """`{ key: value, ... }`; the tokens read are taken away."""
+    if depth > MAX_DEPTH:
+        raise unreadable(name, f"its pattern is nested deeper than {MAX_DEPTH}")
+    _take(tokens, "{", name)
+    tree: Tree = {}
+    while True:
+        key = _take(tokens, None, name)
+        _take(tokens, ":", name)
+        tree[key] = _value(tokens, name, depth)
+        if _take(tokens, None, name, "}", ",") == "}":
+            return tree
+
+
+def _value(tokens: deque[str], name: str, depth: int) -> Tree | str | list[Tree]:
+    first = tokens[0] if tokens else ""
+    if first.startswith('"'):
+        return tokens.popleft()[1:]
+    if first != "[":
+        return _tree(tokens, name, depth + 1)
+    tokens.popleft()
+    children = [_tree(tokens, name, depth + 1)]
+    while _take(tokens, None, name, "]", ",") == ",":
+        children.append(_tree(tokens, name, depth + 1))
+    return children
+
+
+def _take(tokens: deque[str], wanted: str | None, name: str, *choices: str) -> str:
+    found = tokens.popleft() if tokens else "its end"
+    allowed = choices or ((wanted,) if wanted else ())
+    if (allowed and found not in allowed) or (not allowed and not found.isidentifier()):
+        expected = " or ".join(allowed) or "a word"
+        raise unreadable(name, f"its pattern has {found[:40]!r} where {expected} belongs")
+    return found
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _limit(text: str, what: str, name: str) -> None:
+    if len(text) > MAX_TEXT:
+        raise unreadable(name, f"its {what} has {len(text)} characters", f"at most {MAX_TEXT} are read")
+
+
+def _repeated(names: list[str]) -> str:
+    return next(n for n in names if names.count(n) > 1)

@@ -1,0 +1,226 @@
+"""Entries that steer the search, resolved against the program: pins, parallel dimensions, cuts, coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.recipe import Value
+from engine.scheduling.address import Address
+from engine.scheduling.nodes import Placed
+from engine.scheduling.problem import Problem, Row, Rows, coefficients
+from engine.scheduling.terms import COEFFICIENT_FIELDS, Demand, demand_of
+
+STEERING = ("pin", "parallel", "cut", *COEFFICIENT_FIELDS)
+"""Fields that the search itself obeys; the others are attached or checked afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A steering entry for the statements (by number) that it can speak of."""
+
+    placed: Placed
+    address: Address
+    statements: frozenset[int]
+    allowed: frozenset[str] = frozenset()
+    """Iterator names of a pin."""
+    wanted: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Statement -> the iterators that a pin allows."""
+    parts: Mapping[int, int] = field(default_factory=dict)
+    """Statement -> number of its part in a cut."""
+    demand: Demand | None = None
+    """What an entry about coefficients asks for."""
+
+    @property
+    def field(self) -> str:
+        return self.placed.entry.field
+
+    def reaches(self, problem: Problem, statement: int, rows: Rows) -> bool:
+        """Whether the dimension that comes after `rows` is the one the rule speaks of (for an address by position)."""
+        match self.address.kind:
+            case "outermost":
+                return not rows
+            case "innermost":
+                return len(rows) >= problem.rank(statement) - 1
+            case "after":
+                return bool(rows) and problem.names[statement][problem.leading(statement, rows)] == self.address.name
+            case _:
+                return False
+
+    def reaches_any(self, problem: Problem, rows: Mapping[int, Rows]) -> bool:
+        """Whether the next dimension of some statement in `rows` is the one the rule speaks of."""
+        return any(s in rows and self.reaches(problem, s, rows[s]) for s in self.statements)
+
+
+def rules_of(problem: Problem, placed: Placed) -> Rule | None:
+    """The rule of a steering entry; None when nothing it names exists, or when it asks for nothing."""
+    entry = placed.entry
+    named = [problem.number[n] for n in entry.statements if n in problem.number] or (
+        [] if entry.statements else list(range(len(problem.statements)))
+    )
+    address = Address.of(entry.dimension)
+    if entry.field == "cut":
+        parts = {
+            problem.number[n]: k for k, part in enumerate(cut_parts(entry.value)) for n in part if n in problem.number
+        }
+        if len(set(parts.values())) < 2:
+            return None
+        return Rule(placed, address, frozenset(parts), parts=parts)
+    if entry.field == "pin":
+        allowed = frozenset(pinned(entry.value))
+        wanted = {s: frozenset(k for k, name in enumerate(problem.names[s]) if name in allowed) for s in named}
+        owners = frozenset(s for s, iterators in wanted.items() if iterators)
+        return Rule(placed, address, owners, allowed, wanted) if owners else None
+    if entry.field == "parallel" and entry.value is True and named:
+        return Rule(placed, address, frozenset(named))
+    if entry.field in COEFFICIENT_FIELDS:
+        demand = demand_of(problem, entry)
+        return Rule(placed, address, demand.statements, demand=demand) if isinstance(demand, Demand) else None
+    return None
+
+
+def pinned(value: Value) -> tuple[str, ...]:
+    """Iterator names of a pin's value."""
+    return tuple(map(str, value)) if isinstance(value, tuple) else (str(value),)
+
+
+def cut_parts(value: Value) -> tuple[tuple[str, ...], ...]:
+    """Parts of a cut's value, each a tuple of statement names."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return tuple(pinned(part) for part in parts)
+
+
+def preferences(
+    problem: Problem, rules: Sequence[Rule], component: Sequence[int], rows: Mapping[int, Rows], inside: bool
+) -> dict[int, tuple[int, ...]]:
+    """Iterators each statement of a component may use next, preferred first.
+
+    Loops that carry nothing come first, in the order of the statement's axes.  A reduction iterator is offered when no
+    other is left, and shared with other statements' loops only `inside` a parallel loop, so that fusion never takes an
+    outer parallel loop away.
+    """
+    among = frozenset(component)
+    carried_free = any(
+        rule.field == "parallel" and any(rule.reaches(problem, s, rows[s]) for s in rule.statements & among)
+        for rule in rules
+    )
+    found: dict[int, tuple[int, ...]] = {}
+    outer: dict[int, bool] = {}
+    for statement in component:
+        distance = problem.distances(statement, rows[statement])
+        allowed = {k for k, d in distance.items() if d == 0 or (d > 0 and not carried_free)}
+        is_pinned = _restrict(problem, rules, among, statement, rows[statement], allowed)
+        reduced = {k for k in allowed if problem.reduced[statement] >> k & 1}
+        if not is_pinned and allowed - reduced:
+            allowed -= reduced
+        outer[statement] = is_pinned or bool(allowed - reduced)
+        found[statement] = tuple(sorted(allowed, key=lambda k: (k in reduced, distance[k], k)))
+    if not inside and any(outer.values()):
+        for statement in component:
+            if not outer[statement]:
+                found[statement] = ()
+    return found
+
+
+def support(
+    problem: Problem, rules: Sequence[Rule], rows: Mapping[int, Rows], inside: bool, skew: bool
+) -> dict[int, frozenset[int]]:
+    """Iterators that may appear in the next row of each statement in `rows`, when rows are more than one iterator.
+
+    The same care for reductions as in `preferences`; where coefficients of a statement are asked for, none.
+    """
+    among = frozenset(rows)
+    asked = {s for rule in rules if rule.demand and rule.demand.constraints for s in rule.statements}
+    found: dict[int, frozenset[int]] = {}
+    outer: dict[int, bool] = {}
+    for statement, above in rows.items():
+        fresh = set(problem.unused(statement, above))
+        free = _restrict(problem, rules, among, statement, above, fresh) or statement in asked
+        reduced = {k for k in fresh if problem.reduced[statement] >> k & 1}
+        if not free and fresh - reduced:
+            fresh -= reduced
+        outer[statement] = free or bool(fresh - reduced)
+        again = set(range(problem.rank(statement))).difference(problem.unused(statement, above)) if skew else set()
+        found[statement] = frozenset(fresh | again) if fresh else frozenset()
+    if not inside and any(outer.values()):
+        return {s: iterators if outer[s] else frozenset() for s, iterators in found.items()}
+    return found
+
+
+def _restrict(
+    problem: Problem, rules: Sequence[Rule], among: frozenset[int], statement: int, rows: Rows, allowed: set[int]
+) -> bool:
+    """Drop from `allowed` what rules about this statement forbid here; True when a pin chose the dimension."""
+    names = problem.names[statement]
+    chosen = False
+    for rule in rules:
+        if statement not in rule.statements:
+            continue
+        here = rule.reaches(problem, statement, rows)
+        if rule.field == "pin":
+            wanted = rule.wanted[statement]
+            if here:
+                allowed &= wanted
+                chosen = True
+            elif rule.address.kind == "innermost":
+                left = wanted & problem.distances(statement, rows).keys()
+                allowed -= left if len(left) == 1 else set()
+            elif rule.address.kind == "name" and rule.address.name not in rule.allowed:
+                allowed -= {k for k, name in enumerate(names) if name == rule.address.name}
+        elif rule.field == "cut" and rule.address.kind == "name" and _parted(rule, statement, among):
+            allowed -= {k for k, name in enumerate(names) if name == rule.address.name}
+    return chosen
+
+
+def _parted(rule: Rule, statement: int, among: frozenset[int]) -> bool:
+    return any(rule.parts[s] != rule.parts[statement] for s in rule.statements & among)
+
+
+def accepts(problem: Problem, rules: Sequence[Rule], rows: Mapping[int, Rows], choice: Mapping[int, Row]) -> bool:
+    """Whether the next rows obey the rules that address their dimension by name."""
+    if not any(rule.address.kind == "name" and rule.field in ("pin", "parallel") for rule in rules):
+        return True
+    named = {s: problem.names[s][problem.leading(s, (*rows[s], row))] for s, row in choice.items()}
+    used = set(named.values())
+    for rule in rules:
+        if rule.address.kind != "name" or rule.address.name not in used:
+            continue
+        if rule.field == "pin":
+            for s in rule.statements & choice.keys():
+                if rule.address.name not in problem.names[s] and not _within(problem, s, choice[s], rule.allowed):
+                    return False
+        elif rule.field == "parallel":
+            here = any(named[s] == rule.address.name for s in rule.statements & choice.keys())
+            if here and any(problem.distance(s, rows[s], k) for s, k in choice.items()):
+                return False
+    return True
+
+
+def _within(problem: Problem, statement: int, row: Row, allowed: frozenset[str]) -> bool:
+    names = problem.names[statement]
+    return all(names[k] in allowed for k, c in enumerate(coefficients(row, len(names))) if c)
+
+
+def must_part(problem: Problem, rules: Sequence[Rule], component: Iterable[int], rows: Mapping[int, Rows]) -> bool:
+    """Whether a cut forbids the statements of a component to share what comes next."""
+    among = frozenset(component)
+    for rule in rules:
+        if rule.field != "cut":
+            continue
+        members = rule.statements & among
+        if len({rule.parts[s] for s in members}) > 1 and any(rule.reaches(problem, s, rows[s]) for s in members):
+            return True
+    return False
+
+
+def cut_order(rules: Sequence[Rule], component: Iterable[int]) -> list[tuple[int, int]]:
+    """(before, after) statements of a component, as the cuts order them."""
+    among = frozenset(component)
+    return [
+        (a, b)
+        for rule in rules
+        if rule.field == "cut"
+        for a in rule.statements & among
+        for b in rule.statements & among
+        if rule.parts[a] < rule.parts[b]
+    ]

@@ -1,0 +1,392 @@
+"""Schedule one group under its constraint tree, and say what became of every entry.
+
+Entries of the root are added one after the other while a schedule exists.  Children are alternatives: the first whose
+entries all hold is taken, deeper alternatives included; when none does, the first one is followed as far as it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from engine.poly.dependences import dependences as dependences_of
+from engine.poly.nodes import Dependence
+from engine.recipe import Entry, Value
+from engine.scheduling.attach import Finding, attach, meant
+from engine.scheduling.bands import join_bands
+from engine.scheduling.build import Builder
+from engine.scheduling.coefficient_check import coefficients_held
+from engine.scheduling.conflict import fewest, with_repairs
+from engine.scheduling.integer import Deadline, OutOfTime
+from engine.scheduling.legality import check_schedule
+from engine.scheduling.nodes import (
+    DISABLED,
+    HONOURED,
+    INFEASIBLE,
+    NOT_REACHED,
+    RELAXED,
+    Conflict,
+    ConstraintNode,
+    ConstraintTree,
+    Node,
+    Options,
+    Placed,
+    Scheduled,
+    ScheduleTree,
+    Verdict,
+)
+from engine.scheduling.problem import Problem, prepare
+from engine.scheduling.rules import STEERING, Rule, rules_of
+from engine.scheduling.terms import COEFFICIENT_FIELDS
+from engine.scheduling.text import entry_text
+from engine.scheduling.unsat_core import Blame, partly
+from engine.support.errors import BadInput, Fault, Illegal, OverBudget
+from engine.tensor.nodes import TensorProgram
+
+_ATTEMPTS = 30_000
+"""Choices that one solve may try; an unconstrained one needs about one for each statement and dimension."""
+_STEERING = 1_000
+"""Different entries that one search may have to obey."""
+_PLAIN = Options()
+
+
+def schedule(
+    program: TensorProgram, dependences: Iterable[Dependence], tree: ConstraintTree, options: Options = _PLAIN
+) -> Scheduled:
+    """The execution order of a group under its constraints, checked whole.
+
+    Every entry of `tree` gets a verdict.  A program that has no order of its loops as they are is scheduled with sums,
+    shifts and reversals of iterators.  Raises Conflict when a required entry cannot hold, Illegal when the program
+    has no schedule even without entries, OverBudget when the search takes too long.  The same arguments give the same
+    tree, verdicts and log, byte for byte.
+    """
+    started = perf_counter()
+    dependences = tuple(dependences)
+    deadline = Deadline(options.seconds, program.name)
+    solve = _Solve(program, prepare(program, dependences), options, deadline)
+    solve.open_up()
+    try:
+        result, verdicts, log = solve.run(tree)
+    except Conflict as conflict:
+        raise with_repairs(conflict, program, tree, solve.still_conflicting) from None
+    solved = perf_counter()
+    broken = check_schedule(program, dependences, result)
+    if broken:
+        text = f"{broken[0].witness.text}, at {broken[0].level}"
+        raise Fault("schedule", program.name, text, "the scheduler is wrong: report it")
+    return Scheduled(result, verdicts, (solved - started) * 1e3, (perf_counter() - solved) * 1e3, log)
+
+
+_Kept = tuple[str, str, Value, frozenset[int]]
+"""What a rule says, whoever says it: field, dimension, value and the statements it is kept for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """What holds so far on the way down the constraint tree."""
+
+    rules: tuple[Rule, ...] = ()
+    entries: tuple[Placed, ...] = ()
+    """All entries that are not given up, those without a rule included."""
+
+
+@dataclass(slots=True)
+class _Solve:
+    program: TensorProgram
+    problem: Problem
+    options: Options
+    deadline: Deadline
+    trial: bool = False
+    """Only whether all required entries hold is asked for, not why others do not."""
+    found: dict[tuple[int, ...], Verdict] = field(default_factory=dict)
+    """Verdicts by the path of the entry."""
+    log: list[str] = field(default_factory=list)
+    _built: dict[tuple[_Kept, ...], tuple[Node | None, tuple[str, ...]]] = field(default_factory=dict)
+
+    claims: dict[tuple[str, frozenset[str]], Placed] = field(default_factory=dict)
+    """Dimension and statements below it -> the first entry that says whether it is parallel."""
+    clash: tuple[Placed, ...] = ()
+    """The first required entry that cannot hold and the entries that exclude it, as few as possible."""
+
+    def run(self, tree: ConstraintTree) -> tuple[ScheduleTree, tuple[Verdict, ...], tuple[str, ...]]:
+        """The tree, the verdicts and the log; Conflict when a required entry cannot hold."""
+        self.check_number(_entries(tree.root))
+        self.clash = tuple(v.placed for v in tree.rewrites if v.outcome == INFEASIBLE and v.placed.entry.required)[:1]
+        if self.clash:
+            raise self.conflict(tree)
+        settled = self.settle(tree.root, _Settled(), strict=False)
+        if settled is None:
+            raise self.conflict(tree)
+        node = self.build(settled.rules)
+        assert node is not None, "a settled set of rules has a schedule"
+        node = self.attach_all(node, settled.entries)
+        verdicts = self.verdicts(tree)
+        kept = {placed.path for placed in settled.entries if placed.entry.required}
+        for verdict in verdicts:
+            if verdict.placed.path in kept and verdict.outcome != HONOURED:
+                rule = self._rule(verdict.placed)
+                others = [r for r in settled.rules if r.placed != verdict.placed]
+                if not (self.clash and self.clash[-1] == verdict.placed):
+                    self.clash = (verdict.placed,) if rule is None else self._clash(rule, others)
+                raise self.conflict(tree)
+        return ScheduleTree(node), verdicts, (*self.log, *self.built_log(settled.rules))
+
+    def still_conflicting(self, program: TensorProgram, tree: ConstraintTree) -> tuple[Placed, ...]:
+        """The entries that conflict after a change of the tree or of the program; none when that repairs it."""
+        if program is self.program:
+            again = _Solve(program, self.problem, self.options, self.deadline, trial=True, _built=self._built)
+        else:
+            problem = prepare(program, dependences_of(program))
+            again = _Solve(program, problem, self.options, self.deadline, trial=True)
+            again.open_up()
+        try:
+            again.run(tree)
+        except Conflict as conflict:
+            return conflict.conflicting
+        return ()
+
+    def open_up(self) -> None:
+        """Allow every affine row if there is no schedule without; Illegal if there is none with them either."""
+        if self.build(()) is not None:
+            return
+        self.options = replace(self.options, skew=True, shift=True, reverse=True)
+        self._built.clear()
+        if self.build(()) is None:
+            raise Illegal("schedule", self.program.name, "no order of its loops keeps all its dependences")
+        self.log.append("the loops as they are have no legal order: sums, shifts and reversals are allowed")
+
+    def build(self, rules: Sequence[Rule]) -> Node | None:
+        """The tree under some rules; None when there is none.  OverBudget past the limits, OutOfTime among them."""
+        key = _key(rules)
+        if key not in self._built:
+            self.deadline.left()
+            builder = Builder.of(self.problem, tuple(rules), self.options, _ATTEMPTS, self.deadline)
+            node = builder.build()
+            self._built[key] = (None if node is None else join_bands(self.problem, node), tuple(builder.log))
+        return self._built[key][0]
+
+    def built_log(self, rules: Sequence[Rule]) -> tuple[str, ...]:
+        """What the solve under these rules decided."""
+        return self._built[_key(rules)][1]
+
+    def settle(self, node: ConstraintNode, above: _Settled, strict: bool) -> _Settled | None:
+        """The entries of a node and of one of its alternatives on top of what holds above.
+
+        strict: every entry must hold.  Otherwise only required ones must; None when they do not.
+        """
+        below = any(placed.entry.required for child in node.children for placed in _entries(child))
+        here = self._all(node.entries, above) if strict else self._as_many(node.entries, above, below)
+        if here is None or not node.children:
+            return here
+        for number, child in enumerate(node.children):
+            chosen = self.settle(child, here, strict=True)
+            if chosen is not None:
+                for passed in node.children[number + 1 :]:
+                    self._not_reached(passed, "an alternative before it holds")
+                return chosen
+            self.log.append(f"alternative {number + 1} of {len(node.children)} given up: {self._first_reason(child)}")
+        if strict:
+            return None
+        for child in node.children:
+            chosen = self.settle(child, here, strict=False)
+            if chosen is not None:
+                self.log.append("no alternative holds whole; the first one is followed as far as it holds")
+                return chosen
+        return None
+
+    def _all(self, entries: Iterable[Placed], above: _Settled) -> _Settled | None:
+        entries = tuple(entries)
+        known = set(map(_kept, above.rules))
+        found = {_kept(r): r for r in map(self._rule, entries) if r is not None}
+        rules = tuple(rule for says, rule in found.items() if says not in known)
+        whole = (*above.rules, *rules)
+        if self._exists(whole):
+            return _Settled(whole, above.entries + entries)
+        kept = above.rules
+        for rule in rules:
+            if not self._exists((*kept, rule)):
+                self._record(self._blame(rule, kept))
+                break
+            kept = (*kept, rule)
+        return None
+
+    def _as_many(self, entries: Iterable[Placed], above: _Settled, below: bool) -> _Settled | None:
+        """Required entries first; a soft one that cannot hold is dropped, or kept for the statements that can obey.
+
+        below: whether required entries follow, which what is kept may exclude.
+        """
+        rules, kept = above.rules, list(above.entries)
+        known = set(map(_kept, rules))
+        refused: dict[_Kept, Verdict] = {}
+        for placed in sorted(entries, key=lambda p: not p.entry.required):
+            rule = self._rule(placed)
+            if rule is None or _kept(rule) in known:
+                kept.append(placed)
+                continue
+            if _kept(rule) in refused and not placed.entry.required:
+                self._record(replace(refused[_kept(rule)], placed=placed))
+                continue
+            if self._exists((*rules, rule)):
+                rules += (rule,)
+                known.add(_kept(rule))
+                kept.append(placed)
+                continue
+            verdict = self._blame(rule, rules)
+            self._record(verdict)
+            if placed.entry.required:
+                self.clash = self.clash or self._clash(rule, rules)
+                return None
+            part = None if self.trial and not below else self._part(rule, rules)
+            if part is not None:
+                rules += (part,)
+                names = ", ".join(self.problem.statements[s].name for s in sorted(part.statements))
+                verdict = Verdict(placed, RELAXED, f"holds for {names} only; {verdict.because}", verdict.witness)
+                self._record(verdict)
+            refused[_kept(rule)] = verdict
+            self.log.append(f"given up: {entry_text(placed.entry)}: {verdict.because}")
+        return _Settled(rules, tuple(kept))
+
+    def _clash(self, last: Rule, kept: Sequence[Rule]) -> tuple[Placed, ...]:
+        """The fewest entries that cannot all hold, `last` among them unless another cannot hold by itself."""
+
+        def hold(rules: Sequence[Rule]) -> bool:
+            node = self._node_or_none(rules)
+            return node is not None and all(self._finding(node, r.placed).outcome == HONOURED for r in rules)
+
+        for other in (rule for rule in kept if rule.placed.entry.required):
+            node = self._node_or_none((other,))
+            finding = None if node is None else self._finding(node, other.placed)
+            if finding is not None and finding.outcome != HONOURED:
+                self._record(Verdict(other.placed, finding.outcome, finding.because))
+                return (other.placed,)  # as when its dimension is never there
+        return tuple(rule.placed for rule in fewest(last, kept, hold))
+
+    def _finding(self, node: Node, placed: Placed) -> Finding:
+        if placed.entry.field in COEFFICIENT_FIELDS:
+            return coefficients_held(self.problem, placed, node)
+        return attach(node, placed, [s.name for s in self.problem.statements])[1]
+
+    def _part(self, rule: Rule, rules: tuple[Rule, ...]) -> Rule | None:
+        """A rule for as many of its statements as can keep it; None when that is none."""
+        if rule.field not in ("pin", "terms", "equal") or len(rule.statements) == 1:
+            return None
+        held: frozenset[int] = frozenset()
+        waiting = [tuple(sorted(rule.statements))]
+        while waiting:  # halves of what fails together: few statements are usually to blame
+            some = waiting.pop()
+            half = len(some) // 2
+            if some != tuple(sorted(rule.statements)) and self._exists((*rules, partly(rule, held.union(some)))):
+                held |= frozenset(some)
+            elif half:
+                waiting += [some[half:], some[:half]]
+        return partly(rule, held) if held else None
+
+    def _rule(self, placed: Placed) -> Rule | None:
+        return rules_of(self.problem, placed) if placed.entry.field in STEERING else None
+
+    def _exists(self, rules: Sequence[Rule]) -> bool:
+        try:
+            return self.build(rules) is not None
+        except OutOfTime:
+            raise
+        except OverBudget:
+            self.log.append(f"gave up after {_ATTEMPTS} attempts under {len(rules)} entries")
+            return False
+
+    def _blame(self, rule: Rule, kept: Sequence[Rule]) -> Verdict:
+        if self.trial:
+            return Verdict(rule.placed, INFEASIBLE, "it cannot hold")
+        return Blame(self.problem, self._node_or_none).verdict(rule, kept)
+
+    def _node_or_none(self, rules: Sequence[Rule]) -> Node | None:
+        return self.build(rules) if self._exists(rules) else None
+
+    def check_number(self, entries: Iterable[Placed]) -> None:
+        """BadInput for more different entries than a search can obey in reasonable time."""
+        steering = {_said(p.entry) for p in entries if p.entry.field in STEERING}
+        if len(steering) > _STEERING:
+            hint = f"at most {_STEERING:,} are taken; one entry may speak of many statements"
+            raise BadInput("schedule", self.program.name, f"{len(steering):,} different entries steer its search", hint)
+
+    def attach_all(self, node: Node, entries: Iterable[Placed]) -> Node:
+        """Attach marks and flags, and record a verdict for every entry that was kept."""
+        names = [s.name for s in self.problem.statements]
+        for placed in entries:
+            if placed.entry.field in COEFFICIENT_FIELDS:
+                finding = coefficients_held(self.problem, placed, node)
+                self._record(Verdict(placed, finding.outcome, finding.because))
+                continue
+            changed, finding = attach(node, placed, names)
+            if placed.entry.field == "parallel" and finding.outcome == HONOURED:
+                finding = self._claim(placed, node, changed, finding)
+            if finding.outcome != INFEASIBLE:
+                node = changed
+            self._record(Verdict(placed, finding.outcome, finding.because))
+        return node
+
+    def _claim(self, placed: Placed, before: Node, after: Node, finding: Finding) -> Finding:
+        """A claim about parallelism is kept only if no entry before it says the opposite, and if it is true."""
+        for member in meant(before, placed.entry, [s.name for s in self.problem.statements]):
+            other = self.claims.setdefault((member.name, frozenset(member.rows)), placed)
+            if other.entry.value != placed.entry.value:
+                self.clash = self.clash or (other, placed)
+                return Finding(INFEASIBLE, f"collides with “{entry_text(other.entry)}” ({other.author})")
+        if placed.entry.value is not True:
+            return finding
+        dependences = [d for own in self.problem.own for d in own]
+        dependences += [d for edge in self.problem.edges.values() for d in edge.dependences]
+        broken = check_schedule(self.program, dependences, ScheduleTree(after))
+        return Finding(INFEASIBLE, broken[0].witness.text) if broken else finding
+
+    def _record(self, verdict: Verdict) -> None:
+        self.found[verdict.placed.path] = verdict
+
+    def _not_reached(self, node: ConstraintNode, because: str) -> None:
+        for placed in _entries(node):
+            self.found.setdefault(placed.path, Verdict(placed, NOT_REACHED, because))
+
+    def _first_reason(self, node: ConstraintNode) -> str:
+        found = (self.found.get(p.path) for p in _entries(node))
+        return next((f"{entry_text(v.placed.entry)}: {v.because}" for v in found if v and v.outcome == INFEASIBLE), "")
+
+    def verdicts(self, tree: ConstraintTree) -> tuple[Verdict, ...]:
+        """One verdict for every entry of the tree, in its order, and those of the rewrites before it."""
+        result = [
+            self.found.get(p.path, Verdict(p, NOT_REACHED, "the solve ended before it")) for p in _entries(tree.root)
+        ]
+        result += [Verdict(p, NOT_REACHED, "too many alternatives; this one was left out") for p in tree.beyond]
+        return (*result, *(Verdict(p, DISABLED, "switched off") for p in tree.disabled), *tree.rewrites)
+
+    def conflict(self, tree: ConstraintTree) -> Conflict:
+        """The error for the first required entry that does not hold."""
+        verdicts = self.verdicts(tree)
+        last = self.clash[-1]
+        because = next(v.because for v in verdicts if v.placed.path == last.path)
+        if len(self.clash) > 1 and " with “" not in because:
+            others = ", ".join(f"“{entry_text(p.entry)}” ({p.author})" for p in self.clash[:-1])
+            because += f"; cannot hold together with {others}"
+        hint = "make it soft, switch it off, or change what it collides with"
+        return Conflict(entry_text(last.entry), because, hint, verdicts, self.clash)
+
+
+def _key(rules: Sequence[Rule]) -> tuple[_Kept, ...]:
+    return tuple(dict.fromkeys(map(_kept, rules)))
+
+
+def _kept(rule: Rule) -> _Kept:
+    entry = rule.placed.entry
+    return entry.field, entry.dimension, entry.value, rule.statements
+
+
+def _said(entry: Entry) -> tuple[str, str, Value, tuple[str, ...]]:
+    return entry.field, entry.dimension, entry.value, entry.statements
+
+
+def _entries(node: ConstraintNode) -> list[Placed]:
+    """The entries of a subtree in order, each once although alternatives of other authors repeat it."""
+    found = {placed.path: placed for placed in node.entries}
+    for child in node.children:
+        for placed in _entries(child):
+            found.setdefault(placed.path, placed)
+    return list(found.values())

@@ -1,0 +1,137 @@
+"""Why an entry cannot hold: the entry it collides with, the dependence it breaks, two instances that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.poly.box import at_actual_sizes
+from engine.poly.nodes import Dependence
+from engine.scheduling.attach import attach
+from engine.scheduling.conflict import fewest
+from engine.scheduling.infeasibility import broken_by, contradiction
+from engine.scheduling.legality import check_schedule, violation
+from engine.scheduling.nodes import INFEASIBLE, Node, ScheduleTree, Verdict, Witness
+from engine.scheduling.problem import Problem
+from engine.scheduling.rules import Rule
+from engine.scheduling.text import entry_text
+from engine.scheduling.timeline import Step
+from engine.scheduling.witness import witness
+from engine.tensor.index import Index
+
+Build = Callable[[Sequence[Rule]], Node | None]
+"""The tree that obeys some rules; None when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Asked when `kept` can hold and `kept` with one more rule cannot."""
+
+    problem: Problem
+    build: Build
+
+    def verdict(self, rule: Rule, kept: Sequence[Rule]) -> Verdict:
+        """Infeasible, with the best reason that can be shown."""
+        others = self.core(rule, kept)
+        proof = self._witness(rule, kept, others)
+        if others:
+            verb = "collides with" if len(others) == 1 else "cannot hold together with"
+            because = f"{verb} {', '.join(_name(other) for other in others)}"
+        elif proof is not None:
+            because = f"breaks the {proof.dependence}"
+        else:
+            because = self._contradiction(rule) or "no schedule was found that obeys it"
+        return Verdict(rule.placed, INFEASIBLE, because + (f": {proof.text}" if proof else ""), proof)
+
+    def core(self, rule: Rule, kept: Sequence[Rule]) -> tuple[Rule, ...]:
+        """The fewest kept rules that exclude this one: none if it cannot hold by itself."""
+        return fewest(rule, kept, lambda rules: self.build(rules) is not None)[:-1]
+
+    def _contradiction(self, rule: Rule) -> str:
+        """What is wrong with a rule by itself, where no dependence is broken."""
+        if rule.demand:
+            return contradiction(self.problem, rule)
+        name = rule.address.name
+        owner = next((s for s in sorted(rule.statements) if name in self.problem.names[s]), None)
+        if rule.field != "pin" or owner is None:
+            return ""
+        statement = self.problem.statements[owner].name
+        if rule.address.kind == "after":
+            return f"{statement} has used {name} up before the dimension after it"
+        return f"dimension {name} of {statement} is where it uses {name}; a place is outermost, innermost or after NAME"
+
+    def _witness(self, rule: Rule, kept: Sequence[Rule], others: Sequence[Rule]) -> Witness | None:
+        fields = {other.field: other for other in others}
+        if rule.field == "cut":
+            return self._against_cut(rule)
+        if "cut" in fields:
+            return self._against_cut(fields["cut"])
+        if rule.field == "parallel":
+            return self._carried(rule, self.build(kept))
+        if "parallel" in fields:
+            return self._carried(fields["parallel"], self.build((*(k for k in kept if k not in others), rule)))
+        if rule.demand:
+            return broken_by(self.problem, rule, self.build(kept))
+        return self._against_pin(rule)
+
+    def _carried(self, rule: Rule, node: Node | None) -> Witness | None:
+        """A dependence that the dimension of a `parallel` rule carries in `node`."""
+        if node is None:
+            return None
+        claimed, _ = attach(node, rule.placed, [s.name for s in self.problem.statements])
+        own = (d for group in self.problem.own for d in group)
+        between = (d for edge in self.problem.edges.values() for d in edge.dependences)
+        found = check_schedule(self.problem.program, (*own, *between), ScheduleTree(claimed))
+        return found[0].witness if found else None
+
+    def _against_cut(self, rule: Rule) -> Witness | None:
+        """A dependence from a later part of a cut to an earlier one, or the first on a way from one to the other."""
+        for (source, sink), edge in sorted(self.problem.edges.items()):
+            if rule.parts.get(source, -1) > rule.parts.get(sink, len(rule.parts)):
+                return self.example(edge.dependences[0])
+        for start in sorted(rule.parts):
+            reached: dict[int, Dependence] = {}
+            for (source, sink), edge in sorted(self.problem.edges.items()):
+                first = edge.dependences[0] if source == start else reached.get(source)
+                if first is not None:
+                    reached.setdefault(sink, first)
+            if any(rule.parts.get(s, rule.parts[start]) < rule.parts[start] for s in reached):
+                back = next(s for s in reached if rule.parts.get(s, rule.parts[start]) < rule.parts[start])
+                return self.example(reached[back])
+        return None
+
+    def _against_pin(self, rule: Rule) -> Witness | None:
+        """A dependence of a statement on itself that the pinned order of its iterators breaks."""
+        for number in sorted(rule.statements):
+            statement = self.problem.statements[number]
+            names = [i.name for i in statement.iterators]
+            wanted = [n for n in names if n in rule.allowed]
+            others = [n for n in names if n not in rule.allowed]
+            order = others + wanted if rule.address.kind == "innermost" else wanted[:1] + others + wanted[1:]
+            steps = tuple(Step(n, Index.of(n), ((names.index(n), 1),)) for n in order)
+            for dependence in self.problem.own[number]:
+                found = violation(self.problem.program, dependence, steps, steps)
+                if found is not None:
+                    return found.witness
+        return None
+
+    def example(self, dependence: Dependence) -> Witness | None:
+        """Some two instances that a dependence joins."""
+        program = self.problem.program
+        if not dependence.symbols and dependence.kind != "reduction":
+            from engine.poly import irregular  # vertices of a convex hull need not be instances
+
+            pair = irregular.violating_pair(program, dependence, (), None, "!=")
+            return None if pair is None else witness(program, dependence, *pair)
+        vertex = at_actual_sizes(dependence)[0]
+        return witness(program, dependence, vertex.source, vertex.sink)
+
+
+def _name(rule: Rule) -> str:
+    return f"“{entry_text(rule.placed.entry)}” ({rule.placed.author})"
+
+
+def partly(rule: Rule, statements: frozenset[int]) -> Rule:
+    """A rule for fewer statements."""
+    demand = rule.demand and rule.demand.among(statements)
+    return replace(rule, statements=statements, demand=demand)

@@ -1,0 +1,110 @@
+"""Files of the user: read within bounds, written whole or not at all, and refused by name where they cannot be."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from engine.support.errors import BadInput
+
+MAX_FILE_BYTES = 2 * 2**30
+"""Protocol buffers cannot hold more in one message."""
+MAX_TEXT_BYTES = 32 * 2**20
+"""Of JSON and advice: the largest real file has 40 kB, and as values a text takes up to twenty times its size."""
+_NO_FOLDER = "name a file in a folder that exists"
+
+
+def read_bytes(path: str | Path, stage: str, hint: str = "", most: int = MAX_TEXT_BYTES) -> bytes:
+    """The bytes of a file.
+
+    BadInput, of that stage and with that hint, where it is missing, no file (a pipe or a device never ends), empty or
+    larger than `most` bytes.
+    """
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise BadInput(stage, str(path), "is not a file", hint)
+        if size > most:
+            raise BadInput(stage, str(path), f"has {size} bytes, more than {most >> 20} MiB", hint)
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise BadInput(stage, str(path), "there is no such file", hint) from None
+    except OSError as error:
+        raise BadInput(stage, str(path), f"cannot be read: {error.strerror or error}", hint) from None
+    if not data:
+        raise BadInput(stage, str(path), "is empty", hint)
+    return data
+
+
+def read_text(path: str | Path, stage: str, hint: str = "") -> str:
+    """The text of a file.  BadInput as of `read_bytes`, and where it is no UTF-8."""
+    try:
+        return read_bytes(path, stage, hint).decode()
+    except UnicodeDecodeError:
+        raise BadInput(stage, str(path), "is no text in UTF-8", hint) from None
+
+
+def read_json(path: str | Path, stage: str, hint: str = "", most: int = MAX_TEXT_BYTES) -> object:
+    """What a JSON file holds.  BadInput as of `read_bytes`, and where it is no JSON, by the line."""
+    try:
+        return json.loads(read_bytes(path, stage, hint, most).decode())
+    except json.JSONDecodeError as error:
+        reason = "is cut short" if _ends_early(error) else f"is no JSON: {error.msg} in line {error.lineno}"
+    except RecursionError:
+        reason = "is JSON that is nested too deeply"
+    except UnicodeDecodeError:
+        reason = "is no JSON: its bytes are no text in UTF-8"
+    except ValueError:
+        reason = "is JSON with a number of thousands of digits"
+    raise BadInput(stage, str(path), reason, hint)
+
+
+def _ends_early(error: json.JSONDecodeError) -> bool:
+    """Whether an object was begun and its text ends before it does: a file that was not copied whole."""
+    text = error.doc.strip()
+    return text.startswith("{") and (not text.endswith("}") or error.pos >= len(error.doc.rstrip()))
+
+
+def write_whole(path: str | Path, content: str, stage: str) -> None:
+    """Write a text file as `replace_whole` does.  BadInput, of that stage, where it cannot be written."""
+    check_place(path, stage)
+    try:
+        replace_whole(Path(path), content.encode())
+    except OSError as error:
+        raise BadInput(stage, str(path), f"cannot be written: {error.strerror or error}") from error
+
+
+def replace_whole(path: Path, data: bytes) -> None:
+    """Write a file so that nobody ever finds a part of it: what was there stays until all of the new one is on disk.
+
+    A device or a pipe is written as it comes.  Raises OSError, and then the file is what it was.
+    """
+    place = path.resolve()  # behind a link, the file that it leads to
+    if place.exists() and not place.is_file() and not place.is_dir():
+        place.write_bytes(data)
+        return
+    beside = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if place.is_file():
+            shutil.copymode(place, beside)
+        beside.replace(place)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def check_place(path: str | Path, stage: str) -> None:
+    """BadInput where no file can be written, for work of minutes to ask before it begins."""
+    place = Path(path).resolve()
+    if place.is_dir():
+        raise BadInput(stage, str(path), "cannot be written: it is a folder", "name a file in it")
+    if not place.parent.is_dir():
+        raise BadInput(stage, str(path), f"cannot be written: there is no folder {place.parent}", _NO_FOLDER)
+    if not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise BadInput(stage, str(path), "cannot be written: permission denied", "name another place")

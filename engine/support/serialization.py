@@ -1,0 +1,268 @@
+"""Frozen dataclasses as plain data and back: the form that crosses processes and files.
+
+Numbers, text, booleans and None stay what they are; tuples become lists, mappings and dataclasses become objects;
+numbers that JSON cannot hold become the texts "inf", "-inf" and "nan".  Reading back is driven by the annotations: each
+type gets a reader, put together once, for documents hold a hundred thousand values.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import lru_cache
+from typing import Any, ForwardRef, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from engine.support.errors import BadInput
+
+Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
+Reader = Callable[[Any, int], Any]
+"""Reads plain data that lies so many levels deep; _Misfit where it does not fit."""
+
+_MAX_DEPTH = 100
+_SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+_UNCHANGED = (str, int, types.NoneType)
+"""Kinds of plain data that stay what they are; a bool is an int."""
+
+T = TypeVar("T")
+
+
+class _Misfit(Exception):
+    """Data that does not fit; what reads the data around it adds to its place on the way out."""
+
+    def __init__(self, reason: str, hint: str = "", place: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
+        self.place: list[str] = [] if place is None else [place]
+        """From the innermost part to the outermost."""
+        self.is_too_deep = False
+
+
+def to_json(value: object) -> Plain:
+    """Plain data for `json.dumps`.  TypeError for a value of no documented kind: that is a mistake in the program."""
+    if isinstance(value, _UNCHANGED):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, tuple):  # before what costs more to ask
+        return [to_json(item) for item in value]
+    if is_dataclass(value):
+        return {name: to_json(getattr(value, name)) for name in _names(cast(Any, type(value)))}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [to_json(item) for item in value]
+    raise TypeError(f"{type(value).__name__} is not plain data")
+
+
+def fields_to_json(value: object) -> dict[str, Any]:
+    """The fields of a dataclass as plain data, for a document that has others beside them."""
+    return cast(dict[str, Any], to_json(value))
+
+
+def from_json(kind: type[T], data: object) -> T:
+    """A value of `kind` (a dataclass, or a type that its fields may have) from plain data.
+
+    BadInput names the place ("groups.softmax_0[1].author") of a missing or unknown key or of a value of a wrong type.
+    """
+    try:
+        return cast(T, _reader(cast(Any, kind))(data, 0))
+    except _Misfit as misfit:
+        where = "".join(reversed(misfit.place)).removeprefix(".")
+        subject = where.split(".")[0] if misfit.is_too_deep else where
+        raise BadInput("data", subject or "value", misfit.reason, misfit.hint) from None
+
+
+@lru_cache(maxsize=256)
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+@lru_cache(maxsize=1024)
+def _reader(kind: Any) -> Reader:
+    """The reader of one type."""
+    origin = get_origin(kind)
+    if isinstance(kind, str | ForwardRef):
+        return _plain
+    if origin in (Union, types.UnionType):
+        return _union_reader(get_args(kind))
+    if origin is tuple:
+        items = get_args(kind)
+        return _list_reader(items[0]) if len(items) == 2 and items[1] is Ellipsis else _tuple_reader(items)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping_reader(get_args(kind)[1])
+    if is_dataclass(kind):
+        return _dataclass_reader(cast(type, kind))
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    raise TypeError(f"{kind} is not read from plain data")
+
+
+def _number(data: Any, depth: int) -> float:
+    if isinstance(data, str) and data in _SPECIAL:
+        return _SPECIAL[data]
+    if isinstance(data, bool) or not isinstance(data, int | float):
+        _refuse(data, "a number")
+    return float(data)
+
+
+def _whole(data: Any, depth: int) -> int:
+    return data if isinstance(data, int) and not isinstance(data, bool) else _refuse(data, "a whole number")
+
+
+def _truth(data: Any, depth: int) -> bool:
+    return data if isinstance(data, bool) else _refuse(data, "true or false")
+
+
+def _text(data: Any, depth: int) -> str:
+    return data if isinstance(data, str) else _refuse(data, "text")
+
+
+def _nothing(data: Any, depth: int) -> None:
+    return None if data is None else _refuse(data, "null")
+
+
+_SCALARS: Mapping[Any, Reader] = {
+    float: _number, int: _whole, bool: _truth, str: _text, type(None): _nothing, None: _nothing
+}  # fmt: skip
+
+
+def _union_reader(options: tuple[Any, ...]) -> Reader:
+    """The option that fits the data's own type; of several options the first that reads it."""
+    own = {option for option in options if isinstance(option, type)}
+    others = tuple(option for option in options if option is not type(None))
+
+    def read(data: Any, depth: int) -> Any:
+        if data is None and type(None) in options:
+            return None
+        if type(data) in own:
+            return data
+        failure: _Misfit | None = None
+        for option in others:
+            try:
+                return _reader(option)(data, depth)
+            except _Misfit as misfit:
+                failure = misfit
+        assert failure is not None, "a union has an option besides None"
+        raise failure
+
+    return read
+
+
+def _list_reader(item: Any) -> Reader:
+    read_item = _reader_later(item)
+
+    def read(data: Any, depth: int) -> tuple[Any, ...]:
+        _check(data, list, "a list", depth)
+        found: list[Any] = []
+        try:
+            for value in data:
+                found.append(read_item(value, depth + 1))
+        except _Misfit as misfit:
+            misfit.place.append(f"[{len(found)}]")
+            raise
+        return tuple(found)
+
+    return read
+
+
+def _tuple_reader(items: tuple[Any, ...]) -> Reader:
+    readers = [_reader_later(item) for item in items]
+
+    def read(data: Any, depth: int) -> tuple[Any, ...]:
+        _check(data, list, "a list", depth)
+        if len(data) != len(readers):
+            raise _Misfit(f"holds {len(data)} values instead of {len(readers)}")
+        found: list[Any] = []
+        try:
+            for value, read_item in zip(data, readers, strict=True):
+                found.append(read_item(value, depth + 1))
+        except _Misfit as misfit:
+            misfit.place.append(f"[{len(found)}]")
+            raise
+        return tuple(found)
+
+    return read
+
+
+def _mapping_reader(item: Any) -> Reader:
+    read_item = _reader_later(item)
+
+    def read(data: Any, depth: int) -> dict[str, Any]:
+        _check(data, dict, "an object", depth)
+        found: dict[str, Any] = {}
+        for key, value in data.items():
+            try:
+                found[str(key)] = read_item(value, depth + 1)
+            except _Misfit as misfit:
+                misfit.place.append(f".{key}")
+                raise
+        return found
+
+    return read
+
+
+def _dataclass_reader(kind: type) -> Reader:
+    hints = get_type_hints(kind)
+    readers = {field.name: _reader_later(hints[field.name]) for field in fields(kind)}
+    needed = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
+
+    def read(data: Any, depth: int) -> Any:
+        _check(data, dict, "an object", depth)
+        values: dict[str, Any] = {}
+        name = ""
+        try:
+            for name, value in data.items():
+                values[name] = readers[name](value, depth + 1)
+        except KeyError:
+            raise _Misfit("is unknown", f"{kind.__name__} has {', '.join(readers)}", f".{name}") from None
+        except _Misfit as misfit:
+            misfit.place.append(f".{name}")
+            raise
+        for name in needed:
+            if name not in values:
+                raise _Misfit("is missing", place=f".{name}")
+        return kind(**values)
+
+    return read
+
+
+def _reader_later(kind: Any) -> Reader:
+    """The reader of a type that may hold itself: such a one is looked up when it is used."""
+    if not is_dataclass(kind):
+        return _reader(kind)
+
+    def read(data: Any, depth: int) -> Any:
+        return _reader(cast(Any, kind))(data, depth)
+
+    return read
+
+
+def _plain(data: Any, depth: int) -> object:
+    """A value inside a type that names itself: numbers, text, and tuples of those."""
+    if isinstance(data, bool | int | float | str):
+        return data
+    _check(data, list, "a number, text or a list", depth)
+    return tuple(_plain(item, depth + 1) for item in data)
+
+
+def _check(data: Any, kind: type, what: str, depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        misfit = _Misfit(f"is nested deeper than {_MAX_DEPTH}")
+        misfit.is_too_deep = True
+        raise misfit
+    if not isinstance(data, kind):
+        _refuse(data, what)
+
+
+def _refuse(data: object, what: str) -> NoReturn:
+    if isinstance(data, dict):
+        shown = "an object"
+    elif isinstance(data, list):
+        shown = "a list"
+    else:
+        shown = "null" if data is None else repr(data)
+    raise _Misfit(f"must be {what}, not {shown[:60]}")

@@ -1,0 +1,147 @@
+"""Scalar expressions, conditions and indices as C text."""
+
+from __future__ import annotations
+
+import math
+
+from engine.tensor.index import Index, Quotient, Remainder
+from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
+from engine.tile.nodes import Buffer, Slot
+
+HELD = {
+    "float32": "float", "float16": "float", "bfloat16": "float", "int32": "int", "int64": "i64", "bool": "bool",
+    "uint32": "u32", "uint16": "u16",
+}  # fmt: skip
+"""Type of a register."""
+
+STORED = {
+    "float32": "float", "float16": "f16", "bfloat16": "bf16", "int32": "int", "int64": "i64", "bool": "bool8",
+}  # fmt: skip
+"""Element type in memory."""
+
+ROUND = {"float16": "round_f16", "bfloat16": "round_bf16"}
+"""Device function that rounds a float to a narrower type."""
+
+INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=",
+    "greater": ">", "greater_equal": ">=", "and": "&&", "or": "||", "xor": "!=",
+}  # fmt: skip
+
+
+def slot_text(slot: Slot) -> str:
+    """A register, or one element of a register array."""
+    return slot.buffer + "".join(f"[{index_text(i)}]" for i in slot.indices)
+
+
+def scalar_text(value: Scalar) -> str:
+    """An expression over registers; 16-bit floats are computed as floats and rounded at every step that can round."""
+    match value:
+        case Literal(number, dtype):
+            return _literal(number, dtype)
+        case Position(index, dtype):
+            return f"{HELD[dtype]}({index_text(index)})"
+        case Access(name, indices):
+            return slot_text(Slot(name, indices))
+        case Apply():
+            text = _apply(value)
+            return f"{ROUND[value.dtype]}({text})" if value.dtype in ROUND and not _is_exact(value) else text
+
+
+def _apply(value: Apply) -> str:
+    arguments = [scalar_text(o) for o in value.operands]
+    match value.function:
+        case "copy":
+            return arguments[0]
+        case "cast":
+            return f"bool({arguments[0]} != 0)" if value.dtype == "bool" else f"{HELD[value.dtype]}({arguments[0]})"
+        case "select":
+            return f"({arguments[0]} ? {arguments[1]} : {arguments[2]})"
+        case "not":
+            return f"(!{arguments[0]})"
+        case "div" if HELD[value.dtype] == "float":
+            return f"({arguments[0]} / {arguments[1]})"
+        case name if name in INFIX:
+            return f"({arguments[0]} {INFIX[name]} {arguments[1]})"
+        case name:
+            return f"fn_{name}({', '.join(arguments)})"
+
+
+def index_text(index: Index) -> str:
+    """An index in C; every value is non-negative, so `/` and `%` are floor division and remainder."""
+    if not index.terms:
+        return str(index.constant)
+    pieces: list[str] = []
+    for atom, coefficient in sorted(index.terms, key=lambda term: -abs(term[1])):
+        match atom:
+            case str():
+                name = atom
+            case Quotient(of, by):
+                name = f"{_factor(of)} / {by}"
+            case Remainder(of, by):
+                name = f"{_factor(of)} % {by}"
+            case _:
+                raise ValueError(f"{atom} was not loaded before it is used as an index")
+        if abs(coefficient) != 1:
+            name = f"{name} * {abs(coefficient)}" if isinstance(atom, str) else f"({name}) * {abs(coefficient)}"
+        elif not isinstance(atom, str) and len(index.terms) > 1:
+            name = f"({name})" if isinstance(atom, Remainder) else name
+        sign = ("-" if coefficient < 0 else "") if not pieces else (" - " if coefficient < 0 else " + ")
+        pieces.append(sign + name)
+    if index.constant:
+        pieces.append(f" {'-' if index.constant < 0 else '+'} {abs(index.constant)}")
+    return "".join(pieces)
+
+
+def permuted_text(position: Index, buffer: Buffer, stored: str) -> str:
+    """Where an element of a buffer of permuted chunks lies; whole periods of the permutation stay outside it.
+
+    stored: the element type.
+    """
+    period = buffer.period
+    whole = Index.sum(((a, c) for a, c in position.terms if c % period == 0), position.constant // period * period)
+    text = f"swizzle<{buffer.row_bytes}, {stored}>({index_text(position - whole)})"
+    return f"{index_text(whole)} + {text}" if whole != Index() else text
+
+
+def _factor(index: Index) -> str:
+    text = index_text(index)
+    return text if len(index.terms) == 1 and not index.constant and text.isidentifier() else f"({text})"
+
+
+def condition_text(index: Index) -> str:
+    """`index >= 0` the way people write it: what is subtracted on the left; no index is ever negative."""
+    negative = Index.sum((a, -c) for a, c in index.terms if c < 0)
+    positive = Index.sum((a, c) for a, c in index.terms if c > 0)
+    if not negative.terms:
+        return f"{index_text(positive)} >= {-index.constant}"
+    right = positive + index.constant
+    if not positive.terms and not index.constant:
+        return f"{index_text(negative)} == 0"
+    if not positive.terms:
+        return f"{index_text(negative)} < {index.constant + 1}"
+    return f"{index_text(negative)} <= {index_text(right)}"
+
+
+def _is_exact(value: Apply) -> bool:
+    """Whether a narrow result needs no rounding: a selection, copy, sign change or extremum of values of its type."""
+    operands = value.operands[1:] if value.function == "select" else value.operands
+    narrow = all(isinstance(o, Access) or o.dtype == value.dtype for o in operands)
+    return value.function in {"select", "copy", "max", "min", "neg", "abs"} and narrow
+
+
+def _literal(number: float | int | bool, dtype: str) -> str:
+    if dtype == "bool":
+        return "true" if number else "false"
+    if "int" in dtype:
+        # The lowest number has no literal of its own: its magnitude does not fit the type.
+        lowest = int(number) == -(2 ** (31 if dtype == "int32" else 63))
+        suffix = "LL" if dtype == "int64" else ""
+        text = f"{int(number) + 1}{suffix} - 1" if lowest else f"{int(number)}{suffix}"
+        return f"{HELD[dtype]}({text})" if lowest or dtype == "int64" else text
+    value = float(number)
+    if math.isnan(value):
+        return "NAN_F"
+    if math.isinf(value):
+        return "INF" if value > 0 else "NEG_INF"
+    text = f"{value:.9g}"
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"

@@ -1,0 +1,188 @@
+"""The scope of a tile program in the making: open bodies, and the variables, masks and registers known in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Scalar
+from engine.tile.nodes import (
+    BLOCK,
+    THREAD,
+    Assign,
+    Bind,
+    Buffer,
+    Declare,
+    For,
+    Mask,
+    Slot,
+    TileOp,
+    When,
+)
+from engine.tile.source import NOWHERE, Line
+
+LANE_OF_VECTOR = "v"
+"""The loop over the elements of one vector."""
+
+_NONE = Buffer("", "", (), "")
+
+Loaded = tuple[str, str, int, str, tuple[Index, ...]]
+"""(array, position, width, value elsewhere, conditions) of a load."""
+
+
+class Scope:
+    """Operations under construction, and what each open body knows."""
+
+    def __init__(self, buffers: dict[str, Buffer], grid: int, threads: int) -> None:
+        """buffers: those that are there from the start, whose names are not free."""
+        self.buffers = buffers
+        self.extents: dict[str, int] = {BLOCK: grid, THREAD: threads}
+        self.definitions: dict[str, Index] = {}
+        self.values_of: dict[str, tuple[Index, int | None]] = {}
+        """What a bound variable is, and what that is cut to: over hardware variables, counters and cut variables."""
+        self.masks: dict[str, tuple[Index, ...]] = {}
+        self.branches: list[tuple[str, int]] = []
+        """(mask, number of its body) of the branches around the operation being added."""
+        self.bodies: list[list[TileOp]] = [[]]
+        self.bound: list[set[str]] = [set()]
+        """Variables bound in each open body."""
+        self.depth: dict[str, int] = {BLOCK: 0, THREAD: 0}
+        self.loads: list[dict[Loaded, Slot]] = [{}]
+        """What each open body has loaded already, and where it is."""
+
+    # Structure
+
+    def add(self, op: TileOp) -> None:
+        """Append an operation to the innermost open body."""
+        self.bodies[-1].append(op)
+
+    @contextmanager
+    def loop(
+        self, name: str, extent: int, at: Line = NOWHERE, unroll: bool = True, always: bool = False
+    ) -> Iterator[Index]:
+        """A `For` around the operations added inside; a loop of one iteration is left out, unless `always`."""
+        if extent == 1 and not always:
+            yield Index()
+            return
+        self.extents[name] = extent
+        self.depth[name] = len(self.bodies)
+        self._open()
+        yield Index.of(name)
+        self.add(For(name, extent, tuple(self._close()), unroll, at))
+
+    @contextmanager
+    def when(self, mask: str | None, at: Line = NOWHERE) -> Iterator[None]:
+        """A `When` around the operations added inside; no mask, no branch."""
+        if mask is None:
+            yield
+            return
+        self.branches.append((mask, len(self.bodies)))
+        self._open()
+        yield
+        self.branches.pop()
+        self.add(When(mask, tuple(self._close()), at))
+
+    def _open(self) -> None:
+        self.bodies.append([])
+        self.loads.append({})
+        self.bound.append(set())
+
+    def _close(self) -> list[TileOp]:
+        self.loads.pop()
+        self.bound.pop()
+        return self.bodies.pop()
+
+    # Variables
+
+    def bind(self, name: str, index: Index, at: Line = NOWHERE, limit: int | None = None) -> Index:
+        """A named integer; an index that already is one variable or number stays itself, a name bound before too."""
+        if limit is None and (not index.terms or (len(index.terms) == 1 and str(index) == str(index.terms[0][0]))):
+            atom = index.terms[0][0] if index.terms else None
+            if atom is None or isinstance(atom, str):
+                return index
+        if any(name in names for names in self.bound):
+            if self.values_of.get(name) == (self._exact(index), limit):
+                return Index.of(name)
+            return self.bind(f"{name}_next", index, at, limit)
+        _, high = index.bounds(self.extents)
+        self.bound[-1].add(name)
+        self.values_of[name] = self._exact(index), limit
+        self.extents[name] = (high if limit is None else min(high, limit)) + 1
+        self.depth[name] = len(self.bodies) - 1
+        self.definitions[name] = self.expand(index)
+        self.add(Bind(name, index, at, limit if limit is not None and high > limit else None))
+        return Index.of(name)
+
+    def mask(
+        self, name: str, conditions: Sequence[Index], at: Line = NOWHERE, within: Sequence[str | None] = ()
+    ) -> str | None:
+        """A named condition: all `conditions`, and the masks `within`; None when it always holds.
+
+        The masks `within` stay whole: extents may have been narrowed because they hold.
+        """
+        outer = tuple(m for m in dict.fromkeys(within) if m is not None)
+        open_ones = tuple(c for c in conditions if c.bounds(self.extents)[0] < 0)
+        if not open_ones and len(outer) < 2:
+            return outer[0] if outer else None
+        everything = tuple(dict.fromkeys([c for m in outer for c in self.masks[m]] + list(open_ones)))
+        known = next((m for names in self.bound for m in names if self.masks.get(m) == everything), None)
+        if known is not None:
+            return known
+        if any(name in names for names in self.bound):
+            name = self.fresh(name)
+        self.bound[-1].add(name)
+        self.masks[name] = everything
+        self.buffers[name] = Buffer(name, "bool", (), "register")
+        self.depth[name] = len(self.bodies) - 1
+        self.add(Mask(name, open_ones, outer, at))
+        return name
+
+    def both(self, name: str, first: str | None, second: str | None, at: Line = NOWHERE) -> str | None:
+        """A mask that holds where both do."""
+        return self.mask(name, (), at, (first, second))
+
+    def reset(self, register: Access, value: Scalar, at: Line) -> None:
+        """Set every element of a register again."""
+        shape = self.buffers[register.array].shape
+        with self.loop(LANE_OF_VECTOR, shape[-1] if shape else 1, at):
+            self.add(Assign(Slot(register.array, register.indices), value, at))
+
+    def expand(self, index: Index) -> Index:
+        """The index in terms of block, thread and loop counters only."""
+        result = index
+        for _ in range(8):
+            names = [n for n in result.iterators() if n in self.definitions]
+            if not names:
+                return result
+            result = result.substitute({n: self.definitions[n] for n in names}, self.extents)
+        return result
+
+    def _exact(self, index: Index) -> Index:
+        """The index with every variable expanded that is not cut."""
+        known = {n: self.values_of[n] for n in index.iterators() if n in self.values_of}
+        return index.substitute({n: value for n, (value, limit) in known.items() if limit is None}, self.extents)
+
+    def register(self, name: str, dtype: str, shape: tuple[int, ...] = ()) -> str:
+        """A new register buffer; the name tells it from the global array, and gets a number when it is taken."""
+        name = f"{name}_value" if self.buffers.get(name, _NONE).scope == "global" else name
+        unique, number = name, 2
+        while unique in self.buffers or unique in self.extents:
+            unique, number = f"{name}_{number}", number + 1
+        self.buffers[unique] = Buffer(unique, dtype, shape, "register")
+        self.depth[unique] = len(self.bodies) - 1
+        return unique
+
+    def declare(self, name: str, value: Scalar | None = None, outermost: bool = False) -> None:
+        """Declare a register buffer here, or in the kernel's outermost body so that later loops see it."""
+        self._insert(0 if outermost else len(self.bodies) - 1, Declare(name, value))
+
+    def fresh(self, name: str) -> str:
+        """A name that no mask has yet."""
+        number = 1
+        while f"{name}_{number}" in self.buffers:
+            number += 1
+        return f"{name}_{number}"
+
+    def _insert(self, depth: int, op: TileOp) -> None:
+        self.bodies[depth].append(op)

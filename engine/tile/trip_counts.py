@@ -1,0 +1,51 @@
+"""How often the operations of a tile program run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+
+from engine.tensor.index import Index
+from engine.tile.nodes import For, LastOfTeam, Leave, Ranges, TileOp, Uniform, When
+
+
+def executed(
+    body: tuple[TileOp, ...], times: int = 1, loops: Mapping[str, int] | None = None
+) -> Iterator[tuple[TileOp, int]]:
+    """Every operation and how often one thread runs it; branches that threads take differently count as taken.
+
+    loops: counter -> extent of the loops around the body.
+    """
+    around = loops or {}
+    for op in body:
+        yield op, times
+        match op:
+            case For(name, extent, inner):
+                yield from executed(inner, times * extent, {**around, name: extent})
+            case When(_, inner):
+                yield from executed(inner, times, around)
+            case Uniform(condition, inner):
+                taken, of = _taken(condition, around)
+                yield from executed(inner, times * taken // of, around)
+            case Leave(_, (some, every)):
+                times = times * some // every
+            case LastOfTeam(team=team):
+                times //= team
+            case Ranges(parts):
+                for _, inner in parts:
+                    yield from executed(inner, times, around)
+            case _:
+                continue
+
+
+def _taken(condition: Index, loops: Mapping[str, int]) -> tuple[int, int]:
+    """How many of the iterations that a condition tells apart it holds in, and how many there are."""
+    names = [name for name in condition.iterators() if name in loops]
+    ranges = [range(loops[name]) for name in names]
+    holds = 0
+    for values in itertools.product(*ranges):
+        point = {name: Index((), value) for name, value in zip(names, values, strict=True)}
+        left = condition.substitute(point, loops)
+        holds += bool(left.terms) or left.constant >= 0
+    return holds, math.prod(map(len, ranges))

@@ -1,0 +1,105 @@
+"""The verbs of tuning: what a search is made of, put together from the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from engine.api import check, group_values, measure, nvrtc, predict
+from engine.compilation import Kernel, compile_group
+from engine.documents.ablation import AblationDoc
+from engine.execution.nodes import MEASURED, PREDICTED, Failure, Timing
+from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.recipe import Recipe
+from engine.support.errors import BadInput
+from engine.tuning.setup import Observer, Settings, begin
+
+if TYPE_CHECKING:
+    from engine.records.store import RecordStore
+    from engine.tuning.executors import Workers
+    from engine.tuning.final_validation import Judge
+    from engine.tuning.runner import Runner
+    from engine.tuning.search import Search
+
+REPLAYED = "replayed"
+RUNNERS = (PREDICTED, MEASURED, REPLAYED)
+
+
+def tune(
+    plan: FusionPlan,
+    recipe: Recipe,
+    records: RecordStore,
+    settings: Settings | None = None,
+    workers: Workers | None = None,
+    judge: Judge | None = None,
+    observe: Observer | None = None,
+) -> Search:
+    """A search for faster recipes of a plan's groups; iterate over its `run`, then take its `recipe`.
+
+    records: where trials and the run are kept, and trials taken from where they were run before.  settings: by default
+    the model of times and the strategy that learns from it.  workers: where programs run, by default here.  judge: who
+    compares the best with the reference, by default nobody.  observe: called with (group, groups done, groups) while it
+    is found out what can be searched.  Raises what `engine.tuning.setup.begin` does.
+    """
+    return begin(plan, recipe, records, settings or Settings(), workers, judge, observe)
+
+
+def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
+    """The runner of a name.  origin: of the trials that "replayed" takes.  is_here: whether this machine measures.
+
+    Raises BadInput for another name, MissingCapability where this machine is to measure and cannot.
+    """
+    from engine.execution.measure import require_pycuda
+    from engine.tuning.measured_runner import Measured
+    from engine.tuning.replayed_runner import Replayed
+    from engine.tuning.runner import Predicted
+
+    if name == PREDICTED:
+        return Predicted()
+    if name == REPLAYED:
+        return Replayed(origin)
+    if name != MEASURED:
+        raise BadInput("tune", f"runner {name}", "is not known", f"one of {', '.join(RUNNERS)}")
+    if is_here:
+        require_pycuda()
+    return Measured(_measured)
+
+
+def judge(name: str) -> Judge:
+    """Who decides which program of a runner is the best: the GPU checks results itself and times once more."""
+    from engine.tuning.final_validation import Judge
+
+    return Judge(time_together=time_together) if name == MEASURED else Judge(check=partial(check, seed=0))
+
+
+def time_together(group: FusionGroup, recipes: Sequence[Recipe]) -> tuple[Timing, ...] | Failure:
+    """Times of the kernels of a group under several recipes, in interleaved rounds on this machine's GPU.
+
+    Raises MissingCapability where there is none.
+    """
+    from engine.execution.measure import Trial, measure_kernels
+    from engine.tuning.measured_runner import VALUES
+
+    expected, before = group_values(group, VALUES)
+    kernels = [compile_group(group, recipe) for recipe in recipes]
+    compiled = [nvrtc(kernel, kernel.target.architecture) for kernel in kernels]
+    trials = [Trial(kernel.source, c, {**expected, **before}) for kernel, c in zip(kernels, compiled, strict=True)]
+    found = measure_kernels(trials, timeout=60.0 + 10.0 * len(trials))
+    return found if isinstance(found, Failure) else tuple(one.timing for one in found)
+
+
+def ablate(group: FusionGroup, best: Recipe, before: Recipe) -> AblationDoc:
+    """What each entry of a tuned recipe is worth by the model of times: taken back one at a time, to what stood before.
+
+    Raises what `compile` raises where `best` makes no kernel.
+    """
+    from engine.tuning.ablation import ablate as taken_back
+
+    return taken_back(group, best, before, lambda kernel: predict(kernel).microseconds, PREDICTED)
+
+
+def _measured(kernel: Kernel) -> Timing | Failure:
+    from engine.tuning.measured_runner import VALUES
+
+    return measure(kernel, seed=VALUES)

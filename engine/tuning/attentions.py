@@ -1,0 +1,347 @@
+"""Attention: queries of a block and of a warp or thread, keys of a tile, tiles under way, and blocks that share the
+keys, for each instruction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from engine.compilation import Kernel, compile_group
+from engine.fusion.attention import Attention, attention_of
+from engine.fusion.attention_cost import head_parts, shared_bytes
+from engine.fusion.nodes import FusionGroup
+from engine.graph.nodes import DTYPES
+from engine.kernels.attention.cuda_cores import SHARERS
+from engine.kernels.attention.lower import INSTRUCTION
+from engine.recipe import Entry
+from engine.rewrite.online import online
+from engine.scheduling.advisers.mapping import mark
+from engine.support.errors import EngineError
+from engine.target.teams import SUM_BYTES, most_parts, whole_parts
+from engine.tensorize.attention import intrinsic_misfit
+from engine.tensorize.bind import allowed
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import WARP, Intrinsic
+from engine.tuning.analytical_estimate import LANES, promised
+from engine.tuning.family import OfKernel
+from engine.tuning.nodes import Figures, Program, Refused, Task, Value
+from engine.tuning.products import CUDA_CORES
+from engine.tuning.prune import Check, checked, resource_checks, user_check
+from engine.tuning.rules import (
+    CACHE_READ,
+    CROSS_THREAD,
+    INLINE,
+    PARTIAL_TILING,
+    PLACE_MAIN,
+    TILING,
+    Choices,
+    Situation,
+    sketch,
+)
+from engine.tuning.tuned_entries import tuned
+
+DECIDED = frozenset(("block", "warp", "thread", "tile", "stages", "register_stages", "split_k", "intrinsic"))
+QUERIES, KEYS = (16, 32, 64, 128), (16, 32, 64, 128)
+OWN_ON_TENSOR_CORES, OWN_ON_CUDA_CORES = (16, 32), (1, 2, 4, 8)
+"""Queries of a warp, and of a thread."""
+STAGES, REGISTER_STAGES, SPLITS = (1, 2, 3, 4), (1, 2, 4), (1, 2, 4, 8, 16, 32)
+BESIDE, FLOAT = 40, 4
+"""Registers of a thread beside scores and results, an estimate; bytes of a weight in shared memory."""
+ACCESS_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionTiles(OfKernel):
+    """The programs of an attention on one kind of core."""
+
+    intrinsic: Intrinsic | None
+    found: Attention
+    element_bytes: int
+    """Of an element of the weights, as they are multiplied."""
+
+    @property
+    def name(self) -> str:
+        """Of the mapping."""
+        return self.intrinsic.name if self.intrinsic else CUDA_CORES
+
+    decided: ClassVar[frozenset[str]] = DECIDED
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Extents and tiles of `kernel`."""
+        return self.kernel.tile.constants
+
+    def entries(self, program: Program) -> Sequence[Entry]:
+        """The instruction, the tiles and the stages."""
+        found = self.found
+        scores, key = (found.scores.name,), found.key.name
+        entries: list[Entry] = []
+        if self.intrinsic is not None:
+            where = found.scores.reduced[-1].name
+            entries.append(Entry(scores, where, "mark", ("intrinsic", self.intrinsic.name)))
+        if found.queries:
+            row = found.queries[-1].name
+            entries.append(mark(scores, row, "block", program.number("queries"), ""))
+            entries.append(mark(scores, row, "warp" if self.intrinsic else "thread", program.number("own"), ""))
+        entries.append(mark(scores, key, "tile", program.number("keys"), ""))
+        entries.append(mark(scores, key, "stages", program.number("stages"), ""))
+        if program.number("register_stages") > 1:
+            entries.append(mark(scores, key, "register_stages", program.number("register_stages"), ""))
+        if split_of(program) > 1:
+            entries.append(mark(scores, key, "split_k", split_of(program), ""))
+        return entries
+
+    def threads(self, program: Program) -> int:
+        """Of a block: a warp for its queries, or the threads that share a row of scores."""
+        return program.number("queries") // program.number("own") * (WARP if self.intrinsic else SHARERS)
+
+    def figures(self, program: Program) -> Figures:
+        """From the tiles: every block reads all keys and values of its batch, or its part of them."""
+        sizes, facts = self.sizes, self.kernel.facts
+        queries, keys, stages = (program.number(name) for name in ("queries", "keys", "stages"))
+        blocks = self.teams(queries) * split_of(program)
+        element = self.element_bytes
+        depth, heads = sizes["DEPTH"], head_parts(sizes["HEAD"])[0]
+        steps = self.steps(program)
+        of_block = (queries * depth + steps * keys * (depth + heads)) * element
+        threads = self.threads(program)
+        held = (keys + heads) * queries // threads
+        return Figures(
+            blocks=blocks,
+            threads=threads,
+            steps=steps,
+            stages=stages,
+            shared_bytes=shared_bytes((depth, heads), queries, keys, stages, element, self.intrinsic is None),
+            registers=BESIDE + held,
+            requested=blocks * of_block + facts.dram_bytes_written + 2 * blocks * self.left(program) * SUM_BYTES,
+        )
+
+    def teams(self, queries: int) -> int:
+        """Tiles of so many queries, of all batches."""
+        sizes, facts = self.sizes, self.kernel.facts
+        batches = facts.blocks // facts.team // -(-sizes["QUERIES"] // sizes["TILE_QUERIES"])
+        return batches * -(-sizes["QUERIES"] // queries)
+
+    def steps(self, program: Program) -> int:
+        """Tiles of keys of a block."""
+        return -(-self.key_tiles(program) // split_of(program))
+
+    def key_tiles(self, program: Program) -> int:
+        """Tiles of all keys."""
+        return -(-self.sizes["KEYS"] // program.number("keys"))
+
+    def left(self, program: Program) -> int:
+        """Sums that a block leaves for the last one of its team."""
+        if split_of(program) == 1:
+            return 0
+        rows = min(program.number("queries"), self.sizes["QUERIES"])
+        return rows * (head_parts(self.sizes["HEAD"])[0] + 2)
+
+    def handed_over(self, program: Program) -> int:
+        """Bytes that the blocks of one team leave."""
+        return split_of(program) * self.left(program) * SUM_BYTES
+
+    def rank(self, program: Program) -> float:
+        """The time that the model of compiled kernels promises, in microseconds."""
+        figures, base, sizes = self.figures(program), self.kernel.facts, self.sizes
+        padded = figures.blocks * program.number("queries") * figures.steps * program.number("keys")
+        steps = math.ceil(-(-sizes["KEYS"] // sizes["TILE_KEYS"]) / base.team)
+        now = base.blocks * sizes["TILE_QUERIES"] * steps * sizes["TILE_KEYS"]
+        facts = replace(
+            base,
+            team=split_of(program),
+            team_bytes=self.handed_over(program),
+            tensor_flops=base.tensor_flops * padded // now,
+            shared_bytes_moved=figures.blocks * self._moved(program, figures.steps),
+        )
+        return promised(facts, figures, self.machine, figures.requested / (ACCESS_BYTES * LANES))
+
+    def _moved(self, program: Program, steps: int) -> int:
+        """Bytes that a block moves to and from shared memory.
+
+        It copies everything once; every warp, or on CUDA cores every row of threads, reads each tile of keys and values
+        for its own queries.  There all threads of a row read its queries and its weights, for every tile.
+        """
+        sizes, element = self.sizes, self.element_bytes
+        depth, heads = sizes["DEPTH"], head_parts(sizes["HEAD"])[0]
+        queries, keys = program.number("queries"), program.number("keys")
+        tile, readers = keys * (depth + heads) * element, queries // program.number("own")
+        of_queries, moved = queries * depth * element, steps * tile * (1 + readers)
+        if self.intrinsic is not None:
+            return moved + 2 * of_queries
+        weights = queries * keys * FLOAT * (1 + SHARERS)
+        return moved + of_queries + steps * (SHARERS * of_queries + weights)
+
+    def program_of(self, kernel: Kernel) -> Program | None:
+        """The program that a kernel stands at."""
+        sizes, tile = kernel.tile.constants, kernel.tile
+        own = sizes.get("WARP_QUERIES" if self.intrinsic else "THREAD_QUERIES")
+        if own is None or (tile.intrinsic or CUDA_CORES) != self.name:
+            return None
+        values = (sizes["TILE_QUERIES"], own, sizes["TILE_KEYS"], tile.stages, tile.register_stages, tile.team)
+        return Program(self.name, tuple(zip(_FIXED, values, strict=True)))
+
+
+def split_of(program: Program) -> int:
+    """Blocks that share the keys; what records know may be older than this dimension."""
+    value = dict(program.values).get("split_k", 1)
+    assert isinstance(value, int)
+    return value
+
+
+_FIXED: dict[str, Value] = {
+    "queries": INSTRUCTION, "own": 1, "keys": INSTRUCTION, "stages": 1, "register_stages": 1, "split_k": 1,
+}  # fmt: skip
+"""Every dimension: queries of a block, of a warp (thread), keys of a tile, tiles and sets of fragments under way, and
+blocks that share the keys."""
+
+
+def attention_tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]]:
+    """A task for each instruction that multiplies both products, and for CUDA cores; that of `kernel` first."""
+    found: list[Task] = []
+    refused: list[Refused] = []
+    attention = attention_of(group.program)
+    element = DTYPES[group.program.arrays[attention.weights].dtype]
+    for intrinsic in _instructions(attention, kernel, refused):
+        family = AttentionTiles(group, kernel, intrinsic, attention, element)
+        made = _standing(family)
+        if isinstance(made, str):
+            refused.append(Refused(family.name, made))
+        else:
+            found.append(_task(replace(family, kernel=made), kernel))
+    now = kernel.tile.intrinsic or CUDA_CORES
+    return sorted(found, key=lambda task: task.name != now), refused
+
+
+def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> Iterator[Intrinsic | None]:
+    """What multiplies both products; None for CUDA cores.  A person's instruction is the only one."""
+    after = online(kernel.group.program, found.values.name)
+    values = after.statement(found.values.name)
+    own = (e.value for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled)
+    wish = next((str(v[1]) for v in own if isinstance(v, tuple) and v[0] == "intrinsic"), "")
+    for intrinsic in INTRINSICS.values():
+        misfit = intrinsic_misfit(found.scores, values, after, intrinsic)
+        if not misfit and not allowed(intrinsic, kernel.recipe.numerics):
+            misfit = f'the recipe\'s numerics must say "tensor_cores": "{intrinsic.numerics}"'
+        if misfit:
+            refused.append(Refused(intrinsic.name, misfit))
+        elif wish in ("", intrinsic.name):
+            yield intrinsic
+    if not wish:
+        yield None
+
+
+def _standing(family: AttentionTiles) -> Kernel | str:
+    """A kernel of a mapping, that of the recipe where it is one; else why there is none."""
+    intrinsic, kernel, group = family.intrinsic, family.kernel, family.group
+    if (kernel.tile.intrinsic or CUDA_CORES) == family.name:
+        return kernel
+    own = OWN_ON_TENSOR_CORES[0] if intrinsic else OWN_ON_CUDA_CORES[0]
+    entries = family.entries(_with(Program(family.name, tuple(_FIXED.items())), "own", own))
+    try:
+        made = compile_group(group, tuned(kernel.recipe, group, DECIDED, entries))
+    except EngineError as error:
+        return error.reason
+    return made if (made.tile.intrinsic or CUDA_CORES) == family.name else "its kernel runs elsewhere"
+
+
+def _with(program: Program, dimension: str, value: Value) -> Program:
+    return replace(program, values=tuple((n, value if n == dimension else v) for n, v in program.values))
+
+
+def _task(family: AttentionTiles, kernel: Kernel) -> Task:
+    on_tensor_cores = family.intrinsic is not None
+    has_queries = bool(family.found.queries)
+    tiles: Choices = {
+        "queries": QUERIES if has_queries else (INSTRUCTION,),
+        "own": (OWN_ON_TENSOR_CORES if on_tensor_cores else OWN_ON_CUDA_CORES) if has_queries else _only(family),
+    }
+    why_not = _why_not_shared(family)
+    shares: dict[str, Choices] = {} if why_not else {CROSS_THREAD: {"split_k": _with_advised(SPLITS, kernel.tile.team)}}
+    offers: dict[str, Choices] = shares | {
+        CACHE_READ: {"keys": KEYS, "stages": STAGES},
+        INLINE: {},
+        PARTIAL_TILING if on_tensor_cores else TILING: tiles,
+        PLACE_MAIN: {"register_stages": REGISTER_STAGES},
+    }
+    fixed = {**_FIXED, "split_k": kernel.tile.team}
+    made, applied = sketch(Situation(family.name, fixed, offers, {CROSS_THREAD: why_not}))
+    checks = (*_checks(family), *resource_checks(family.figures, family.machine), user_check(family, kernel))
+    return Task(family.name, made.dimensions, checked(made.points(), checks), applied, family)
+
+
+def _why_not_shared(family: AttentionTiles) -> str:
+    """Why blocks do not share keys; "" where they may."""
+    blocks, sms = family.teams(QUERIES[-1]), int(family.machine.sms.value)
+    if blocks >= sms:
+        return f"{blocks} blocks of the most queries fill {sms} SMs"
+    return "" if family.sizes["KEYS"] > KEYS[0] else f"{family.sizes['KEYS']} keys are one tile"
+
+
+def _with_advised(choices: tuple[int, ...], advised: int) -> tuple[Value, ...]:
+    """The choices, and what the advisers have chosen."""
+    return tuple(sorted({*choices, advised}))
+
+
+def _only(family: AttentionTiles) -> tuple[Value, ...]:
+    """What a single query is shared out by."""
+    sizes = family.sizes
+    return (sizes["WARP_QUERIES" if family.intrinsic else "THREAD_QUERIES"],)
+
+
+def _checks(family: AttentionTiles) -> tuple[Check, ...]:
+    """What kernels of attention take."""
+    return (
+        Check("whole parts", lambda p: _parts(family, p), "every warp or thread owns as much of the tile"),
+        Check("filled tiles", lambda p: _empty(family, p), "half the tile does the same work"),
+        Check("shared keys", lambda p: _shared(family, p), "a block without keys would only wait for the others"),
+        Check("stages", lambda p: _stages(family, p), "a pipeline is no longer than its loop"),
+    )
+
+
+def _parts(family: AttentionTiles, program: Program) -> str:
+    queries, own, keys = (program.number(name) for name in ("queries", "own", "keys"))
+    if queries % own or queries < own:
+        return f"parts of {own} queries do not divide {queries}"
+    if family.intrinsic is None and queries // own > min(queries, keys, 1024 // SHARERS):
+        return f"{queries // own} rows of threads, a tile of {keys} keys has copies for {min(queries, keys)}"
+    return ""
+
+
+def _empty(family: AttentionTiles, program: Program) -> str:
+    sizes = family.sizes
+    for what, size in (("queries", sizes["QUERIES"]), ("keys", sizes["KEYS"])):
+        tile = program.number(what)
+        if tile >= 2 * max(size, INSTRUCTION):
+            return f"a tile of {tile} {what} for {size}"
+    return ""
+
+
+def _shared(family: AttentionTiles, program: Program) -> str:
+    steps, parts = family.key_tiles(program), split_of(program)
+    if parts == 1:
+        return ""
+    most = most_parts(steps, family.teams(program.number("queries")) * family.left(program))
+    if parts > most:
+        return f"{parts} blocks share {steps} tiles of keys, at most {most} may"
+    return "" if whole_parts(steps, parts) == parts else f"of {parts} blocks for {steps} tiles of keys one has none"
+
+
+def _stages(family: AttentionTiles, program: Program) -> str:
+    steps = family.steps(program)
+    stages, sets = program.number("stages"), program.number("register_stages")
+    if stages > steps:
+        return f"{stages} stages, and the loop has {steps} tiles"
+    inner = _inner_steps(family, program)
+    if sets > 1 and any(step % sets for step in inner):
+        return f"{sets} register stages do not divide loops of {' and '.join(map(str, inner))} steps"
+    return ""
+
+
+def _inner_steps(family: AttentionTiles, program: Program) -> tuple[int, int]:
+    """Steps of the loops over the depth of scores and over the keys of a tile."""
+    step = family.intrinsic.k if family.intrinsic else 4
+    return math.ceil(family.sizes["DEPTH"] / step), program.number("keys") // step

@@ -1,0 +1,194 @@
+"""Where the next trials go: rounds to subgraphs by expected gain, inside a subgraph to mappings by sampling.
+
+Ansor's gradients and GTA's sampling of mappings, as published; every decision comes with the figures it was made of.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.support.errors import BadInput
+
+ALPHA = 0.2
+"""Weight of the past of a subgraph against its prospects."""
+BETA = 2.0
+"""How much faster than the fastest similar subgraph one may hope to become, and how much slower it may stay."""
+WINDOW = 3
+"""Rounds over which the past is looked at."""
+PATIENCE = 5
+"""Rounds more than all similar ones after which a slow subgraph counts as similar to none."""
+ROUND = 64
+"""Trials of a round, at most."""
+EXPLORE = 0.2
+"""Probability with which a mapping's share is raised, and by how much all are together (0.1 for single operators)."""
+KEEP = 0.2
+"""Part of the mappings that the next round tries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """What is known of one subgraph; equal ones are one."""
+
+    name: str
+    best: tuple[float, ...]
+    """Best time after each round, in microseconds; infinite while nothing ran."""
+    flops: float
+    """Floating-point operations of one instance."""
+    weight: float = 1.0
+    """Instances in the model: what a microsecond of one is worth (1 in the published code)."""
+    similar: str = ""
+    """Subgraphs with the same word are similar; "" for none."""
+    is_exhausted: bool = False
+    """Whether its space holds nothing that was not tried."""
+    stagnant: int = 0
+    """Rounds since its time last became better."""
+
+    @property
+    def time(self) -> float:
+        """The best so far."""
+        return self.best[-1] if self.best else math.inf
+
+    @property
+    def speed(self) -> float:
+        """Operations in a microsecond."""
+        return self.flops / self.time
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What one more round of a subgraph is expected to change."""
+
+    subgraph: str
+    backward: float
+    """Microseconds that a round changed lately; negative where it became faster."""
+    forward: float
+    """Microseconds that the next round may change."""
+    gradient: float
+    """Of the whole model's time: the most negative one gets the round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Who gets the next round, and why."""
+
+    subgraph: str
+    because: str
+    prospects: tuple[Prospect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Which mappings of a subgraph the next round tries."""
+
+    shares: Mapping[str, float]
+    """By speed, raised by chance: larger is tried first."""
+    raised: tuple[str, ...]
+    kept: tuple[str, ...]
+    """Largest share first."""
+    because: str
+
+
+def round_size(trials: int, subgraphs: int) -> int:
+    """Trials of one round of a run of so many trials in all.  Raises BadInput where nothing is left."""
+    size = min(ROUND, trials // subgraphs) if subgraphs else 0
+    if size < 1:
+        reason = f"are too few for {subgraphs} subgraphs: a round of each would have none"
+        raise BadInput("tune", f"{trials} trials", reason, f"allow at least {max(1, subgraphs)}")
+    return size
+
+
+def budget(trials: int, subgraphs: int) -> int:
+    """Trials of the whole run."""
+    return trials * subgraphs
+
+
+def backward(best: Sequence[float], window: int = WINDOW) -> float:
+    """(g(t) - g(t - window)) / window, from the best time after each round; 0 before there are as many."""
+    if len(best) <= window or math.isinf(best[-1 - window]):
+        return 0.0
+    return (best[-1] - best[-1 - window]) / window
+
+
+def forward(one: Subgraph, similar: Sequence[Subgraph], beta: float = BETA) -> float:
+    """min(g - g / t, beta * C / max(C_k / g_k)) - g: what the next round may change.
+
+    similar: subgraphs with the same tag, itself among them or not.
+    """
+    by_rounds = one.time - one.time / len(one.best)
+    fastest = max((other.speed for other in (one, *similar)), default=0.0)
+    by_others = beta * one.flops / fastest if fastest else math.inf
+    return min(by_rounds, by_others) - one.time
+
+
+def prospect(one: Subgraph, among: Sequence[Subgraph], alpha: float = ALPHA, beta: float = BETA) -> Prospect:
+    """weight * (alpha * backward + (1 - alpha) * forward): the gradient of the sum of all weighted times."""
+    similar = [other for other in among if other.similar and other.similar == one.similar]
+    past, hope = backward(one.best), forward(one, similar, beta)
+    return Prospect(one.name, past, hope, one.weight * (alpha * past + (1 - alpha) * hope))
+
+
+def next_turn(
+    subgraphs: Sequence[Subgraph], rng: random.Random, alpha: float = ALPHA, beta: float = BETA, limit: float = math.inf
+) -> Turn | None:
+    """The subgraph of the next round: each once, then the most negative gradient; None where all are dead.
+
+    limit: rounds without gain after which a subgraph is dead, as it is where its space is exhausted.
+    """
+    alive = [one for one in subgraphs if not one.is_exhausted and one.stagnant <= limit]
+    new = next((one for one in alive if not one.best), None)
+    if new is not None:
+        return Turn(new.name, "the first round of each", ())
+    broken = next((one for one in alive if math.isinf(one.time)), None)
+    if broken is not None:
+        return Turn(broken.name, "nothing of it ran yet", ())
+    if not alive:
+        return None
+    prospects = tuple(prospect(one, subgraphs, alpha, beta) for one in alive)
+    if len({p.gradient for p in prospects}) == 1 < len(prospects):
+        name = rng.choice(prospects).subgraph
+        return Turn(name, "all gain as much: by chance", prospects)
+    best = min(prospects, key=lambda p: p.gradient)
+    return Turn(best.subgraph, f"{-best.gradient:.3g} us of the model expected, more than of any other", prospects)
+
+
+def without_outsiders(subgraphs: Sequence[Subgraph], beta: float = BETA, patience: int = PATIENCE) -> list[Subgraph]:
+    """Subgraphs, where one leaves those it is similar to that stays slow though it had the most rounds.
+
+    That is: its speed is below the best of them / beta, after more than `patience` rounds above every other.
+    """
+
+    def is_outsider(one: Subgraph) -> bool:
+        others = [o for o in subgraphs if o.similar and o.similar == one.similar and o is not one]
+        if not others:
+            return False
+        fastest = max(other.speed for other in (one, *others))
+        return one.speed < fastest / beta and len(one.best) > patience + max(len(other.best) for other in others)
+
+    return [replace(one, similar="") if is_outsider(one) else one for one in subgraphs]
+
+
+def sample(times: Mapping[str, float], rng: random.Random, explore: float = EXPLORE, keep: float = KEEP) -> Sample:
+    """The mappings that the next round tries.
+
+    times: best time of each mapping, infinite where it has none.  A share is the part of the sum of all speeds; with
+    probability `explore` each is raised by explore / mappings; floor(keep * mappings) with the largest shares stay,
+    all of them where that is 0.  Pruned mappings may come back, as their shares may be raised.
+    """
+    speeds = {name: 0.0 if math.isinf(time) else 1 / time for name, time in times.items()}
+    total = sum(speeds.values())
+    shares = {name: speed / total if total else 1 / len(times) for name, speed in speeds.items()}
+    raised = tuple(name for name in times if rng.random() < explore)
+    shares |= {name: shares[name] + explore / len(times) for name in raised}
+    count = math.floor(keep * len(times) + 1e-9)
+    ranked = sorted(times, key=lambda name: -shares[name])
+    kept = tuple(ranked[:count] if count else ranked)
+    because = f"{len(kept)} of {len(times)} by speed, {len(raised)} raised by chance"
+    return Sample(shares, raised, kept, because if count else f"{len(times)} are too few to leave any out")
+
+
+def charged(selected: int, each: int, as_published: bool = False) -> int:
+    """Trials that a visit takes from the budget: all that it ran; as published only those of one mapping."""
+    return each if as_published else selected * each

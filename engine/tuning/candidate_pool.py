@@ -1,0 +1,58 @@
+"""The programs of a space as rows of figures, with those that were not tried yet: what learning strategies stand on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.tuning.nodes import Program
+from engine.tuning.strategy import Result, Space
+
+WORST = 2.0
+"""A failed program counts as this many times the slowest one."""
+
+
+class Candidates:
+    """Programs by number, their figures as they are asked for, and what is known of them."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.programs = tuple(space.programs)
+        self.numbers = {program: number for number, program in enumerate(self.programs)}
+        self.promised = np.array([math.log(max(space.rank(program), 1e-9)) for program in self.programs])
+        """Logarithm of the modelled microseconds of each."""
+        self.is_open = np.ones(len(self.programs), bool)
+        """Whether each was neither proposed nor tried."""
+        self.times: dict[int, float] = {}
+        """Number -> logarithm of microseconds; infinite where it failed."""
+        self._features: dict[int, tuple[float, ...]] = {}
+
+    def features(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Figures of some programs: shape (programs, figures)."""
+        for number in numbers:
+            if number not in self._features:
+                self._features[number] = self.space.features(self.programs[number])
+        return np.array([self._features[number] for number in numbers], float)
+
+    def learn(self, results: Sequence[Result]) -> int:
+        """Take results in; how many were of programs of this space."""
+        known = [(self.numbers[program], time) for program, time in results if program in self.numbers]
+        for number, time in known:
+            self.is_open[number] = False
+            self.times[number] = math.inf if time is None else math.log(max(time, 1e-9))
+        return len(known)
+
+    def take(self, number: int) -> Program:
+        """Propose a program."""
+        self.is_open[number] = False
+        return self.programs[number]
+
+    def observed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and logarithms of times of what was tried; a failure counts as slower than all others."""
+        numbers = np.array(list(self.times), int)
+        times = np.array(list(self.times.values()))
+        ran = np.isfinite(times)
+        slowest = times[ran].max() if ran.any() else self.promised.max(initial=0.0)
+        return numbers, np.where(ran, times, slowest + math.log(WORST))

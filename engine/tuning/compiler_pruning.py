@@ -1,0 +1,45 @@
+"""The second pruning step: what NVRTC says of a kernel, before anything is measured."""
+
+from __future__ import annotations
+
+from engine.compilation import Kernel
+from engine.execution.nvrtc import CompileError, compile_cuda
+from engine.support.errors import MissingCapability, Unsupported
+from engine.target.occupancy import resident
+
+REFUSED, SPILLS, ROOM = "refused by the compiler", "spilled registers", "no room on an SM"
+"""Rules that drop compiled kernels."""
+MOST_SPILLED = 128
+"""Bytes of a thread: the compiler spills fewer outside the innermost loop, where they cost next to nothing."""
+COMPILED_RULES = {
+    REFUSED: "there is nothing to run",
+    SPILLS: "what does not fit the registers goes to memory and back in the innermost loop",
+    ROOM: "not one block would ever start",
+}
+"""Rule -> why it drops."""
+
+
+def compiled_limits(kernel: Kernel) -> str:
+    """Why a kernel is not worth measuring, "RULE: FIGURES" with a rule of `COMPILED_RULES`; "" where it is.
+
+    Nothing is said where there is no NVRTC.
+    """
+    try:
+        found = compile_cuda(kernel.source.text, kernel.target.architecture)
+    except MissingCapability:
+        return ""
+    except CompileError as error:
+        return f"{REFUSED}: {error.reason}"
+    if found.spill_bytes > MOST_SPILLED:
+        return f"{SPILLS}: {found.spill_bytes} bytes of a thread, which has {found.registers} registers"
+    threads = kernel.tile.threads
+    try:
+        resident(threads, kernel.source.shared_bytes, found.registers, kernel.target)
+    except Unsupported as error:
+        return f"{ROOM}: {error.reason}"
+    return ""
+
+
+def rule_of(reason: str) -> str:
+    """The rule that a reason of `compiled_limits` names."""
+    return reason.partition(": ")[0]

@@ -1,0 +1,109 @@
+"""Before a program is named the best: the fastest are timed once more beside each other, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.compilation import Kernel, compile_group
+from engine.execution.emulate.build import digest_of_sources
+from engine.execution.nodes import Check, Failure, Timing
+from engine.fusion.nodes import FusionGroup
+from engine.recipe import Recipe
+from engine.records.nodes import CHECKED, TIMED_AGAIN, Attempt
+from engine.support.cache import digest, read_entry, write_entry
+from engine.support.errors import EngineError, MissingCapability
+from engine.tuning.progress import Progress, program_of
+from engine.tuning.winners import REPEATED
+
+CHECK = "check 1"
+"""Version of what a kept verdict means."""
+PASS = "pass"
+WRONG = "wrong result"
+"""Kind of the failure of a program that a check refuses."""
+
+
+Together = Callable[[Sequence[Recipe]], Sequence[Timing] | Failure]
+"""Times kernels of one group, by their recipes, beside each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who decides which program is the best."""
+
+    check: Callable[[Kernel], Check] | None = None
+    """Compares a kernel with the reference; None where trials did so already, or nobody wants it."""
+    time_together: Callable[[FusionGroup, Sequence[Recipe]], Sequence[Timing] | Failure] | None = None
+    """Times kernels of a group in interleaved rounds, wherever a worker is; None for times that do not scatter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One step of the decision about a group."""
+
+    kind: str
+    """As that of a round."""
+    attempt: Attempt
+    """That it is about."""
+    reason: str
+    figures: dict[str, float]
+    is_wrong: bool = False
+    """Whether the attempt counts as a failure from now on."""
+
+
+def settle(
+    progress: Progress, check: Callable[[Kernel], Check] | None, time_together: Together | None
+) -> Iterator[Verdict]:
+    """Decide which program of a group is the best, step by step; a caller that stops in between loses nothing.
+
+    Nothing is decided where the recipe as it was stays the best.
+    """
+    if time_together is not None and len(progress.ranking) > 1:
+        yield _timed_again(progress, time_together)
+    while check is not None and progress.gain > 0 and (winner := progress.winner) is not None:
+        why = _checked(compile_group(progress.problem.group, _recipe(progress, winner)), check)
+        if isinstance(why, MissingCapability):
+            progress.note = f"not checked: {why.reason}"
+            return
+        progress.note = "agrees with the reference" if not why else ""
+        yield Verdict(CHECKED, winner, why or progress.note, {}, is_wrong=bool(why))
+        if not why:
+            return
+        progress.condemn(winner, WRONG)
+
+
+def _timed_again(progress: Progress, time_together: Together) -> Verdict:
+    """The finalists in interleaved rounds: what drifted between their trials hits all alike."""
+    finalists = progress.ranking
+    found = time_together([_recipe(progress, one) for one in finalists])
+    if isinstance(found, Failure):
+        return Verdict(TIMED_AGAIN, finalists[0], f"could not be repeated: {found.kind}, {found.message}", {})
+    progress.again = {one.number: timing.microseconds for one, timing in zip(finalists, found, strict=True)}
+    winner = progress.winner
+    assert winner is not None, "finalists have times"
+    figures = {f"{REPEATED}{number}": microseconds for number, microseconds in progress.again.items()}
+    return Verdict(TIMED_AGAIN, winner, f"the {len(finalists)} best timed again, interleaved", figures)
+
+
+def _recipe(progress: Progress, attempt: Attempt) -> Recipe:
+    return progress.problem.tuned(program_of(attempt))
+
+
+def _checked(kernel: Kernel, check: Callable[[Kernel], Check]) -> str | MissingCapability:
+    """What is wrong with a kernel, "" where it agrees with the reference; a verdict is kept under both texts."""
+    source = kernel.source
+    inputs = ", ".join(map(str, kernel.program.arrays.values()))
+    launch = f"{source.grid} {source.block} {source.shared_bytes}"
+    name = digest(CHECK, digest_of_sources(), source.text, launch, inputs)
+    kept = read_entry("checked", name)
+    if kept is not None:
+        return "" if kept.decode() == PASS else kept.decode()
+    try:
+        found = check(kernel)
+    except MissingCapability as error:
+        return error
+    except EngineError as error:
+        return error.reason
+    why = "" if found.status == PASS else found.message or found.status
+    write_entry("checked", name, (why or PASS).encode())
+    return why

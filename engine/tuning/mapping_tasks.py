@@ -1,0 +1,106 @@
+"""The mappings of a contraction as tasks: every intrinsic that a kernel can be generated with, and CUDA cores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from engine.compilation import Kernel, compile_group
+from engine.cost.alcop_problem import contraction_of, promise_of, sides_of
+from engine.explore.intrinsic_mappings import why_no_kernel
+from engine.fusion.nodes import FusionGroup
+from engine.fusion.shape import is_contraction
+from engine.recipe import Entry, Recipe
+from engine.scheduling.advisers.mapping import map_group
+from engine.scheduling.advisers.row_results import row_binding
+from engine.scheduling.advisers.tensorize import entries_for
+from engine.support.errors import EngineError
+from engine.tensor.nodes import Statement
+from engine.tensorize.abstractions import ABSTRACTIONS
+from engine.tensorize.bind import Binding, allowed, bind
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.mappings import mappings
+from engine.tensorize.product import products
+from engine.tuning.nodes import Refused, Task
+from engine.tuning.products import CUDA_CORES, DECIDED, Products, task_of
+from engine.tuning.tuned_entries import tuned
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapping:
+    """One way to compute a contraction, and the entries that ask for it with the tiles that advisers would give."""
+
+    name: str
+    entries: tuple[Entry, ...]
+
+
+def product_tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]]:
+    """A task for each mapping of a contraction that has a kernel, that of `kernel` first; why others have none."""
+    heart = next(s for s in kernel.program.statements if is_contraction(s))
+    found: list[Task] = []
+    refused: list[Refused] = []
+    for mapping in _mappings(heart, kernel):
+        task = _task(group, kernel, mapping)
+        if isinstance(task, str):
+            refused.append(Refused(mapping.name, task))
+        else:
+            found.append(task)
+    now = kernel.tile.intrinsic or CUDA_CORES
+    return sorted(found, key=lambda task: task.name != now), refused
+
+
+def _mappings(heart: Statement, kernel: Kernel) -> Iterator[_Mapping]:
+    """What binds, and CUDA cores; alone what the user asks for, where that is an intrinsic."""
+    machine, program = kernel.target, kernel.program
+    wish = next((e.value[1] for e in _of_user(kernel) if isinstance(e.value, tuple) and e.value[0] == "intrinsic"), "")
+    for intrinsic in INTRINSICS.values():
+        binding = bind(heart, program.arrays, intrinsic)
+        is_wanted = wish in ("", intrinsic.name)
+        if is_wanted and isinstance(binding, Binding) and allowed(intrinsic, kernel.recipe.numerics):
+            binding = row_binding(program.statements, heart, binding)
+            promise = promise_of(machine, program, intrinsic)
+            entries = entries_for(heart, binding, intrinsic, int(machine.sms.value), promise)
+            yield _Mapping(intrinsic.name, tuple(entries))
+    if not wish:
+        promises = partial(promise_of, machine, program)
+        yield _Mapping(CUDA_CORES, map_group(kernel.group, int(machine.sms.value), (), promises).scenario.entries)
+
+
+def _of_user(kernel: Kernel) -> Iterator[Entry]:
+    return (e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled)
+
+
+def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping) -> Task | str:
+    """The task of one mapping, or why it has no kernel."""
+    made = kernel
+    if (kernel.tile.intrinsic or CUDA_CORES) != mapping.name:
+        try:
+            made = compile_group(group, tuned(kernel.recipe, group, DECIDED, mapping.entries))
+        except EngineError as error:
+            return error.reason
+    sides, contraction = sides_of(made.program), contraction_of(made.program, made.tile, made.facts)
+    if sides is None or contraction is None or (made.tile.intrinsic or CUDA_CORES) != mapping.name:
+        return "its kernel has no tiles of two plain factors"
+    kept = tuple(e for e in mapping.entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")
+    family = Products(group, mapping.name, sides, contraction, made.target, kept)
+    return task_of(family, kernel)
+
+
+def refused_mappings(group: FusionGroup, recipe: Recipe) -> list[Refused]:
+    """The mappings of a group's sum to all intrinsics that code generation cannot apply, counted by reason."""
+    sums = [s for s in group.program.statements if s.reduction is not None]
+    heart = next((s for s in sums if is_contraction(s)), sums[0] if sums else None)
+    forms = products(heart, group.program.arrays) if heart else "no statement is a sum"
+    if heart is None or isinstance(forms, str):
+        return []
+    found: list[Refused] = []
+    for name, abstraction in ABSTRACTIONS.items():
+        listed = mappings(forms, abstraction)
+        if isinstance(listed, str):
+            found.append(Refused(name, listed, 0))
+            continue
+        reasons = Counter(why_no_kernel(mapping, heart, group, recipe) for mapping in listed)
+        found += [Refused(name, because, count) for because, count in reasons.items() if because]
+    return found

@@ -1,0 +1,185 @@
+"""Packed groups: parts that share nothing but a launch, each with its own share of a block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from engine.compilation import Kernel
+from engine.fusion.nodes import FusionGroup
+from engine.fusion.stitched import KIND as STITCHED
+from engine.kernels.packed.lower import parts_of
+from engine.recipe import Entry
+from engine.scheduling.advisers.mapping import mark
+from engine.scheduling.advisers.pack import THREADS as ADVISED
+from engine.scheduling.advisers.pack import pack_group
+from engine.scheduling.advisers.plans import widest
+from engine.scheduling.nodes import Node, ScheduleTree
+from engine.tensor.live_values import most_alive
+from engine.tuning.analytical_estimate import LANES, promised
+from engine.tuning.block_walks import BlockWalks, block_walks, held, longest_loop, met_bytes, scratch_bytes, visited
+from engine.tuning.family import OfKernel
+from engine.tuning.nodes import Figures, Program, Task, Value
+from engine.tuning.prune import Check, checked, resource_checks, user_check
+from engine.tuning.rules import INLINE, TILING, Choices, Situation, sketch
+from engine.tuning.tuned_entries import kind_of
+
+NAME = "parts of one launch"
+DECIDED = frozenset(("block", "thread", "vector", "scope"))
+THREADS = (32, 64, 128, 256, 512, 1024)
+POINTS = tuple(1 << n for n in range(9))
+STEPS = (1, 2, 4)
+"""Times that the threads of a block go on to further elements of an element-wise part."""
+OPEN_PARTS = 4
+"""Parts that have a choice: those with most elements."""
+BESIDE, ELEMENT_BYTES = 32, 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One part of the launch."""
+
+    name: str
+    """Of its dimension."""
+    statements: tuple[str, ...]
+    target: str
+    """The statement that marks stand on."""
+    is_stitched: bool
+    total: int
+    """Points of a stitched part, elements of another."""
+    now: int
+    """Points of a block that the advisers chose; of another part the elements of one access."""
+    alive: int
+    """Values that a thread holds for one element."""
+    walks: BlockWalks | None
+    """Of a stitched part."""
+
+    def share(self, program: Program) -> int:
+        """Points, or steps, of a block in a program."""
+        value = dict(program.values).get(self.name, self.now if self.is_stitched else 1)
+        assert isinstance(value, int)
+        return value
+
+    def blocks(self, threads: int, share: int) -> int:
+        """Blocks of the part."""
+        return -(-self.total // (share if self.is_stitched else threads * self.now * share))
+
+    def visited(self, threads: int, share: int) -> int:
+        """Points that all its blocks visit, those past the ends of loops included."""
+        each = visited(self.walks.parts(threads, share)) if self.walks else threads * self.now * share
+        return self.blocks(threads, share) * each
+
+
+@dataclass(frozen=True, slots=True)
+class Packed(OfKernel):
+    """The programs of a packed group."""
+
+    parts: tuple[_Part, ...]
+
+    name: ClassVar[str] = NAME
+    decided: ClassVar[frozenset[str]] = DECIDED
+
+    def entries(self, program: Program) -> Sequence[Entry]:
+        """The threads of all parts, then each part's share of a block."""
+        threads = program.number("threads")
+        found: list[Entry] = []
+        for part in self.parts:
+            found.append(mark(part.statements, "outermost", "thread", threads, ""))
+            share = part.share(program)
+            if part.is_stitched:
+                found.append(mark(part.statements, "outermost", "block", share, ""))
+                continue
+            if part.now > 1:
+                found.append(mark((part.target,), "innermost", "vector", part.now, ""))
+            found.append(mark((part.target,), "innermost", "block", threads * part.now * share, ""))
+        return found
+
+    def figures(self, program: Program) -> Figures:
+        """From the walks of the parts."""
+        threads, facts = program.number("threads"), self.kernel.facts
+        walked = [p.walks.parts(threads, p.share(program)) for p in self.parts if p.walks]
+        now = sum(part.visited(self.kernel.tile.threads, part.now if part.is_stitched else 1) for part in self.parts)
+        here = sum(part.visited(threads, part.share(program)) for part in self.parts)
+        values = [part.alive * part.now for part in self.parts if not part.is_stitched]
+        return Figures(
+            blocks=sum(part.blocks(threads, part.share(program)) for part in self.parts),
+            threads=threads,
+            steps=max(map(longest_loop, walked), default=1),
+            stages=1,
+            shared_bytes=max((scratch_bytes(p) for parts in walked for p in parts), default=0),
+            registers=BESIDE + max((*map(held, walked), *values)),
+            requested=facts.l2_bytes * here // now,
+        )
+
+    def rank(self, program: Program) -> float:
+        """The time that the model of compiled kernels promises, in microseconds."""
+        figures, threads = self.figures(program), program.number("threads")
+        shares = [(p, p.share(program)) for p in self.parts]
+        moved = sum(p.blocks(threads, n) * sum(map(met_bytes, p.walks.parts(threads, n))) for p, n in shares if p.walks)
+        facts = replace(self.kernel.facts, shared_bytes_moved=moved)
+        return promised(facts, figures, self.machine, figures.requested / (ELEMENT_BYTES * LANES))
+
+    def program_of(self, kernel: Kernel) -> Program | None:
+        """The program with a kernel's threads and the advisers' shares."""
+        if "PARTS" not in kernel.tile.constants:
+            return None
+        return Program(NAME, (("threads", kernel.tile.threads), *_shares(self.parts).items()))
+
+
+def _shares(parts: Sequence[_Part]) -> Mapping[str, Value]:
+    """Dimension of each open part -> what the advisers chose."""
+    return {part.name: part.now if part.is_stitched else 1 for part in _open(parts)}
+
+
+def _open(parts: Sequence[_Part]) -> tuple[_Part, ...]:
+    return tuple(sorted(parts, key=lambda part: -part.total)[:OPEN_PARTS])
+
+
+def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
+    """The one task of a packed group."""
+    sms = int(kernel.target.sms.value)
+    advice = pack_group(group, sms, sms * int(kernel.target.threads_per_sm.value))
+    found = parts_of(group, kernel.schedule.root)
+    parts = tuple(_part(n, part, node, advice.scenario.entries) for n, (part, node) in enumerate(found))
+    family = Packed(group, kernel, parts)
+    shares: dict[str, tuple[Value, ...]] = {}
+    for part in _open(parts):
+        own = {part.now, *(n for n in POINTS if part.total % n == 0)} if part.is_stitched else {*STEPS}
+        shares[part.name] = tuple(sorted(own))
+    offers: dict[str, Choices] = {TILING: {"threads": THREADS, **shares}, INLINE: {}}
+    made, applied = sketch(Situation(NAME, {"threads": ADVISED, **_shares(parts)}, offers))
+    few = Check("elements of a block", lambda p: _too_few(family, p), "one block takes all of them as well")
+    checks = (few, *resource_checks(family.figures, family.machine), user_check(family, kernel))
+    return [Task(NAME, made.dimensions, checked(made.points(), checks), applied, family)]
+
+
+def _part(number: int, part: FusionGroup, node: Node, entries: Sequence[Entry]) -> _Part:
+    """A part with its loops and what the advisers say of it."""
+    program, is_stitched = part.program, part.kind == STITCHED
+    names, target = {s.name for s in program.statements}, widest(program)
+    what = "block" if is_stitched else "vector"
+    own = (_number(e) for e in entries if set(e.statements) <= names and kind_of(e) == what)
+    now = next((value for value in own if value), 1)
+    alive, everyone = most_alive(program.statements).values, tuple(s.name for s in program.statements)
+    if not is_stitched:
+        total = math.prod(target.extents.values())
+        return _Part(f"steps of part {number}", everyone, target.name, False, total, now, alive, None)
+    walks = block_walks(program, ScheduleTree(node))
+    return _Part(f"points of part {number}", everyone, target.name, True, walks.points, now, alive, walks)
+
+
+def _number(entry: Entry) -> int:
+    """The number of a mark, 0 for other entries."""
+    value = entry.value[1] if isinstance(entry.value, tuple) and len(entry.value) == 2 else 0
+    return value if isinstance(value, int) else 0
+
+
+def _too_few(family: Packed, program: Program) -> str:
+    threads = program.number("threads")
+    for part in family.parts:
+        steps = part.share(program)
+        if not part.is_stitched and steps > max(1, -(-part.total // (threads * part.now))):
+            return f"{steps} times {threads * part.now} elements of {part.total}"
+    return ""

@@ -1,0 +1,102 @@
+"""What can be searched of one group: its tasks with their programs, and how a program becomes a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.compilation import Kernel, compile_group
+from engine.cost.calibration import predict
+from engine.fusion.nodes import FusionGroup
+from engine.recipe import Recipe
+from engine.scheduling.nodes import HONOURED
+from engine.support.errors import EngineError, Unsupported
+from engine.tuning.families import tasks
+from engine.tuning.nodes import Program, Refused, Task
+from engine.tuning.tuned_entries import tuned
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One group with everything that a search may choose of it."""
+
+    group: FusionGroup
+    recipe: Recipe
+    """That of the user and the advisers."""
+    tasks: tuple[Task, ...]
+    """Its mappings that have programs, that of the advisers first."""
+    flops: float
+    """Of one launch."""
+    before: float
+    """Predicted time under `recipe`, in microseconds."""
+    advised: Program | None = None
+    """The program that `recipe` stands at; None where it is none of those that are searched."""
+    refused: tuple[Refused, ...] = ()
+    """Mappings that cannot be searched, and why."""
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """Those of all tasks."""
+        return tuple(program for task in self.tasks for program in task.programs)
+
+    @property
+    def total(self) -> int:
+        """Programs before pruning."""
+        return sum(task.funnel.total for task in self.tasks)
+
+    def task(self, program: Program) -> Task:
+        """The task that a program is of; KeyError where there is none."""
+        return {task.name: task for task in self.tasks}[program.mapping]
+
+    def rank(self, program: Program) -> float:
+        """The time that a model promises a program before it is compiled, in microseconds."""
+        return self.task(program).rank(program)
+
+    def tuned(self, program: Program) -> Recipe:
+        """The recipe of one program: entries of author `tune` in place of the advisers', the user's untouched."""
+        family = self.task(program).family
+        return tuned(self.recipe, self.group, family.decided, family.entries(program))
+
+    def taken(self, kernel: Kernel, program: Program) -> str:
+        """Why a kernel is not the program that it was compiled for; "" where it is."""
+        return missed(kernel)
+
+
+def missed(kernel: Kernel) -> str:
+    """Entries of author `tune` that a kernel does not follow, and what became of them; "" where it follows all."""
+    wanted = (v for v in kernel.verdicts if v.placed.author == "tune" and v.outcome != HONOURED)
+    return "; ".join(f"{v.placed.entry}: {v.because or v.outcome}" for v in wanted)
+
+
+def problem(group: FusionGroup, recipe: Recipe) -> Problem | str:
+    """What can be searched of a group, or why nothing can.
+
+    What the user's entries say stays fixed.  Raises Unsupported where pruning leaves no program, with the rule that
+    drops most.
+    """
+    try:
+        kernel = compile_group(group, recipe)
+    except EngineError as error:
+        return error.reason
+    found, refused = tasks(group, kernel)
+    if not found:
+        return "; ".join(dict.fromkeys(one.because for one in refused if one.count)) or "its kernel has no choices"
+    left = tuple(task for task in found if task.programs)
+    if not left:
+        raise _nothing_left(group, found)
+    empty = tuple(Refused(task.name, _dropped_most(task)) for task in found if not task.programs)
+    flops, before = kernel.facts.tensor_flops + kernel.facts.flops, predict(kernel.facts, kernel.target).microseconds
+    stands = next((p for task in left if (p := task.family.program_of(kernel)) is not None), None)
+    return Problem(group, recipe, left, flops, before, stands, (*refused, *empty))
+
+
+def _nothing_left(group: FusionGroup, tasks: Sequence[Task]) -> Unsupported:
+    total = sum(task.funnel.total for task in tasks)
+    worst = max((d for task in tasks for d in task.funnel.dropped), key=lambda dropped: dropped.count)
+    reason = f"no program is left of {total:,}: {worst.rule} drops {worst.count:,}"
+    return Unsupported("tune", group.name, reason, worst.example)
+
+
+def _dropped_most(task: Task) -> str:
+    worst = max(task.funnel.dropped, key=lambda dropped: dropped.count)
+    return f"no program is left of {task.funnel.total:,}: {worst.rule} drops {worst.count:,} ({worst.example})"

@@ -1,0 +1,126 @@
+"""What tiles of a matrix product must keep, beside what a GPU allows: one row for each rule, with its figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.cost.alcop import allowed_registers
+from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_work import ESTIMATE_ERROR, SUM_BYTES, estimated_registers
+from engine.explore.limits import LIMITS, Limit, kib
+from engine.fusion.row_epilogue import MOST_COLUMNS
+from engine.kernels.gemm.cuda_cores import MAX_THREADS
+from engine.kernels.gemm.tensor_cores import MAX_WARPS
+from engine.target import Target
+from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
+from engine.target.shared import most_shared
+from engine.tensor.access import VECTOR_BYTES
+from engine.tensorize.space import FRAGMENT, Knobs
+from engine.tuning.prune import GRID, REGISTERS_BECAUSE, whole_warps
+
+CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
+"""Rows and columns of a block's and of a thread's tile, and depths, on CUDA cores."""
+BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
+"""Smallest and largest rows or columns of a block's and of a warp's tile, and depths, that tensor-core kernels take."""
+
+
+def _shape(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    if not contraction.unit:
+        return _core_shape(knobs, MOST_COLUMNS if contraction.has_whole_rows else CORE_BLOCK)
+    sizes = [(size, BLOCKS, "a block") for size in knobs.block[:2]]
+    sizes += [(size, WARPS, "a warp") for size in knobs.part] + [(knobs.block[2], DEPTHS, "a tile's depth")]
+    for size, (least, most), what in sizes:
+        if not least <= size <= most or size & (size - 1):
+            return f"{size} of {what}, kernels take powers of two from {least} to {most}"
+    if knobs.parts > MAX_WARPS:
+        return f"{knobs.parts} warps, a block has up to {MAX_WARPS}"
+    return ""
+
+
+def _core_shape(knobs: Knobs, widest: int) -> str:
+    """The same for a kernel on CUDA cores."""
+    rows, columns, depth = knobs.block
+    sizes = [(rows, CORE_BLOCK, "a block"), (columns, widest, "a block"), (depth, CORE_DEPTH, "its depth")]
+    sizes += [(size, CORE_PART, "a thread") for size in knobs.part]
+    for size, most, what in sizes:
+        if size > most:
+            return f"{size} of {what}, kernels on CUDA cores have up to {most}"
+    most = min(MAX_THREADS, depth * min(rows, columns))
+    return f"{knobs.parts} threads, with so small a tile a block has up to {most}" if knobs.parts > most else ""
+
+
+def _warps(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    return whole_warps(knobs.parts * contraction.lanes)
+
+
+def _exchange(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    warps = knobs.parts // knobs.slices
+    exchanged = SUM_BYTES * (knobs.block[0] * knobs.block[1] + warps * FRAGMENT * knobs.part[1])
+    if knobs.slices == 1 or knobs.slices * exchanged <= most_shared(machine):
+        return ""
+    return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(most_shared(machine))}"
+
+
+def _copies(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    """What is too small for an asynchronous copy goes through registers: they must hold a thread's part of a tile."""
+    if knobs.stages == 1:
+        return ""
+    threads = knobs.parts * contraction.lanes
+    for side, widest in zip(knobs.block[:2], contraction.widths, strict=True):
+        width = _shared_width(side * knobs.block[2], widest, threads)
+        size, held = width * contraction.element_bytes, side * knobs.block[2] // width // threads
+        if size < SMALLEST_COPY and held > MOST_HELD:
+            return f"{knobs.stages} stages, and a thread copies {held} times {size} bytes through {MOST_HELD} registers"
+        if size < SMALLEST_COPY and knobs.stages > HELD_STAGES:
+            return f"{knobs.stages} stages, and copies of {size} bytes go through registers, which hold one tile"
+    return ""
+
+
+def _shared_width(elements: int, width: int, threads: int) -> int:
+    """Elements of one copy, so that all threads of a block share the copies of a tile evenly."""
+    while width > 1 and elements // width % threads:
+        width //= 2
+    return width
+
+
+def registers_of_tiles(contraction: Contraction, knobs: Knobs) -> int:
+    """What sums and fragments take: addresses of narrow copies are left out, the compiler may walk them in turn."""
+    wide = VECTOR_BYTES // contraction.element_bytes
+    return estimated_registers(replace(contraction, widths=(wide, wide)), knobs)
+
+
+def _registers(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    needed = registers_of_tiles(contraction, knobs)
+    most = allowed_registers(knobs.parts * contraction.lanes, machine)
+    return f"about {needed} registers, a thread may have {most}" if needed > most * (1 + ESTIMATE_ERROR) else ""
+
+
+def _grid(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    tiles = (-(-size // tile) for size, tile in zip((contraction.m, contraction.n), knobs.block, strict=False))
+    blocks = contraction.batch
+    for count in tiles:
+        blocks *= count
+    return f"{blocks:,} blocks, a grid may have {GRID:,}" if blocks > GRID else ""
+
+
+def _empty(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+    for what, size, tile, unit in zip(
+        ("rows", "columns", "depths"), (contraction.m, contraction.n, contraction.k), knobs.block, (16, 16, 16),
+        strict=True,
+    ):  # fmt: skip
+        if tile >= 2 * max(size, unit):
+            return f"a tile of {tile} {what} for {size}: half of it would only be filled"
+    return ""
+
+
+PRODUCT_LIMITS = (
+    Limit("shape of tiles", _shape, "kernels are generated for these alone"),
+    Limit("whole warps", _warps, "lanes without a thread cost as much as those with one"),
+    *LIMITS,
+    Limit("exchange of sums", _exchange, "slices add their sums by way of shared memory"),
+    Limit("asynchronous copies", _copies, f"cp.async moves {SMALLEST_COPY} bytes or more, registers hold the rest"),
+    Limit("registers", _registers, REGISTERS_BECAUSE),
+    Limit("grid", _grid, "a launch of more blocks fails"),
+    Limit("filled tiles", _empty, "half the tile does the same work"),
+)
+"""Every rule in the order in which it is asked."""

@@ -1,0 +1,207 @@
+"""Matrix products and convolutions: tiles, warps or threads, and pipelines of one mapping, as the rules open them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.compilation import Kernel
+from engine.cost.alcop import promised
+from engine.cost.alcop_nodes import Contraction, Work
+from engine.cost.alcop_problem import Sides, knobs_of
+from engine.cost.alcop_work import work_of_knobs
+from engine.explore.knobs import entries_of
+from engine.explore.limits import first_broken
+from engine.fusion.nodes import FusionGroup
+from engine.recipe import Entry
+from engine.scheduling.advisers.tensorize import raster_entries
+from engine.target import Target
+from engine.target.copies import SMALLEST_COPY
+from engine.tensorize.space import FRAGMENT, Knobs
+from engine.tuning.nodes import Figures, Funnel, Program, Task
+from engine.tuning.product_checks import PRODUCT_LIMITS, registers_of_tiles
+from engine.tuning.prune import Check, Named, first, promising, prune, user_check
+from engine.tuning.rules import (
+    CACHE_READ,
+    CROSS_THREAD,
+    INLINE,
+    PARTIAL_TILING,
+    PLACE_MAIN,
+    PLACE_OUTPUT,
+    TILING,
+    Choices,
+    Situation,
+    sketch,
+)
+
+CUDA_CORES = "CUDA cores"
+"""Name of the mapping to no intrinsic."""
+DIMENSIONS = (
+    "row_warps", "column_warps", "row_tiles", "column_tiles", "chunks", "stages", "register_stages", "slices",
+    "split_k",
+)  # fmt: skip
+"""Open dimensions of a product: warps of a block along a side (threads on CUDA cores), fragments of a warp's tile along
+a side (results of a thread), fragments along the depth of a slice, buffers in shared memory and in registers, sets of
+warps that share the depth of a tile, blocks that share the whole depth."""
+DECIDED = frozenset(
+    ("block", "warp", "thread", "tile", "stages", "register_stages", "slices", "split_k", "intrinsic", "raster")
+)
+
+TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
+"""Fragments of a warp's tile along a side, warps of a block along a side, fragments along the depth."""
+STAGES, SETS, SLICES, SPLITS = (1, 2, 3, 4, 5, 6), (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
+CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (4, 8, 16, 32, 64)
+"""On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
+CORE_STAGES = (1, 2, 3)
+"""Two copies ahead hide all latency behind the arithmetic of CUDA cores."""
+FEWEST_STEPS = 4
+"""Tiles of depth that each slice must have left."""
+FEWEST_DEPTHS = 512
+"""That each block of several must have left: its way through them takes longer than the blocks' meeting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """The programs of one mapping of a contraction."""
+
+    group: FusionGroup
+    name: str
+    """The intrinsic, or `CUDA_CORES`."""
+    sides: Sides
+    contraction: Contraction
+    machine: Target
+    kept: tuple[Entry, ...] = ()
+    """Entries of the mapping itself, which all its programs have."""
+
+    @property
+    def decided(self) -> frozenset[str]:
+        """Marks that its programs decide."""
+        return DECIDED
+
+    @property
+    def fragment(self) -> int:
+        """What tiles are counted in."""
+        return FRAGMENT if self.contraction.unit else 1
+
+    def program(self, knobs: Knobs) -> Program:
+        """The program with these knobs."""
+        unit = self.fragment
+        rows, columns = knobs.part
+        values = (
+            knobs.block[0] // rows, knobs.block[1] // columns, rows // unit, columns // unit,
+            knobs.block[2] // unit // knobs.slices, knobs.stages, knobs.register_stages, knobs.slices,
+            knobs.split_k,
+        )  # fmt: skip
+        return Program(self.name, tuple(zip(DIMENSIONS, values, strict=True)))
+
+    def knobs(self, program: Program) -> Knobs:
+        """Tiles and stages of a program."""
+        given = dict(program.values)
+        row_warps, column_warps, rows, columns, chunks, stages, sets, slices, split = (
+            int(given.get(name, 1)) for name in DIMENSIONS  # what records know may be older than a dimension
+        )
+        unit = self.fragment
+        part = (rows * unit, columns * unit)
+        block = (part[0] * row_warps, part[1] * column_warps, chunks * unit * slices)
+        return Knobs(block, part, stages, sets, slices, split)
+
+    def entries(self, program: Program) -> Sequence[Entry]:
+        """The mapping's own entries, and the marks that ask for the tiles."""
+        knobs, on_tensor_cores = self.knobs(program), bool(self.contraction.unit)
+        tiles = entries_of(self.sides, knobs, on_tensor_cores=on_tensor_cores)
+        return (*self.kept, *tiles, *(self._raster(knobs) if on_tensor_cores else ()))
+
+    def _raster(self, knobs: Knobs) -> Sequence[Entry]:
+        """The order of blocks that suits these tiles."""
+        row, sizes = self.sides.rows[-1].name, (self.contraction.m, self.contraction.n)
+        return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], int(self.machine.sms.value))
+
+    def figures(self, program: Program) -> Figures:
+        """From the equations of the pipeline model."""
+        work = self._work(program)
+        blocks = math.prod(work.grid)
+        return Figures(
+            blocks, work.threads, work.steps, work.stages, work.shared_bytes, work.registers or 0,
+            round(work.fetched * work.steps * blocks),
+        )  # fmt: skip
+
+    def rank(self, program: Program) -> float:
+        """The time that the pipeline model promises, in microseconds."""
+        return promised(self._work(program), self.machine)
+
+    def _work(self, program: Program) -> Work:
+        """What the equations need; registers as the rule about them estimates, the compiler may take copies in turn."""
+        knobs = self.knobs(program)
+        return work_of_knobs(self.contraction, knobs, registers_of_tiles(self.contraction, knobs))
+
+    def program_of(self, kernel: Kernel) -> Program | None:
+        """The program that a kernel stands at."""
+        knobs = knobs_of(kernel.tile)
+        return self.program(knobs) if knobs and (kernel.tile.intrinsic or CUDA_CORES) == self.name else None
+
+    @property
+    def smallest_grid(self) -> int:
+        """Blocks with the largest tiles: what is sure to run at once."""
+        tile, c = FRAGMENT * TENSOR_TILES[-1] * TENSOR_WARPS[-1], self.contraction
+        return -(-c.m // tile) * -(-c.n // tile) * c.batch
+
+
+def situation(family: Products) -> Situation:
+    """What the rules may open of one mapping of a contraction."""
+    refuses = {CROSS_THREAD: _why_not_shared(family)}
+    offers: dict[str, Choices] = {INLINE: {}} if len(family.group.program.statements) > 1 else {}
+    if not refuses[CROSS_THREAD]:
+        offers[CROSS_THREAD] = _shares(family)
+    if family.contraction.unit:
+        offers[CACHE_READ] = {"chunks": CHUNKS, "stages": STAGES}
+        warps = {"row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS}
+        offers[PARTIAL_TILING] = {**warps, "row_tiles": TENSOR_TILES, "column_tiles": TENSOR_TILES}
+        offers |= {PLACE_MAIN: {"register_stages": SETS}, PLACE_OUTPUT: {}}
+    else:
+        offers[CACHE_READ] = {"chunks": CORE_DEPTHS, "stages": CORE_STAGES}
+        threads = {"row_warps": CORE_THREADS, "column_warps": CORE_THREADS}
+        offers[TILING] = {**threads, "row_tiles": CORE_TILES, "column_tiles": CORE_TILES}
+        refuses[PLACE_MAIN] = "the compiler moves loads of registers ahead by itself"
+    return Situation(family.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
+
+
+def _why_not_shared(family: Products) -> str:
+    """Why neither several sets of warps nor several blocks share the depth of a tile; "" where some may."""
+    blocks, sms = family.smallest_grid, int(family.machine.sms.value)
+    if blocks >= sms:
+        return f"{blocks} blocks of the largest tiles fill {sms} SMs"
+    return "" if _shares(family) else f"{family.contraction.k} depths are too few to share"
+
+
+def _shares(family: Products) -> Choices:
+    """Who may share the depth: on tensor cores sets of warps, where there is much of it several blocks."""
+    depth = family.contraction.k
+    sliced = family.contraction.unit and depth // (FRAGMENT * 2) >= 2 * FEWEST_STEPS
+    found = {"slices": SLICES} if sliced else {}
+    return found | ({"split_k": SPLITS} if depth >= 2 * FEWEST_DEPTHS else {})
+
+
+def task_of(family: Products, kernel: Kernel) -> Task:
+    """Every program that the rules open for one mapping, pruned.
+
+    kernel: of the group under its recipe: its program stays, and what a person decided.  The model says nothing of
+    copies that go through registers well enough to drop a program by its promise.
+    """
+    made, applied = sketch(situation(family))
+    funnel = pruned(family, made.points(), (user_check(family, kernel),))
+    if min(family.contraction.widths) * family.contraction.element_bytes >= SMALLEST_COPY:
+        now = family.program_of(kernel)
+        funnel = promising(funnel, family.rank, () if now is None else (now,))
+    return Task(family.name, made.dimensions, funnel, applied, family)
+
+
+def pruned(family: Products, points: Iterable[Program], checks: Sequence[Check] = ()) -> Funnel:
+    """What of these programs is worth generating code for."""
+    contraction, machine = family.contraction, family.machine
+
+    def broken(program: Program) -> tuple[Named, str] | None:
+        found = first_broken(contraction, family.knobs(program), machine, PRODUCT_LIMITS)
+        return found or first(checks, program)
+
+    return prune(points, (*PRODUCT_LIMITS, *checks), broken)

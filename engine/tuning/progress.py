@@ -1,0 +1,184 @@
+"""What a search found out about each group so far, and how the trials of a round are dealt out to its mappings."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.records.nodes import REUSED, Attempt, RefusedRecord, Sieved, TaskRecord
+from engine.tuning.budget_scheduler import Subgraph, sample
+from engine.tuning.nodes import Program, Task
+from engine.tuning.problem import Problem
+from engine.tuning.runner import NOT_RECORDED, PRUNED
+from engine.tuning.strategy import Strategy
+from engine.tuning.winners import ranking, speed
+
+
+@dataclass(slots=True)
+class TaskProgress:
+    """One mapping."""
+
+    task: Task
+    strategy: Strategy
+    promised: float
+    """Of its most promising program, in microseconds."""
+    best: float = math.inf
+    attempts: int = 0
+    is_exhausted: bool = False
+
+
+@dataclass(slots=True)
+class Progress:
+    """One group."""
+
+    problem: Problem
+    tasks: dict[str, TaskProgress]
+    before: float
+    """Microseconds under the recipe that the search started from, of the run's origin; infinite while unknown."""
+    best: list[float] = field(default_factory=list)
+    """After each round; infinite while nothing ran."""
+    timed: dict[int, Attempt] = field(default_factory=dict)
+    """Attempts with a time by number; those that a check found wrong are taken out."""
+    leader: Attempt | None = None
+    """The fastest of these."""
+    again: dict[int, float] = field(default_factory=dict)
+    """Attempts that were timed again, beside each other: number -> microseconds."""
+    note: str = ""
+    """What the comparison with the reference said of the winner; "" before it."""
+    stagnant: int = 0
+    open_rounds: int = 0
+    trials: int = 0
+    reused: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+
+    def subgraph(self) -> Subgraph:
+        """As the allocation sees it."""
+        group = self.problem.group
+        exhausted = all(one.is_exhausted for one in self.tasks.values())
+        weight = len(group.instances)
+        return Subgraph(
+            group.name, tuple(self.best), self.problem.flops, weight, group.kind, exhausted, self.stagnant
+        )
+
+    @property
+    def ranking(self) -> list[Attempt]:
+        """The best attempts, fastest first, by their last comparable times."""
+        return ranking(self.timed.values(), self.again)
+
+    @property
+    def winner(self) -> Attempt | None:
+        """The fastest; None while nothing ran."""
+        return next(iter(self.ranking), None) if self.again else self.leader
+
+    @property
+    def time(self) -> float:
+        """Of the winner, in microseconds; infinite while nothing ran."""
+        winner = self.winner
+        if winner is None or winner.microseconds is None:
+            return math.inf
+        return self.again.get(winner.number, winner.microseconds)
+
+    @property
+    def gain(self) -> float:
+        """Microseconds that the winner saves; 0 where none is faster, infinite where the old recipe failed."""
+        return 0.0 if self.winner is None else max(0.0, self.before - self.time)
+
+    def take(self, attempt: Attempt) -> None:
+        """Count an attempt, run now or by an earlier process."""
+        self.trials += 1
+        self.reused += attempt.state == REUSED
+        if attempt.failure:
+            self.failures[attempt.failure] += 1
+        if not attempt.mapping:
+            self.before = attempt.microseconds or math.inf
+            return
+        if attempt.microseconds is not None and not attempt.failure:
+            self.timed[attempt.number] = attempt
+            self.leader = min(self.leader or attempt, attempt, key=speed)
+        task = self.tasks.get(attempt.mapping)
+        if task is not None:
+            task.attempts += 1
+            task.best = min(task.best, attempt.microseconds or math.inf)
+            task.strategy.learn([(program_of(attempt), attempt.microseconds)])
+
+    def condemn(self, attempt: Attempt, kind: str) -> None:
+        """Take a program that proved wrong out of the ranking, and count it as a failure."""
+        del self.timed[attempt.number]
+        self.leader = min(self.timed.values(), key=speed, default=None)
+        self.failures[kind] += 1
+
+    def close_round(self, best: float) -> None:
+        """Count a round that ended with this best time."""
+        before = self.best[-1] if self.best else math.inf
+        self.best.append(best)
+        self.stagnant = 0 if best < before else self.stagnant + 1
+
+    def record(self) -> tuple[TaskRecord, ...]:
+        """Its tasks as they are kept with the run."""
+        group = self.problem.group
+        return tuple(
+            TaskRecord(
+                group.name, task.name, task.dimensions, task.funnel.total,
+                tuple(Sieved(d.rule, d.because, d.count, d.example) for d in task.funnel.dropped if d.count),
+                len(task.programs), self.before, len(group.instances),
+            )
+            for task in self.problem.tasks
+        )  # fmt: skip
+
+
+def refused(problem: Problem) -> tuple[RefusedRecord, ...]:
+    """Mappings of a group that are not searched, as they are kept with the run."""
+    return tuple(RefusedRecord(problem.group.name, one.mapping, one.because, one.count) for one in problem.refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Allotment:
+    """The trials of one round of one group."""
+
+    tasks: tuple[str, ...]
+    """The task of each trial, in order."""
+    because: str
+    shares: dict[str, float]
+    """By mapping, as the sampling rule sees them; empty where it was not asked."""
+
+
+def allot(progress: Progress, size: int, rng: random.Random) -> Allotment:
+    """Deal the trials of a round out: to mappings that never ran as they promise, then as the sampling rule says."""
+    open_ones = {name: one for name, one in progress.tasks.items() if not one.is_exhausted}
+    fresh = sorted((name for name, one in open_ones.items() if not one.attempts), key=lambda n: open_ones[n].promised)
+    if len(open_ones) == 1:
+        return Allotment(tuple(open_ones) * size, "one mapping", {})
+    times = {name: one.best if one.attempts else one.promised for name, one in open_ones.items()}
+    chosen = sample(times, rng)
+    first = tuple(fresh[:size])
+    because = f"first trials of {len(first)} of {len(progress.tasks)} mappings as they promise" if first else ""
+    if len(first) < size:
+        because = f"{because}, then {chosen.because}" if first else chosen.because
+    shares = {name: chosen.shares[name] for name in chosen.kept}
+    return Allotment((*first, *_dealt(shares, size - len(first))), because, dict(chosen.shares))
+
+
+def _dealt(shares: Mapping[str, float], count: int) -> tuple[str, ...]:
+    """So many trials in proportion to the shares, in an order that keeps to it from the first on."""
+    total = sum(shares.values())
+    parts = {name: share / total if total else 1 / len(shares) for name, share in shares.items()}
+    got = dict.fromkeys(parts, 0)
+    dealt: list[str] = []
+    while len(dealt) < count:
+        name = max(parts, key=lambda name: parts[name] * (len(dealt) + 1) - got[name])
+        got[name] += 1
+        dealt.append(name)
+    return tuple(dealt)
+
+
+def program_of(attempt: Attempt) -> Program:
+    """The program that an attempt tried."""
+    return Program(attempt.mapping, attempt.values)
+
+
+def charged(attempt: Attempt) -> bool:
+    """Whether an attempt costs a trial: not where nothing was to be run, nor for the recipe before the search."""
+    return bool(attempt.mapping) and attempt.failure not in (PRUNED, NOT_RECORDED)

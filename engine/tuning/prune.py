@@ -1,0 +1,182 @@
+"""Programs that no GPU or kernel could take, dropped before they cost anything; a funnel counts what each rule drops.
+
+GTA drops by shared memory alone and leaves threads to Ansor's own check.  Here whatever a program's figures tell before
+code is generated counts: threads, shared memory, estimated registers, the grid, and what its kind of kernel takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.compilation import Kernel
+from engine.cost.alcop import allowed_registers
+from engine.explore.limits import kib
+from engine.recipe import Entry
+from engine.target import Target
+from engine.target.shared import most_shared
+from engine.tuning.nodes import Dropped, Family, Figures, Funnel, Program
+from engine.tuning.tuned_entries import kind_of
+
+GRID = 2**31 - 1
+"""Blocks along the first axis of a grid, on every NVIDIA GPU since compute capability 3.0."""
+WARP = 32
+PROMISE = "promise"
+"""Name of the rule that asks a model of times."""
+FAR, FEWEST = 1.5, 64
+"""Times the best promise of a mapping beyond which a program is not tried, and how many are left to try all the same.
+ALCOP's dense operators keep a tenth of their programs so, none more than 0.19; on a device that the model does not know
+none lost its best, nor would at 1.4 (at 1.3 one is 0.2 % worse)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule that drops programs before they cost anything."""
+
+    name: str
+    broken: Callable[[Program], str]
+    """How a program breaks it, with figures; "" where it keeps it."""
+    because: str
+    """Why nothing else would do."""
+
+
+class Named(Protocol):
+    """A rule as a funnel counts it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def because(self) -> str: ...
+
+
+Broken = Callable[[Program], tuple[Named, str] | None]
+"""The first rule that a program breaks, and how; None where it keeps all."""
+
+
+def first(checks: Sequence[Check], program: Program) -> tuple[Check, str] | None:
+    """The first check that a program breaks, and how; None where it keeps all."""
+    for check in checks:
+        how = check.broken(program)
+        if how:
+            return check, how
+    return None
+
+
+def checked(points: Iterable[Program], checks: Sequence[Check]) -> Funnel:
+    """Drop every program that breaks one of the checks; each counts for the first that it breaks."""
+    return prune(points, checks, lambda program: first(checks, program))
+
+
+def prune(points: Iterable[Program], rules: Sequence[Named], broken: Broken) -> Funnel:
+    """Drop every program that breaks a rule; each counts for the one that `broken` names."""
+    counts = {rule.name: 0 for rule in rules}
+    examples: dict[str, str] = {}
+    left: list[Program] = []
+    for program in points:
+        found = broken(program)
+        if found is None:
+            left.append(program)
+            continue
+        rule, how = found
+        counts[rule.name] += 1
+        examples.setdefault(rule.name, f"{program}: {how}")
+    dropped = tuple(Dropped(r.name, r.because, counts[r.name], examples.get(r.name, "")) for r in rules)
+    return Funnel(len(left) + sum(counts.values()), dropped, tuple(left))
+
+
+def promising(funnel: Funnel, rank: Callable[[Program], float], kept: Collection[Program]) -> Funnel:
+    """Drop what a model promises far more time than the best of the same mapping; FEWEST stay whatever it says.
+
+    rank: modelled microseconds.  kept: programs that stay whatever it says, as the one that the advisers chose.
+    """
+    times = {program: rank(program) for program in funnel.left}
+    if len(times) <= FEWEST:
+        return funnel
+    ranked = sorted(times.values())
+    limit = max(FAR * ranked[0], ranked[FEWEST - 1])
+    left = tuple(program for program in funnel.left if times[program] <= limit or program in kept)
+    slow = next((program for program in funnel.left if times[program] > limit and program not in kept), None)
+    example = f"{slow}: {times[slow]:.3g} us promised, {ranked[0]:.3g} us of the best" if slow else ""
+    because = f"the model is seldom off by more than {FAR:g} here, and {FEWEST} stay whatever it says"
+    return Funnel(funnel.total, (*funnel.dropped, Dropped(PROMISE, because, len(times) - len(left), example)), left)
+
+
+# Rules of every family
+
+
+def user_check(family: Family, kernel: Kernel) -> Check:
+    """Programs that ask for something else than the user's own entries do.  kernel: of the group under its recipe."""
+    own = [e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled]
+    wishes = [e for e in own if kind_of(e) in family.decided]
+
+    def broken(program: Program) -> str:
+        pairs = ((wish, entry) for wish in wishes for entry in family.entries(program))
+        found = next((wish for wish, entry in pairs if _contradict(wish, entry)), None)
+        return f"the user asks for {found}" if found is not None else ""
+
+    return Check("entries of the user", broken if wishes else _never, "what a person decided is not searched")
+
+
+def _contradict(wish: Entry, entry: Entry) -> bool:
+    """Whether two entries give the same dimension of a statement other values.
+
+    A mark's place in the order of loops may be any dimension: no kernel takes two values of one mark.
+    """
+    if kind_of(wish) != kind_of(entry) or wish.value == entry.value:
+        return False
+    together = not wish.statements or not entry.statements or bool(set(wish.statements) & set(entry.statements))
+    anywhere = wish.field == "mark" and (_is_place(wish) or _is_place(entry))
+    return together and (wish.dimension == entry.dimension or anywhere)
+
+
+def _is_place(entry: Entry) -> bool:
+    """Whether an entry speaks of a place in the order of loops, not of a named one."""
+    return entry.dimension in ("", "innermost", "outermost") or entry.dimension.startswith("after ")
+
+
+def _never(program: Program) -> str:
+    return ""
+
+
+def resource_checks(figures: Callable[[Program], Figures], machine: Target) -> tuple[Check, ...]:
+    """What a launch may ask of a GPU, by a family's estimates."""
+    return (
+        Check("whole warps", lambda p: whole_warps(figures(p).threads), "lanes without a thread cost as much"),
+        Check("threads", lambda p: too_many_threads(figures(p), machine), "a launch that asks for more fails"),
+        Check("shared memory", lambda p: too_much_shared(figures(p), machine), "a launch that asks for more fails"),
+        Check("registers", lambda p: too_many_registers(figures(p), machine), REGISTERS_BECAUSE),
+        Check("grid", lambda p: too_many_blocks(figures(p)), "a launch of more blocks fails"),
+    )
+
+
+REGISTERS_BECAUSE = "what does not fit is spilled; an estimate, the compiler has the last word"
+
+
+def whole_warps(threads: int) -> str:
+    """How a block's threads leave lanes empty."""
+    return f"{threads} threads are no whole warps of {WARP}" if threads % WARP else ""
+
+
+def too_many_threads(figures: Figures, machine: Target) -> str:
+    """How a block asks for more threads than it may have."""
+    most = machine.threads_per_block.value
+    return f"{figures.threads:,} threads, a block may have {most:,.0f}" if figures.threads > most else ""
+
+
+def too_much_shared(figures: Figures, machine: Target) -> str:
+    """How a block asks for more shared memory than it may have."""
+    needed, limit = figures.shared_bytes, most_shared(machine)
+    return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
+
+
+def too_many_registers(figures: Figures, machine: Target) -> str:
+    """How a thread needs more registers than it may have."""
+    most = allowed_registers(figures.threads, machine)
+    return f"about {figures.registers} registers, a thread may have {most}" if figures.registers > most else ""
+
+
+def too_many_blocks(figures: Figures) -> str:
+    """How a grid is longer than it may be."""
+    return f"{figures.blocks:,} blocks, a grid may have {GRID:,}" if figures.blocks > GRID else ""

@@ -1,0 +1,96 @@
+"""Whose turn it is: rounds of groups, and inside them trials of mappings, opened as programs are asked for."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.tuning.budget_scheduler import Turn, budget, next_turn, round_size, without_outsiders
+from engine.tuning.nodes import Limits, Program
+from engine.tuning.progress import Allotment, Progress, TaskProgress, allot
+
+
+@dataclass(slots=True, eq=False)
+class OpenRound:
+    """A round of one group, of which some programs may be under way."""
+
+    progress: Progress
+    turn: Turn
+    allotment: Allotment
+    queue: deque[str]
+    """The task of each trial that is still to be proposed."""
+    under_way: int = 0
+    tried: Counter[str] = field(default_factory=Counter)
+    """Attempts that finished, by mapping."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can come of it."""
+        return not self.queue and not self.under_way
+
+    @property
+    def mapping(self) -> str:
+        """The only mapping that it is about; "" where there are several."""
+        names = set(self.allotment.tasks)
+        return names.pop() if len(names) == 1 else ""
+
+    @property
+    def because(self) -> str:
+        """Why this group and these mappings."""
+        return f"{self.turn.because}; {self.allotment.because}"
+
+    def figures(self) -> dict[str, float]:
+        """What the decision was made of, and what each mapping got."""
+        gradients = {f"gradient of {one.subgraph}": one.gradient for one in self.turn.prospects}
+        shares = {f"share of {name}": share for name, share in self.allotment.shares.items()}
+        return {**gradients, **shares, **{f"trials of {name}": float(n) for name, n in self.tried.items()}}
+
+
+class Rounds:
+    """Opens one round after the other, also while programs of earlier ones are under way."""
+
+    def __init__(self, progress: Mapping[str, Progress], limits: Limits, rng: random.Random) -> None:
+        """limits: with at least one trial."""
+        self._progress, self._limits, self._rng = progress, limits, rng
+        self._size = min(limits.round, round_size(budget(limits.trials, len(progress)), len(progress)))
+        self.current: OpenRound | None = None
+        """The last that was opened."""
+
+    def next(self, left: int) -> tuple[OpenRound, TaskProgress, Program] | None:
+        """The next program to be tried, with at most `left` trials to spend; None where there is none for now."""
+        while left > 0:
+            if self.current is None or not self.current.queue:
+                self.current = self._opened(left)
+                if self.current is None:
+                    return None
+            one = self.current
+            task = one.progress.tasks[one.queue.popleft()]
+            program = next(iter(task.strategy.propose(1)), None)
+            if program is not None:
+                one.under_way += 1
+                return one, task, program
+            task.is_exhausted = True
+            one.queue = deque(name for name in one.queue if not one.progress.tasks[name].is_exhausted)
+            if one.is_over and not one.tried:
+                one.progress.open_rounds -= 1
+        return None
+
+    @property
+    def why_none(self) -> str:
+        """Why nothing more is proposed though there are trials to spend."""
+        if all(one.subgraph().is_exhausted for one in self._progress.values()):
+            return "every program was tried"
+        return f"no group gained anything in its last {self._limits.patience} rounds"
+
+    def _opened(self, left: int) -> OpenRound | None:
+        """A round of the group that has most to expect; one whose first round is under way waits for it."""
+        ready = [one.subgraph() for one in self._progress.values() if one.best or not one.open_rounds]
+        turn = next_turn(without_outsiders(ready), self._rng, limit=self._limits.patience)
+        if turn is None:
+            return None
+        progress = self._progress[turn.subgraph]
+        allotment = allot(progress, min(self._size, left), self._rng)
+        progress.open_rounds += 1
+        return OpenRound(progress, turn, allotment, deque(allotment.tasks))

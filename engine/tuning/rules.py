@@ -1,0 +1,136 @@
+"""Which programs there are: a table of rules, each with condition, action and reason.
+
+The order is the published one (GTA's rules for GPUs, on Ansor's).  A rule looks at what a mapping of a group has to
+offer and either opens choices or is left out; both say why.  A rule that our compiler decides without a choice opens
+none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from engine.tuning.nodes import Applied, Program, Value
+
+CACHE_READ, COMPUTE_LOCATION, INLINE = "add cache read", "special compute location", "always inline"
+CONSTANT_TENSOR, CROSS_THREAD = "simplify with constant tensor", "cross-thread reduction"
+CACHE_WRITE, TILING_WITH_FUSION = "add cache write", "multi-level tiling with fusion"
+TILING, PARTIAL_TILING = "multi-level tiling", "partial multi-level tiling"
+PLACE_MAIN, PLACE_OUTPUT, SKIP = "place main", "place output", "skip stage"
+
+Choices = Mapping[str, tuple[Value, ...]]
+"""Dimension -> what it may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the rules look at: one mapping of a group, and what it could have open."""
+
+    mapping: str
+    fixed: Mapping[str, Value]
+    """Every dimension in order, with the value that it has where no rule opens it."""
+    offers: Mapping[str, Choices]
+    """Rule -> the choices that it may open here; none where the rule applies and leaves no choice."""
+    refuses: Mapping[str, str] = field(default_factory=dict)
+    """Rule -> why it does not apply here, where that is not what the rule itself says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """The choices that are open."""
+
+    mapping: str
+    dimensions: Mapping[str, tuple[Value, ...]]
+
+    def __len__(self) -> int:
+        return math.prod(map(len, self.dimensions.values()))
+
+    def points(self) -> Iterator[Program]:
+        """Every combination once."""
+        names = tuple(self.dimensions)
+        for values in itertools.product(*self.dimensions.values()):
+            yield Program(self.mapping, tuple(zip(names, values, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the table."""
+
+    name: str
+    because: str
+    """What it opens, and what for."""
+    otherwise: str
+    """Why it does not apply to a mapping that has nothing to offer; "" for a rule that always applies."""
+
+    def condition(self, situation: Situation) -> str:
+        """Why the rule does not apply; "" where it does."""
+        if self.name in situation.offers or not self.otherwise:
+            return ""
+        return situation.refuses.get(self.name, self.otherwise)
+
+    def action(self, made: Sketch, situation: Situation) -> Sketch:
+        """Open what the mapping offers."""
+        return replace(made, dimensions={**made.dimensions, **situation.offers.get(self.name, {})})
+
+
+RULES = (
+    Rule(
+        CACHE_READ,
+        "operands wait on the chip for their use: where, how much of them, and how far ahead they are copied is open",
+        "every element is used where it is read",
+    ),
+    Rule(
+        COMPUTE_LOCATION,
+        "an intermediate is handed over in a register or in shared memory, or computed again where it is used",
+        "no statement asks for a place of its own",
+    ),
+    Rule(
+        INLINE,
+        "element-wise neighbours are computed in registers where their operand is: fusion has decided so",
+        "the group is one statement",
+    ),
+    Rule(CONSTANT_TENSOR, "", "no transform with a constant matrix is written"),
+    Rule(
+        CROSS_THREAD,
+        "threads share the terms of one result: how many is open",
+        "nothing is summed",
+    ),
+    Rule(CACHE_WRITE, "", "results stay in registers until they are stored"),
+    Rule(
+        TILING_WITH_FUSION,
+        "several parts share a block: its threads and the points that it takes are open",
+        "what follows is computed where the results are: fusion has decided so",
+    ),
+    Rule(
+        TILING,
+        "what a block and what a thread takes is open",
+        "the intrinsic reserves the innermost tiles",
+    ),
+    Rule(
+        PARTIAL_TILING,
+        "block and warp tiles are open, in whole fragments that the intrinsic reserves",
+        "no instruction multiplies these operands",
+    ),
+    Rule(
+        PLACE_MAIN,
+        "how far ahead the innermost loop reads, and how much of it is written out, is open",
+        "no loop is left inside a thread",
+    ),
+    Rule(PLACE_OUTPUT, "results leave at the tile of a warp, above the intrinsic's own", "each thread stores its own"),
+    Rule(SKIP, "what is left has no choice", ""),
+)
+"""In the published order."""
+
+
+def sketch(situation: Situation) -> tuple[Sketch, tuple[Applied, ...]]:
+    """All programs that the rules allow, and what each rule did."""
+    made = Sketch(situation.mapping, {name: (value,) for name, value in situation.fixed.items()})
+    told: list[Applied] = []
+    for rule in RULES:
+        why_not = rule.condition(situation)
+        if not why_not:
+            made = rule.action(made, situation)
+        told.append(Applied(rule.name, not why_not, why_not or rule.because, len(made)))
+    return made, tuple(told)

@@ -1,0 +1,118 @@
+"""What runs a program: runners behind one interface, each giving times of one origin.
+
+A runner goes to whichever process does the work, so it is a plain value.  It prepares a program first, which gives the
+subject that a trial is kept under; only what is not kept yet is finished.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from engine.compilation import Kernel, compile_group
+from engine.cost.calibration import predict
+from engine.execution.nodes import PREDICTED, Failure, Timing
+from engine.fusion.nodes import FusionGroup
+from engine.recipe import Recipe
+from engine.records.nodes import Subject
+from engine.support.errors import EngineError
+from engine.tuning.problem import missed
+
+MODEL = "model of times 1"
+"""Name and version of what predicts: another one gives other trials."""
+COMPILE, NOT_TAKEN, PRUNED, NOT_RECORDED = "compile", "not taken", "pruned", "not recorded"
+"""Kinds of failures that are no trials: nothing ran."""
+
+Outcome = Timing | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A program on the way to a trial."""
+
+    subject: Subject | None
+    """What its trial is kept under; None where there is no kernel, and `outcome` says why."""
+    recipe: str
+    """JSON of what the group was compiled by; "" without a kernel."""
+    outcome: Outcome | None
+    """None where it has to be finished to be known."""
+    worker: str
+    """Process that did it."""
+
+
+class Runner(Protocol):
+    """Gives compiled programs a time of one origin."""
+
+    @property
+    def name(self) -> str:
+        """As a user asks for it."""
+
+    @property
+    def origin(self) -> str:
+        """Of all its times."""
+
+    @property
+    def needs_graph(self) -> bool:
+        """Whether it compares results with a reference, for which it needs the graph of a group."""
+
+    def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
+        """Compile a group under a recipe; what cannot be compiled is a Failure, never an error."""
+
+    def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
+        """Run what was prepared and is not known."""
+
+
+def compiled(group: FusionGroup, recipe: Recipe) -> Kernel | Failure:
+    """The kernel of a group, where it follows the recipe's entries of author `tune` as they stand."""
+    try:
+        kernel = compile_group(group, recipe)
+    except EngineError as error:
+        return Failure(COMPILE, error.reason)
+    other = missed(kernel)
+    return Failure(NOT_TAKEN, other) if other else kernel
+
+
+def subject_of(kernel: Kernel, compiler: str, flags: tuple[str, ...] = (), values: int | None = None) -> Subject:
+    """What a result of a kernel depends on.  values: seed of those that it ran on."""
+    source = kernel.source
+    launch = f"grid {source.grid}, block {source.block}, {source.shared_bytes} bytes"
+    inputs = ", ".join(map(str, kernel.program.arrays.values())) + ("" if values is None else f", seed {values}")
+    return Subject.of(source.text, launch, inputs, kernel.target.name, compiler, flags)
+
+
+def recipe_of(kernel: Kernel) -> str:
+    """JSON of the recipe of a kernel's own group."""
+    return json.dumps(replace(kernel.recipe, groups={kernel.group.name: kernel.advice}).to_json())
+
+
+def this_process() -> str:
+    """Name of the process that a trial ran in."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Times of the model of the compiled kernel: no GPU, no compiler but ours."""
+
+    name: str = PREDICTED
+    origin: str = PREDICTED
+    needs_graph: bool = False
+
+    def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
+        """Compile and predict: there is nothing left to finish."""
+        kernel = compiled(group, recipe)
+        if isinstance(kernel, Failure):
+            return Prepared(None, "", kernel, this_process())
+        try:
+            found = predict(kernel.facts, kernel.target)
+        except EngineError as error:
+            return Prepared(None, "", Failure(COMPILE, error.reason), this_process())
+        outcome = Timing(PREDICTED, found.microseconds, environment={"note": found.note})
+        return Prepared(subject_of(kernel, f"{MODEL}, {found.note}"), recipe_of(kernel), outcome, this_process())
+
+    def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
+        """Nobody asks."""
+        raise AssertionError("a predicted time is known as soon as the kernel is compiled")

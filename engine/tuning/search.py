@@ -1,0 +1,359 @@
+"""The search over all groups of a plan: rounds go where they are expected to pay, every trial is kept at once.
+
+Programs are under way in whatever executor does the work, several at once where it can; results are taken as they
+finish, and what is tried next knows them.  No round waits for the one before it to end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from engine.execution.nodes import PREDICTED, Failure, Timing
+from engine.recipe import Recipe
+from engine.records.nodes import FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED, STOPPED, Attempt, Round, Trial
+from engine.records.runs import RunLog
+from engine.support.errors import EngineError, MissingCapability
+from engine.tuning.budget_scheduler import budget
+from engine.tuning.control import LOOK, Clock, Control
+from engine.tuning.executors import Workers
+from engine.tuning.final_validation import Judge, Together, settle
+from engine.tuning.nodes import Limits, Program
+from engine.tuning.progress import Progress, charged, program_of
+from engine.tuning.rounds import OpenRound, Rounds
+from engine.tuning.runner import NOT_RECORDED, Outcome, Prepared, Runner, this_process
+from engine.tuning.worker_loss import RESUME, Outage
+
+MOST_BROUGHT = 3
+"""Times that a program is given to other workers because those that had it are gone."""
+SPENT, LATE, STOPPED_BY_HAND = "all trials are spent", "its time is up", "a person stopped it"
+"""Why a run ends."""
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """A program under way."""
+
+    progress: Progress
+    recipe: Recipe
+    """Of its group alone."""
+    program: Program | None
+    """None for the recipe before the search."""
+    promised: float
+    round: OpenRound | None
+    prepared: Prepared | None = None
+    """None until it is prepared."""
+    is_suspect: bool = False
+    """Whether a worker died while it had this program, perhaps for another's sake."""
+    executor: Executor | None = None
+    """That it was given to last."""
+    brought: int = 0
+    """Times that it was given away again because workers had gone with what it needs."""
+
+
+class Search:
+    """A search that is ready to go; iterate over `run`, stop at any moment, take `recipe`."""
+
+    def __init__(
+        self, recipe: Recipe, progress: Mapping[str, Progress], skipped: Mapping[str, str], log: RunLog, runner: Runner,
+        workers: Workers, limits: Limits, judge: Judge, seed: int = 0, clock: Clock = time.monotonic,
+    ) -> None:  # fmt: skip
+        """progress: of each group, by name.  skipped: groups that are not searched, and why.
+
+        Made by `engine.tuning.setup.begin`.
+        """
+        self.progress, self.skipped, self.log = progress, skipped, log
+        self.limits, self.runner = limits, runner
+        self.why_ended = ""
+        """Why nothing more is tried; "" while it goes on."""
+        self.repeated = 0
+        """Trials that were run though another process had kept them meanwhile."""
+        self._recipe, self._workers, self._judge = recipe, workers, judge
+        self._left = budget(limits.trials, len(progress))
+        self._rounds = Rounds(progress, limits, random.Random(f"rounds {seed}"))
+        self._under_way: dict[Future[Any], _Item] = {}
+        self._suspects: deque[_Item] = deque()
+        """Programs whose worker died: each is run again alone, so that the one to blame is found."""
+        self._attempts, self._decisions, spent = self._restored()
+        self._shared: dict[str, Any] = {}
+        self._control = Control(log, limits.minutes, spent, clock)
+        self.notice: Callable[[str], None] = lambda text: None
+        """Called with what a person at the terminal has to know while nothing finishes."""
+        self._outage = Outage(workers, log, self._control, lambda text: self.notice(text))
+        unknown = (one for one in progress.values() if math.isinf(one.before) and runner.origin != PREDICTED)
+        self._first = deque(_Item(one, self._own(one, recipe), None, one.problem.before, None) for one in unknown)
+
+    def run(self) -> Iterator[Attempt]:
+        """Attempts as they finish, until a limit is met, nothing is left to try or a person stops it.
+
+        Raises MissingCapability where the machine lacks what the runner needs, and what `RecordStore` does; what was
+        kept stays kept, whatever is raised.
+        """
+        state, message = INTERRUPTED, "it was broken off"
+        try:
+            with self._control:
+                while not (self._is_stopped() or self.why_ended):
+                    yield from self._step()
+                if not self._is_stopped():
+                    self._settle()
+                state, message = (STOPPED if self._is_stopped() else FINISHED), self.why_ended
+        except EngineError as error:
+            message = str(error)
+            raise
+        finally:
+            self._workers.close()
+            # Where the file itself is why the run ends, what is raised says so.
+            with contextlib.suppress(EngineError):
+                self._close_rounds()
+                self.log.set_state(state, message)
+
+    @property
+    def spent(self) -> int:
+        """Trials that count, of this run and all its processes."""
+        return budget(self.limits.trials, len(self.progress)) - self._left
+
+    def recipe(self) -> Recipe:
+        """The recipe with the best program of each group that became faster than what it had."""
+        result = self._recipe
+        for name, one in self.progress.items():
+            winner = one.winner
+            if one.gain > 0 and winner is not None:
+                result = result.with_group(name, one.problem.tuned(program_of(winner)).groups[name])
+        return result
+
+    def _is_stopped(self) -> bool:
+        """Whether a person ends it; a pause is waited for here."""
+        if self._control.is_stopped():
+            self.why_ended = STOPPED_BY_HAND
+            return True
+        return False
+
+    def _step(self) -> Iterator[Attempt]:
+        """Fill the workers, and take what is done."""
+        if self._control.is_late():
+            self.why_ended = LATE
+            return
+        while len(self._under_way) < self._workers.slots and (item := self._next()) is not None:
+            self._submit(item)
+        if not self._under_way:
+            self.why_ended = SPENT if self._left <= 0 else self._rounds.why_none
+            return
+        done, _ = wait(self._under_way, timeout=LOOK, return_when=FIRST_COMPLETED)
+        if not done and self._outage.is_over():
+            self._give_again()
+        for future in done:
+            item = self._under_way.pop(future, None)  # None: it went to other workers just now
+            attempt = None if item is None else self._advanced(item, future)
+            if attempt is not None:
+                yield attempt
+
+    def _next(self) -> _Item | None:
+        """What is to be run next; None where nothing may be now."""
+        if self._suspects:
+            return None if self._under_way else self._suspects.popleft()
+        if any(item.is_suspect for item in self._under_way.values()):
+            return None
+        if self._first:
+            return self._first.popleft()
+        found = self._rounds.next(self._left - sum(item.program is not None for item in self._under_way.values()))
+        if found is None:
+            return None
+        opened, task, program = found
+        problem = opened.progress.problem
+        recipe = self._own(opened.progress, problem.tuned(program))
+        return _Item(opened.progress, recipe, program, task.task.rank(program), opened)
+
+    def _own(self, progress: Progress, recipe: Recipe) -> Recipe:
+        """What a recipe says of one group: all that its programs depend on."""
+        name = progress.problem.group.name
+        return replace(recipe, groups={name: recipe.groups.get(name, ())})
+
+    def _submit(self, item: _Item) -> None:
+        call = partial(self.runner.prepare if item.prepared is None else self.runner.finish, recipe=item.recipe)
+        shared = self._group(item.progress)
+        try:
+            future = self._workers.executor.submit(call, shared)
+        except self._workers.lost:
+            self._renew(self._workers.executor)
+            future = self._workers.executor.submit(call, shared)
+        item.executor = self._workers.executor
+        self._under_way[future] = item
+
+    def _group(self, progress: Progress) -> Any:
+        """A group as workers take it: brought to them once."""
+        group = progress.problem.group
+        if group.name not in self._shared:
+            needed = group if self.runner.needs_graph else replace(group, graph=None)
+            self._shared[group.name] = self._workers.share(needed)
+        return self._shared[group.name]
+
+    def _advanced(self, item: _Item, future: Future[Any]) -> Attempt | None:
+        """One step further with a program: the attempt, where that was its last."""
+        try:
+            result = future.result()
+        except self._workers.lost as error:
+            return self._lost(item, error)
+        except CancelledError:
+            self._bring_again(item)
+            return None
+        if item.prepared is None:
+            item.prepared = result
+            subject, outcome = result.subject, result.outcome
+            known = None if subject is None else self.log.store.find(subject, self.runner.origin)
+            if known is not None:
+                return self._keep(item, known.outcome, known, is_known=True)
+            if outcome is None:
+                self._submit(item)
+                return None
+        else:
+            subject, outcome = item.prepared.subject, result
+        if subject is None or (isinstance(outcome, Failure) and outcome.kind == NOT_RECORDED):
+            return self._keep(item, outcome, None)
+        because = "the recipe before the search" if item.program is None else str(item.program)
+        name = item.progress.problem.group.name
+        trial = Trial(subject, self.runner.origin, outcome, name, item.prepared.recipe, because)
+        return self._keep(item, outcome, trial)
+
+    def _bring_again(self, item: _Item) -> None:
+        """Workers died and took along what a program needs: it goes to others, and all that was under way with it."""
+        item.brought += 1
+        if item.brought > MOST_BROUGHT:
+            raise MissingCapability("tune", "the workers", f"lost a program {MOST_BROUGHT} times", RESUME)
+        if self._outage.has_workers():
+            self._give_again()
+            self._submit(item)
+
+    def _give_again(self) -> None:
+        """What is under way goes to workers that know nothing, with all that it needs; what has a result stays."""
+        self._shared.clear()
+        for future, item in tuple(self._under_way.items()):
+            if not future.done() or future.cancelled():
+                del self._under_way[future]
+                future.cancel()
+                self._submit(item)
+
+    def _lost(self, item: _Item, error: BaseException) -> Attempt | None:
+        """A worker died: a program that does so alone, or that its cluster gave up, is a crash."""
+        self._renew(item.executor)
+        if self._workers.renew is None or item.is_suspect:
+            message = f"the process that ran it died: {type(error).__name__}"
+            return self._keep(item, Failure("crash", message), None)
+        item.is_suspect, item.prepared = True, None
+        self._suspects.append(item)
+        return None
+
+    def _renew(self, broken: Executor | None) -> None:
+        """Another executor in place of one that a dead worker took with it."""
+        if self._workers.renew is not None and broken is self._workers.executor:
+            self._workers.executor = self._workers.renew()
+
+    def _keep(self, item: _Item, outcome: Outcome, trial: Trial | None, is_known: bool = False) -> Attempt:
+        """Keep an attempt, and learn from it."""
+        failure = outcome if isinstance(outcome, Failure) else None
+        low, high = (None, None) if isinstance(outcome, Failure) else (outcome.low or None, outcome.high or None)
+        worker = item.prepared.worker if item.prepared else ""
+        self._attempts += 1
+        attempt = Attempt(
+            self._attempts, None, item.progress.problem.group.name,
+            "" if item.program is None else item.program.mapping, () if item.program is None else item.program.values,
+            item.promised, FAILED if failure else REUSED if is_known else NEW,
+            None if isinstance(outcome, Failure) else outcome.microseconds, failure.kind if failure else "",
+            outcome.message if isinstance(outcome, Failure) else outcome.noise, self._control.seconds,
+            "" if worker == this_process() else worker, low, high,
+        )  # fmt: skip
+        kept = self.log.keep(attempt, trial)
+        self.repeated += trial is not None and not is_known and not self.log.was_new
+        self._take(kept, item)
+        return kept
+
+    def _take(self, attempt: Attempt, item: _Item) -> None:
+        item.progress.take(attempt)
+        self._left -= charged(attempt)
+        if not attempt.mapping:
+            self._tell_tasks()
+        if item.round is None:
+            return
+        item.round.under_way -= 1
+        item.round.tried[attempt.mapping] += 1
+        if item.round.is_over:
+            self._close(item.round)
+
+    def _close(self, one: OpenRound) -> None:
+        """Keep a round that is over, or that is broken off."""
+        one.progress.open_rounds -= 1
+        one.progress.close_round(one.progress.time)
+        name = one.progress.problem.group.name
+        self._decide(SEARCHED, name, one.mapping, one.because, one.figures(), one.progress.time, one.tried.total())
+
+    def _close_rounds(self) -> None:
+        """Rounds that were broken off count with what they tried."""
+        open_ones = {id(item.round): item.round for item in self._under_way.values() if item.round is not None}
+        if (current := self._rounds.current) is not None and not current.is_over:
+            open_ones[id(current)] = current
+        for one in open_ones.values():
+            if one.tried:
+                self._close(one)
+
+    def _decide(
+        self, kind: str, group: str, mapping: str, because: str, figures: Mapping[str, float], best: float,
+        tried: int = 0,
+    ) -> None:  # fmt: skip
+        self._decisions += 1
+        seconds = self._control.seconds
+        self.log.add_round(Round(self._decisions, kind, group, mapping, because, figures, best, tried, seconds))
+
+    def _settle(self) -> None:
+        """Decide which program of each group is named."""
+        for name, one in self.progress.items():
+            for verdict in settle(one, self._judge.check, self._together(one)):
+                if verdict.is_wrong:
+                    self.log.condemn(verdict.attempt.number, "wrong result", verdict.reason)
+                self._decide(verdict.kind, name, verdict.attempt.mapping, verdict.reason, verdict.figures, one.time)
+                if self._is_stopped():
+                    return
+
+    def _together(self, progress: Progress) -> Together | None:
+        """What times finalists beside each other, where trials run: this machine may have no GPU."""
+        time_together = self._judge.time_together
+        if time_together is None:
+            return None
+
+        def timed(recipes: Sequence[Recipe]) -> Sequence[Timing] | Failure:
+            own = [self._own(progress, recipe) for recipe in recipes]
+            for _ in range(MOST_BROUGHT):
+                future = self._workers.executor.submit(time_together, self._group(progress), own)
+                while not wait((future,), timeout=LOOK).done and not self._outage.is_over():
+                    if self._is_stopped():
+                        return Failure("stopped", self.why_ended)
+                if future.done() and not future.cancelled():
+                    return future.result()
+                if not self._outage.has_workers():
+                    break
+                self._shared.clear()
+            return Failure("crash", "its workers died")
+
+        return timed
+
+    def _tell_tasks(self) -> None:
+        self.log.set_tasks([task for one in self.progress.values() for task in one.record()], self.skipped)
+
+    def _restored(self) -> tuple[int, int, float]:
+        """Take in what earlier processes of the run did: its last attempt and decision, and the seconds they took."""
+        attempts, rounds = self.log.attempts(), self.log.rounds()
+        for attempt in attempts:
+            if attempt.group in self.progress:
+                self.progress[attempt.group].take(attempt)
+            self._left -= charged(attempt)
+        for one in rounds:
+            if one.kind == SEARCHED and one.group in self.progress:
+                self.progress[one.group].close_round(one.best)
+        ends = [*(one.seconds for one in attempts[-1:]), *(one.seconds for one in rounds[-1:])]
+        return len(attempts), len(rounds), max(ends, default=0.0)

@@ -1,0 +1,262 @@
+"""Stitched groups: points and threads of a block, threads that share a reduction, where intermediates wait."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from engine.compilation import Kernel
+from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
+from engine.graph.nodes import DTYPES
+from engine.kernels.stitched.parts import Part
+from engine.kernels.stitched.placement import AGAIN, Plan, plan_parts
+from engine.kernels.stitched.walk import WARP, Walk
+from engine.recipe import Entry
+from engine.scheduling.advisers.mapping import mark
+from engine.support.errors import Unsupported
+from engine.tuning.analytical_estimate import LANES, promised
+from engine.tuning.block_walks import (
+    SUM_BYTES,
+    BlockWalks,
+    block_walks,
+    held,
+    longest_loop,
+    met_bytes,
+    scratch_bytes,
+    visited,
+)
+from engine.tuning.family import OfKernel
+from engine.tuning.nodes import Figures, Program, Task, Value
+from engine.tuning.prune import Check, checked, resource_checks, user_check
+from engine.tuning.rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation, sketch
+
+NAME = "one block for all parts"
+DECIDED = frozenset(("block", "thread", "lane", "warp", "scope"))
+AUTO = "auto"
+"""Of a dimension: the compiler chooses, as it does where no entry says anything."""
+THREADS = (32, 64, 128, 256, 512, 1024)
+POINTS = tuple(1 << n for n in range(12))
+SHARERS: tuple[Value, ...] = (AUTO, 4, 16, 32, 128)
+PLACES: tuple[Value, ...] = (AUTO, SHARED, AGAIN)
+OPEN_PLACES = 2
+"""Intermediates whose place is open: those with most elements."""
+BESIDE = 32
+"""Registers of a thread beside what it holds: an estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stitched(OfKernel):
+    """The programs of a stitched group."""
+
+    walks: BlockWalks
+    places: tuple[str, ...]
+    """Statements whose result may wait in several ways."""
+    visited: int = 1
+    """Points that all blocks of `kernel` visit, those past the ends of its loops included."""
+    plans: dict[tuple[tuple[str, Value], ...], Plan | str] = field(default_factory=dict, compare=False, repr=False)
+    """What was planned, by the values that it follows from."""
+
+    name: ClassVar[str] = NAME
+    decided: ClassVar[frozenset[str]] = DECIDED
+
+    def entries(self, program: Program) -> Sequence[Entry]:
+        """The marks that ask for a program; nothing of what is left to the compiler."""
+        everyone = tuple(s.name for s in self.kernel.program.statements)
+        found = [mark(everyone, "outermost", "thread", program.number("threads"), "")]
+        if self.walks.nest.outer:
+            found.append(mark(everyone, "outermost", "block", program.number("points"), ""))
+        for name, dimension, by_row in (("lane", "lanes", True), ("warp", "warps", False)):
+            sharers = program[dimension]
+            if isinstance(sharers, int):
+                found.append(mark(self._reducing(program, by_row), "innermost", name, sharers, ""))
+        wishes = [(s, program[_place(s)]) for s in self.places]
+        return (*found, *(Entry((s,), "innermost", "mark", ("scope", w)) for s, w in wishes if w != AUTO))
+
+    def _reducing(self, program: Program, by_row: bool) -> tuple[str, ...]:
+        """The reductions whose terms neighbouring threads share, or those of several warps."""
+        sharing = [p for p in self.unshared(program) if p.walk.by_row == by_row and p.walk.reduced]
+        return tuple(s.name for part in sharing for s in part.statements if s.reduction is not None)
+
+    def unshared(self, program: Program) -> tuple[Part, ...]:
+        """The parts of a program, with as many sharers of each reduction as the compiler chooses."""
+        return self.walks.parts(program.number("threads"), program.number("points"))
+
+    def parts(self, program: Program) -> tuple[Part, ...]:
+        """The parts of a program with its own sharers."""
+        return tuple(replace(part, walk=_shared(part.walk, program)) for part in self.unshared(program))
+
+    def plan(self, program: Program) -> Plan | str:
+        """Where the intermediates of a program wait, or why a block has no room for them."""
+        if program.values not in self.plans:
+            self.plans[program.values] = self._planned(program)
+        return self.plans[program.values]
+
+    def _planned(self, program: Program) -> Plan | str:
+        statements = self.kernel.program
+        wishes = {statements.statement(s).write.array: str(w) for s in self.places if (w := program[_place(s)]) != AUTO}
+        try:
+            points = program.number("points")
+            return plan_parts(statements, self.parts(program), self.walks.names, points, wishes)
+        except Unsupported as error:
+            return error.reason
+
+    def figures(self, program: Program) -> Figures:
+        """From the walks and the places."""
+        parts, blocks = self.parts(program), self.walks.points // program.number("points")
+        return Figures(
+            blocks=blocks,
+            threads=program.number("threads"),
+            steps=longest_loop(parts),
+            stages=1,
+            shared_bytes=max(map(scratch_bytes, parts)) + self._staged(self.plan(program)),
+            registers=BESIDE + held(parts),
+            requested=self.kernel.facts.l2_bytes * blocks * visited(parts) // self.visited,
+        )
+
+    def _staged(self, plan: Plan | str) -> int:
+        """The most bytes that wait in shared memory at one time."""
+        if isinstance(plan, str):
+            return 0
+        shared = [h for h in plan.hand_overs if h.scheme == SHARED]
+        arrays = self.kernel.program.arrays
+
+        def size(array: str) -> int:
+            elements = plan.points * math.prod(span.size for span in plan.staged[array])
+            return elements * DTYPES[arrays[array].dtype]
+
+        alive = [{h.array for h in shared if h.producer <= n <= h.consumer} for n in range(len(plan.parts))]
+        return max((sum(map(size, found)) for found in alive), default=0)
+
+    def rank(self, program: Program) -> float:
+        """The time that the model of compiled kernels promises, in microseconds."""
+        vector = max(part.walk.vector for part in self.unshared(program))
+        figures = self.figures(program)
+        handed = self._staged(self.plan(program)) * 2
+        moved = figures.blocks * (handed + sum(map(met_bytes, self.parts(program))))
+        facts = replace(self.kernel.facts, shared_bytes_moved=moved)
+        return promised(facts, figures, self.machine, figures.requested / (SUM_BYTES * vector * LANES))
+
+    def program_of(self, kernel: Kernel) -> Program | None:
+        """The program with a kernel's launch that leaves the rest to the compiler, as the advisers do."""
+        points = kernel.tile.constants.get("BLOCK_POINTS")
+        if points is None:
+            return None
+        rest: list[tuple[str, Value]] = [(name, AUTO) for name in ("lanes", "warps", *map(_place, self.places))]
+        return Program(NAME, (("threads", kernel.tile.threads), ("points", points), *rest))
+
+
+def _place(statement: str) -> str:
+    return f"place of {statement}"
+
+
+def _shared(walk: Walk, program: Program) -> Walk:
+    """A walk with the sharers that a program asks for."""
+    sharers = program["lanes" if walk.by_row else "warps"]
+    return replace(walk, sharers=sharers) if walk.reduced and isinstance(sharers, int) else walk
+
+
+def stitched_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
+    """The one task of a stitched group."""
+    walks = block_walks(kernel.program, kernel.schedule)
+    family = Stitched(group, kernel, walks, _open_places(kernel))
+    advised = family.program_of(kernel)
+    assert advised is not None, "every stitched kernel has points"
+    family = replace(family, visited=kernel.facts.blocks * visited(family.parts(advised)))
+    made, applied = sketch(_situation(family))
+    checks = (*_checks(family), *resource_checks(family.figures, family.machine), user_check(family, kernel))
+    return [Task(NAME, made.dimensions, checked(made.points(), checks), applied, family)]
+
+
+def _open_places(kernel: Kernel) -> tuple[str, ...]:
+    """The statements with most elements among those that hand something over."""
+
+    def elements(statement: str) -> int:
+        program = kernel.program
+        return program.arrays[program.statement(statement).write.array].elements
+
+    return tuple(sorted(kernel.tile.schemes, key=lambda name: -elements(name))[:OPEN_PLACES])
+
+
+def _situation(family: Stitched) -> Situation:
+    """What the rules may open of a stitched group."""
+    kernel, total = family.kernel, family.walks.points
+    now = kernel.tile.constants["BLOCK_POINTS"]
+    points = tuple(sorted({now, *(n for n in POINTS if total % n == 0)}))
+    advised = family.program_of(kernel)
+    assert advised is not None
+    walks = [part.walk for part in family.unshared(advised) if part.walk.reduced]
+    shared = {name: any(w.by_row == by_row for w in walks) for name, by_row in (("lanes", True), ("warps", False))}
+    sharing: Choices = {name: SHARERS for name, is_there in shared.items() if is_there}
+    offers: dict[str, Choices] = {TILING_WITH_FUSION: {"threads": THREADS, "points": points}}
+    if sharing:
+        offers[CROSS_THREAD] = sharing
+    if family.places:
+        offers[COMPUTE_LOCATION] = {_place(s): PLACES for s in family.places}
+    refuses = {"multi-level tiling": "what a thread takes follows from the threads of its block and their walk"}
+    return Situation(NAME, dict(advised.values), offers, refuses)
+
+
+def _checks(family: Stitched) -> tuple[Check, ...]:
+    """What stitched kernels take, cheapest first."""
+    return (
+        Check("threads of a block", lambda p: _idle(family, p), "threads without an element have nothing to do"),
+        Check("sharers of a reduction", lambda p: _sharers(family, p), "no kernel has them, or it is that without"),
+        Check("place of intermediates", lambda p: _places(family, p), "no kernel has them there, or it does anyway"),
+    )
+
+
+def _idle(family: Stitched, program: Program) -> str:
+    threads = program.number("threads")
+    widest = max(part.walk.rows * part.walk.columns for part in family.unshared(program))
+    return f"{threads} threads for {widest} elements" if threads > max(WARP, 2 * widest) else ""
+
+
+def _sharers(family: Stitched, program: Program) -> str:
+    for dimension, by_row in (("lanes", True), ("warps", False)):
+        sharers = program[dimension]
+        walks = [p.walk for p in family.unshared(program) if p.walk.reduced and p.walk.by_row == by_row]
+        if not isinstance(sharers, int):
+            continue
+        for walk in walks:
+            most = walk.threads if not by_row or walk.rows <= 1 else max(WARP, walk.threads // walk.rows)
+            if sharers > most:
+                return f"{sharers} threads share a reduction, up to {most} may"
+        if all(walk.sharers == sharers for walk in walks):
+            return f"{sharers} threads share every reduction anyway"
+    return ""
+
+
+def _places(family: Stitched, program: Program) -> str:
+    asked = [s for s in family.places if program[_place(s)] != AUTO]
+    plan = family.plan(program)
+    if isinstance(plan, str):
+        return plan
+    free = family.plan(_freed(program, asked)) if asked else plan
+    chosen, anyway = (_schemes(one, family) if isinstance(one, Plan) else {} for one in (plan, free))
+    for statement in asked:
+        wish = program[_place(statement)]
+        if chosen.get(statement) != wish:
+            return f"{statement} waits in {chosen.get(statement, 'nothing')}, not in {wish}"
+        if anyway.get(statement) == wish:
+            return f"{statement} waits in {wish} anyway"
+    return ""
+
+
+def _freed(program: Program, statements: Sequence[str]) -> Program:
+    """The program that leaves the places of some statements to the compiler."""
+    gone = {_place(s) for s in statements}
+    return replace(program, values=tuple((n, AUTO if n in gone else v) for n, v in program.values))
+
+
+def _schemes(plan: Plan, family: Stitched) -> Mapping[str, str]:
+    """Statement -> how its result is handed over; what is shuffled counts as in a register."""
+    makers = {s.write.array: s.name for s in family.kernel.program.statements}
+    found: dict[str, str] = {}
+    for hand_over in plan.hand_overs:
+        scheme = REGISTER if hand_over.scheme == SHUFFLE else hand_over.scheme
+        maker = makers[hand_over.array]
+        if maker not in found or scheme == SHARED:
+            found[maker] = scheme
+    return found

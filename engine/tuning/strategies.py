@@ -1,0 +1,19 @@
+"""Every strategy by the name that a user gives."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+
+from engine.tuning.evolution import evolutionary
+from engine.tuning.learned import learned
+from engine.tuning.strategy import Space, Strategy, at_random, by_model, exhaustive
+
+STRATEGIES: Mapping[str, Callable[[Space, random.Random], Strategy]] = {
+    "learned": learned,
+    "model": by_model,
+    "evolution": evolutionary,
+    "random": at_random,
+    "exhaustive": exhaustive,
+}
+"""The default first."""

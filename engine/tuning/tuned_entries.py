@@ -1,0 +1,35 @@
+"""Entries of author `tune` in a recipe, in place of what the advisers say of the same."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from engine.fusion.nodes import FusionGroup
+from engine.recipe import Advice, Entry, Recipe, Scenario, with_entries
+
+
+def tuned(recipe: Recipe, group: FusionGroup, decided: Collection[str], entries: Sequence[Entry]) -> Recipe:
+    """The recipe with entries of author `tune` in place of what the advisers decide of these marks and fields."""
+    advice = recipe.groups.get(group.name, ())
+    kept = [one if one.author == "user" else _without(one, decided) for one in advice if one.author != "tune"]
+    said = [one for one in kept if one.scenario.entries or one.scenario.alternatives]
+    return recipe.with_group(group.name, with_entries(said, "tune", entries))
+
+
+def kind_of(entry: Entry) -> str:
+    """What an entry decides: the mark's name, or the field."""
+    if entry.field == "mark" and isinstance(entry.value, tuple):
+        return str(entry.value[0])
+    return entry.field
+
+
+def _without(advice: Advice, decided: Collection[str]) -> Advice:
+    """An adviser's entries but those that decide what is searched."""
+    return replace(advice, scenario=_left(advice.scenario, decided))
+
+
+def _left(scenario: Scenario, decided: Collection[str]) -> Scenario:
+    entries = tuple(entry for entry in scenario.entries if kind_of(entry) not in decided)
+    inner = tuple(_left(one, decided) for one in scenario.alternatives)
+    return replace(scenario, entries=entries, alternatives=tuple(i for i in inner if i.entries or i.alternatives))

@@ -1,0 +1,126 @@
+"""The cost model: floors, monotony, and terms that add up to the time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.cost import KernelFacts, predict
+from engine.target import target
+
+H200 = target("h200")
+COPY = KernelFacts(
+    blocks=65536, threads=256, flops=0, special=0, dram_bytes_read=1 << 30, dram_bytes_written=1 << 30, l2_bytes=1 << 31
+)
+PRODUCT = KernelFacts(
+    blocks=2048, threads=256, flops=2 * 4096**3, special=0, dram_bytes_read=128 << 20, dram_bytes_written=64 << 20,
+    l2_bytes=4 << 30, shared_bytes=32768, shared_bytes_moved=32 << 30, registers=128, stages=3, serial_steps=256,
+)  # fmt: skip
+
+
+def term(kernel: KernelFacts, name: str) -> float:
+    return next(t.value for t in predict(kernel, H200).terms if t.name == name)
+
+
+def test_a_large_copy_takes_its_bytes_over_the_bandwidth() -> None:
+    found = predict(COPY, H200)
+    assert found.bound == "memory"
+    # The launch floor is the only other part: 2 us of about 500.
+    assert found.microseconds == pytest.approx((2 << 30) / 4.3e12 * 1e6, rel=0.01)
+
+
+def test_a_large_product_runs_at_the_arithmetic_rate() -> None:
+    found = predict(PRODUCT, H200)
+    floor = 2 * 4096**3 / H200.fp32_rate.value * 1e6
+    assert found.bound == "compute"
+    # 2048 blocks are 15.5 rounds of 132 SMs: 16 are paid.
+    assert floor * 16 / 15.52 * 0.999 < found.microseconds < floor * 1.1
+
+
+def test_tensor_cores_take_their_own_rate_and_tf32_twice_as_long() -> None:
+    operations = 2 * 8192**3
+    halves = replace(PRODUCT, flops=0, tensor_flops=operations, tensor_type="float16", shared_bytes_moved=0, l2_bytes=0)
+    floor = operations / H200.tensor_rate.value * 1e6
+    found = predict(halves, H200)
+    assert found.bound == "compute"
+    assert floor * 16 / 15.52 * 0.999 < found.microseconds < floor * 1.1
+    rounded = replace(halves, tensor_type="float32")
+    assert term(rounded, "tensor cores") == pytest.approx(2 * term(halves, "tensor cores"), rel=0.01)
+    assert "tensor cores" not in [t.name for t in predict(PRODUCT, H200).terms]
+
+
+def test_a_tiny_kernel_costs_its_launch_and_one_load() -> None:
+    found = predict(replace(COPY, blocks=1, dram_bytes_read=1024, dram_bytes_written=1024, l2_bytes=2048), H200)
+    assert found.bound == "latency"
+    assert found.microseconds == pytest.approx((H200.launch_overhead.value + H200.dram_latency.value) * 1e6, rel=0.01)
+
+
+def test_one_stage_waits_at_every_step_and_more_stages_overlap() -> None:
+    small = replace(PRODUCT, blocks=132, flops=2 * 1024**3, shared_bytes_moved=0, l2_bytes=0, serial_steps=32)
+    times = [predict(replace(small, stages=stages), H200).microseconds for stages in (1, 2, 3)]
+    assert times[0] > times[1] >= times[2]
+    work = term(small, "FP32 arithmetic")
+    assert term(replace(small, stages=1), "main loop") == pytest.approx(32 * 0.6 + work)
+    # Two stages: a load of 0.6 us ends behind the step before it, which takes longer.
+    assert work / 32 > 0.6
+    assert term(replace(small, stages=2), "main loop") == pytest.approx(0.6 + work)
+
+
+def test_a_full_machine_hides_latency_that_a_single_block_does_not() -> None:
+    one = KernelFacts(
+        blocks=132, threads=128, flops=132 * 10**5, special=0, dram_bytes_read=132 * 1024, dram_bytes_written=0,
+        l2_bytes=132 * 1024, serial_steps=64,
+    )  # fmt: skip
+    eight = replace(one, blocks=8 * 132, flops=8 * one.flops)
+    assert predict(eight, H200).microseconds < 2 * predict(one, H200).microseconds
+
+
+GROWING = ("flops", "special", "dram_bytes_read", "dram_bytes_written", "l2_bytes", "shared_bytes_moved")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(GROWING),
+    st.sampled_from([COPY, PRODUCT, replace(PRODUCT, stages=1), replace(PRODUCT, blocks=7)]),
+    st.integers(0, 10**12),
+    st.integers(0, 10**12),
+)
+def test_more_work_never_takes_less_time(field: str, base: KernelFacts, amount: int, more: int) -> None:
+    less = predict(replace(base, **{field: amount}), H200)
+    greater = predict(replace(base, **{field: amount + more}), H200)
+    assert greater.microseconds >= less.microseconds * (1 - 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 10**6), st.integers(1, 1024), st.integers(0, 10**12), st.integers(0, 10**12))
+def test_no_time_is_under_a_floor(blocks: int, threads: int, flops: int, moved: int) -> None:
+    kernel = KernelFacts(
+        blocks=blocks,
+        threads=threads,
+        flops=flops,
+        special=0,
+        dram_bytes_read=moved,
+        dram_bytes_written=0,
+        l2_bytes=moved,
+    )
+    seconds = predict(kernel, H200).microseconds / 1e6
+    floor = max(flops / H200.fp32_rate.value, moved / H200.dram_bandwidth.value) + H200.launch_overhead.value
+    assert seconds >= floor * (1 - 1e-9)
+
+
+def test_the_answer_explains_itself() -> None:
+    found = predict(PRODUCT, H200)
+    assert (found.origin, found.note) == ("predicted", "uncalibrated")
+    assert all(t.because and t.unit for t in found.terms)
+    slowest = max(t.value for t in found.terms if t.unit == "µs" and t.name != "launch")
+    assert found.microseconds == pytest.approx(slowest + H200.launch_overhead.value * 1e6)
+    assert found.time().microseconds == found.microseconds
+    assert "limited by registers" in str(found)
+
+
+@pytest.mark.parametrize(("older", "newer"), [("h100", "h200"), ("a100", "h100")])
+def test_older_gpus_are_slower_at_memory_bound_work(older: str, newer: str) -> None:
+    assert predict(COPY, target(older)).microseconds > predict(COPY, target(newer)).microseconds

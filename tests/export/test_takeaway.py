@@ -1,0 +1,300 @@
+"""What `generate --with` writes, run without a GPU: its launches reach the emulator instead of the driver."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import engine
+from engine.execution.emulate.emulate import emulate
+from engine.execution.reference import input_values, reference_values
+from engine.export import harness, torch_module
+from engine.tile.source import Buffer, CudaSource
+from tests.support.commands import MODELS, document, loomscope, refused
+
+pytest.importorskip("cuda.bindings.nvrtc")
+
+MODEL = MODELS / "bert_tiny.onnx"
+SPACING = 1 << 32
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built-in model with both programs."""
+    path = tmp_path_factory.mktemp("taken")
+    document("generate", "example", "-o", str(path), "--with", "torch", "--with", "harness")
+    return path
+
+
+@pytest.fixture(scope="module")
+def manifest(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    return found
+
+
+def run_kernel(folder: Path, kernel: dict[str, Any], operands: list[np.ndarray]) -> None:
+    """What a launch does: the .cu text over the operands' memory, in the order of its parameters."""
+    buffers = tuple(
+        Buffer(p["parameter"], p["name"], p["dtype"], p["elements"], p["read"], p["written"])
+        for p in kernel["parameters"]
+    )
+    text = (folder / kernel["file"]).read_text(encoding="utf-8")
+    source = CudaSource(
+        text, kernel["entry"], tuple(kernel["grid"]), tuple(kernel["block"]), kernel["shared_bytes"], buffers, ()
+    )  # type: ignore[arg-type]
+    values = {b.array: operand.copy() for b, operand in zip(buffers, operands, strict=True) if b.read}
+    run, outputs, _ = emulate(source, values)
+    assert not run.findings
+    for buffer, operand in zip(buffers, operands, strict=True):
+        if buffer.written:
+            operand[:] = outputs[buffer.array]
+
+
+class EmulatedDriver:
+    """The part of PyCUDA's driver that the harness calls; memory is the host's, launches are emulated."""
+
+    function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
+    Context = SimpleNamespace(
+        synchronize=lambda: None, get_device=lambda: SimpleNamespace(compute_capability=lambda: (9, 0))
+    )
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder = folder
+        self.kernels = {kernel["entry"]: kernel for kernel in manifest["kernels"]}
+        self.memory: list[np.ndarray] = []
+        self.attributes: dict[str, int] = {}
+
+    def mem_alloc(self, size: int) -> int:
+        self.memory.append(np.zeros(size, np.uint8))
+        return len(self.memory) * SPACING
+
+    def at(self, pointer: int, dtype: str, elements: int) -> np.ndarray:
+        start = pointer % SPACING
+        size = elements * np.dtype(dtype).itemsize
+        part = self.memory[pointer // SPACING - 1][start : start + size]
+        assert part.size == size, "a launch reaches past its buffer"
+        return part.view(dtype)
+
+    def memcpy_htod(self, pointer: int, value: np.ndarray) -> None:
+        self.at(pointer, "uint8", value.nbytes)[:] = value.view(np.uint8)
+
+    def memcpy_dtoh(self, value: np.ndarray, pointer: int) -> None:
+        value.reshape(-1)[:] = self.at(pointer, value.dtype.name, value.size)
+
+    def module_from_buffer(self, code: bytes) -> SimpleNamespace:
+        assert code[:4] == b"\x7fELF"
+        return SimpleNamespace(get_function=self.function)
+
+    def function(self, entry: str) -> SimpleNamespace:
+        kernel = self.kernels[entry]
+
+        def launch(grid: Any, block: Any, stream: Any, *pointers: int, shared_size: int) -> None:
+            assert (list(grid), list(block), shared_size) == (kernel["grid"], kernel["block"], self.attributes[entry])
+            operands = zip(pointers, kernel["parameters"], strict=True)
+            run_kernel(self.folder, kernel, [self.at(at, p["dtype"], p["elements"]) for at, p in operands])
+
+        return SimpleNamespace(
+            set_attribute=lambda name, value: self.attributes.__setitem__(entry, value),
+            prepare=lambda form: None,
+            prepared_async_call=launch,
+        )
+
+    class Event:
+        def record(self) -> None: ...
+
+        def synchronize(self) -> None: ...
+
+        def time_since(self, start: Any) -> float:
+            return 0.0
+
+
+def test_the_harness_computes_the_whole_model(folder: Path, manifest: dict[str, Any]) -> None:
+    graph = engine.load(MODEL)
+    given = {name: value for name, value in input_values(graph).items() if name in graph.inputs}
+    driver = EmulatedDriver(folder, manifest)
+    found = harness.Run(driver, folder, {**np.load(folder / "constants.npz"), **given}).all(samples=1)
+    expected = reference_values(graph, wanted=graph.outputs)
+    assert found.keys() == set(graph.outputs)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_the_harness_is_a_program_that_says_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pycuda", None)
+    assert harness.main([]) == 3
+    assert "PyCUDA cannot be imported" in capsys.readouterr().err
+
+
+def test_inputs_that_are_not_there_are_not_made_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        harness.main(["--inputs", str(tmp_path / "x.npz")])
+    assert caught.value.code == 2 and "x.npz is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("torch", "says"),
+    [
+        (None, "PyTorch cannot be imported"),
+        (SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False)), "PyTorch finds no GPU"),
+    ],
+)
+def test_the_module_says_what_it_lacks(
+    torch: object, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert torch_module.main() == 3
+    assert says in capsys.readouterr().err
+
+
+def test_values_of_the_wrong_size_are_refused(folder: Path, manifest: dict[str, Any]) -> None:
+    with pytest.raises(SystemExit, match="input_ids: 32 elements are wanted, 3 given"):
+        harness.Run(EmulatedDriver(folder, manifest), folder, {"input_ids": np.zeros(3, np.int64)})
+
+
+class Tensor:
+    """As much of a tensor as the PyTorch module asks for."""
+
+    device = SimpleNamespace(type="cuda")
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value = value
+        self.dtype = f"torch.{value.dtype.name}"
+        self.shape = value.shape
+
+    def numel(self) -> int:
+        return self.value.size
+
+    def is_contiguous(self) -> bool:
+        return self.value.flags.c_contiguous
+
+    def data_ptr(self) -> int:
+        return self.value.ctypes.data
+
+    def to(self, device: str) -> Tensor:
+        assert device == "cuda"
+        return self
+
+    def cpu(self) -> Tensor:
+        return self
+
+    def numpy(self) -> np.ndarray:
+        return self.value
+
+
+class Library:
+    """Notes what is registered."""
+
+    made: ClassVar[list[Library]] = []
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name, self.schemas, self.bodies = name, [], {}
+        Library.made.append(self)
+
+    def define(self, schema: str) -> None:
+        self.schemas.append(schema)
+
+    def impl(self, name: str, body: Any, key: str) -> None:
+        self.bodies[name, key] = body
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch, folder: Path, manifest: dict[str, Any]) -> SimpleNamespace:
+    """A stand-in for PyTorch and for the driver under it: launches are emulated at the tensors' addresses."""
+    stand_in = SimpleNamespace(
+        empty=lambda shape, dtype, device: Tensor(np.full(shape, 7, dtype)),
+        from_numpy=lambda value: Tensor(np.array(value)),
+        cuda=SimpleNamespace(
+            device=lambda device: nullcontext(),
+            current_stream=lambda: SimpleNamespace(cuda_stream=0xC0DE),
+            current_device=lambda: 0,
+            get_device_capability=lambda device: (9, 0),
+        ),
+        library=SimpleNamespace(Library=Library),
+        **{name: name for name in ("float32", "float16", "int64", "int32", "bool")},
+    )
+    monkeypatch.setitem(sys.modules, "torch", stand_in)
+    kernels = {kernel["entry"]: kernel for kernel in manifest["kernels"]}
+    entries: list[str] = []
+
+    def call(name: str, *arguments: Any) -> None:
+        if name == "cuModuleGetFunction":
+            entries.append(arguments[2].decode())
+            ctypes.cast(arguments[0], ctypes.POINTER(ctypes.c_void_p))[0] = len(entries)
+        if name != "cuLaunchKernel":
+            return
+        function, *shape, stream, operands, _ = arguments
+        kernel = kernels[entries[function.value - 1]]
+        assert [size.value for size in shape] == [*kernel["grid"], *kernel["block"], kernel["shared_bytes"]]
+        assert stream.value == 0xC0DE and len(operands) == len(kernel["parameters"])
+        views = []
+        for address, p in zip(operands, kernel["parameters"], strict=True):
+            pointer = ctypes.c_void_p.from_address(address).value
+            assert pointer is not None
+            memory = (ctypes.c_char * (p["elements"] * np.dtype(p["dtype"]).itemsize)).from_address(pointer)
+            views.append(np.frombuffer(memory, p["dtype"]))
+        run_kernel(folder, kernel, views)
+
+    monkeypatch.setattr(torch_module, "_call", call)
+    return stand_in
+
+
+@pytest.mark.parametrize("name", ["layernorm_0", "matmul_0", "attention_0"])
+def test_an_operator_agrees_with_its_values(torch: SimpleNamespace, folder: Path, name: str) -> None:
+    found = torch_module.compare(torch_module.operators(folder)[name])
+    assert found is not None
+    error, tolerance = found
+    assert 0 <= error <= tolerance < 1e-3
+
+
+def test_a_wrong_kernel_does_not_agree(torch: SimpleNamespace, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_module, "_call", lambda *arguments: None)  # nothing is launched, nothing is written
+    found = torch_module.compare(torch_module.operators(folder)["matmul_1"])
+    assert found is not None and found[0] > found[1]
+
+
+def test_every_kernel_becomes_an_operator_of_pytorch(torch: SimpleNamespace, folder: Path) -> None:
+    made = torch_module.register(folder)
+    library = Library.made[-1]
+    assert library.name == "loomscope"
+    assert {name for name, key in library.bodies if key == "CUDA"} == set(made)
+    (schema,) = (schema for schema in library.schemas if schema.startswith("matmul_1("))
+    assert schema.startswith("matmul_1(Tensor ") and schema.endswith(") -> Tensor")
+    shape = library.bodies["matmul_1", "Meta"]().shape
+    assert shape == tuple(made["matmul_1"].writes[0]["shape"])
+
+
+def test_tensors_that_do_not_fit_are_refused(torch: SimpleNamespace, folder: Path) -> None:
+    operator = torch_module.operators(folder)["matmul_1"]
+    right = [Tensor(np.ones(p["shape"], p["dtype"])) for p in operator.reads]
+    with pytest.raises(TypeError, match=r"must be float32\[.*\], not float64"):
+        operator(Tensor(right[0].value.astype(np.float64)), *right[1:])
+    with pytest.raises(TypeError, match="must be float32"):
+        operator(Tensor(right[0].value[..., :1]), *right[1:])
+    with pytest.raises(TypeError, match="contiguous"):
+        operator(Tensor(right[0].value.T), *right[1:])
+    with pytest.raises(ValueError, match="zip"):
+        operator()
+
+
+def test_the_programs_stand_alone(folder: Path) -> None:
+    for name in ("harness.py", "torch_module.py"):
+        text = (folder / name).read_text(encoding="utf-8")
+        compile(text, name, "exec")
+        assert "engine" not in text and "import app" not in text
+
+
+def test_a_program_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    softmax = str(MODELS / "softmax_96x512.onnx")
+    assert "use torch or harness" in refused("generate", softmax, "-o", str(tmp_path), "--with", "jax")
+    assert loomscope("generate", softmax, "-o", str(tmp_path)).returncode == 0
+    assert not list(tmp_path.glob("*.cubin")) and not list(tmp_path.glob("*.py"))

@@ -1,0 +1,121 @@
+"""The tile that the advisers ask for: the simplest of those that the model promises most of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.cost.alcop_problem import contraction_before, contraction_of, promise_of, sides_of
+from engine.scheduling.advisers.tiles import NEAR, Loop, Tile, candidates, promised_best
+from engine.support.errors import Unsupported
+from engine.target import target
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.space import Knobs
+from tests.kernels.test_tensor_cores import advised, product_group
+
+WIDE, SQUARE, SMALL = Tile((128, 128), (64, 64)), Tile((64, 64), (32, 32)), Tile((16, 32), (16, 16))
+
+
+def depth(size: int, through_registers: bool = False) -> Loop:
+    return Loop(size, 32, 16, through_registers)
+
+
+def test_every_candidate_has_a_tile_for_every_block_and_slice() -> None:
+    found = list(candidates((WIDE, SQUARE), depth(1100), 256 * 256))
+    assert len(found) == len(set(found)) >= 20
+    for knobs in found:
+        steps = -(-1100 // knobs.block[2])
+        assert steps - (knobs.split_k - 1) * -(-steps // knobs.split_k) > 0
+        assert knobs.parts <= 16 or knobs.slices == 1
+    assert {k.split_k for k in found} == {1, 2, 3, 4, 6} and {k.slices for k in found} == {1, 2, 4}
+    assert {k.slices for k in found if k.block[:2] == WIDE.block} == {1, 2}  # four times 64 kB of sums do not fit
+
+
+def test_what_passes_registers_is_not_sliced_and_many_sums_are_not_left_to_others() -> None:
+    assert {k.slices for k in candidates((SQUARE,), depth(2048, True), 4096)} == {1}
+    assert {k.stages for k in candidates((SQUARE,), depth(2048, True), 4096)} == {2}
+    assert {k.split_k for k in candidates((SQUARE,), depth(2048), 2**22)} == {1, 2}
+    assert {k.split_k for k in candidates((SQUARE,), depth(2048), 2**23)} == {1}
+
+
+def test_the_simplest_of_the_best_is_taken() -> None:
+    plain, sliced, split = Knobs((64, 64, 32), (32, 32)), Knobs((64, 64, 64), (32, 32), slices=2), Knobs(
+        (64, 64, 32), (32, 32), split_k=2
+    )
+    times = {plain: 10.0 * NEAR, sliced: 10.0, split: 10.5}
+    assert promised_best(times, times.__getitem__) == (plain, times[plain])
+    times[plain] = 11.5
+    assert promised_best(times, times.__getitem__) == (sliced, 10.0)
+    times[sliced] = 12.0
+    assert promised_best(times, times.__getitem__) == (plain, 11.5)
+    times[split] = 8.0
+    assert promised_best(times, times.__getitem__) == (split, 8.0)
+
+
+def test_few_warps_and_blocks_that_do_not_fit_are_the_last_resort() -> None:
+    (narrow,) = (k for k in candidates((SMALL,), depth(32), 512))
+    full = Knobs((64, 64, 32), (32, 32))
+
+    def promise(knobs: Knobs) -> float:
+        if knobs == huge:
+            raise Unsupported("predict", "block", "does not fit")
+        return 1.0 if knobs == narrow else 5.0
+
+    huge = Knobs((128, 128, 128), (64, 64), 6)
+    assert promised_best((narrow, full, huge), promise) == (full, 5.0)
+    assert promised_best((narrow, huge), promise) == (narrow, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "splits"),
+    [((512, 768, 3072), False), ((256, 256, 8192), True), ((4096, 4096, 4096), False), ((1024, 64, 512), False)],
+)
+def test_blocks_share_a_depth_where_tiles_are_few_and_deep(
+    shape: tuple[int, int, int], splits: bool, tmp_path: Path
+) -> None:
+    rows, columns, deep = shape
+    kernel = advised(product_group(tmp_path, (rows, deep), (deep, columns)))
+    found = [v for v in kernel.verdicts if "split_k" in str(v.placed.entry)]
+    assert (kernel.source.team > 1) == splits == bool(found)
+    assert all(v.outcome == "honoured" and v.placed.author == "tensorize" for v in found)
+    assert all("µs predicted" in v.placed.entry.because for v in found)
+
+
+def kernel_of(row: str) -> engine.Kernel:
+    """A row of a suite with the advisers' kernel."""
+    group = engine.fuse(engine.load(f"suite:{row}")).groups[-1]
+    return engine.compile(group, engine.default_recipe(group, target="a100"))
+
+
+@pytest.mark.parametrize(
+    "row", ["alcop/MM_BERT_FC1", "alcop/BMM_BERT_SV", "alcop/Conv2D_RN50_1", "alcop/Conv2D_RN50_3",
+            "gta/gemm-16x512x128", "transformer/8192x3072x768-bias-gelu"],
+)  # fmt: skip
+def test_a_program_tells_what_its_kernel_multiplies(row: str) -> None:
+    kernel = kernel_of(row)
+    before = contraction_before(kernel.program, INTRINSICS.get(kernel.tile.intrinsic))
+    assert before == contraction_of(kernel.program, kernel.tile, kernel.facts)
+
+
+@pytest.mark.parametrize("row", ["MM_BERT_FC1", "MM_RN50_FC", "BMM_BERT_SV"])
+def test_advice_is_as_good_as_the_model_knows(row: str) -> None:
+    """No tile of the adviser's is promised to be much faster than the one it took."""
+    kernel = kernel_of(f"alcop/{row}")
+    sides = sides_of(kernel.program)
+    assert sides is not None
+    promise = promise_of(target("a100"), kernel.program, INTRINSICS[kernel.tile.intrinsic])
+    sizes = kernel.tile.constants
+    taken = Knobs(
+        (sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], sizes["TILE_DEPTH"]), (sizes["WARP_ROWS"], sizes["WARP_COLUMNS"]),
+        kernel.tile.stages, kernel.tile.register_stages, sizes["SLICES"], kernel.source.team,
+    )  # fmt: skip
+    others = candidates((WIDE, SQUARE, Tile((32, 32), (16, 16))), depth(sizes["DEPTH"]), 1)
+    fitting = []
+    for knobs in others:
+        try:
+            fitting.append(promise(knobs))
+        except Unsupported:
+            continue
+    assert promise(taken) <= NEAR * min(fitting) * 1.001

@@ -1,0 +1,100 @@
+"""Programs on a Dask cluster: two workers of this machine, and clusters that cannot be used."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.records.store import RecordStore
+from engine.support.errors import BadInput, MissingCapability
+from engine.tuning.cluster import cluster, identity, same_everywhere
+from tests.support.commands import refused
+from tests.tuning.runs import ROW, Synthetic, run, search
+
+needs_dask = pytest.mark.skipif(
+    importlib.util.find_spec("distributed") is None, reason="Dask is not installed: pip install 'loomscope[cluster]'"
+)
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Any]:
+    """A cluster of two processes with one thread each."""
+    from distributed import LocalCluster
+
+    made = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50)
+    yield made
+    made.close()
+
+
+@needs_dask
+def test_a_cluster_finds_what_one_process_finds(two: Any, tmp_path: Path) -> None:
+    alone = {(a.mapping, a.values): a.microseconds for a in run(tmp_path / "one.db", 8, runner=Synthetic())[1]}
+    workers = cluster(two.scheduler_address, "h200", one_at_a_time=False)
+    assert workers.slots == 4
+    _, attempts = run(tmp_path / "two.db", 8, runner=Synthetic(), workers=workers)
+    assert {(a.mapping, a.values): a.microseconds for a in attempts} == alone
+    assert all(str(os.getpid()) not in a.worker for a in attempts) and all(a.worker for a in attempts)
+
+
+@needs_dask
+def test_a_lost_worker_loses_no_trial_and_its_programs_go_elsewhere(two: Any, tmp_path: Path) -> None:
+    alone = {(a.mapping, a.values): a.microseconds for a in run(tmp_path / "one.db", 10, runner=Synthetic())[1]}
+    workers = cluster(two.scheduler_address, "h200", one_at_a_time=True)
+    assert workers.slots == 2
+    with RecordStore(tmp_path / "two.db") as store:
+        attempts = []
+        for attempt in search(store, 10, runner=Synthetic(), workers=workers).run():
+            attempts.append(attempt)
+            if len(attempts) == 3:
+                os.kill(int(attempt.worker.rpartition(":")[2]), signal.SIGKILL)
+    assert {(a.mapping, a.values): a.microseconds for a in attempts} == alone
+    assert len({a.worker for a in attempts}) > 1
+
+
+@needs_dask
+def test_workers_that_differ_are_refused_by_name(two: Any) -> None:
+    from distributed import Client
+
+    with Client(two.scheduler_address, set_as_default=False) as client:
+        mine = identity("h200")
+        assert same_everywhere(client, "here", "h200", mine).keys() == client.nthreads().keys()
+        other = f"Loomscope {mine['Loomscope']} instead of another, calibration none instead of fitted"
+        with pytest.raises(BadInput, match=other) as caught:
+            same_everywhere(client, "here", "h200", {**mine, "Loomscope": "another", "calibration": "fitted"})
+        assert caught.value.subject.startswith("worker tcp://")
+
+
+@needs_dask
+def test_a_cluster_without_workers_is_refused() -> None:
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty:
+        with pytest.raises(BadInput, match="has no workers") as caught:
+            cluster(empty.scheduler_address, "h200", one_at_a_time=True)
+        assert "dask worker tcp://" in caught.value.hint
+
+
+@needs_dask
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:{port}", "no such host:1", "nonsense://here", ""])
+def test_an_address_that_nobody_answers_at_is_refused(address: str) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    with pytest.raises(BadInput, match="does not answer as a Dask scheduler"):
+        cluster(address.format(port=port), "h200", one_at_a_time=False, patience=1.0)
+
+
+def test_without_dask_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    told = refused("tune", ROW, "--records", str(tmp_path / "r.db"), "--cluster", "localhost:8786", code=3)
+    assert "loomscope[cluster]" in told
+    with pytest.raises(MissingCapability):
+        cluster("localhost:8786", "h200", one_at_a_time=False)

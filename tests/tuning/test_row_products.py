@@ -1,0 +1,53 @@
+"""Searching a product whose kernel reduces rows: every program left has whole rows, and the model promises a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.cost.alcop_problem import contraction_of, knobs_of
+from engine.explore.limits import first_broken
+from engine.target import target
+from engine.tensorize.space import Knobs
+from engine.tuning.mapping_tasks import product_tasks
+from engine.tuning.tuned_entries import tuned
+from tests.kernels.test_row_results import Case, group_of, layer_norm, means_of_planes, softmax_of_floats
+
+
+@pytest.mark.parametrize("case", [layer_norm, softmax_of_floats, means_of_planes], ids=lambda case: case.__name__)
+def test_only_tiles_of_whole_rows_are_left(case: Callable[[], Case], tmp_path: Path) -> None:
+    group = group_of(case(), tmp_path)
+    kernel = engine.compile(group)
+    tasks, _ = product_tasks(group, kernel)
+    for task in tasks:
+        columns = kernel.tile.constants["COLUMNS"]
+        assert task.funnel.left
+        for program in task.funnel.left:
+            block = task.family.knobs(program).block
+            assert columns <= block[1] < 2 * max(columns, 16)
+            assert 0 < task.family.rank(program) < 1000
+        (dropped,) = (d for d in task.funnel.dropped if d.rule == "whole rows")
+        assert dropped.count > 0 and f"cut rows of {columns}" in dropped.example
+    assert tasks[0].family.program_of(kernel) is not None
+
+
+def test_a_program_of_the_search_is_the_kernel_that_it_asks_for(tmp_path: Path) -> None:
+    group = group_of(layer_norm(), tmp_path)
+    recipe = engine.default_recipe(group)
+    task = product_tasks(group, engine.compile(group, recipe))[0][0]
+    for program in task.funnel.left[:: len(task.funnel.left) // 3]:
+        kernel = engine.compile(group, tuned(recipe, group, task.family.decided, task.family.entries(program)))
+        assert task.family.program_of(kernel) == program
+
+
+def test_knobs_that_cut_rows_are_refused_with_the_nearest(tmp_path: Path) -> None:
+    kernel = engine.compile(group_of(layer_norm(), tmp_path))
+    contraction = contraction_of(kernel.program, kernel.tile, kernel.facts)
+    assert contraction is not None and contraction.has_whole_rows
+    broken = first_broken(contraction, Knobs((32, 64, 32), (16, 32)), target("h200"))
+    assert broken is not None
+    assert broken[1] == "tiles of 64 columns cut rows of 104, which the kernel reduces: nearest is 128"
+    assert first_broken(contraction, knobs_of(kernel.tile) or Knobs((1, 1, 1), (1, 1)), target("h200")) is None

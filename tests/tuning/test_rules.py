@@ -1,0 +1,202 @@
+"""Programs that the rules open, and those that pruning drops: counted, explained, and never one that would run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import engine
+from engine.cost.alcop_nodes import Contraction
+from engine.cost.alcop_problem import contraction_of, knobs_of, sides_of
+from engine.target import target
+from engine.tensorize.space import ALCOP_SPACES, Knobs
+from engine.tuning.nodes import Applied, Funnel, Program
+from engine.tuning.problem import Problem, problem
+from engine.tuning.product_checks import PRODUCT_LIMITS
+from engine.tuning.products import CUDA_CORES, Products, pruned, situation
+from engine.tuning.prune import FEWEST, PROMISE, promising
+from engine.tuning.rules import RULES, sketch
+from engine.tuning.statistics import rank_correlation
+
+H200 = target("h200")
+INTRINSIC = "mma_m16n8k16_f16"
+SQUARE = Contraction(2048, 2048, 2048)
+CORES = Contraction(2048, 2048, 2048, unit="", instruction=(1, 1, 4), element_bytes=4, widths=(4, 4))
+GOOD = Knobs((128, 128, 32), (64, 64), 3, 2)
+
+
+@cache
+def kernel_of(row: str) -> engine.Kernel:
+    group = next(g for g in engine.fuse(engine.load(f"suite:{row}")).groups if g.kind == "contraction")
+    return engine.compile(group)
+
+
+@cache
+def problem_of(row: str) -> Problem:
+    found = problem(kernel_of(row).group, kernel_of(row).recipe)
+    assert isinstance(found, Problem)
+    return found
+
+
+def family_of(row: str) -> Products:
+    kernel = kernel_of(row)
+    sides, contraction = sides_of(kernel.program), contraction_of(kernel.program, kernel.tile, kernel.facts)
+    assert sides is not None and contraction is not None
+    return Products(kernel.group, kernel.tile.intrinsic or CUDA_CORES, sides, contraction, H200)
+
+
+def family(contraction: Contraction) -> Products:
+    name = INTRINSIC if contraction.unit else CUDA_CORES
+    return replace(family_of("gta/gemm-1024x1024x1024"), contraction=contraction, name=name)
+
+
+def prune(points: Iterable[Knobs], contraction: Contraction) -> Funnel:
+    return pruned(family(contraction), map(family(contraction).program, points))
+
+
+def told(contraction: Contraction) -> dict[str, Applied]:
+    return {t.rule: t for t in sketch(situation(family(contraction)))[1]}
+
+
+def test_the_table_is_the_published_one() -> None:
+    assert [rule.name for rule in RULES] == [
+        "add cache read", "special compute location", "always inline", "simplify with constant tensor",
+        "cross-thread reduction", "add cache write", "multi-level tiling with fusion", "multi-level tiling",
+        "partial multi-level tiling", "place main", "place output", "skip stage",
+    ]  # fmt: skip
+
+
+def test_rules_open_choices_and_say_why() -> None:
+    made, said = sketch(situation(family_of("gta/gemm-1024x1024x1024")))
+    assert len(made) == len(set(made.points())) == said[-1].opened
+    opened = {t.rule: t.opened for t in said}
+    assert opened["add cache read"] == 4 * 6
+    assert opened["partial multi-level tiling"] == opened["multi-level tiling"] * 81
+    assert opened["place main"] == 3 * opened["partial multi-level tiling"]
+    assert all(t.because for t in said)
+
+
+def test_only_a_narrow_and_deep_product_shares_its_depth() -> None:
+    shapes = (Contraction(8192, 8192, 1024), Contraction(256, 256, 1024), Contraction(256, 256, 64))
+    said = [told(shape)["cross-thread reduction"] for shape in shapes]
+    assert [t.is_applied for t in said] == [False, True, False]
+    assert "fill 132 SMs" in said[0].because and "too few" in said[2].because
+    opened = [sketch(situation(family(replace(SQUARE, m=256, n=256, k=k))))[0].dimensions for k in (1024, 1008)]
+    assert [d["slices"] for d in opened] == [(1, 2, 4)] * 2
+    assert [d["split_k"] for d in opened] == [(1, 2, 4, 8), (1,)]
+
+
+def test_operands_without_an_instruction_are_tiled_by_thread() -> None:
+    made, _ = sketch(situation(family(CORES)))
+    said = told(CORES)
+    assert "no instruction" in said["partial multi-level tiling"].because and said["multi-level tiling"].is_applied
+    assert len(made) == len(set(made.points())) == 4 * (5 * 3) * 4**2 * 6**2
+    assert {program.number("register_stages") for program in made.points()} == {1}
+    assert {program.number("split_k") for program in made.points()} == {1, 2, 4, 8}
+    left = [family(CORES).knobs(program) for program in pruned(family(CORES), made.points()).left]
+    assert left and all(max(knobs.block[:2]) <= 128 and knobs.parts <= 1024 for knobs in left)
+    assert all(knobs.parts % 32 == 0 for knobs in left)
+
+
+BROKEN = [
+    (replace(GOOD, block=(96, 128, 32), part=(48, 64)), "shape of tiles", "96 of a block"),
+    (replace(GOOD, block=(128, 128, 256)), "shape of tiles", "256 of a tile's depth"),
+    (replace(GOOD, block=(128, 128, 64), part=(64, 64), slices=4), "register stages", "has 1 steps"),
+    (replace(GOOD, stages=7), "stages", "up to 6"),
+    (replace(GOOD, register_stages=4), "register stages", "2 steps"),
+    (replace(GOOD, block=(256, 256, 64), stages=6), "shared memory", "KiB"),
+    (replace(GOOD, block=(256, 256, 32), part=(16, 16)), "shape of tiles", "256 warps"),
+    (replace(GOOD, block=(256, 256, 32), part=(64, 32), register_stages=2), "registers", "a thread may have 64"),
+    (Knobs((32, 256, 64), (32, 64), 1, 1, 4), "exchange of sums", "4 slices exchange"),
+    (Knobs((32, 256, 64), (32, 64), 1, 1, 2), "", ""),
+    (GOOD, "", ""),
+]
+
+
+@pytest.mark.parametrize(("knobs", "rule", "figures"), BROKEN, ids=[str(knobs) for knobs, *_ in BROKEN])
+def test_each_rule_drops_what_breaks_it(knobs: Knobs, rule: str, figures: str) -> None:
+    funnel = prune((knobs,), SQUARE)
+    assert [d.rule for d in funnel.dropped if d.count] == ([rule] if rule else [])
+    assert len(funnel.left) == (not rule)
+    if rule:
+        (dropped,) = (d for d in funnel.dropped if d.count)
+        assert figures in dropped.example and "row_warps" in dropped.example and dropped.because
+
+
+def test_grids_half_empty_tiles_and_narrow_copies() -> None:
+    def rule(contraction: Contraction, knobs: Knobs) -> list[str]:
+        return [d.rule for d in prune((knobs,), contraction).dropped if d.count]
+
+    assert rule(replace(SQUARE, batch=2**24), GOOD) == ["grid"]
+    assert rule(replace(SQUARE, m=64), GOOD) == ["filled tiles"]
+    assert rule(replace(SQUARE, m=65), GOOD) == []
+    # 128 x 32 elements of two bytes, one by one, are 32 for each of 128 threads, 16 for each of 256.
+    gathered = replace(SQUARE, widths=(1, 8))
+    assert rule(gathered, GOOD) == ["asynchronous copies"]
+    assert rule(gathered, replace(GOOD, part=(64, 32))) == ["asynchronous copies"]  # registers hold one tile, not two
+    assert rule(gathered, replace(GOOD, part=(64, 32), stages=2)) == []
+    assert rule(gathered, replace(GOOD, block=(128, 128, 64), stages=1)) == []
+    assert rule(gathered, replace(GOOD, block=(128, 128, 64))) == ["asynchronous copies"]
+    assert rule(replace(SQUARE, widths=(2, 8)), replace(GOOD, block=(128, 128, 64))) == []
+
+
+@pytest.mark.parametrize(("space", "total"), [("dense", 1620), ("conv2d", 2430)])
+def test_the_funnel_adds_up(space: str, total: int) -> None:
+    funnel = prune(ALCOP_SPACES[space].points(), SQUARE)
+    assert funnel.total == total == len(funnel.left) + sum(d.count for d in funnel.dropped)
+    assert [d.rule for d in funnel.dropped] == [rule.name for rule in PRODUCT_LIMITS]
+    assert 0 < len(funnel.left) < total
+    assert str(funnel).endswith(f"{len(funnel.left):,} left")
+
+
+@pytest.mark.parametrize(
+    "row", ["conv2d-C1-b16", "transposed-1x256x7x7-512-k3-s1", "conv1d-1x512x892-512-k3-s1", "gemm-16x512x128"]
+)
+def test_what_the_advisers_chose_is_never_dropped(row: str) -> None:
+    knobs, here = knobs_of(kernel_of(f"gta/{row}").tile), family_of(f"gta/{row}")
+    assert knobs is not None
+    assert pruned(here, [here.program(knobs)]).left == (here.program(knobs),)
+
+
+def test_everything_dropped_says_by_which_rule() -> None:
+    funnel = prune([replace(GOOD, stages=9)] * 3, SQUARE)
+    assert funnel.left == ()
+    assert [(d.rule, d.count) for d in funnel.dropped if d.count] == [("stages", 3)]
+
+
+@pytest.mark.parametrize("row", ["gta/gemm-256x1024x256", "gta/conv2d-C1-b1"])
+def test_what_is_left_is_compiled_as_asked(row: str) -> None:
+    kernel, found = kernel_of(row), problem_of(row)
+    assert [task.name for task in found.tasks] == [INTRINSIC, CUDA_CORES]
+    for task in found.tasks:
+        for program in task.programs[:: max(1, len(task.programs) // 8)]:
+            made = engine.compile(kernel.group, found.tuned(program))
+            assert found.taken(made, program) == ""
+            assert task.family.program_of(made) == program
+
+
+@pytest.mark.parametrize("row", ["gta/gemm-256x1024x256", "gta/conv2d-C9-b1"])
+def test_promises_rank_tiles_as_the_model_of_their_kernels_does(row: str) -> None:
+    """Of windows, too, whose elements go one by one and wait as often as the kernel's loop does."""
+    here, kernel, found = family_of(row), kernel_of(row), problem_of(row)
+    left = pruned(here, sketch(situation(here))[0].points()).left
+    programs = random.Random(4).sample(left, 24)
+    came = [engine.predict(engine.compile(kernel.group, found.tuned(program))).microseconds for program in programs]
+    assert rank_correlation(np.array([here.rank(program) for program in programs]), np.array(came)) > 0.7
+
+
+def test_what_is_promised_far_more_time_is_dropped_but_not_the_advisers_choice() -> None:
+    points = [Program("a mapping", (("n", n),)) for n in range(1, 201)]
+    funnel = Funnel(300, (), tuple(points))
+    slowest = points[-1]
+    made = promising(funnel, lambda program: float(program.number("n")), (slowest,))
+    assert made.left == (*points[:FEWEST], slowest)
+    assert (made.total, made.dropped[-1].rule, made.dropped[-1].count) == (300, PROMISE, 200 - FEWEST - 1)
+    assert promising(funnel, lambda program: 1 + program.number("n") / 400, ()).left == tuple(points)
+    few = Funnel(FEWEST, (), tuple(points[:FEWEST]))
+    assert promising(few, lambda program: float(program.number("n")), ()) is few

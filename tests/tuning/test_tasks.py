@@ -1,0 +1,117 @@
+"""What is a task and what is not: mappings with and without kernels, wishes of a person, kernels that spill."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+import engine
+from engine.execution.nvrtc import CompileError
+from engine.fusion.nodes import FusionGroup
+from engine.recipe import Entry
+from engine.tuning import compiler_pruning as compiled
+from engine.tuning.compiler_pruning import COMPILED_RULES, REFUSED, SPILLS, compiled_limits, rule_of
+from engine.tuning.nodes import Program
+from engine.tuning.problem import Problem, problem
+from engine.tuning.products import CUDA_CORES, Products
+from tests.support.needs import needs_nvrtc
+
+MMA = "mma_m16n8k16_f16"
+
+
+@cache
+def group_of(file: str, kind: str) -> FusionGroup:
+    return next(g for g in engine.fuse(engine.load(file)).groups if g.kind == kind)
+
+
+def found(group: FusionGroup, *wishes: Entry) -> Problem:
+    recipe = engine.default_recipe(group)
+    result = problem(group, recipe.advise("user", *wishes) if wishes else recipe)
+    assert isinstance(result, Problem), result
+    return result
+
+
+def test_every_mapping_is_a_task_or_counted_with_its_reason() -> None:
+    group = group_of("suite:gta/conv3d-1x512x2x7x7-512-k3-s1", "contraction")
+    one, listed = found(group), engine.mappings(group)
+    assert [task.name for task in one.tasks] == [MMA, CUDA_CORES]
+    told = {(r.mapping, r.because): r.count for r in one.refused}
+    for intrinsic in (MMA, "invented_dot_b8k4"):
+        all_of_it = [m for m in listed.mappings if m.intrinsic == intrinsic]
+        refused = sum(count for (name, _), count in told.items() if name == intrinsic)
+        assert refused == len(all_of_it) - (intrinsic == MMA)
+    assert all(because for _, because in told)
+    assert any("all iterators of a side" in because for name, because in told if name == MMA)
+    assert ("avx512_vpdpbusd_16x4", "y_framed holds float16, avx512_vpdpbusd_16x4 takes uint8") in told
+
+
+def test_operands_that_no_instruction_takes_are_multiplied_on_cuda_cores_alone() -> None:
+    one = found(group_of("resources/models/matmul_bias_gelu_128x256x512.onnx", "contraction"))
+    assert [task.name for task in one.tasks] == [CUDA_CORES]
+    assert any(r.mapping == "mma_m16n8k8_tf32" and "numerics" in r.because for r in one.refused)
+
+
+def test_the_mapping_that_a_person_asks_for_is_the_only_one() -> None:
+    group = group_of("suite:gta/gemm-256x1024x256", "contraction")
+    statement = group.program.statements[0].name
+    wish = engine.entry(statement, at="k", mark=("intrinsic", MMA), because="a person says so")
+    assert [task.name for task in found(group, wish).tasks] == [MMA]
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "wish", "dimension"),
+    [
+        ("softmax_96x512.onnx", "row reduction", engine.entry(at="innermost", mark=("lane", 16)), ("sharers", {16})),
+        ("softmax_96x512.onnx", "row reduction", engine.entry(at="outermost", mark=("block", 2)), ("rows", {2})),
+        ("add_relu_odd_3x5x127.onnx", "element-wise", engine.entry(at="k", mark=("thread", 128)), ("threads", {128})),
+        ("transpose_2x12x64x64.onnx", "layout", engine.entry("S0", at="k", mark=("thread", 512)), ("threads", {512})),
+    ],
+)
+def test_a_persons_entries_are_fixed_in_every_program(
+    file: str, kind: str, wish: Entry, dimension: tuple[str, set[int]]
+) -> None:
+    group = group_of(f"resources/models/{file}", kind)
+    one, (name, values) = found(group, wish), dimension
+    task = one.tasks[0]
+    assert {program.number(name) for program in task.programs} == values
+    assert any(d.rule == "entries of the user" and d.count and str(wish) in d.example for d in task.funnel.dropped)
+    recipe = one.tuned(task.programs[-1])
+    kept = [e for a in recipe.groups[group.name] if a.author == "user" for e in a.scenario.entries]
+    assert kept == [wish]
+    assert one.taken(engine.compile(group, recipe), task.programs[-1]) == ""
+
+
+def test_a_persons_order_of_loops_is_not_searched() -> None:
+    group = group_of("resources/models/transpose_2x12x64x64.onnx", "layout")
+    one = found(group, engine.entry(pin="k", at="innermost", because="a person says so"))
+    assert [task.name for task in one.tasks] == ["walks"]
+    assert {str(program["walk"]).partition(",")[0].split()[-1] for program in one.programs} == {"k"}
+
+
+SPILLING = {
+    "row_warps": 4, "column_warps": 2, "row_tiles": 1, "column_tiles": 2, "chunks": 8, "stages": 1,
+    "register_stages": 2, "slices": 1,
+}  # fmt: skip
+
+
+@needs_nvrtc
+def test_what_the_compiler_spills_is_dropped_before_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = group_of("suite:gta/gemm-256x1024x256", "contraction")
+    one = found(group)
+    assert isinstance(one.tasks[0].family, Products)
+    kernel = engine.compile(group, one.tuned(Program(MMA, tuple(SPILLING.items()))))
+    assert compiled_limits(kernel) == ""
+    told = compiled.compile_cuda(kernel.source.text, kernel.target.architecture)
+    monkeypatch.setattr(compiled, "compile_cuda", lambda text, architecture: replace(told, spill_bytes=256))
+    reason = compiled_limits(kernel)
+    assert rule_of(reason) == SPILLS in COMPILED_RULES and "256 bytes" in reason
+    monkeypatch.setattr(compiled, "compile_cuda", lambda text, architecture: replace(told, spill_bytes=80))
+    assert compiled_limits(kernel) == ""
+
+    def refuse(text: str, architecture: str) -> None:
+        raise CompileError("NVRTC", 3, "too much", "")
+
+    monkeypatch.setattr(compiled, "compile_cuda", refuse)
+    assert rule_of(compiled_limits(kernel)) == REFUSED in COMPILED_RULES
