@@ -17,8 +17,8 @@ from pathlib import Path
 
 import engine
 from engine import EngineError
-from engine.support.cache import digest
 from engine.suite import read_suite, suite_names
+from engine.support.cache import digest
 from tests.everything.files import files
 
 KEPT = Path(__file__).parent / "goldens" / "digests"
