@@ -14,60 +14,64 @@ The command line and the window stand on these verbs.
 
 from __future__ import annotations
 
-from engine.api import (
-    addresses,
-    attempts,
-    calibrate,
-    chart,
-    check,
-    check_model,
-    compile,
-    decisions,
-    explain,
-    fuse,
-    launched,
-    listing,
-    load,
-    mappings,
-    measure,
-    moves,
-    nvrtc,
-    order,
-    predict,
-    regroup,
-    space,
-    variant,
-    what_if,
-    why_apart,
-)
-from engine.compilation import Kernel
-from engine.cost.calibration import Calibration, keep_calibration
-from engine.cost.nodes import Prediction
-from engine.documents.exploration import Wish
-from engine.execution.nodes import Check, Compiled, Failure, Timing
-from engine.execution.nvrtc import ARCHITECTURES
-from engine.export.sources import write_sources
-from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.fusion.stitching.nodes import Fixed
-from engine.graph.nodes import OperatorGraph
-from engine.present.comparison import compare
-from engine.present.model import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc, time_doc
-from engine.recipe import Advice, Entry, Recipe, entry
-from engine.recipe_files import (
-    advised,
-    completed,
-    default_recipe,
-    edited,
-    fusion_choices,
-    published_advice,
-    read_advice,
-    read_recipe,
-    write_published,
-    write_recipe,
-)
-from engine.scheduling.nodes import Conflict
-from engine.support.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
-from engine.tuning.api import ablate, tune
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.api import (
+        addresses,
+        attempts,
+        calibrate,
+        chart,
+        check,
+        check_model,
+        compile,
+        decisions,
+        explain,
+        fuse,
+        launched,
+        listing,
+        load,
+        mappings,
+        measure,
+        moves,
+        nvrtc,
+        order,
+        predict,
+        regroup,
+        space,
+        variant,
+        what_if,
+        why_apart,
+    )
+    from engine.compilation import Kernel
+    from engine.cost.calibration import Calibration, keep_calibration
+    from engine.cost.nodes import Prediction
+    from engine.documents.exploration import Wish
+    from engine.execution.nodes import Check, Compiled, Failure, Timing
+    from engine.execution.nvrtc import ARCHITECTURES
+    from engine.export.sources import write_sources
+    from engine.fusion.nodes import FusionGroup, FusionPlan
+    from engine.fusion.stitching.nodes import Fixed
+    from engine.graph.nodes import OperatorGraph
+    from engine.present.comparison import compare
+    from engine.present.model import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc, time_doc
+    from engine.recipe import Advice, Entry, Recipe, entry
+    from engine.recipe_files import (
+        advised,
+        completed,
+        default_recipe,
+        edited,
+        fusion_choices,
+        published_advice,
+        read_advice,
+        read_recipe,
+        write_published,
+        write_recipe,
+    )
+    from engine.scheduling.nodes import Conflict
+    from engine.support.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
+    from engine.tuning.api import ablate, tune
 
 __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
@@ -79,3 +83,45 @@ __all__ = [
     "plan_bytes", "predict", "published_advice", "read_advice", "read_recipe", "refused_doc", "regroup", "space",
     "time_doc", "tune", "variant", "what_if", "why_apart", "write_published", "write_recipe", "write_sources",
 ]  # fmt: skip
+
+# Names are imported when first asked for: the window's process needs the documents and none of the compiler's stages.
+_NAMES = {
+    "api": (
+        "addresses attempts calibrate chart check check_model compile decisions explain fuse launched listing load "
+        "mappings measure moves nvrtc order predict regroup space variant what_if why_apart"
+    ),
+    "compilation": "Kernel",
+    "cost.calibration": "Calibration keep_calibration",
+    "cost.nodes": "Prediction",
+    "documents.exploration": "Wish",
+    "execution.nodes": "Check Compiled Failure Timing",
+    "execution.nvrtc": "ARCHITECTURES",
+    "export.sources": "write_sources",
+    "fusion.nodes": "FusionGroup FusionPlan",
+    "fusion.stitching.nodes": "Fixed",
+    "graph.nodes": "OperatorGraph",
+    "present.comparison": "compare",
+    "present.model": "check_doc compiled_doc kernel_doc model_doc plan_bytes refused_doc time_doc",
+    "recipe": "Advice Entry Recipe entry",
+    "recipe_files": (
+        "advised completed default_recipe edited fusion_choices published_advice read_advice read_recipe "
+        "write_published write_recipe"
+    ),
+    "scheduling.nodes": "Conflict",
+    "support.errors": "BadInput EngineError Illegal MissingCapability OverBudget Unsupported",
+    "tuning.api": "ablate tune",
+}
+"""Module of the engine -> the names of the library that it defines."""
+_MODULE = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE:
+        raise AttributeError(f"module 'engine' has no attribute {name!r}")
+    value = getattr(import_module(f"engine.{_MODULE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import re
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -126,15 +125,3 @@ class Job:
                 if self.only is not None:
                     raise
                 yield group, error
-
-
-def dimensions_of(bindings: list[str], option: str = "--dim", example: str = "batch=8") -> dict[str, int]:
-    """--dim batch=8 --dim sequence=128 as a mapping; BadInput, which names the option, for anything else."""
-    found: dict[str, int] = {}
-    for binding in bindings:
-        matched = re.fullmatch(r"([^=]+)=([1-9][0-9]{0,18})", binding)
-        if matched is None:
-            reason = "is not NAME=VALUE with a whole number above 0"
-            raise BadInput("command line", f"{option} {binding}", reason, f"for example {option} {example}")
-        found[matched[1].strip()] = int(matched[2])
-    return found

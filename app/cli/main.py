@@ -72,7 +72,7 @@ def open_(
     dim: Dims = NO_DIMS,
 ) -> None:
     """Open the window."""
-    from app.cli.compile_job import dimensions_of
+    from app.session.dimensions import dimensions_of
 
     _open_window(file, target, dimensions_of(dim))
 
@@ -140,7 +140,7 @@ def render(
     dim: Dims = NO_DIMS,
 ) -> None:
     """Draw the window as a picture; no display is needed."""
-    from app.cli.compile_job import dimensions_of
+    from app.session.dimensions import dimensions_of
 
     with noted():  # also while Qt is imported, which an exception would abort
         from app.shell.render import render as draw

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import output
+from app.exit_codes import INTERRUPTED, PIPE_CLOSED
 
 if TYPE_CHECKING:
     from app.cli.compile_job import Job
@@ -60,9 +61,6 @@ def percentage(text: str | float) -> float:
         raise typer.BadParameter(f"{text} is no percentage of 0 or more")
     return value
 
-INTERRUPTED, PIPE_CLOSED = 130, 141
-"""Exit codes of a run that a person ended, and of one whose reader went away: 128 and the signal's number."""
-
 
 def verb(body: Callable[..., None]) -> Callable[..., None]:
     """A command whose engine errors become a message and an exit code, never a traceback.
@@ -98,6 +96,7 @@ def job(
     recipe: Path | None = None, tree: Path | None = None, policy: str | None = None,
 ) -> Job:  # fmt: skip
     """What a verb works on, from its operands."""
-    from app.cli.compile_job import Job, dimensions_of
+    from app.cli.compile_job import Job
+    from app.session.dimensions import dimensions_of
 
     return Job(file, target, dimensions_of(dim), group, recipe, tree, policy)

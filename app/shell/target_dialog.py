@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QDialog, QDialogButtonBox, QFormLayout, QLineEdit, QVBoxLayout, QWidget
 
-from app.cli.compile_job import dimensions_of
+from app.session.dimensions import dimensions_of
 from engine.support.errors import BadInput
 from engine.target.devices import DEVICES
 from views.panel import label

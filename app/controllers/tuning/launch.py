@@ -15,7 +15,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QStandardPaths, Signal
 
-from app.cli.options import INTERRUPTED
+from app.exit_codes import INTERRUPTED
 from app.session.client import ROOT
 from engine.documents.model import Problem
 from engine.recipe import Recipe

@@ -1,0 +1,6 @@
+"""Exit codes of the program beside those that the engine's errors carry."""
+
+INTERRUPTED = 130
+"""A person ended the run: 128 and the number of SIGINT."""
+PIPE_CLOSED = 141
+"""Whoever read the output went away: 128 and the number of SIGPIPE."""
