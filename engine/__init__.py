@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from engine.fusion.stitching.nodes import Fixed
     from engine.graph.nodes import OperatorGraph
     from engine.present.comparison import compare
-    from engine.present.model import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc, time_doc
+    from engine.present.model import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc
+    from engine.present.times import time_doc
     from engine.recipe import Advice, Entry, Recipe, entry
     from engine.recipe_files import (
         advised,
@@ -101,7 +102,8 @@ _NAMES = {
     "fusion.stitching.nodes": "Fixed",
     "graph.nodes": "OperatorGraph",
     "present.comparison": "compare",
-    "present.model": "check_doc compiled_doc kernel_doc model_doc plan_bytes refused_doc time_doc",
+    "present.model": "check_doc compiled_doc kernel_doc model_doc plan_bytes refused_doc",
+    "present.times": "time_doc",
     "recipe": "Advice Entry Recipe entry",
     "recipe_files": (
         "advised completed default_recipe edited fusion_choices published_advice read_advice read_recipe "

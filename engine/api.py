@@ -33,9 +33,9 @@ from engine.documents.mappings import MappingsDoc
 from engine.documents.pipeline import ChartDoc, ListingDoc, VariantDoc, WhatIfDoc
 from engine.execution.nodes import Check, Compiled, Failure, GpuState, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.fusion.plan import DEFAULT, POLICIES, folded, plan
+from engine.fusion.plan import folded, plan
 from engine.fusion.split_reductions import in_parts
-from engine.fusion.stitching.nodes import Fixed
+from engine.fusion.stitching.nodes import DEFAULT_POLICY, POLICIES, Fixed
 from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
 from engine.measurements.nodes import Launched
@@ -63,7 +63,7 @@ def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGra
 
 
 def fuse(
-    graph: OperatorGraph, target: str = "h200", policy: str = DEFAULT, fixed: Fixed | None = None
+    graph: OperatorGraph, target: str = "h200", policy: str = DEFAULT_POLICY, fixed: Fixed | None = None
 ) -> FusionPlan:
     """Plan the kernels of a graph.  fixed: what a person decided about groups; it stays, and the rest is explored.
 
@@ -316,11 +316,9 @@ def what_if(chart: ChartDoc, knobs: Knobs, target: str) -> WhatIfDoc:
 
     Raises BadInput for a chart without knobs and for an unknown target.
     """
-    from engine.explore.what_if import what_if as modelled
+    from engine.explore.what_if import what_if_of_chart
 
-    if chart.contraction is None or chart.knobs is None:
-        raise BadInput("explore", chart.group, "is no contraction with tiles: it has no such knobs")
-    return modelled(chart.contraction, chart.knobs, knobs, target, chart.registers)
+    return what_if_of_chart(chart, knobs, target)
 
 
 def variant(group: FusionGroup, recipe: Recipe, knobs: Knobs) -> VariantDoc:

@@ -138,6 +138,10 @@ class Recipe:
         assert isinstance(plain, dict)
         return {"version": VERSION, **plain}
 
+    def dumps(self) -> str:
+        """The JSON text of a recipe's file."""
+        return json.dumps(self.to_json(), indent=2) + "\n"
+
     @staticmethod
     def from_json(data: object) -> Recipe:
         """Read what `to_json` wrote.  BadInput names the place of what is unknown, missing, or of a wrong type."""

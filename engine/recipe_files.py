@@ -6,7 +6,6 @@ What a stage cannot follow is refused here, by the file, group and entry that as
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +65,7 @@ def write_published(advice: Sequence[Advice], group: FusionGroup, path: str | Pa
 
 def write_recipe(recipe: Recipe, path: str | Path) -> None:
     """Write a recipe as JSON.  Raises BadInput where the file cannot be written."""
-    write_whole(path, json.dumps(recipe.to_json(), indent=2) + "\n", "recipe")
+    write_whole(path, recipe.dumps(), "recipe")
 
 
 def default_recipe(

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject
 
-import engine
 from app.controllers.query_queue import Exploring, Question
 from app.session.workspace import Workspace
 from engine.documents.model import Problem
 from engine.documents.pipeline import ChartDoc, ListingDoc, RefusalDoc, VariantDoc
-from engine.explore.what_if import turned
+from engine.explore.what_if import turned, what_if_of_chart
 from engine.support.errors import BadInput
 from engine.tensorize.space import Knobs
 from views.code.view import CUDA, CodeView
@@ -135,7 +134,7 @@ class Pipelines(QObject):
         chart = self.page.chart
         if chart is None or chart.contraction is None or self._knobs is None:
             return
-        answer = engine.what_if(chart, self._knobs, self.workspace.opened.target)
+        answer = what_if_of_chart(chart, self._knobs, self.workspace.opened.target)
         self.page.what_if.show_answer(answer, chart)
         self._refused = answer.refusal
         question = self._variant_question()

@@ -9,7 +9,7 @@ from engine.documents.model import ModelDoc, Time
 from engine.execution.nodes import PREDICTED, Timing
 from engine.measurements import Entry, Measured, Measurements, read_measurements
 from engine.measurements.nodes import OURS
-from engine.present.model import time_doc
+from engine.present.times import time_doc
 from engine.support.errors import BadInput
 from engine.target.devices import DEVICES
 from views.hierarchy import ambiguous_titles

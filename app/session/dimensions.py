@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from engine import BadInput
+from engine.support.errors import BadInput
 
 
 def dimensions_of(bindings: list[str], option: str = "--dim", example: str = "batch=8") -> dict[str, int]:

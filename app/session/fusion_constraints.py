@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from app.session.history import History, Trail, is_plain
 from engine.documents.model import ModelDoc
 from engine.fusion.choices import choices_of, fusion_of
-from engine.fusion.plan import DEFAULT
-from engine.fusion.stitching.nodes import Fixed
+from engine.fusion.stitching.nodes import DEFAULT_POLICY, Fixed
 
 FUSION = "fusion"
 """Key of the history of what is fixed, among those of groups, whose names all end with a number."""
@@ -20,7 +19,7 @@ FREE = "{}"
 
 def fixed_text(groups: Iterable[tuple[str, ...]], apart: Iterable[tuple[str, str]]) -> str:
     """What is fixed as a recipe's `fusion`, in JSON: what a step of the history holds."""
-    return json.dumps(fusion_of(DEFAULT, Fixed(tuple(groups), tuple(apart))), ensure_ascii=False)
+    return json.dumps(fusion_of(DEFAULT_POLICY, Fixed(tuple(groups), tuple(apart))), ensure_ascii=False)
 
 
 def fixed_of(text: str) -> Fixed:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from engine.cost.alcop_nodes import Contraction, Work
 from engine.cost.nodes import KernelFacts
 from engine.graph.nodes import DTYPES
-from engine.kernels.gemm.operand import IN_TURN
-from engine.target.copies import MOST_HELD, SMALLEST_COPY
+from engine.target.copies import COPIED_IN_TURN, MOST_HELD, SMALLEST_COPY
 from engine.tensor.access import VECTOR_BYTES
 from engine.tensorize.nodes import ROW_BYTES
 from engine.tensorize.space import Knobs
@@ -73,7 +72,7 @@ def copy_turns(contraction: Contraction, knobs: Knobs) -> int:
     for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
         count = side * knobs.block[2] // width // threads
         if width * contraction.element_bytes < SMALLEST_COPY and count > MOST_HELD:
-            turns = max(turns, count // IN_TURN)
+            turns = max(turns, count // COPIED_IN_TURN)
     return turns
 
 

@@ -9,8 +9,9 @@ from engine.cost.alcop import allowed_registers, predict_pipeline
 from engine.cost.alcop_nodes import Contraction, PipelinePrediction, Work
 from engine.cost.alcop_work import estimated_registers, work_of_knobs
 from engine.documents.model import Time
-from engine.documents.pipeline import ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
+from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
 from engine.explore.limits import MOST_STAGES, first_broken, kib
+from engine.support.errors import BadInput
 from engine.target import Target
 from engine.target import target as find_target
 from engine.target.shared import most_shared
@@ -88,6 +89,13 @@ def _with_parts(contraction: Contraction, knobs: Knobs, count: int) -> Knobs:
 
 def _divisors(number: int) -> tuple[int, ...]:
     return tuple(n for n in range(1, number + 1) if number % n == 0)
+
+
+def what_if_of_chart(chart: ChartDoc, knobs: Knobs, target: str) -> WhatIfDoc:
+    """What other knobs would give the contraction of a chart.  BadInput for a chart without knobs and unknown targets."""
+    if chart.contraction is None or chart.knobs is None:
+        raise BadInput("explore", chart.group, "is no contraction with tiles: it has no such knobs")
+    return what_if(chart.contraction, chart.knobs, knobs, target, chart.registers)
 
 
 def what_if(contraction: Contraction, now: Knobs, then: Knobs, target_name: str, registers: int = 0) -> WhatIfDoc:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from engine.fusion.attention_groups import with_attention
 from engine.fusion.partition import Partition, partition
 from engine.fusion.row_groups import with_rows
-from engine.fusion.stitching.nodes import Fixed
-from engine.fusion.stitching.policies import STITCH
+from engine.fusion.stitching.nodes import STITCH, Fixed
 from engine.graph.nodes import Operator
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram

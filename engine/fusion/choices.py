@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from engine.fusion.stitching.nodes import Fixed
-from engine.fusion.stitching.policies import POLICIES, STITCH
+from engine.fusion.stitching.nodes import POLICIES, STITCH, Fixed
 from engine.support.errors import BadInput
 
 POLICY, GROUPS, APART = "policy", "groups", "apart"

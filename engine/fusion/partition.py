@@ -16,8 +16,8 @@ from engine.fusion.shape import Shape
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.steps import Steps, steps_of
 from engine.fusion.stitching.cost_cache import Assessor
-from engine.fusion.stitching.nodes import Figures, Fixed, Kernel, Why
-from engine.fusion.stitching.policies import STITCH, Chosen, choose
+from engine.fusion.stitching.nodes import STITCH, Figures, Fixed, Kernel, Why
+from engine.fusion.stitching.policies import Chosen, choose
 from engine.fusion.stitching.search import accurate, moving
 from engine.fusion.subprogram import Alone
 from engine.graph.nodes import Operator

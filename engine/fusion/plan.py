@@ -13,15 +13,10 @@ from engine.fusion.nodes import Boundary, FusionGroup, FusionPlan, Instance, Lau
 from engine.fusion.operator_folding import Folded, fold_layouts
 from engine.fusion.partition import Partition
 from engine.fusion.reasons import group_reason, group_title, main_word, schemes
-from engine.fusion.stitching import policies as choose
 from engine.fusion.stitching.nodes import Fixed
 from engine.graph.nodes import OperatorGraph
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
-
-POLICIES = choose.POLICIES
-DEFAULT = choose.STITCH
-"""The policy of a plan that asks for none."""
 
 
 def plan(

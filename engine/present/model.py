@@ -29,7 +29,7 @@ from engine.documents.model import (
     StatementDoc,
     Time,
 )
-from engine.execution.nodes import PREDICTED, Check, Compiled, Timing
+from engine.execution.nodes import PREDICTED, Check, Compiled
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
 from engine.present.dataflow_links import kept_apart, links
@@ -395,18 +395,6 @@ def check_doc(check: Check) -> CheckDoc:
 def compiled_doc(compiled: Compiled) -> CompiledDoc:
     """NVRTC's figures, ready to show."""
     return CompiledDoc(compiled.architecture, compiled.registers, compiled.spill_bytes)
-
-
-def time_doc(timing: Timing) -> Time:
-    """A measured time, ready to show."""
-    environment = timing.environment or {}
-    note = ", ".join(str(environment[key]) for key in ("device", "date") if key in environment)
-    if timing.noise:
-        note = f"{note}; noisy: {timing.noise}"
-    return Time(
-        timing.microseconds, timing.origin, note, timing.low, timing.high, timing.samples,
-        environment.get("device", ""), environment.get("date", ""), timing.rounds, timing.noise,
-    )  # fmt: skip
 
 
 def _shape(tensor: Tensor) -> str:

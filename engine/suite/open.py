@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 
 from engine.suite.nodes import Row, Suite
-from engine.suite.operators import model_of
 from engine.suite.read import SUITES, read_suite
 from engine.support.cache import cache_folder
 from engine.support.errors import BadInput
@@ -40,6 +39,8 @@ def model_file(reference: str, folder: Path = SUITES) -> Path:
     A file, so that the reference implementation runs what the row says, as it does for any other model.  It holds no
     weights: a row of any size takes a few hundred bytes.  Raises BadInput.
     """
+    from engine.suite.operators import model_of
+
     suite, row = read_row(reference, folder)
     data = model_of(row).SerializeToString(deterministic=True)
     path = cache_folder() / "suites" / suite.name / f"{row.name}.onnx"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from engine.compilation import Kernel
 from engine.recipe import Entry
+
+if TYPE_CHECKING:
+    from engine.compilation import Kernel
 
 DEFAULT_STRATEGY = "learned"
 """The model first, then what trials taught."""

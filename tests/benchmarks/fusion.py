@@ -31,8 +31,7 @@ from engine.fusion.concat_fusion import joined_parts
 from engine.fusion.operator_folding import fold_layouts
 from engine.fusion.partition import Partition, partition
 from engine.fusion.stitching.dataflow import Flow, Step
-from engine.fusion.stitching.nodes import Fixed, Kernel
-from engine.fusion.stitching.policies import NONE, STITCH, XLA
+from engine.fusion.stitching.nodes import NONE, STITCH, XLA, Fixed, Kernel
 from engine.fusion.stitching.search import accurate
 from engine.fusion.stitching.xla_rules import xla_kernels
 from engine.support.garbage_collection import cycles_left_alone

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cost import KernelFacts, predict
+from engine.cost.nodes import KernelFacts
+from engine.cost.roofline import predict
 from engine.target import target
 
 H200 = target("h200")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cost import KernelFacts, occupancy
+from engine.cost.nodes import KernelFacts
+from engine.cost.occupancy import occupancy
 from engine.support.errors import Unsupported
 from engine.target import target
 

@@ -12,8 +12,7 @@ import pytest
 import engine
 from engine.documents.exploration import JOIN, SPLIT, TAKE_OUT, Wish
 from engine.explore.fusion_attempts import Attempts
-from engine.fusion.stitching.nodes import Fixed
-from engine.fusion.stitching.policies import POLICIES, STITCH
+from engine.fusion.stitching.nodes import POLICIES, STITCH, Fixed
 from engine.support.errors import BadInput
 from engine.target import target
 from tests.fusion.test_growth import chain, layers

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.fusion.operator_folding import fold_layouts
-from engine.fusion.plan import POLICIES, plan
+from engine.fusion.plan import plan
+from engine.fusion.stitching.nodes import POLICIES
 from engine.graph.load import load
 from engine.graph.nodes import Operator, OperatorGraph
 from engine.target import target

@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.documents.model import Time
 from engine.execution.nodes import MEASURED, Timing
-from engine.present.model import time_doc
+from engine.present.times import time_doc
 from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, Attempt, Round, Run, Trial
 from engine.records.reader import RunReader

@@ -19,10 +19,10 @@ from app.exit_codes import INTERRUPTED
 from app.session.client import ROOT
 from engine.documents.model import Problem
 from engine.recipe import Recipe
-from engine.recipe_files import write_recipe
 from engine.records.nodes import Request
 from engine.scheduling.text import from_text
 from engine.support.errors import BadInput
+from engine.support.files import write_whole
 
 LOG_CHARACTERS = 4000
 KILL_MS = 2000
@@ -188,4 +188,4 @@ def write_present(
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput("recipe", str(path.parent), f"cannot be made: {error.strerror}") from error
-    write_recipe(recipe, path)
+    write_whole(path, recipe.dumps(), "recipe")

@@ -12,6 +12,12 @@ from engine.tensor.nodes import Statement
 MOST_STATEMENTS = 256
 """Statements of one kernel: the scheduler's time grows faster than what a longer chain saves."""
 
+NONE, XLA, STITCH = "none", "xla", "stitch"
+POLICIES = (NONE, XLA, STITCH)
+"""`none`: one kernel an operator.  `xla`: the rules of XLA's fusion passes.  `stitch`: the search, on top of them."""
+DEFAULT_POLICY = STITCH
+"""The policy of a plan that asks for none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.horizontal_fusion import packed
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
-from engine.fusion.stitching.nodes import Kernel, Why
+from engine.fusion.stitching.nodes import NONE, STITCH, XLA, Kernel, Why
 from engine.fusion.stitching.rematerialize import lean
 from engine.fusion.stitching.repair import makeable
 from engine.fusion.stitching.search import stitched
 from engine.fusion.stitching.xla_rules import xla_kernels
 
-NONE, XLA, STITCH = "none", "xla", "stitch"
-POLICIES = (NONE, XLA, STITCH)
-"""`none`: one kernel an operator.  `xla`: the rules of XLA's fusion passes.  `stitch`: the search, on top of them."""
 APART = {NONE: "the policy none makes a kernel of each operator", XLA: "the rules of the policy xla do not join them"}
 """Why kernels that could be one are two, where nothing is explored."""
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from engine.graph.nodes import DTYPES
 from engine.scheduling.nodes import Member
-from engine.target.copies import COPY_BYTES, MOST_HELD
+from engine.target.copies import COPIED_IN_TURN, COPY_BYTES, MOST_HELD
 from engine.tensor.access import VECTOR_BYTES, position, stride, unrolled
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement
@@ -25,8 +25,6 @@ from engine.tile.emit import LANE_OF_VECTOR, Emitter
 from engine.tile.nodes import AsyncCopy, Buffer, Load, Slot, Store
 from engine.tile.source import NOWHERE, Line
 
-IN_TURN = 8
-"""Elements that it copies at a time where it has more: loads and stores then take turns."""
 BITS = {2: "uint16"}
 """Type of a register that holds an element of so many bytes as it is, which no conversion touches on its way."""
 
@@ -183,7 +181,7 @@ def copy_tile(emitter: Emitter, operand: Operand, tile: Index, at: Line) -> None
             source, inside = place.source(tile)
             emitter.add(AsyncCopy(operand.tile, place.target, name, source, operand.width, inside, at))
         return
-    together = shares if shares <= MOST_HELD else IN_TURN
+    together = shares if shares <= MOST_HELD else COPIED_IN_TURN
     dtype = BITS.get(DTYPES[operand.dtype], operand.dtype)
     with emitter.loop(f"{name}_round", shares // together, at, unroll=False) as number:
         held = emitter.register(f"{name}_held", dtype, (together,))

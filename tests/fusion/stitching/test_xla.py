@@ -16,8 +16,7 @@ import pytest
 import engine
 from engine.fusion.operator_folding import fold_layouts
 from engine.fusion.partition import partition
-from engine.fusion.stitching.nodes import Fixed
-from engine.fusion.stitching.policies import XLA
+from engine.fusion.stitching.nodes import XLA, Fixed
 from engine.fusion.stitching.xla_rules import xla_kernels
 from engine.target import target
 from engine.tensor.lower import lower
