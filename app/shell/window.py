@@ -100,8 +100,10 @@ class Window(QMainWindow):
         self.action(name).setChecked(True)
         application = QApplication.instance()
         assert isinstance(application, QApplication)
-        application.setPalette(palette(self.theme))
-        application.setStyleSheet(style_sheet(self.theme))
+        sheet = style_sheet(self.theme)
+        if application.styleSheet() != sheet:  # setting it again would restyle every widget of every window
+            application.setPalette(palette(self.theme))
+            application.setStyleSheet(sheet)
         for panel in self.panels.named().values():
             panel.set_theme(self.theme)
         self.comparing.set_theme(self.theme)
