@@ -39,7 +39,7 @@ def test_every_data_file_is_shipped() -> None:
         for pattern in patterns
         for path in (ROOT / package.replace(".", "/")).glob(pattern)
     }
-    kinds = {".cuh", ".hpp", ".cpp", ".svg", ".ttf", ".otf", ".json", ".onnx", ".txt"}
+    kinds = {".cuh", ".hpp", ".cpp", ".svg", ".ttf", ".otf", ".json", ".md", ".onnx", ".txt"}
     present = {
         path for top in ("engine", "resources", "views") for path in (ROOT / top).rglob("*") if path.suffix in kinds
     }
