@@ -92,7 +92,7 @@ def _divisors(number: int) -> tuple[int, ...]:
 
 
 def what_if_of_chart(chart: ChartDoc, knobs: Knobs, target: str) -> WhatIfDoc:
-    """What other knobs would give the contraction of a chart.  BadInput for a chart without knobs and unknown targets."""
+    """What other knobs would give a chart's contraction.  BadInput where there are no knobs, or no such target."""
     if chart.contraction is None or chart.knobs is None:
         raise BadInput("explore", chart.group, "is no contraction with tiles: it has no such knobs")
     return what_if(chart.contraction, chart.knobs, knobs, target, chart.registers)
