@@ -34,7 +34,7 @@ def test_a_write_that_fails_or_is_interrupted_leaves_what_was_there(
         raise KeyboardInterrupt
 
     for fails, error in ((full, BadInput), (interrupted, KeyboardInterrupt)):
-        monkeypatch.setattr("engine.files.os.fsync", fails)
+        monkeypatch.setattr("engine.support.files.os.fsync", fails)
         with pytest.raises(error):
             write_whole(place, "second", "test")
         assert (place.read_text(), os.listdir(tmp_path)) == ("first", ["a.txt"])
