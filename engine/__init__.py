@@ -66,12 +66,14 @@ from engine.recipe_files import (
     write_recipe,
 )
 from engine.scheduling.nodes import Conflict
+from engine.scheduling.untaken_entries import NoKernel, NotTaken
 from engine.support.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
 from engine.tuning.api import ablate, tune
 
 __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
-    "Failure", "Fixed", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph",
+    "Failure", "Fixed", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "NoKernel",
+    "NotTaken", "OperatorGraph",
     "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "Wish", "ablate", "addresses", "advised", "attempts",
     "calibrate", "chart", "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed",
     "decisions", "default_recipe", "edited", "entry", "explain", "fuse", "fusion_choices", "keep_calibration",

@@ -103,7 +103,9 @@ def attempts(plan: FusionPlan, target: str = "h200") -> Attempts:
 def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
     """From a group to CUDA text.  observe: called with (stage, before, after) as stages finish.
 
-    Raises Illegal (with verdicts) when required entries cannot hold, Unsupported when no kernel follows the schedule.
+    Raises Conflict (an Illegal, with verdicts) when required entries cannot hold together, NotTaken (a Conflict, of a
+    legal schedule) when the kernel does not take one as given, NoKernel (an Unsupported) when no kernel follows a legal
+    schedule; the last two have it as `.scheduled`.
     """
     return compile_group(group, recipe, observe)
 

@@ -53,7 +53,9 @@ def entries(group: FusionGroup) -> list[Entry]:
     return random.Random(7).sample(every, TRIED)
 
 
-KINDS = ("attention", "contraction", "row reduction", "column reduction", "element-wise", "packed", "stitched", "layout")
+KINDS = (
+    "attention", "contraction", "row reduction", "column reduction", "element-wise", "packed", "stitched", "layout",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
