@@ -215,7 +215,9 @@ def schedule(
         raise typer.Exit(1)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input, 3 no NVRTC.")
+@app.command(
+    epilog="Exit codes: 0 done, 1 a group without a kernel or a required entry that cannot hold, 2 bad input, 3 no NVRTC."
+)
 @verb
 def generate(
     file: File,
@@ -229,7 +231,8 @@ def generate(
     """CUDA text of every kernel, and a manifest of the launches."""
     from app.cli import verbs
 
-    verbs.generate(job(file, target, dim, group, recipe), out, programs, json)
+    if not verbs.generate(job(file, target, dim, group, recipe), out, programs, json):
+        raise typer.Exit(1)
 
 
 @app.command(epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")

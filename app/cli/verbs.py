@@ -146,16 +146,19 @@ def _schedule_row(kind: str, document: KernelDoc) -> dict[str, Any]:
     return {**row, "refused": {"because": document.refused}} if document.legal else row
 
 
-def generate(job: Job, out: Path, programs: list[str], json: bool) -> None:
-    """`.cu` files and their manifest."""
+def generate(job: Job, out: Path, programs: list[str], json: bool) -> bool:
+    """`.cu` files and their manifest; whether every group got its kernel."""
     kernels = output.track(job.kernels(), len(job.groups), "generating")
     manifest = engine.write_sources(job.graph, job.plan, kernels, out, job.seconds, programs)
     for kernel in manifest["kernels"]:
         for entry in kernel["relaxed"]:
             output.note(f"{kernel['group']}: {entry['author']}'s “{entry['entry']}” is relaxed: {entry['because']}")
+    missing = [group.name for group in job.groups if group.name in manifest["unsupported"]]
+    for name, reason in manifest["unsupported"].items():
+        output.note(f"{name}: {'there is no kernel' if name in missing else 'is unsupported'}: {reason}")
     if json:
         output.document(**manifest)
-        return
+        return not missing
     rows = (
         (
             kernel["group"],
@@ -168,6 +171,7 @@ def generate(job: Job, out: Path, programs: list[str], json: bool) -> None:
         for kernel in manifest["kernels"]
     )
     output.table(f"{out}", ("group", "file", "grid>", "threads>", "shared>", "compiled"), rows)
+    return not missing
 
 
 def verify(job: Job, whole: bool, json: bool) -> bool:
