@@ -109,7 +109,9 @@ class Job:
         yield
         self.seconds[stage] += time.perf_counter() - started
 
-    def kernels(self, shown: tuple[type[EngineError], ...] = ()) -> Iterator[tuple[FusionGroup, engine.Kernel | EngineError]]:
+    def kernels(
+        self, shown: tuple[type[EngineError], ...] = ()
+    ) -> Iterator[tuple[FusionGroup, engine.Kernel | EngineError]]:
         """Compile each group; one that cannot be compiled gives its error, unless it was asked for by name.
 
         Required entries that cannot hold end the verb.  shown: errors that the verb shows itself, in any case.

@@ -216,7 +216,7 @@ def schedule(
 
 
 @app.command(
-    epilog="Exit codes: 0 done, 1 a group without a kernel or a required entry that cannot hold, 2 bad input, 3 no NVRTC."
+    epilog="Exit codes: 0 done, 1 a group has no kernel or a required entry cannot hold, 2 bad input, 3 no NVRTC."
 )
 @verb
 def generate(

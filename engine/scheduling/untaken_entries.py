@@ -55,7 +55,8 @@ def refusal(
 ) -> NotTaken:
     """The error for the first required entry that a kernel does not take, with every change found to resolve it.
 
-    scheduled: the legal schedule of the program, with the verdicts after lowering.  taken: path of an entry -> the number that the kernel has in place of the asked one, where it has any.
+    scheduled: the legal schedule of the program, with the verdicts after lowering.  taken: path
+    of an entry -> the number that the kernel has in place of the asked one, where it has any.
     """
     verdicts = scheduled.verdicts
     missed = not_taken(verdicts)
