@@ -23,6 +23,8 @@ INCLUDE = Path(__file__).resolve().parents[1] / "tile" / "include"
 """Where "loom.cuh" lies."""
 
 _SUCCESS, _NO_MEMORY = "NVRTC_SUCCESS", "NVRTC_ERROR_OUT_OF_MEMORY"
+_NO_FILES = "failed to open libnvrtc-builtins"
+_HINT = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13.0,<13.1'"
 _REMARKS = ("-Xptxas=-v", "-Xptxas=--warn-on-spills", "-Xptxas=--warn-on-local-memory-usage")
 
 
@@ -100,7 +102,7 @@ def _required() -> Any:
     if nvrtc is None:
         raise MissingCapability(
             "run", "NVRTC", "the CUDA compiler library cannot be loaded",
-            "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13.0,<13.1'",
+            _HINT,
         )  # fmt: skip
     return nvrtc
 
@@ -124,6 +126,8 @@ def _compiled(text: str, architecture: str, options: Sequence[str], wants: str) 
         raise CompilerEnded(text, str(ended)) from ended
     if answer.status == _NO_MEMORY:
         raise CompilerEnded(text, f"needs more than {MEMORY / 2**30:g} GiB of memory")
+    if _NO_FILES in answer.log:
+        raise MissingCapability("run", "NVRTC", answer.log.strip(), _HINT)
     if answer.status != _SUCCESS:
         raise _refusal(answer.log, answer.status)
     return answer.log, answer.code

@@ -25,8 +25,8 @@ SECONDS = 20.0
 """Processor time that NVRTC may take for one kernel.  Of the processor, so that a busy machine refuses nothing."""
 MEMORY = 8 << 30
 """Bytes of addresses that its process may have."""
-_PATIENCE = 10
-"""Wall time over processor time, after which nothing is going to come any more."""
+WALL = 10 * SECONDS
+"""Seconds by the clock after which nothing is going to come any more, however busy the machine is."""
 _CHILD = Path(__file__).with_name("nvrtc_child.py")
 _ROOT = Path(__file__).resolve().parents[2]
 """Where the processes run: never where the user is, whose files might be named like modules."""
@@ -38,6 +38,7 @@ class Limits:
 
     seconds: float = SECONDS
     memory: int = MEMORY
+    wall: float = WALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def _told(process: _Process, text: str, options: Sequence[str], wants: str) -> A
     request = {"options": list(options), "bytes": len(data), "wants": wants}
     head: dict[str, Any] = {"bytes": -1}
     code = b""
-    alarm = Timer(_PATIENCE * limits.seconds, child.kill)
+    alarm = Timer(limits.wall, child.kill)
     alarm.daemon = True
     alarm.start()
     try:
@@ -145,8 +146,8 @@ def _told(process: _Process, text: str, options: Sequence[str], wants: str) -> A
         if line.endswith(b"\n"):
             head = json.loads(line)
             code = child.stdout.read(head["bytes"])
-    except BrokenPipeError:
-        child.kill()  # it is told by its status
+    except (BrokenPipeError, ValueError):
+        child.kill()  # no request went in or no reply came out: it is told by its status
     finally:
         alarm.cancel()
     if len(code) != head["bytes"]:
@@ -158,7 +159,7 @@ def _ending(status: int, limits: Limits) -> str:
     if status == -signal.SIGPROF:
         return f"takes more than {limits.seconds:g} s of processor time"
     if status == -signal.SIGKILL:
-        return f"was ended after {_PATIENCE * limits.seconds:g} s, or by the system for lack of memory"
+        return f"gave no answer in {limits.wall:g} s, or was killed, as for lack of memory"
     cause = signal.Signals(-status).name if status < 0 else f"exit code {status}"
     return f"ended with {cause}; it may take {limits.memory / 2**30:g} GiB of memory"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.compilation import Kernel
-from engine.execution.nvrtc import ARCHITECTURES, INCLUDE, compile_cuda
+from engine.execution.nvrtc import ARCHITECTURES, INCLUDE, CompileError, compile_cuda
 from engine.export.companions import PROGRAMS, write_code, write_programs, write_values
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
@@ -26,6 +26,8 @@ def write_sources(
     programs: Collection[str] = (),
 ) -> dict[str, Any]:
     """Write one `.cu` file a kernel, `include/` and `manifest.json`; the manifest is returned.
+
+    A kernel that NVRTC does not compile is `unsupported` there, as is a group that has none; its text is written.
 
     seconds: what loading and fusing took, to stand beside the stages timed here.  programs: of `PROGRAMS`, to stand
     beside the kernels with their machine code.  Raises BadInput where the folder cannot be written, and for a program
@@ -48,7 +50,11 @@ def write_sources(
             for stage, milliseconds in kernel.timings:
                 spent["print" if stage in ("tile program", "cuda") else "schedule"] += milliseconds / 1e3
             start = time.perf_counter()
-            rows.append(_row(kernel))
+            try:
+                rows.append(_row(kernel))
+            except CompileError as error:
+                unsupported[group.name] = f"{error.subject}: {error.reason}"
+                continue
             if programs:
                 write_code(kernel, folder)
             if "torch" in programs:
