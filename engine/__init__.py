@@ -3,7 +3,7 @@
     graph   = engine.load("bert.onnx", dims={"batch": 8})
     plan    = engine.fuse(graph, target="h200")
     group   = plan.group("layernorm_1")
-    recipe  = engine.default_recipe(group, target="h200")
+    recipe  = engine.default_recipe(group)
     recipe  = recipe.advise("user", engine.entry("S4", pin="j", at="innermost", because="rows are contiguous"))
     kernel  = engine.compile(group, recipe, observe=print)
     report  = engine.check(kernel)

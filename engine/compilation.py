@@ -86,14 +86,15 @@ class Kernel:
 
 
 def default_recipe(
-    what: FusionGroup | FusionPlan, target_name: str = "h200", numerics: Mapping[str, str] | None = None
+    what: FusionGroup | FusionPlan, target_name: str | None = None, numerics: Mapping[str, str] | None = None
 ) -> Recipe:
     """The recipe of a group, or of every group of a plan, with the entries of all advisers.
 
+    target_name: another GPU than the plan was made for.
     numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32 contractions round their operands.
     """
     groups = what.groups if isinstance(what, FusionPlan) else (what,)
-    machine = target(target_name)
+    machine = target(target_name or what.target)
     chosen = numerics or {}
     return Recipe(
         target=machine.name, numerics=chosen, groups={g.name: advise(g, machine, chosen) for g in groups}

@@ -43,6 +43,7 @@ from engine.scheduling.untaken_entries import NoKernel
 from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.support.garbage_collection import cycles_left_alone
 from engine.support.serialization import from_json, to_json
+from engine.target import DEFAULT_TARGET
 from engine.tensorize.space import Knobs
 
 Result = TypeVar("Result")
@@ -131,7 +132,7 @@ class Service:
                 raise BadInput("service", f"verb {verb}", "there is no such verb")
 
     def _open(self, arguments: Arguments, send: Send) -> ModelDoc:
-        target = _text_or_none(arguments, "target") or "h200"
+        target = _text_or_none(arguments, "target") or DEFAULT_TARGET
         spent: list[tuple[str, float]] = []
 
         def timed(stage: str, text: str, run: Callable[[], Result]) -> Result:

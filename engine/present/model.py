@@ -64,13 +64,13 @@ def _all(key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
     return items
 
 
-def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200", keep: Keep = _all) -> ModelDoc:
+def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None, keep: Keep = _all) -> ModelDoc:
     """The fusion plan as a graph of launches with predicted times.
 
     Every group is compiled to CUDA text under its default recipe; one that cannot be has no time.  keep: is given the
     lists that grow with the graph before the groups are compiled, so that who waits for them can begin.
     """
-    machine = find_target(target)
+    machine = find_target(target or plan.target)
     nodes = _nodes(graph, plan)
     operators = keep("operators", tuple(_operators(graph, nodes)))
     nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
