@@ -6,6 +6,7 @@ The engine and Qt are imported inside the verbs, so that `--help` is quick.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from app.cli import output, tuning_verbs
 from app.cli.options import (
     NO_DIMS,
     NO_PROGRAMS,
+    PIPE_CLOSED,
     Dims,
     File,
     Gpu,
@@ -43,7 +45,25 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of `loomscope`."""
-    app(prog_name="loomscope")
+    output.prepare()
+    code: str | int | None = None
+    try:
+        app(prog_name="loomscope")
+    except SystemExit as end:
+        code = end.code
+    except OSError as error:  # of help: a verb tells its own
+        error.filename = output.STANDARD_OUTPUT
+        output.failure(output.lost(error))
+        code = 3
+    try:
+        output.flush()
+    except BrokenPipeError:
+        output.discard()
+        code = PIPE_CLOSED
+    except OSError as error:
+        output.failure(output.lost(error))
+        code = 3
+    sys.exit(code)
 
 
 @app.callback(invoke_without_command=True)
