@@ -45,25 +45,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of `loomscope`."""
-    output.prepare()
-    code: str | int | None = None
-    try:
-        app(prog_name="loomscope")
-    except SystemExit as end:
-        code = end.code
-    except OSError as error:  # of help: a verb tells its own
-        error.filename = output.STANDARD_OUTPUT
-        output.failure(output.lost(error))
-        code = 3
-    try:
-        output.flush()
-    except BrokenPipeError:
-        output.discard()
-        code = PIPE_CLOSED
-    except OSError as error:
-        output.failure(output.lost(error))
-        code = 3
-    sys.exit(code)
+    sys.exit(output.run(lambda: app(prog_name="loomscope"), PIPE_CLOSED))
 
 
 @app.callback(invoke_without_command=True)

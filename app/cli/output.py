@@ -85,6 +85,29 @@ class _Closed(io.TextIOBase):
         raise OSError(errno.EBADF, "it is closed", STANDARD_OUTPUT)
 
 
+def run(program: Callable[[], object], pipe_closed: int) -> str | int | None:
+    """The exit code of a program that tells what its streams cannot take; `pipe_closed` where the reader went away."""
+    prepare()
+    code: str | int | None = None
+    try:
+        with _writing():  # help: a verb tells its own
+            program()
+    except SystemExit as end:
+        code = end.code
+    except OSError as error:
+        failure(lost(error))
+        code = 3
+    try:
+        flush()
+    except BrokenPipeError:
+        discard()
+        code = pipe_closed
+    except OSError as error:
+        failure(lost(error))
+        code = 3
+    return code
+
+
 def prepare() -> None:
     """Before anything is written: text that the encoding of a stream lacks is replaced, a closed stream told."""
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):

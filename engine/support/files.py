@@ -72,7 +72,7 @@ def _ends_early(error: json.JSONDecodeError) -> bool:
 
 
 def write_whole(path: str | Path, content: str, stage: str) -> None:
-    """Write a text file as `replace_whole` does.  BadInput, of that stage, where it cannot be written."""
+    """Write a text file as `replace_whole` does.  Raises what `unwritable` says where it cannot be written."""
     check_place(path, stage)
     try:
         replace_whole(Path(path), content.encode())
