@@ -223,6 +223,7 @@ def test_a_compiler_that_does_not_work_is_told(
     done = loomscope("verify", SOFTMAX, "--json")
     assert done.returncode == 3 and done.stdout == ""
     assert compiler in done.stderr and "CXX" in done.stderr and "fail" not in done.stderr
+    assert loomscope("doctor").returncode == 0
 
 
 @needs_compiler
