@@ -3,7 +3,7 @@
     graph   = engine.load("bert.onnx", dims={"batch": 8})
     plan    = engine.fuse(graph, target="h200")
     group   = plan.group("layernorm_1")
-    recipe  = engine.default_recipe(group, target="h200")
+    recipe  = engine.default_recipe(group)
     recipe  = recipe.advise("user", engine.entry("S4", pin="j", at="innermost", because="rows are contiguous"))
     kernel  = engine.compile(group, recipe, observe=print)
     report  = engine.check(kernel)
@@ -71,12 +71,14 @@ if TYPE_CHECKING:
         write_recipe,
     )
     from engine.scheduling.nodes import Conflict
+    from engine.scheduling.untaken_entries import NoKernel, NotTaken
     from engine.support.errors import BadInput, EngineError, Illegal, MissingCapability, OverBudget, Unsupported
     from engine.tuning.api import ablate, tune
 
 __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
-    "Failure", "Fixed", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "OperatorGraph",
+    "Failure", "Fixed", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "NoKernel",
+    "NotTaken", "OperatorGraph",
     "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "Wish", "ablate", "addresses", "advised", "attempts",
     "calibrate", "chart", "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "completed",
     "decisions", "default_recipe", "edited", "entry", "explain", "fuse", "fusion_choices", "keep_calibration",
@@ -110,6 +112,7 @@ _NAMES = {
         "write_published write_recipe"
     ),
     "scheduling.nodes": "Conflict",
+    "scheduling.untaken_entries": "NoKernel NotTaken",
     "support.errors": "BadInput EngineError Illegal MissingCapability OverBudget Unsupported",
     "tuning.api": "ablate tune",
 }

@@ -44,6 +44,7 @@ from engine.scheduling.text import to_text
 from engine.suite import is_reference, model_file
 from engine.support.errors import BadInput, EngineError, MissingCapability
 from engine.support.garbage_collection import cycles_left_alone
+from engine.target import DEFAULT_TARGET
 from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, lower_supported
@@ -63,7 +64,7 @@ def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGra
 
 
 def fuse(
-    graph: OperatorGraph, target: str = "h200", policy: str = DEFAULT_POLICY, fixed: Fixed | None = None
+    graph: OperatorGraph, target: str = DEFAULT_TARGET, policy: str = DEFAULT_POLICY, fixed: Fixed | None = None
 ) -> FusionPlan:
     """Plan the kernels of a graph.  fixed: what a person decided about groups; it stays, and the rest is explored.
 
@@ -83,27 +84,29 @@ def why_apart(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
     return why(plan, producer, consumer)
 
 
-def regroup(plan: FusionPlan, fixed: Fixed, target: str = "h200") -> RegroupDoc:
+def regroup(plan: FusionPlan, fixed: Fixed, target: str | None = None) -> RegroupDoc:
     """What a plan would be with other groups fixed: legal or not, and the predicted change.  Changes nothing."""
     from engine.explore.regroup import regroup as tried
 
-    return tried(plan, fixed, _target(target))
+    return tried(plan, fixed, _target(target or plan.target))
 
 
-def attempts(plan: FusionPlan, target: str = "h200") -> Attempts:
+def attempts(plan: FusionPlan, target: str | None = None) -> Attempts:
     """Looks at wishes about a plan's groups, each in milliseconds, and changes nothing: `.attempt(Wish("join", ...))`.
 
     What a legal wish would fix is for `fuse` to carry out.
     """
     from engine.explore.fusion_attempts import Attempts
 
-    return Attempts(plan, _target(target))
+    return Attempts(plan, _target(target or plan.target))
 
 
 def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
     """From a group to CUDA text.  observe: called with (stage, before, after) as stages finish.
 
-    Raises Illegal (with verdicts) when required entries cannot hold, Unsupported when no kernel follows the schedule.
+    Raises Conflict (an Illegal, with verdicts) when required entries cannot hold together, NotTaken (a Conflict, of a
+    legal schedule) when the kernel does not take one as given, NoKernel (an Unsupported) when no kernel follows a legal
+    schedule; the last two have it as `.scheduled`.
     """
     return compile_group(group, recipe, observe)
 
@@ -352,7 +355,8 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
         raise BadInput("check", group.name, "does not come from a graph", "take the group from a fusion plan")
     arrays = group.instances[0].arrays
     outside = {*group.program.inputs, *group.program.outputs}
-    expected_all, before_all = _reference(group.graph, seed)
+    kept = group.beside or {arrays[name] for name in outside}
+    expected_all, before_all = _reference(group.graph, seed, frozenset(kept))
     missing = {arrays[name] for name in outside} - expected_all.keys()
     left_out = missing & group.graph.tensors.keys()
     if left_out:
@@ -371,18 +375,18 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
 
 
 @lru_cache(maxsize=2)
-def _reference(graph: OperatorGraph, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def _reference(
+    graph: OperatorGraph, seed: int, kept: frozenset[str]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Reference values of the tensors of a graph, and of those it updates before the run; the last two are kept.
 
-    Of a graph whose tensors do not fit into memory, those that the kernels of the default plan read and write.
+    Of a graph whose tensors do not fit into memory, those in `kept`.
     """
     from engine.execution.reference import MAX_BYTES, input_values, reference_values
 
     wanted = None
     if sum(tensor.bytes for tensor in graph.tensors.values()) > MAX_BYTES:
-        groups = fuse(graph).groups
-        outside = {g.instances[0].arrays[name] for g in groups for name in (*g.program.inputs, *g.program.outputs)}
-        wanted = sorted(outside & graph.tensors.keys())
+        wanted = sorted(kept & graph.tensors.keys())
     updated = {update.target for update in graph.updates}
     before = {name: value for name, value in input_values(graph, seed).items() if name in updated} if updated else {}
     return reference_values(graph, seed, wanted), before

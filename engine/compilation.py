@@ -33,10 +33,10 @@ from engine.scheduling.advisers.stitch import stitch_group, with_schemes
 from engine.scheduling.advisers.tensorize import asked_tile, tensorize_group
 from engine.scheduling.advisers.vectorize import vectorize_group
 from engine.scheduling.compose import compose
-from engine.scheduling.nodes import HONOURED, RELAXED, ScheduleTree, Verdict
+from engine.scheduling.nodes import HONOURED, RELAXED, Scheduled, ScheduleTree, Verdict
 from engine.scheduling.solve import schedule
-from engine.scheduling.untaken_entries import not_taken, refusal
-from engine.support.errors import EngineError, Fault
+from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
+from engine.support.errors import EngineError, Fault, Unsupported
 from engine.target import Target, target
 from engine.tensor.nodes import TensorProgram
 from engine.tile.check import check_tile
@@ -86,14 +86,15 @@ class Kernel:
 
 
 def default_recipe(
-    what: FusionGroup | FusionPlan, target_name: str = "h200", numerics: Mapping[str, str] | None = None
+    what: FusionGroup | FusionPlan, target_name: str | None = None, numerics: Mapping[str, str] | None = None
 ) -> Recipe:
     """The recipe of a group, or of every group of a plan, with the entries of all advisers.
 
+    target_name: another GPU than the plan was made for.
     numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32 contractions round their operands.
     """
     groups = what.groups if isinstance(what, FusionPlan) else (what,)
-    machine = target(target_name)
+    machine = target(target_name or what.target)
     chosen = numerics or {}
     return Recipe(
         target=machine.name, numerics=chosen, groups={g.name: advise(g, machine, chosen) for g in groups}
@@ -137,14 +138,15 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
 
     A recipe without advice for the group leaves every choice to the scheduler and the lowering's defaults.
     Raises Conflict when required entries cannot hold together, NotTaken when the kernel cannot take one as given,
-    Illegal when no order keeps all dependences, Unsupported when no kernel follows the schedule.
+    Illegal when no order keeps all dependences, NoKernel (Unsupported, with the schedule) when no kernel follows it.
     """
     recipe = recipe or default_recipe(group)
     kernel = _compiled(group, recipe, observe)
     if not not_taken(kernel.verdicts):
         return kernel
     raise refusal(
-        kernel.verdicts,
+        kernel.program,
+        Scheduled(kernel.schedule, kernel.verdicts, kernel.milliseconds, 0.0, kernel.log),
         kernel.advice,
         {path: note.value for path, note in kernel.tile.notes.items()},
         lambda advice: _compiled(group, recipe.with_group(group.name, advice), None).verdicts,
@@ -178,10 +180,12 @@ def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> K
     tell("schedule", tree, solved.tree, solved.milliseconds)
     tell("legality", solved.tree, (), solved.checking)
 
-    tile = lower(replace(group, program=program), solved.tree, recipe.numerics, target(recipe.target).architecture)
-    tell("tile program", solved.tree, tile)
-
-    alternating, tile = tile, pipelined(tile)
+    try:
+        tile = lower(replace(group, program=program), solved.tree, recipe.numerics, target(recipe.target).architecture)
+        tell("tile program", solved.tree, tile)
+        alternating, tile = tile, pipelined(tile)
+    except Unsupported as refused:
+        raise NoKernel(refused, program, solved) from refused
     wrong = check_tile(tile)
     if wrong:
         raise Fault("codegen", group.name, wrong[0], "the code generator is wrong: report it")

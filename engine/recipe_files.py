@@ -69,11 +69,12 @@ def write_recipe(recipe: Recipe, path: str | Path) -> None:
 
 
 def default_recipe(
-    what: FusionGroup | FusionPlan, target: str = "h200", numerics: Mapping[str, str] | None = None
+    what: FusionGroup | FusionPlan, target: str | None = None, numerics: Mapping[str, str] | None = None
 ) -> Recipe:
     """What every adviser proposes for a group or for all groups of a plan.
 
-    numerics: {"tensor_cores": "tf32"} lets float32 contractions round their operands; by default none is rounded.
+    target: another GPU than the plan was made for.  numerics: {"tensor_cores": "tf32"} lets float32 contractions round
+    their operands; by default none is rounded.
     """
     return _default_recipe(what, target, numerics)
 

@@ -39,9 +39,11 @@ from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.scheduling.nodes import Conflict
-from engine.support.errors import BadInput, EngineError
+from engine.scheduling.untaken_entries import NoKernel
+from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.support.garbage_collection import cycles_left_alone
 from engine.support.serialization import from_json, to_json
+from engine.target import DEFAULT_TARGET
 from engine.tensorize.space import Knobs
 
 Result = TypeVar("Result")
@@ -130,7 +132,7 @@ class Service:
                 raise BadInput("service", f"verb {verb}", "there is no such verb")
 
     def _open(self, arguments: Arguments, send: Send) -> ModelDoc:
-        target = _text_or_none(arguments, "target") or "h200"
+        target = _text_or_none(arguments, "target") or DEFAULT_TARGET
         spent: list[tuple[str, float]] = []
 
         def timed(stage: str, text: str, run: Callable[[], Result]) -> Result:
@@ -212,11 +214,14 @@ class Service:
         return to_json(engine.compare(a, b))
 
     def _kernel_or_refusal(self, arguments: Arguments, send: Send) -> KernelDoc:
-        """The compiled group, or the verdicts of required entries that cannot hold together."""
+        """The compiled group, or the verdicts of required entries that cannot hold together or are not taken."""
         try:
             return engine.kernel_doc(self._kernel(arguments, send))
         except Conflict as conflict:
             return engine.refused_doc(*self._advised(arguments), conflict)
+        except NoKernel as refused:
+            reason = f"the order is legal, and no kernel follows it: {refused.reason}"
+            raise Unsupported(refused.stage, refused.subject, reason, refused.hint) from refused
 
     def _kernel(self, arguments: Arguments, send: Send) -> engine.Kernel:
         """The compiled group of a request, from the last time where nothing changed."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.support.errors import BadInput
+from engine.support.errors import BadInput, MissingCapability
 from engine.support.files import check_place, read_bytes, read_json, replace_whole, write_whole
 
 
@@ -30,10 +30,13 @@ def test_a_write_that_fails_or_is_interrupted_leaves_what_was_there(
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
+    def refused(descriptor: int) -> None:
+        raise PermissionError(13, "Permission denied")
+
     def interrupted(descriptor: int) -> None:
         raise KeyboardInterrupt
 
-    for fails, error in ((full, BadInput), (interrupted, KeyboardInterrupt)):
+    for fails, error in ((full, MissingCapability), (refused, BadInput), (interrupted, KeyboardInterrupt)):
         monkeypatch.setattr("engine.support.files.os.fsync", fails)
         with pytest.raises(error):
             write_whole(place, "second", "test")

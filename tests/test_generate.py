@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.semantics.single import Node, write_model
 from tests.support.commands import document, loomscope
 
 nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
@@ -113,3 +114,20 @@ def test_entries_that_a_kernel_did_not_take_are_told(tmp_path: Path) -> None:
     (entry,) = (e for e in kernel["relaxed"] if e["author"] == "user")
     assert "mark stages 3" in entry["entry"] and entry["because"]
     assert f"{group}: user's “{entry['entry']}” is relaxed: {entry['because']}" in done.stderr
+
+
+def test_a_group_without_a_kernel_is_named_and_is_a_failure(tmp_path: Path) -> None:
+    """Positions near 2^31 do not fit a kernel's int; the other kernels are written all the same."""
+    nodes: list[Node] = [("Relu", ["x"], ["y"], {}), ("Softmax", ["z"], ["w"], {})]
+    inputs = {"x": ("float16", (2**31 - 8,)), "z": ("float16", (4, 64))}
+    path, out = str(write_model(tmp_path / "large.onnx", nodes, inputs, ["y", "w"])), tmp_path / "out"
+    for more in ((), ("--json",)):
+        done = loomscope("generate", path, "-o", str(out), *more)
+        assert done.returncode == 1
+        assert "relu_0: there is no kernel: has 2147483640 elements" in done.stderr
+        found = json.loads((out / "manifest.json").read_text())
+        assert list(found["unsupported"]) == ["relu_0"]
+        assert [kernel["group"] for kernel in found["kernels"]] == ["softmax_0"] and (out / "softmax_0.cu").is_file()
+    assert json.loads(done.stdout)["unsupported"] == found["unsupported"]
+    whole = loomscope("generate", path, "-o", str(out), "--group", "softmax_0")
+    assert (whole.returncode, whole.stderr) == (0, "")

@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine.documents.model import ScheduleDoc
-from engine.present.model import schedule_doc
+from engine.present.model import kernel_doc
 from tests.kernels.test_lowering import kernel_of
 
 
@@ -36,11 +36,11 @@ def test_chips_are_what_the_kernel_has(
     group = kernel_of(name, tmp_path).group
     wishes = [engine.entry(statement, at="innermost", mark=(mark, value)) for statement, mark, value in entries]
     kernel = engine.compile(group, engine.default_recipe(group).advise("user", *wishes))
-    chips = [chip for node in nodes(schedule_doc(kernel)) for chip in node.chips]
+    chips = [chip for node in nodes(kernel_doc(kernel).schedule) for chip in node.chips]
     assert expected <= set(chips)
     for mark, value in ((mark, value) for _, mark, value in entries):
         shown = {chip for chip in chips if chip.startswith(f"{mark} ") or chip.endswith(mark)}
         assert shown <= expected, f"{mark} {value} stands beside what the kernel has"
-    for node in nodes(schedule_doc(kernel)):
+    for node in nodes(kernel_doc(kernel).schedule):
         kinds = [chip.split()[0] for chip in node.chips]
         assert len(set(kinds)) == len(kinds), "one number of each kind on a dimension"

@@ -108,20 +108,19 @@ class Job:
         yield
         self.seconds[stage] += time.perf_counter() - started
 
-    def kernels(self, conflicts: bool = False) -> Iterator[tuple[FusionGroup, engine.Kernel | EngineError]]:
+    def kernels(
+        self, shown: tuple[type[EngineError], ...] = ()
+    ) -> Iterator[tuple[FusionGroup, engine.Kernel | EngineError]]:
         """Compile each group; one that cannot be compiled gives its error, unless it was asked for by name.
 
-        Required entries that cannot hold end the verb, unless it shows `conflicts` itself.
+        Required entries that cannot hold end the verb.  shown: errors that the verb shows itself, in any case.
         """
         recipe = self.recipe
         for group in self.groups:
             try:
                 yield group, engine.compile(group, recipe)
-            except Conflict as error:
-                if not conflicts:
-                    raise
-                yield group, error
             except EngineError as error:
-                if self.only is not None:
+                ends = isinstance(error, Conflict) or self.only is not None
+                if ends and not isinstance(error, shown):
                     raise
                 yield group, error

@@ -6,6 +6,7 @@ The engine and Qt are imported inside the verbs, so that `--help` is quick.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from app.cli import output, tuning_verbs
 from app.cli.options import (
     NO_DIMS,
     NO_PROGRAMS,
+    PIPE_CLOSED,
     Dims,
     File,
     Gpu,
@@ -43,7 +45,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of `loomscope`."""
-    app(prog_name="loomscope")
+    sys.exit(output.run(lambda: app(prog_name="loomscope"), PIPE_CLOSED))
 
 
 @app.callback(invoke_without_command=True)
@@ -215,7 +217,9 @@ def schedule(
         raise typer.Exit(1)
 
 
-@app.command(epilog="Exit codes: 0 done, 1 a required entry of the recipe cannot hold, 2 bad input, 3 no NVRTC.")
+@app.command(
+    epilog="Exit codes: 0 done, 1 a group has no kernel or a required entry cannot hold, 2 bad input, 3 no NVRTC."
+)
 @verb
 def generate(
     file: File,
@@ -229,7 +233,8 @@ def generate(
     """CUDA text of every kernel, and a manifest of the launches."""
     from app.cli import verbs
 
-    verbs.generate(job(file, target, dim, group, recipe), out, programs, json)
+    if not verbs.generate(job(file, target, dim, group, recipe), out, programs, json):
+        raise typer.Exit(1)
 
 
 @app.command(epilog="Exit codes: 0 done, 1 a kernel is wrong, 2 bad input, 3 no C++ compiler.")

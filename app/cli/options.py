@@ -6,7 +6,6 @@ The engine and Qt are imported inside functions, so that `--help` is quick.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,7 +74,7 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
 
         try:
             body(*arguments, **options)
-            sys.stdout.flush()
+            output.flush()
         except EngineError as error:
             output.failure(error)
             raise typer.Exit(error.exit_code) from error
@@ -87,6 +86,9 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
         except BrokenPipeError:
             output.discard()
             raise typer.Exit(PIPE_CLOSED) from None
+        except OSError as error:
+            output.failure(output.lost(error))
+            raise typer.Exit(MissingCapability.exit_code) from error
 
     return run
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -15,12 +17,14 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     # Only for the type: importing the engine takes a second that `--help` need not wait for.
-    from engine.support.errors import EngineError
+    from engine.support.errors import EngineError, MissingCapability
 
 SCHEMA = 1
 """Version of every JSON document; a key that changes its meaning raises it."""
 
 Item = TypeVar("Item")
+
+STANDARD_OUTPUT = "standard output"
 
 WIDE = 200
 """Columns of a table that goes into a file or a pipe."""
@@ -34,23 +38,109 @@ class _Console(Console):
         raise
 
 
-stdout = _Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+_is_terminal = sys.stdout is not None and sys.stdout.isatty()
+stdout = _Console(highlight=False, soft_wrap=True, width=None if _is_terminal else WIDE)
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def document(**keys: Any) -> None:
     """The one document of a `--json` run."""
-    sys.stdout.write(json.dumps({"schema": SCHEMA, **keys}, indent=2, ensure_ascii=False) + "\n")
+    is_narrow = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    with _writing():
+        sys.stdout.write(json.dumps({"schema": SCHEMA, **keys}, indent=2, ensure_ascii=is_narrow) + "\n")
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    """Names standard output in its errors, as the system names files."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = STANDARD_OUTPUT
+        raise
+
+
+def flush() -> None:
+    """Whatever was written reaches its reader, or the error says that it does not."""
+    with _writing():
+        sys.stdout.flush()
+
+
+class _Closed(io.TextIOBase):
+    """Standard output of a program that was started with none."""
+
+    lost = False
+
+    def write(self, text: str) -> int:
+        """It cannot take anything; from then on it cannot be flushed either."""
+        self.lost = True
+        return self._refuse()
+
+    def flush(self) -> None:
+        """Nothing waits unless something was written."""
+        if self.lost:
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise OSError(errno.EBADF, "it is closed", STANDARD_OUTPUT)
+
+
+def run(program: Callable[[], object], pipe_closed: int) -> str | int | None:
+    """The exit code of a program that tells what its streams cannot take; `pipe_closed` where the reader went away."""
+    prepare()
+    code: str | int | None = None
+    try:
+        with _writing():  # help: a verb tells its own
+            program()
+    except SystemExit as end:
+        code = end.code
+    except OSError as error:
+        failure(lost(error))
+        code = 3
+    try:
+        flush()
+    except BrokenPipeError:
+        discard()
+        code = pipe_closed
+    except OSError as error:
+        failure(lost(error))
+        code = 3
+    return code
+
+
+def prepare() -> None:
+    """Before anything is written: text that the encoding of a stream lacks is replaced, a closed stream told."""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        if stream is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)  # no other file may take its place
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+
+
+def lost(error: OSError) -> MissingCapability:
+    """The error for a file or a stream that could not be read or written."""
+    from engine.support.errors import MissingCapability
+
+    if error.filename == STANDARD_OUTPUT:
+        discard()
+    hint = "free some space, or send the output elsewhere"
+    return MissingCapability("output", str(error.filename or "a file"), f"{error.strerror or error}", hint)
 
 
 def discard() -> None:
     """Send what is left of standard output nowhere: nobody reads it any more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(sys.stdout, _Closed):
+        sys.stdout.lost = False
+    else:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(text: str) -> None:
     """A line for people, printed as it is."""
-    stdout.print(text, markup=False)
+    with _writing():
+        stdout.print(text, markup=False)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -61,7 +151,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
         drawn.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
     for row in rows:
         drawn.add_row(*(_plain(cell) for cell in row))
-    stdout.print(drawn)
+    with _writing():
+        stdout.print(drawn)
 
 
 @contextlib.contextmanager

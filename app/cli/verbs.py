@@ -11,7 +11,18 @@ import engine
 from app.cli import output
 from app.cli.compile_job import Job
 from app.cli.doctor import examine
-from engine import BadInput, Conflict, EngineError, Failure, Unsupported
+from engine import (
+    BadInput,
+    Conflict,
+    EngineError,
+    Failure,
+    Illegal,
+    Kernel,
+    NoKernel,
+    NotTaken,
+    Unsupported,
+)
+from engine.documents.model import KernelDoc
 from engine.scheduling.tree_text import show
 from engine.support.serialization import fields_to_json, to_json
 from views.format import amount, duration, figure, plural
@@ -89,48 +100,65 @@ def recipe(job: Job, out: Path) -> None:
 def schedule(job: Job, json: bool) -> bool:
     """Trees and verdicts; whether every required entry holds."""
     rows: list[dict[str, Any]] = []
-    for group, kernel in output.track(job.kernels(conflicts=True), len(job.groups), "scheduling"):
-        if isinstance(kernel, EngineError) and not isinstance(kernel, Conflict):
-            rows.append({"name": group.name, "legal": False, "unsupported": kernel.reason})
+    holds = True
+    for group, kernel in output.track(job.kernels((Conflict, NoKernel)), len(job.groups), "scheduling"):
+        if isinstance(kernel, EngineError) and not isinstance(kernel, Conflict | NoKernel):
+            legal = False if isinstance(kernel, Illegal) else None  # None: it did not come to a schedule
+            rows.append({"name": group.name, "legal": legal, "unsupported": kernel.reason})
             if not json:
                 output.say(f"{group.name}  {group.title}: {kernel.reason}\n")
             continue
         if isinstance(kernel, Conflict):
             output.failure(kernel, [repair.text for repair in kernel.repairs])
-            document = engine.refused_doc(group, job.recipe, kernel)
-        else:
+            holds = False
+        if isinstance(kernel, Kernel):
             document = engine.kernel_doc(kernel)
-        verdicts = [{"entry": e.text, "verdict": e.outcome, "because": e.verdict} for e in document.entries]
-        rows.append(
-            {
-                "name": group.name,
-                "legal": document.legal,
-                "tree": to_json(document.schedule),
-                "verdicts": verdicts,
-                "repairs": [repair.text for repair in document.repairs],
-                "milliseconds": document.milliseconds,
-            }
-        )
+        else:
+            document = engine.refused_doc(group, job.recipe, kernel)
+        rows.append(_schedule_row(group.kind, document))
         if not json:
             output.say(f"{group.name}  {group.title}")
-            if not isinstance(kernel, Conflict):
-                output.say(show(kernel.schedule, kernel.program))
-            output.table("", ("entry", "verdict", "because"), (tuple(v.values()) for v in verdicts))
+            match kernel:
+                case Kernel():
+                    output.say(show(kernel.schedule, kernel.program))
+                case NoKernel() | NotTaken():
+                    output.say(show(kernel.scheduled.tree, kernel.program))
+                    output.say(f"legal, but there is no kernel: {kernel.subject}: {kernel.reason}\n")
+            cells = (tuple(verdict.values()) for verdict in rows[-1]["verdicts"])
+            output.table("", ("entry", "verdict", "because"), cells)
     if json:
         output.document(groups=rows)
-    return all(row["legal"] or "unsupported" in row for row in rows)
+    return holds
 
 
-def generate(job: Job, out: Path, programs: list[str], json: bool) -> None:
-    """`.cu` files and their manifest."""
+def _schedule_row(kind: str, document: KernelDoc) -> dict[str, Any]:
+    """Legality is of dependences and required entries; the kernel, or why there is none, stands beside it."""
+    row = {
+        "name": document.group,
+        "legal": document.legal,
+        "tree": to_json(document.schedule),
+        "verdicts": [{"entry": e.text, "verdict": e.outcome, "because": e.verdict} for e in document.entries],
+        "repairs": [repair.text for repair in document.repairs],
+        "milliseconds": document.milliseconds,
+    }
+    if document.has_kernel:
+        return {**row, "kernel": {"family": kind, "launches": 1}}
+    return {**row, "refused": {"because": document.refused}} if document.legal else row
+
+
+def generate(job: Job, out: Path, programs: list[str], json: bool) -> bool:
+    """`.cu` files and their manifest; whether every group got its kernel."""
     kernels = output.track(job.kernels(), len(job.groups), "generating")
     manifest = engine.write_sources(job.graph, job.plan, kernels, out, job.seconds, programs)
     for kernel in manifest["kernels"]:
         for entry in kernel["relaxed"]:
             output.note(f"{kernel['group']}: {entry['author']}'s “{entry['entry']}” is relaxed: {entry['because']}")
+    missing = [group.name for group in job.groups if group.name in manifest["unsupported"]]
+    for name, reason in manifest["unsupported"].items():
+        output.note(f"{name}: {'there is no kernel' if name in missing else 'is unsupported'}: {reason}")
     if json:
         output.document(**manifest)
-        return
+        return not missing
     rows = (
         (
             kernel["group"],
@@ -143,6 +171,7 @@ def generate(job: Job, out: Path, programs: list[str], json: bool) -> None:
         for kernel in manifest["kernels"]
     )
     output.table(f"{out}", ("group", "file", "grid>", "threads>", "shared>", "compiled"), rows)
+    return not missing
 
 
 def verify(job: Job, whole: bool, json: bool) -> bool:
@@ -151,7 +180,7 @@ def verify(job: Job, whole: bool, json: bool) -> bool:
         return _verify_whole(job, json)
     rows: list[dict[str, Any]] = []
     texts: list[str] = []
-    for group, kernel in output.track(job.kernels(conflicts=True), len(job.groups), "checking"):
+    for group, kernel in output.track(job.kernels((Conflict,)), len(job.groups), "checking"):
         if isinstance(kernel, EngineError):
             status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
             rows.append({"name": group.name, "status": status, "message": kernel.reason})

@@ -108,7 +108,7 @@ class Explored(QObject):
     def _is_refused(self) -> bool:
         """Whether the advice that was asked for gave no legal kernel."""
         kernel = self.workspace.kernel(self.group)
-        return self.workspace.refusal(self.group) is not None or (kernel is not None and not kernel.legal)
+        return self.workspace.refusal(self.group) is not None or (kernel is not None and not kernel.has_kernel)
 
     def _counting(self) -> list[Question | None]:
         """The addresses to be counted: those of the present advice and those of the baseline to compare with."""

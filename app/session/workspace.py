@@ -115,7 +115,7 @@ class Workspace(QObject):
         """The kernel of the step where the group's history stands, or the last one shown: for schedule and code."""
         history = self.histories.get(group)
         kernel = self._kernels.get((group, history.step.text)) if history else None
-        return kernel if kernel and kernel.legal else self._legal.get(group)
+        return kernel if kernel and kernel.has_kernel else self._legal.get(group)
 
     def refusal(self, group: str) -> Problem | None:
         """Why the applied advice gave no kernel at all."""
@@ -297,7 +297,7 @@ class Workspace(QObject):
             self.histories.setdefault(group, History.started(text, FIRST_TITLE))
         self._kernels[group, text] = kernel
         self._refused.pop((group, text), None)
-        if kernel.legal:
+        if kernel.has_kernel:
             self.histories[group].learn(text, predicted=kernel.time)
         self._settle(group)
 
@@ -315,7 +315,7 @@ class Workspace(QObject):
         while history and waiting and ((group, waiting[0]) in self._kernels or (group, waiting[0]) in self._refused):
             self._take(group, history, waiting.pop(0))
         kernel, refusal = self.kernel(group), self.refusal(group)
-        if kernel and kernel.legal:
+        if kernel and kernel.has_kernel:
             self._legal[group] = kernel
         for problem in problems_of(kernel) if kernel else ():
             self.add_problem(group, problem)
@@ -327,7 +327,7 @@ class Workspace(QObject):
     def _take(self, group: str, history: History, text: str) -> None:
         """Makes a step of an edit whose kernel is legal, else a draft."""
         known = self._kernels.get((group, text))
-        if known and known.legal:
+        if known and known.has_kernel:
             history.add(text, title_of(history.step.text, text))
             history.learn(text, predicted=known.time)
         else:

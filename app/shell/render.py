@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtCore import QBuffer, QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.session.advice import with_pasted
@@ -18,7 +18,7 @@ from app.shell.sigint import noted
 from app.shell.window import SMALLEST, Window
 from engine.documents.model import ModelDoc
 from engine.support.errors import BadInput, EngineError, OverBudget
-from engine.support.files import check_place, read_text
+from engine.support.files import check_place, read_text, replace_whole, unwritable
 from views.schedule.view import ADDRESSES, PIPELINE, TABS
 from views.theme import THEMES
 from views.timing.view import TABS as TIMES
@@ -222,8 +222,13 @@ def _failure(window: Window, path: str) -> EngineError:
 
 def _grab(widget: QWidget, output: Path | str) -> None:
     QApplication.processEvents()
-    if not widget.grab().save(str(output), "PNG"):
-        raise BadInput("window", str(output), "the picture cannot be written there")
+    picture = QBuffer()
+    picture.open(QBuffer.OpenModeFlag.WriteOnly)
+    widget.grab().save(picture, "PNG")
+    try:
+        replace_whole(Path(output), bytes(picture.data().data()))
+    except OSError as error:
+        raise unwritable(output, "window", error) from error
 
 
 def _wait_idle(window: Window) -> None:

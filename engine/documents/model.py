@@ -255,6 +255,7 @@ class KernelDoc:
     recipe: str
     """The group's advice in the text form that the editor shows and parses."""
     legal: bool
+    """Whether every dependence and every required entry holds in the schedule; `refused` speaks of its kernel."""
     dependences: int
     schedule: ScheduleDoc
     entries: tuple[EntryDoc, ...]
@@ -273,13 +274,20 @@ class KernelDoc:
     explain: str
     """Why it is fused, scheduled, placed and predicted so, as text."""
     conflicting: tuple[tuple[int, ...], ...] = ()
-    """Paths of the required entries that cannot hold together, where it is not legal."""
+    """Paths of the required entries that cannot hold together, or that the kernel does not take."""
     repairs: tuple[RepairDoc, ...] = ()
     """Single changes that resolve the conflict, the smallest loss first."""
     scenarios: tuple[ScenarioDoc, ...] = ()
     """Alternatives, each before those nested in it."""
     intrinsic: str = ""
     """The instruction that multiplies on tensor cores, or ""."""
+    refused: str = ""
+    """Why no kernel follows a legal schedule, or takes its required entries as given; "" where one does."""
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether there is code for the schedule."""
+        return self.legal and not self.refused
 
 
 @dataclass(frozen=True, slots=True)

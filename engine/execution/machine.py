@@ -43,5 +43,8 @@ def _compiler_version() -> str:
     path = host_compiler()
     if path is None:
         return ""
-    answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    try:
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
     return answer.stdout.partition("\n")[0].strip()

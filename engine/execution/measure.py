@@ -30,9 +30,10 @@ from engine.support.errors import BadInput, MissingCapability
 from engine.support.serialization import from_json
 from engine.tile.source import CudaSource
 
-_WORKER = (sys.executable, "-m", "engine.execution.measure_worker")
+_WORKER = (sys.executable, "-P", "-m", "engine.execution.measure_worker")
 _ROOT = Path(__file__).resolve().parents[2]
-"""Folder that holds the `engine` package: the worker imports it from there, wherever the caller runs."""
+"""Folder that holds the `engine` package: the worker runs and imports there, never where the caller runs, whose files
+may be named as modules are."""
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 ROUNDS, SAMPLES = 10, 5
 """Rounds of a measurement, and the samples of one kernel in each."""
@@ -188,7 +189,7 @@ def _converse(
     with log.open("wb") as errors:
         process = subprocess.Popen(
             worker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": path}, cwd=_ROOT,
         )  # fmt: skip
     overdue = Event()
 

@@ -1,4 +1,4 @@
-"""CUDA text to cubin and PTX through NVRTC: no GPU, driver or CUDA toolkit is needed.
+"""CUDA text to cubin and PTX through NVRTC, in a process of its own: no GPU, driver or CUDA toolkit is needed.
 
 Registers and spills come from ptxas' remarks, which NVRTC appends to its log (`-Xptxas=-v`).
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.execution.nodes import Compiled
+from engine.execution.nvrtc_process import MEMORY, Ended, ask
 from engine.support.cache import digest, digest_of_files, read_entry, write_entry
 from engine.support.errors import EngineError, MissingCapability
 
@@ -21,6 +22,9 @@ ARCHITECTURES = ("sm_80", "sm_90a")
 INCLUDE = Path(__file__).resolve().parents[1] / "tile" / "include"
 """Where "loom.cuh" lies."""
 
+_SUCCESS, _NO_MEMORY = "NVRTC_SUCCESS", "NVRTC_ERROR_OUT_OF_MEMORY"
+_NO_FILES = "failed to open libnvrtc-builtins"
+_HINT = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13.0,<13.1'"
 _REMARKS = ("-Xptxas=-v", "-Xptxas=--warn-on-spills", "-Xptxas=--warn-on-local-memory-usage")
 
 
@@ -36,6 +40,16 @@ class CompileError(EngineError):
         self.log = log
 
 
+class CompilerEnded(CompileError):
+    """NVRTC took too much time or memory for a kernel, or died of it; other kernels are compiled all the same."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__("NVRTC", 0, reason, "")
+        name = re.search(r"__global__[^(;{]*?\b(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(", text)
+        hint = "advise smaller blocks, tiles or vectors for this group, or report its text"
+        EngineError.__init__(self, "compile", f"kernel {name[1]}" if name else self.subject, f"NVRTC {reason}", hint)
+
+
 def nvrtc_version() -> str | None:
     """NVRTC's version as "13.0", or None where it cannot be loaded."""
     nvrtc = _nvrtc()
@@ -48,16 +62,14 @@ def nvrtc_version() -> str | None:
 def compile_cuda(text: str, architecture: str, options: Sequence[str] = ()) -> Compiled:
     """Machine code of one kernel for "sm_80", "sm_90a", ...; kept on disk.
 
-    Raises CompileError for text that NVRTC refuses, MissingCapability where there is no NVRTC.
+    Raises CompileError for text that NVRTC refuses, or that takes more than the limits in `nvrtc_process`,
+    MissingCapability where there is no NVRTC.
     """
     name = _name("cubin", text, architecture, options)
     kept = read_entry("cubin", name)
     if kept is not None:
         return _unpacked(kept, architecture)
-    nvrtc = _required()
-    program, log = _compiled(text, architecture, (*_REMARKS, *options))
-    cubin = _bytes(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
-    nvrtc.nvrtcDestroyProgram(program)
+    log, cubin = _compiled(text, architecture, (*_REMARKS, *options), "cubin")
     write_entry("cubin", name, _packed(log, cubin))
     return _account(architecture, log, cubin)
 
@@ -67,10 +79,8 @@ def compile_ptx(text: str, architecture: str, options: Sequence[str] = ()) -> st
     name = _name("ptx", text, architecture, options)
     kept = read_entry("ptx", name)
     if kept is None:
-        nvrtc = _required()
-        program, _ = _compiled(text, architecture, options)
-        kept = _bytes(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0")
-        nvrtc.nvrtcDestroyProgram(program)
+        _, code = _compiled(text, architecture, options, "ptx")
+        kept = code.rstrip(b"\0")
         write_entry("ptx", name, kept)
     return kept.decode()
 
@@ -92,7 +102,7 @@ def _required() -> Any:
     if nvrtc is None:
         raise MissingCapability(
             "run", "NVRTC", "the CUDA compiler library cannot be loaded",
-            "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13.0,<13.1'",
+            _HINT,
         )  # fmt: skip
     return nvrtc
 
@@ -107,17 +117,20 @@ def _digest_of_includes() -> str:
     return digest_of_files(INCLUDE.glob("*.cuh"))
 
 
-def _compiled(text: str, architecture: str, options: Sequence[str]) -> tuple[Any, str]:
-    """A compiled program, which the caller destroys, and the log."""
-    nvrtc = _required()
-    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, None, None)
-    arguments = [f"--gpu-architecture={architecture}", "--std=c++17", f"-I{INCLUDE}", *options]
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(arguments), [a.encode() for a in arguments])
-    log = _bytes(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0 \n").decode()
-    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        nvrtc.nvrtcDestroyProgram(program)
-        raise _refusal(log, status.name)
-    return program, log
+def _compiled(text: str, architecture: str, options: Sequence[str], wants: str) -> tuple[str, bytes]:
+    """Log and code of a text."""
+    arguments = (f"--gpu-architecture={architecture}", "--std=c++17", f"-I{INCLUDE}", *options)
+    try:
+        answer = ask(text, arguments, wants)
+    except Ended as ended:
+        raise CompilerEnded(text, str(ended)) from ended
+    if answer.status == _NO_MEMORY:
+        raise CompilerEnded(text, f"needs more than {MEMORY / 2**30:g} GiB of memory")
+    if _NO_FILES in answer.log:
+        raise MissingCapability("run", "NVRTC", answer.log.strip(), _HINT)
+    if answer.status != _SUCCESS:
+        raise _refusal(answer.log, answer.status)
+    return answer.log, answer.code
 
 
 def _refusal(log: str, status: str) -> CompileError:
@@ -130,13 +143,6 @@ def _refusal(log: str, status: str) -> CompileError:
     user = re.search(r"at line (\d+) of kernel\.cu|^kernel\.cu\((\d+)\)", log[error.end() :], re.MULTILINE)
     line = int(user[1] or user[2]) if user else 0
     return CompileError("NVRTC", line, f"{error[3]} ({Path(error[1]).name}, line {error[2]})", log)
-
-
-def _bytes(size_of: Any, fill: Any, program: Any) -> bytes:
-    _, size = size_of(program)
-    data = bytes(size)
-    fill(program, data)
-    return data
 
 
 def _account(architecture: str, log: str, cubin: bytes) -> Compiled:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from engine.compilation import Kernel
-from engine.execution.nvrtc import ARCHITECTURES, INCLUDE, compile_cuda
+from engine.execution.nvrtc import ARCHITECTURES, INCLUDE, CompileError, compile_cuda
 from engine.export.companions import PROGRAMS, write_code, write_programs, write_values
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
 from engine.support.errors import BadInput, EngineError
+from engine.support.files import replace_whole, unwritable
 
 
 def write_sources(
@@ -27,9 +27,11 @@ def write_sources(
 ) -> dict[str, Any]:
     """Write one `.cu` file a kernel, `include/` and `manifest.json`; the manifest is returned.
 
+    A kernel that NVRTC does not compile is `unsupported` there, as is a group that has none; its text is written.
+
     seconds: what loading and fusing took, to stand beside the stages timed here.  programs: of `PROGRAMS`, to stand
     beside the kernels with their machine code.  Raises BadInput where the folder cannot be written, and for a program
-    that there is not.
+    that there is not, MissingCapability where its disk is full.
     """
     for name in programs:
         if name not in PROGRAMS:
@@ -39,16 +41,22 @@ def write_sources(
     unsupported = dict(plan.unsupported)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(INCLUDE, folder / "include", dirs_exist_ok=True)
+        (folder / "include").mkdir(exist_ok=True)
+        for header in INCLUDE.iterdir():
+            replace_whole(folder / "include" / header.name, header.read_bytes())
         for group, kernel in kernels:
             if isinstance(kernel, EngineError):
                 unsupported[group.name] = kernel.reason
                 continue
-            (folder / f"{group.name}.cu").write_text(kernel.source.text, encoding="utf-8")
+            replace_whole(folder / f"{group.name}.cu", kernel.source.text.encode())
             for stage, milliseconds in kernel.timings:
                 spent["print" if stage in ("tile program", "cuda") else "schedule"] += milliseconds / 1e3
             start = time.perf_counter()
-            rows.append(_row(kernel))
+            try:
+                rows.append(_row(kernel))
+            except CompileError as error:
+                unsupported[group.name] = f"{error.subject}: {error.reason}"
+                continue
             if programs:
                 write_code(kernel, folder)
             if "torch" in programs:
@@ -63,9 +71,9 @@ def write_sources(
             "unsupported": unsupported,
         }
         write_programs(graph, programs, folder)
-        (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        replace_whole(folder / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode())
     except OSError as error:
-        raise BadInput("generate", str(folder), f"cannot be written: {error}", "name another folder with -o") from error
+        raise unwritable(folder, "generate", error) from error
     return manifest
 
 

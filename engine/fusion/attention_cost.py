@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from engine.fusion.attention import Attention
 from engine.fusion.attention_sharing import Sharing, Walk, share_keys
 from engine.graph.nodes import DTYPES
-from engine.target.devices import H200
 from engine.target.nodes import Target
 from engine.tensor.nodes import Iterator, TensorProgram
 from engine.tensor.terms import NARROW
@@ -82,7 +81,7 @@ class Gain:
         return f"{_text(self.outside)} moved in place of {_text(self.outside + self.between)}, {times}{shared}"
 
 
-def gain(program: TensorProgram, found: Attention, target: Target = H200) -> Gain:
+def gain(program: TensorProgram, found: Attention, target: Target) -> Gain:
     """What one kernel brings on a GPU, by traffic, arithmetic, launches and the blocks that keep it busy."""
     masked = (found.scores, *found.chain)[-1].write.array
     between = 2 * (program.arrays[masked].bytes + program.arrays[found.weights].bytes)

@@ -91,7 +91,7 @@ class _Joiner:
         reason = excess(found, self.program.arrays) or padding(found, statements, inlined)
         if reason:
             return reason
-        saved = gain(self.program, found)
+        saved = gain(self.program, found, self._before.chosen.assessor.target)
         return "" if saved.pays else f"one kernel would not be faster: {saved}"
 
     def _check_wishes(self, found: Attention, statements: Sequence[Statement]) -> None:

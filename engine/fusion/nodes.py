@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.fusion.stitching.nodes import Figures, Fixed, Why
 from engine.graph.nodes import OperatorGraph
+from engine.target import DEFAULT_TARGET
 from engine.tensor.nodes import Array, TensorProgram
 
 REGISTER, SHUFFLE, SHARED, GLOBAL = "register", "shuffle", "shared", "global"
@@ -76,6 +77,10 @@ class FusionGroup:
     because: str
     graph: OperatorGraph | None = field(default=None, repr=False, compare=False)
     """The graph it was cut from: where checks take inputs and expected values."""
+    target: str = DEFAULT_TARGET
+    """Name of the GPU that its plan was made for; a group of no plan is for the default one."""
+    beside: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """Tensors that the kernels of its plan read and write: what one run of the reference keeps for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,8 @@ class FusionPlan:
     """What a person decided about groups."""
     choice: Choice | None = field(default=None, repr=False, compare=False)
     """Who chose the kernels, to be asked for reasons."""
+    target: str = DEFAULT_TARGET
+    """Name of the GPU that it was made for, and that all its groups are for."""
 
     def group(self, name: str) -> FusionGroup:
         """The group called `name`; KeyError where there is none (the message lists the names)."""

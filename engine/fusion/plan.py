@@ -37,17 +37,18 @@ def plan(
     parts = explored(own.program, left_out, policy, target, fixed or Fixed())
     builder = GroupBuilder(parts.program, _leaving(parts), own.absorbed)
     built = [_stored(builder.build(statements, shape), parts.views) for statements, shape in parts.groups]
-    groups, launches = _collect(built, graph)
+    groups, launches = _collect(built, graph, target)
     return FusionPlan(
         graph=graph.name,
         policy=policy,
-        groups=tuple(groups),
+        groups=_together(groups),
         launches=tuple(launches),
         boundaries=tuple(_boundaries(groups, launches, parts)),
         unsupported=dict(unsupported),
         source=graph,
         fixed=fixed or Fixed(),
         choice=parts,
+        target=target.name,
     )
 
 
@@ -78,7 +79,15 @@ def _stored(built: Built, views: Mapping[str, str]) -> Built:
     return replace(built, instance=replace(built.instance, arrays=arrays))
 
 
-def _collect(built: Sequence[Built], graph: OperatorGraph) -> tuple[list[FusionGroup], list[Launch]]:
+def _together(groups: Sequence[FusionGroup]) -> tuple[FusionGroup, ...]:
+    """The groups, each with the tensors that they read and write together."""
+    outside = frozenset(g.instances[0].arrays[name] for g in groups for name in (*g.program.inputs, *g.program.outputs))
+    return tuple(replace(group, beside=outside) for group in groups)
+
+
+def _collect(
+    built: Sequence[Built], graph: OperatorGraph, target: Target
+) -> tuple[list[FusionGroup], list[Launch]]:
     """Equal groups once, named after what they do, and the launches in order."""
     kinds = {op.name: op.kind for op in graph.operators}
     members: dict[str, list[Built]] = {}
@@ -99,8 +108,9 @@ def _collect(built: Sequence[Built], graph: OperatorGraph) -> tuple[list[FusionG
             program=replace(first.program, name=name),
             instances=instances,
             edges=schemes(first.program, first.kind),
-            because=group_reason(first, kinds, len(instances)),
+            because=group_reason(first, kinds, len(instances), target),
             graph=graph,
+            target=target.name,
         )
     place: Counter[str] = Counter()
     launches: list[Launch] = []

@@ -17,6 +17,7 @@ from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import Shape, is_contraction
 from engine.fusion.stitched import KIND as STITCHED
 from engine.fusion.stitched import stitched_shape
+from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram
 
 WORDS = {
@@ -98,11 +99,11 @@ def _rows_reason(program: TensorProgram, heart: Statement, kinds: Mapping[str, s
     )
 
 
-def group_reason(built: Built, kinds: Mapping[str, str], instances: int) -> str:
+def group_reason(built: Built, kinds: Mapping[str, str], instances: int, target: Target) -> str:
     """Why the operators of a group are one kernel."""
     together = f"; {instances} equal places in the graph share the kernel" if instances > 1 else ""
     if built.kind == ATTENTION:
-        saved = gain(built.program, attention_of(built.program))
+        saved = gain(built.program, attention_of(built.program), target)
         return f"scores and their softmax never leave the block that uses them: {saved}{together}"
     statements = built.program.statements
     heart = next((s for s in statements if is_contraction(s)), None)

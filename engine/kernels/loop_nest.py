@@ -46,7 +46,7 @@ class Nest:
 
 def loop_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
     """The nest of a schedule; Unsupported where it needs more than one kernel or loops that are not rectangular."""
-    _refuse_general_rows(program, tree)
+    refuse_general_rows(program, tree)
     outer, node = _outer(program, tree)
     whole = any(s.reduction and not s.parallel for s in program.statements)
     if isinstance(node, Sequence) and not outer and not whole:
@@ -71,7 +71,7 @@ def block_nest(program: TensorProgram, tree: ScheduleTree) -> Nest:
 
         band j: S0 | k: S1    ->    [j: S0] [j, k: S1]
     """
-    _refuse_general_rows(program, tree)
+    refuse_general_rows(program, tree)
     outer, node = _outer(program, tree)
     phases = tuple(_distributed(node, (), program))
     waiting = {s.write.array for s in program.statements}
@@ -135,7 +135,7 @@ def _check_reduction_inside(statement: Statement, members: tuple[Member, ...], p
             )
 
 
-def _refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
+def refuse_general_rows(program: TensorProgram, tree: ScheduleTree) -> None:
     """Loops are made of one iterator each: sums, multiples and shifts of iterators have no kernel yet."""
     for band in walk(tree.root):
         for member in band.members if isinstance(band, Band) else ():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol, TypeVar
@@ -35,17 +35,17 @@ from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
 from engine.present.dataflow_links import kept_apart, links
 from engine.present.explanation import explain_kernel
 from engine.present.scenario_outcomes import scenario_docs
+from engine.present.schedule import schedule_doc
 from engine.recipe import Advice, Recipe
 from engine.scheduling.conflict import repaired
-from engine.scheduling.nodes import Band, Conflict, Leaf, Mark, Node, Repair, Verdict, statements_of
-from engine.scheduling.nodes import Sequence as Sequenced
+from engine.scheduling.nodes import Conflict, Repair, Verdict
 from engine.scheduling.text import entry_text, to_text
+from engine.scheduling.untaken_entries import NoKernel, NotTaken
 from engine.support.errors import EngineError
 from engine.target import Target
 from engine.target import target as find_target
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.traffic import compulsory_bytes, flop_counts
-from engine.tile.nodes import Note
 
 Item = TypeVar("Item")
 MICRO = 1e6
@@ -64,13 +64,13 @@ def _all(key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
     return items
 
 
-def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str = "h200", keep: Keep = _all) -> ModelDoc:
+def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None, keep: Keep = _all) -> ModelDoc:
     """The fusion plan as a graph of launches with predicted times.
 
     Every group is compiled to CUDA text under its default recipe; one that cannot be has no time.  keep: is given the
     lists that grow with the graph before the groups are compiled, so that who waits for them can begin.
     """
-    machine = find_target(target)
+    machine = find_target(target or plan.target)
     nodes = _nodes(graph, plan)
     operators = keep("operators", tuple(_operators(graph, nodes)))
     nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
@@ -226,7 +226,7 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
         recipe=to_text(kernel.advice),
         legal=True,
         dependences=len(kernel.dependences),
-        schedule=schedule_doc(kernel),
+        schedule=schedule_doc(kernel.program, kernel.schedule, kernel.tile.notes),
         entries=tuple(_entry_doc(v) for v in sorted(kernel.verdicts, key=lambda v: v.placed.path)),
         statements=tuple(_statement_docs(kernel)),
         cuda=kernel.source.text,
@@ -249,17 +249,23 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
     )
 
 
-def refused_doc(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> KernelDoc:
-    """A group whose required entries cannot hold: every verdict and every repair, and no schedule, code or time."""
+def refused_doc(group: FusionGroup, recipe: Recipe, error: Conflict | NoKernel) -> KernelDoc:
+    """A group that has no kernel: every verdict and every repair, the schedule if it is legal, and no code or time."""
     advice = recipe.groups.get(group.name, ())
     names, operators = tuple(s.name for s in group.program.statements), group.instances[0].statements
+    if isinstance(error, NoKernel | NotTaken):
+        schedule = schedule_doc(error.program, error.scheduled.tree)
+        verdicts, milliseconds = error.scheduled.verdicts, error.scheduled.milliseconds
+    else:
+        schedule = ScheduleDoc("domain", ", ".join(names), names, "", False, (), ())
+        verdicts, milliseconds = error.verdicts, 0.0
     return KernelDoc(
         group=group.name,
         recipe=to_text(advice),
-        legal=False,
+        legal=isinstance(error, NoKernel | NotTaken),
         dependences=0,
-        schedule=ScheduleDoc("domain", ", ".join(names), names, "", False, (), ()),
-        entries=tuple(_entry_doc(v) for v in sorted(conflict.verdicts, key=lambda v: v.placed.path)),
+        schedule=schedule,
+        entries=tuple(_entry_doc(v) for v in sorted(verdicts, key=lambda v: v.placed.path)),
         statements=tuple(
             StatementDoc(s.name, str(s), operators.get(s.name, s.operator), tuple(i.name for i in s.iterators), "")
             for s in group.program.statements
@@ -270,14 +276,15 @@ def refused_doc(group: FusionGroup, recipe: Recipe, conflict: Conflict) -> Kerne
         block=(),
         shared_bytes=0,
         stages=0,
-        time=Time(0.0, "predicted", "no schedule"),
+        time=Time(0.0, "predicted", "no kernel"),
         terms=(),
         compiled=(),
-        milliseconds=0.0,
-        explain=str(conflict),
-        conflicting=tuple(placed.path for placed in conflict.conflicting),
-        repairs=repair_docs(conflict, advice),
-        scenarios=scenario_docs(advice, conflict.verdicts),
+        milliseconds=milliseconds,
+        explain=str(error),
+        conflicting=tuple(placed.path for placed in error.conflicting) if isinstance(error, Conflict) else (),
+        repairs=repair_docs(error, advice) if isinstance(error, Conflict) else (),
+        scenarios=scenario_docs(advice, verdicts),
+        refused=error.reason if isinstance(error, NoKernel | NotTaken) else "",
     )
 
 
@@ -328,50 +335,6 @@ def _statement_docs(kernel: Kernel) -> Iterable[StatementDoc]:
             iterators=tuple(i.name for i in statement.iterators),
             placement=kernel.tile.placements.get(statement.name, ""),
         )
-
-
-def schedule_doc(kernel: Kernel) -> ScheduleDoc:
-    """The schedule tree with its marks as chips, as the kernel has them."""
-    program = kernel.program
-    names = tuple(s.name for s in program.statements)
-    texts = {s.name: str(s).split(": ", 1)[1] for s in program.statements}
-    child = _node_doc(kernel.schedule.root, texts, kernel.tile.notes)
-    return ScheduleDoc("domain", ", ".join(names), names, "", False, (), child)
-
-
-def _node_doc(node: Node, texts: Mapping[str, str], notes: Mapping[tuple[int, ...], Note]) -> tuple[ScheduleDoc, ...]:
-    match node:
-        case Leaf(names):
-            return tuple(ScheduleDoc("statement", f"{n}  {texts[n]}", (n,), "", False, (), ()) for n in names)
-        case Sequenced(children):
-            inner = tuple(doc for child in children for doc in _node_doc(child, texts, notes))
-            order = " → ".join(" ".join(statements_of(c)) for c in children)
-            return (ScheduleDoc("sequence", order, statements_of(node), "", False, (), inner),)
-        case Band(members, _, child):
-            docs = _node_doc(child, texts, notes)
-            for member in reversed(members):
-                chips = _chips(member.marks, notes)
-                text = f"{member.name} = 0 … {member.extent - 1:,}"
-                below = statements_of(child)
-                docs = (ScheduleDoc("band", text, below, member.name, member.parallel, chips, docs),)
-            return docs
-
-
-def _chips(marks: Sequence[Mark], notes: Mapping[tuple[int, ...], Note]) -> tuple[str, ...]:
-    """The marks of a dimension; of one that was not taken as given, what the kernel has unless another mark says it."""
-    held = {mark.name for mark in marks if mark.path not in notes}
-    chips: list[str] = []
-    for mark in marks:
-        note = notes.get(mark.path)
-        if note is None:
-            chips.append(_chip(mark.name, mark.value))
-        elif note.value and mark.name not in held:
-            chips.append(_chip(mark.name, note.value))
-    return tuple(dict.fromkeys(chips))
-
-
-def _chip(name: str, value: int | str) -> str:
-    return f"{value} stages" if name == "stages" else f"{name} {value}"
 
 
 def check_doc(check: Check) -> CheckDoc:

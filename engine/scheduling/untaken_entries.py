@@ -1,4 +1,4 @@
-"""Required entries that the order allows and the kernel does not take as given: refused, with what it would take."""
+"""Legal schedules without a kernel: no kernel follows the order, or it does not take a required entry as given."""
 
 from __future__ import annotations
 
@@ -7,16 +7,38 @@ from dataclasses import replace
 
 from engine.recipe import Advice
 from engine.scheduling.conflict import helpful, losses, repaired
-from engine.scheduling.nodes import INFEASIBLE, RELAXED, REPLACE, Conflict, Placed, Repair, Verdict
+from engine.scheduling.nodes import INFEASIBLE, RELAXED, REPLACE, Conflict, Placed, Repair, Scheduled, Verdict
 from engine.scheduling.text import entry_text
+from engine.support.errors import Unsupported
+from engine.tensor.nodes import TensorProgram
 
 Path = tuple[int, ...]
 Compile = Callable[[tuple[Advice, ...]], Sequence[Verdict]]
 """The verdicts of a kernel under other advice for its group.  May raise EngineError."""
 
 
+class NoKernel(Unsupported):
+    """A legal schedule, with every required entry, that no kernel follows; `reason` and `hint` are the lowering's."""
+
+    def __init__(self, refused: Unsupported, program: TensorProgram, scheduled: Scheduled) -> None:
+        super().__init__(refused.stage, refused.subject, refused.reason, refused.hint)
+        self.program = program
+        self.scheduled = scheduled
+
+
 class NotTaken(Conflict):
-    """A required entry that no dependence and no other entry excludes, but that the kernel takes otherwise or not."""
+    """A required entry that no dependence and no other entry excludes, but that the kernel takes otherwise or not.
+
+    The schedule is legal: the refusal is the kernel's.
+    """
+
+    def __init__(
+        self, first: Placed, because: str, program: TensorProgram, scheduled: Scheduled, repairs: tuple[Repair, ...]
+    ) -> None:
+        hint = f"for example: {repairs[0].text}" if repairs else "make it soft or switch it off"
+        super().__init__(entry_text(first.entry), because, hint, scheduled.verdicts, (first,), repairs)
+        self.program = program
+        self.scheduled = scheduled
 
 
 def not_taken(verdicts: Sequence[Verdict]) -> tuple[Placed, ...]:
@@ -25,12 +47,18 @@ def not_taken(verdicts: Sequence[Verdict]) -> tuple[Placed, ...]:
 
 
 def refusal(
-    verdicts: Sequence[Verdict], advice: Sequence[Advice], taken: Mapping[Path, str], compiled: Compile
+    program: TensorProgram,
+    scheduled: Scheduled,
+    advice: Sequence[Advice],
+    taken: Mapping[Path, str],
+    compiled: Compile,
 ) -> NotTaken:
     """The error for the first required entry that a kernel does not take, with every change found to resolve it.
 
-    taken: path of an entry -> the number that the kernel has in place of the asked one, where it has any.
+    scheduled: the legal schedule of the program, with the verdicts after lowering.  taken: path
+    of an entry -> the number that the kernel has in place of the asked one, where it has any.
     """
+    verdicts = scheduled.verdicts
     missed = not_taken(verdicts)
     first = missed[0]
 
@@ -42,9 +70,8 @@ def refusal(
 
     found = tuple(helpful(_proposals(first, taken.get(first.path, "")), (first,), left_after))
     because = next(v.because for v in verdicts if v.placed == first)
-    hint = f"for example: {found[0].text}" if found else "make it soft or switch it off"
     final = tuple(replace(v, outcome=INFEASIBLE) if v.placed in missed else v for v in verdicts)
-    return NotTaken(entry_text(first.entry), because, hint, final, (first,), found)
+    return NotTaken(first, because, program, replace(scheduled, verdicts=final), found)
 
 
 def _proposals(placed: Placed, taken: str) -> Iterator[Repair]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import os
-import tempfile
 from pathlib import Path
 
 from engine.suite.nodes import Row, Suite
 from engine.suite.read import SUITES, read_suite
-from engine.support.cache import cache_folder
+from engine.support.cache import keep_file
 from engine.support.errors import BadInput
 
 PREFIX = "suite:"
@@ -43,11 +41,4 @@ def model_file(reference: str, folder: Path = SUITES) -> Path:
 
     suite, row = read_row(reference, folder)
     data = model_of(row).SerializeToString(deterministic=True)
-    path = cache_folder() / "suites" / suite.name / f"{row.name}.onnx"
-    if not path.is_file() or path.read_bytes() != data:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(beside, path)
-    return path
+    return keep_file(f"suites/{suite.name}", f"{row.name}.onnx", data)

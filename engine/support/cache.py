@@ -1,26 +1,64 @@
 """What compilers made, kept on disk under the hash of everything that went in.
 
-Entries are written beside their place and renamed into it, so that concurrent processes only ever see whole ones.
+Entries are written beside their place and renamed into it, so that concurrent processes only ever see whole ones, and
+each holds the hash of its contents: what a crash, a full disk or a hand has damaged is made again, never used.
+Only the user may be able to write there, for some entries are run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from engine.support.errors import MissingCapability
+
+PLACE_HINT = "free some space there, or name another folder with LOOMSCOPE_CACHE"
+SUMS = "SHA256SUMS"
+"""File of a folder entry that holds the hash of each of its files."""
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_PRIVATE = 0o700
 
 
 def cache_folder() -> Path:
-    """LOOMSCOPE_CACHE, else loomscope in XDG_CACHE_HOME, else ~/.cache/loomscope; made when absent."""
+    """LOOMSCOPE_CACHE, else loomscope in XDG_CACHE_HOME, else ~/.cache/loomscope; made when absent.
+
+    Raises MissingCapability where it cannot be made, and where others than the user can write there.
+    """
     chosen = os.environ.get("LOOMSCOPE_CACHE")
     if chosen:
         folder = Path(chosen)
     else:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "loomscope"
-    folder.mkdir(parents=True, exist_ok=True)
+    return _own(folder)
+
+
+def _own(folder: Path) -> Path:
+    """The folder, made when absent, once it is known that nobody else can plant anything in it."""
+    try:
+        folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        state = folder.stat()
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    if os.name != "posix":
+        return folder
+    if state.st_uid != os.geteuid():
+        hint = f"name a folder of your own with LOOMSCOPE_CACHE, or delete {folder}"
+        raise MissingCapability("cache", str(folder), "belongs to another user, and what it holds is run", hint)
+    if state.st_mode & _OTHERS:
+        hint = f"delete what you do not trust there, then: chmod -R go-w {folder}; or name another with LOOMSCOPE_CACHE"
+        raise MissingCapability("cache", str(folder), "others can write there, and what it holds is run", hint)
     return folder
+
+
+def unwritable(path: Path, error: OSError) -> MissingCapability:
+    """The error for a file or folder of the cache that this machine does not let be written."""
+    return MissingCapability("cache", str(path), f"cannot be written: {error.strerror or error}", PLACE_HINT)
 
 
 def digest(*parts: str | bytes) -> str:
@@ -40,18 +78,111 @@ def digest_of_files(files: Iterable[Path]) -> str:
 
 
 def read_entry(kind: str, name: str) -> bytes | None:
-    """A kept entry, or None."""
+    """A kept entry; None where there is none, or none that is whole."""
+    data = _own_bytes(_own(cache_folder() / kind) / name)
+    head, _, body = (data or b"").partition(b"\n")
+    return body if head == _sum(body) else None
+
+
+def write_entry(kind: str, name: str, data: bytes) -> None:
+    """Keep an entry.  Raises MissingCapability where it cannot be written."""
+    _replace(_own(cache_folder() / kind) / name, _sum(data) + b"\n" + data)
+
+
+def keep_file(kind: str, name: str, data: bytes) -> Path:
+    """A file of the cache with exactly these bytes.  Raises MissingCapability where it cannot be written."""
+    path = _own(cache_folder() / kind) / name
+    if _own_bytes(path) != data:
+        _replace(path, data)
+    return path
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file that is found whole or not at all, and that others cannot write."""
+    beside = None
     try:
-        return (cache_folder() / kind / name).read_bytes()
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        if beside is not None:
+            Path(beside).unlink(missing_ok=True)
+        raise unwritable(path, error) from error
+
+
+def read_folder(kind: str, name: str) -> Path | None:
+    """A folder that was kept; None where there is none, or where a file in it is not what it was."""
+    folder = _own(cache_folder() / kind) / name
+    sums = _own_bytes(folder / SUMS)
+    lines = (sums or b"").decode(errors="replace").splitlines()
+    for line in lines:
+        wanted, _, file = line.partition("  ")
+        data = _own_bytes(folder / file)
+        if data is None or _sum(data).decode() != wanted:
+            return None
+    return folder if lines else None
+
+
+def keep_folder(kind: str, name: str, made: Path) -> Path:
+    """Keep a folder of files, made in a `workplace` of that kind; its place.
+
+    Raises MissingCapability where it cannot be written.
+    """
+    place = _own(cache_folder() / kind) / name
+    try:
+        files = sorted(file for file in made.iterdir() if file.is_file())
+        (made / SUMS).write_text("".join(f"{_sum(f.read_bytes()).decode()}  {f.name}\n" for f in files))
+        for file in (*files, made / SUMS):
+            file.chmod(file.stat().st_mode & ~_OTHERS)  # what a compiler wrote has the user's own mask
+            _flush(file)
+        try:
+            os.rename(made, place)
+        except OSError:
+            if read_folder(kind, name) is None:  # else another process was faster; its files are the same
+                shutil.rmtree(place, ignore_errors=True)
+                place.unlink(missing_ok=True)
+                os.rename(made, place)
+    except OSError as error:
+        if read_folder(kind, name) is None:
+            raise unwritable(place, error) from error
+    return place
+
+
+@contextmanager
+def workplace(kind: str) -> Iterator[Path]:
+    """A folder beside the entries of a kind, so that it can be renamed into place; removed unless it was.
+
+    Raises MissingCapability where it cannot be made.
+    """
+    beside = _own(cache_folder() / kind)
+    try:
+        folder = Path(tempfile.mkdtemp(dir=beside, prefix=".new-"))
+    except OSError as error:
+        raise unwritable(beside, error) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sum(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode()
+
+
+def _own_bytes(path: Path) -> bytes | None:
+    """The bytes of a file that nobody else can have written; None where there is none."""
+    try:
+        with path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            foreign = os.name == "posix" and (state.st_uid != os.geteuid() or state.st_mode & _OTHERS)
+            return None if foreign or not stat.S_ISREG(state.st_mode) else file.read()
     except OSError:
         return None
 
 
-def write_entry(kind: str, name: str, data: bytes) -> None:
-    """Keep an entry."""
-    folder = cache_folder() / kind
-    folder.mkdir(parents=True, exist_ok=True)
-    handle, path = tempfile.mkstemp(dir=folder, prefix=".new-")
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    os.replace(path, folder / name)
+def _flush(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

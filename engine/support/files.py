@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 from pathlib import Path
 
-from engine.support.errors import BadInput
+from engine.support.errors import BadInput, EngineError, MissingCapability
 
 MAX_FILE_BYTES = 2 * 2**30
 """Protocol buffers cannot hold more in one message."""
 MAX_TEXT_BYTES = 32 * 2**20
 """Of JSON and advice: the largest real file has 40 kB, and as values a text takes up to twenty times its size."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+"""What the system says where the disk and not the name of a file is at fault."""
 _NO_FOLDER = "name a file in a folder that exists"
 
 
@@ -69,12 +72,20 @@ def _ends_early(error: json.JSONDecodeError) -> bool:
 
 
 def write_whole(path: str | Path, content: str, stage: str) -> None:
-    """Write a text file as `replace_whole` does.  BadInput, of that stage, where it cannot be written."""
+    """Write a text file as `replace_whole` does.  Raises what `unwritable` says where it cannot be written."""
     check_place(path, stage)
     try:
         replace_whole(Path(path), content.encode())
     except OSError as error:
-        raise BadInput(stage, str(path), f"cannot be written: {error.strerror or error}") from error
+        raise unwritable(path, stage, error) from error
+
+
+def unwritable(path: str | Path, stage: str, error: OSError) -> EngineError:
+    """The error for a file that could not be written: MissingCapability for a full or broken disk, else BadInput."""
+    reason = f"cannot be written: {error.strerror or error}"
+    if error.errno in FULL:
+        return MissingCapability(stage, str(path), reason, "free some space there, or name another place")
+    return BadInput(stage, str(path), reason, "name another place")
 
 
 def replace_whole(path: Path, data: bytes) -> None:

@@ -6,7 +6,10 @@ from engine.support.errors import BadInput
 from engine.target.devices import DEVICES
 from engine.target.nodes import Figure, Target
 
-__all__ = ["DEVICES", "Figure", "Target", "target"]
+DEFAULT_TARGET = "h200"
+"""The GPU of a plan that asks for none."""
+
+__all__ = ["DEFAULT_TARGET", "DEVICES", "Figure", "Target", "target"]
 
 
 def target(name: str) -> Target:

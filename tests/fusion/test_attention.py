@@ -12,6 +12,7 @@ from engine.fusion.attention import attention_of
 from engine.fusion.attention_cost import gain, query_tile
 from engine.fusion.nodes import FusionPlan
 from engine.support.errors import Unsupported
+from engine.target import target
 from tests.semantics.single import Node, write_model
 from tests.support.attentions import Attention
 
@@ -58,7 +59,7 @@ def test_the_reason_has_bytes_and_times(tmp_path: Path) -> None:
     (group,) = attentions(planned(PLAIN, tmp_path))
     outside = 2 * (3 * (70 * 32 + 2 * 90 * 32) + 70 * 90 + 3 * 70 * 32)
     between = 2 * 2 * 2 * 3 * 70 * 90
-    saved = gain(group.program, attention_of(group.program))
+    saved = gain(group.program, attention_of(group.program), target(group.target))
     assert (saved.outside, saved.between) == (outside, between)
     assert saved.fused < saved.separate
     assert f"{outside / 1e3:.3g} kB moved in place of {(outside + between) / 1e3:.3g} kB" in group.because
@@ -106,7 +107,7 @@ def test_keys_are_shared_where_queries_are_few(heads: int, keys: int, batch: int
     """One query with long keys is one kernel, because its blocks share them; the reason says so with figures."""
     case = replace(PLAIN, queries=1, keys=keys, depth=128, head=128, heads=heads, batch=batch, mask="")
     (group,) = attentions(planned(case, tmp_path))
-    saved = gain(group.program, attention_of(group.program))
+    saved = gain(group.program, attention_of(group.program), target(group.target))
     assert (saved.sharing.blocks, saved.sharing.parts) == (heads * batch, parts)
     told = f"{heads} tile{'s' * (heads > 1)} of queries for 132 SMs: {parts} blocks share the keys of each"
     assert (told in group.because) == (parts > 1)

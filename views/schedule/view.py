@@ -46,9 +46,9 @@ class ScheduleView(Panel):
         return TABS[self.pages.currentIndex()]
 
     def show_kernel(self, kernel: KernelDoc, title: str, shape: str, stale: bool = False) -> None:
-        """Shows a legal kernel's schedule; `stale`: a later edit was refused and this is the last legal one."""
+        """Shows a legal kernel's schedule; `stale`: a later edit was refused and this is the last with code."""
         self.group.setText(title)
-        self.shape.setText("last legal one, the edit was refused" if stale else compact_shape(shape))
+        self.shape.setText("last one with a kernel, the edit was refused" if stale else compact_shape(shape))
         self.legality.setText(f"✓  legal, {plural(kernel.dependences, 'dependence')}")
         self.tree.show_schedule(kernel.schedule)
         self.placements.show_statements(kernel.statements)

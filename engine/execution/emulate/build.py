@@ -1,6 +1,7 @@
 """The executable that emulates one kernel: its text compiled by the host's C++ compiler, with the emulated machine.
 
 The machine itself (runtime/) is compiled once for each compiler; a kernel then takes a fraction of a second.
+A compiler that does not work is told apart from a text that it refuses: it is asked for an empty program.
 """
 
 from __future__ import annotations
@@ -9,15 +10,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from engine.execution.nvrtc import INCLUDE as GPU_INCLUDE
 from engine.execution.nvrtc import CompileError
-from engine.support.cache import cache_folder, digest, digest_of_files
+from engine.support.cache import PLACE_HINT, digest, digest_of_files, keep_folder, read_folder, unwritable, workplace
 from engine.support.errors import MissingCapability
 
 INCLUDE = Path(__file__).resolve().parent / "include"
@@ -29,6 +27,10 @@ _PATHS = (f"-I{INCLUDE}", f"-I{GPU_INCLUDE}")
 # Baseline instructions only: wider vectors were slower (register tiles are filled from 16-byte loads), and what is kept
 # on disk runs on any machine of its kind.
 _UNROLLED = ("-funroll-loops",)
+_PROGRAM = "emulator"
+# A line of source that a message quotes begins with its number and a bar.
+_FULL = re.compile(r"^(?!\s*\d* \|).*(?:No space left on device|Disk quota exceeded|File too large)\s*$", re.MULTILINE)
+_KILLED = re.compile(r"^(?!\s*\d* \|).*(?:Killed signal terminated program|virtual memory exhausted)", re.MULTILINE)
 
 
 def host_compiler() -> str | None:
@@ -40,23 +42,23 @@ def host_compiler() -> str | None:
 def executable(text: str, entry: str, *, checked: bool) -> Path:
     """The emulator of one kernel; kept on disk.
 
-    Raises CompileError for text that the compiler refuses, MissingCapability where there is no compiler.
+    Raises CompileError for text that the compiler refuses, MissingCapability where there is no compiler or none that
+    works, or where the disk is full.
     """
     compiler = _required()
     flags = (*_COMMON, *_UNROLLED, f"-DLOOM_CHECKED={int(checked)}")
     name = digest(_version(compiler), " ".join(flags), digest_of_sources(), entry, text)
-    built = cache_folder() / "emulator" / name
-    if built.exists():
-        return built
-    machine = _machine(compiler, checked)
-    with _workplace(built.parent) as folder:
-        kernel = Path(folder) / "kernel.cu"
-        kernel.write_text(text)
-        result = Path(folder) / "emulator"
-        unit = [f"-DLOOM_ENTRY={entry}", "-include", str(kernel), str(RUNTIME / "entry.cpp")]
-        _run([compiler, *flags, *_PATHS, *unit, *map(str, machine), "-o", str(result)])
-        os.replace(result, built)
-    return built
+    built = read_folder("emulator", name)
+    if built is None:
+        machine = _machine(compiler, checked)
+        with workplace("emulator") as folder:
+            kernel = folder / "kernel.cu"
+            _write(kernel, text)
+            unit = [f"-DLOOM_ENTRY={entry}", "-include", str(kernel), str(RUNTIME / "entry.cpp")]
+            _run([compiler, *flags, *_PATHS, *unit, *map(str, machine), "-o", _PROGRAM], folder, [_PROGRAM])
+            kernel.unlink()
+            built = keep_folder("emulator", name, folder)
+    return built / _PROGRAM
 
 
 def _required() -> str:
@@ -73,35 +75,28 @@ def _machine(compiler: str, checked: bool) -> list[Path]:
     flags = (*_COMMON, f"-DLOOM_CHECKED={int(checked)}")
     name = digest(_version(compiler), " ".join(flags), digest_of_sources())
     sources = sorted(file for file in RUNTIME.glob("*.cpp") if file.name != "entry.cpp")
-    built = cache_folder() / "machine" / name
-    if not built.exists():
-        with _workplace(built.parent) as folder:
-            _run([compiler, *flags, *_PATHS, "-c", *map(str, sources)], folder)
-            for made in Path(folder).glob("*.o"):
-                made.chmod(0o644)
-            try:
-                os.rename(folder, built)
-            except OSError:  # another process was faster; its objects are the same
-                if not built.exists():
-                    raise
-    return [built / f"{source.stem}.o" for source in sources]
+    objects = [f"{source.stem}.o" for source in sources]
+    built = read_folder("machine", name)
+    if built is None:
+        with workplace("machine") as folder:
+            _run([compiler, *flags, *_PATHS, "-c", *map(str, sources)], folder, objects)
+            built = keep_folder("machine", name, folder)
+    return [built / file for file in objects]
 
 
-@contextmanager
-def _workplace(beside: Path) -> Iterator[str]:
-    """A folder beside the results, so that they can be renamed into place; removed unless it was itself renamed."""
-    beside.mkdir(parents=True, exist_ok=True)
-    folder = tempfile.mkdtemp(dir=beside, prefix=".new-")
+def _write(path: Path, text: str) -> None:
     try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        path.write_text(text)
+    except OSError as error:
+        raise unwritable(path, error) from error
 
 
-def _run(command: list[str], folder: str | None = None) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode == 0:
+def _run(command: list[str], folder: Path, wanted: list[str]) -> None:
+    """Make the `wanted` files; MissingCapability where that fails for another reason than the text."""
+    done = _started(command, folder)
+    if done.returncode == 0 and all((folder / file).is_file() for file in wanted):
         return
+    _check_machine(command[0], folder, done)
     error = re.search(r"kernel\.cu:(\d+):(?:\d+:)? (?:fatal )?error: (.*)", done.stderr)
     if error:
         raise CompileError("C++ compiler", int(error[1]), error[2], done.stderr)
@@ -109,9 +104,40 @@ def _run(command: list[str], folder: str | None = None) -> None:
     raise CompileError("C++ compiler", 0, first[0] if first else done.stderr.strip()[-200:], done.stderr)
 
 
+def _started(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    try:
+        # Messages in English: they are read here.
+        return subprocess.run(
+            command, cwd=folder, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, errors="replace",
+            check=False,
+        )  # fmt: skip
+    except OSError as error:
+        raise _broken(command[0], f"cannot be started: {error.strerror or error}") from error
+
+
+def _check_machine(compiler: str, folder: Path, failed: subprocess.CompletedProcess[str]) -> None:
+    """MissingCapability where the disk or the memory is full, or where the compiler makes nothing of any text."""
+    full = _FULL.search(failed.stderr)
+    if full:
+        raise MissingCapability("cache", str(folder.parent), full[0].strip(), PLACE_HINT)
+    if failed.returncode < 0 or _KILLED.search(failed.stderr):
+        reason = "was killed, or ran out of memory, while it compiled a kernel"
+        raise MissingCapability("run", compiler, reason, "close other programs, or add memory")
+    probe = folder / "probe.cpp"
+    _write(probe, "int main() { return 0; }\n")
+    tried = _started([compiler, "-std=c++17", str(probe), "-o", str(folder / "probe")], folder)
+    if tried.returncode != 0 or not (folder / "probe").is_file():
+        told = tried.stderr.strip().splitlines()
+        raise _broken(compiler, f"does not compile an empty program: {told[0] if told else 'it says nothing'}")
+
+
+def _broken(compiler: str, reason: str) -> MissingCapability:
+    return MissingCapability("run", compiler, reason, "apt install g++, or name a C++17 compiler that works in CXX")
+
+
 @cache
 def _version(compiler: str) -> str:
-    told = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    told = _started([compiler, "--version"], RUNTIME)
     return f"{compiler} {told.stdout.partition(chr(10))[0]}"
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.execution.emulate.build import executable
 from engine.execution.nodes import Emulation, Finding, SiteCount, WarpAccess
-from engine.support.errors import BadInput
+from engine.support.errors import BadInput, MissingCapability
 from engine.tile.source import Buffer, CudaSource
 
 ORDERS = ("late", "early")
@@ -28,6 +28,8 @@ Arrays = dict[str, np.ndarray]
 
 _STATUS = struct.Struct("qii")
 _MEMORY = Path("/dev/shm")
+_NO_ROOM = {91: "has no memory for the kernel's emulation", 92: "cannot map the kernel's arrays into memory"}
+"""Exit codes of runtime/main.cpp that say nothing of the kernel."""
 
 
 def emulate(
@@ -48,12 +50,31 @@ def emulate(
     stored; and, if `checked`, which elements were stored (same shapes, bool; without checks the mapping is empty).
     A crash or a run past `timeout` seconds is a finding, as are the faults that checks look for.
     Raises BadInput for arrays that do not fit, CompileError for text that is not C++, MissingCapability where there is
-    no compiler.
+    no compiler, or no room for the arrays.
     """
     total = source.grid[0] * source.grid[1] * source.grid[2]
     _check_request(source, arrays, blocks, order, total)
     program = executable(source.text, source.entry, checked=checked)
-    with tempfile.TemporaryDirectory(prefix="loomscope-", dir=_roomy_folder(source)) as folder:
+    place = _roomy_folder(source)
+    try:
+        return _emulated(program, source, arrays, place, (blocks, order, checked, timeout, trace))
+    except OSError as error:
+        where = str(error.filename or place or tempfile.gettempdir())
+        reason = f"a kernel cannot be emulated there: {error.strerror or error}"
+        hint = "free some space there, or name other folders in TMPDIR and LOOMSCOPE_CACHE"
+        raise MissingCapability("run", where, reason, hint) from error
+
+
+_Request = tuple[Sequence[int] | None, str, bool, float, tuple[int, int] | None]
+"""Blocks, order, checked, timeout and trace, as in `emulate`."""
+
+
+def _emulated(
+    program: Path, source: CudaSource, arrays: Mapping[str, np.ndarray], place: Path | None, request: _Request
+) -> tuple[Emulation, Arrays, Arrays]:
+    blocks, order, checked, timeout, trace = request
+    total = source.grid[0] * source.grid[1] * source.grid[2]
+    with tempfile.TemporaryDirectory(prefix="loomscope-", dir=place) as folder:
         files = [_Files.of(Path(folder), number, buffer) for number, buffer in enumerate(source.buffers)]
         for file in files:
             file.fill(arrays)
@@ -90,7 +111,9 @@ class _Files:
         else:
             np.full(self.buffer.elements * self.dtype.itemsize, 0xFF, np.uint8).tofile(self.data)
         with self.mask.open("wb") as file:
-            file.truncate(self.buffer.elements if self.buffer.written else 0)
+            if self.buffer.written:
+                # The room is taken now: the child writes through a mapping, where a full disk would be a crash.
+                np.zeros(self.buffer.elements, np.uint8).tofile(file)
 
     def output(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         return self._shaped(np.fromfile(self.data, self.dtype), arrays)
@@ -174,6 +197,8 @@ def _run(program: Path, folder: Path, timeout: float) -> Finding | None:
     code = child.returncode
     if code == 0:
         return None
+    if code in _NO_ROOM:
+        raise MissingCapability("run", "this machine", _NO_ROOM[code], "close other programs, or add memory")
     block, thread, line = _status(folder)
     cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return Finding("crash", line, f"block {block}, thread {thread}: the emulator ended with {cause}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.fusion.shape import product_operands
-from engine.kernels.loop_nest import Nest, Phase
+from engine.kernels.loop_nest import Nest, Phase, refuse_general_rows
 from engine.scheduling.nodes import Band, Member, Node, ScheduleTree, Sequence, statements_of, walk
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Access, Scalar, Statement, TensorProgram, accesses
@@ -80,6 +80,7 @@ class AttentionNest:
 
 def attention_nest(program: TensorProgram, tree: ScheduleTree) -> AttentionNest:
     """The nest of an attention's schedule; Unsupported where the two products do not share the loop over keys."""
+    refuse_general_rows(program, tree)
     values = next((s for s in program.statements if s.reduction and s.reduction.operation == SHIFTED_MEAN), None)
     if values is None or values.reduction is None:
         last = [s.name for s in program.statements if s.reduction and product_operands(s.expression)][-1:]
@@ -99,7 +100,7 @@ def attention_nest(program: TensorProgram, tree: ScheduleTree) -> AttentionNest:
     if statements[-1] is not values or len(set(statements_of(inside))) < 2 or scores.reduction is None:
         raise _refusal(program, f"the loop {name} is around {' '.join(s.name for s in statements)} only")
     whole = {s.name for s in program.statements}
-    if any(set(m.rows) != whole or not m.parallel or _is_general(m) for m in outer):
+    if any(set(m.rows) != whole or not m.parallel for m in outer):
         raise _refusal(program, "an outer loop is not parallel, or not that of all statements")
     loops = {s.name: _loops_of(inside.child, s.name) for s in (scores, values)}
     loose = [s.name for s in chain if s.reduction or _loops_of(inside.child, s.name)]
@@ -122,10 +123,6 @@ def _loops_of(node: Node, statement: str) -> tuple[Member, ...]:
     """The dimensions below a node that move a statement."""
     bands = [band for band in walk(node) if isinstance(band, Band) and statement in statements_of(band)]
     return tuple(m for band in bands for m in band.members if plain_iterator(m.rows[statement]) is not None)
-
-
-def _is_general(member: Member) -> bool:
-    return any(row.terms and plain_iterator(row) is None for row in member.rows.values())
 
 
 def _sides(

@@ -1,0 +1,176 @@
+"""The processes that NVRTC runs in: started when needed, kept for the next kernel, ended where one does not come back.
+
+NVRTC cannot be interrupted, and a text can keep it busy for hours or take all memory; in a process of its own that
+costs one kernel.  Each thread that compiles at the same time has one of them; a fork starts with none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock, Timer
+from typing import Any
+
+from engine.support.errors import MissingCapability
+
+SECONDS = 20.0
+"""Processor time that NVRTC may take for one kernel.  Of the processor, so that a busy machine refuses nothing."""
+MEMORY = 8 << 30
+"""Bytes of addresses that its process may have."""
+WALL = 10 * SECONDS
+"""Seconds by the clock after which nothing is going to come any more, however busy the machine is."""
+_CHILD = Path(__file__).with_name("nvrtc_child.py")
+_ROOT = Path(__file__).resolve().parents[2]
+"""Where the processes run: never where the user is, whose files might be named like modules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one kernel may cost."""
+
+    seconds: float = SECONDS
+    memory: int = MEMORY
+    wall: float = WALL
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What NVRTC made of a text."""
+
+    status: str
+    """"NVRTC_SUCCESS", or the name of what went wrong."""
+    log: str
+    code: bytes
+
+
+class Ended(Exception):
+    """A process that NVRTC did not come back from; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """A process that waits for requests, and what it was started with."""
+
+    child: subprocess.Popen[bytes]
+    limits: Limits
+    command: tuple[str, ...]
+
+    def end(self) -> None:
+        self.child.kill()
+        self.child.wait()
+        for pipe in (self.child.stdin, self.child.stdout):
+            if pipe is not None:
+                # What was not written yet has no reader any more.
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+_idle: list[_Process] = []
+_lock = Lock()
+
+
+def ask(
+    text: str,
+    options: Sequence[str],
+    wants: str,
+    limits: Limits = Limits(),
+    command: tuple[str, ...] = (sys.executable, "-P", str(_CHILD)),
+) -> Answer:
+    """NVRTC's answer to one text.  wants: "cubin" or "ptx".
+
+    Raises Ended where the text took more than `limits` or ended the process, MissingCapability where none can be
+    started.
+    """
+    process = _taken(limits, command)
+    try:
+        answer = _told(process, text, options, wants)
+    except BaseException:  # an interrupt, too: what the process is at is of no use to anybody
+        process.end()
+        raise
+    with _lock:
+        _idle.append(process)
+    return answer
+
+
+def close() -> None:
+    """End the processes that wait; the next kernel starts another."""
+    with _lock:
+        ended, _idle[:] = list(_idle), []
+    for process in ended:
+        process.end()
+
+
+def _taken(limits: Limits, command: tuple[str, ...]) -> _Process:
+    """A process that is waiting, or a new one."""
+    with _lock:
+        for number in reversed(range(len(_idle))):
+            if (_idle[number].limits, _idle[number].command) == (limits, command):
+                process = _idle.pop(number)
+                if process.child.poll() is None:
+                    return process
+                process.end()
+    arguments = [str(os.getpid()), str(limits.seconds), str(limits.memory)]
+    try:
+        child = subprocess.Popen(
+            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=_ROOT
+        )
+    except OSError as error:
+        reason = f"its process cannot be started: {error.strerror or error}"
+        raise MissingCapability("run", "NVRTC", reason, "close other programs") from error
+    return _Process(child, limits, command)
+
+
+def _told(process: _Process, text: str, options: Sequence[str], wants: str) -> Answer:
+    child, limits = process.child, process.limits
+    assert child.stdin is not None
+    assert child.stdout is not None
+    data = text.encode()
+    request = {"options": list(options), "bytes": len(data), "wants": wants}
+    head: dict[str, Any] = {"bytes": -1}
+    code = b""
+    alarm = Timer(limits.wall, child.kill)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        child.stdin.write(json.dumps(request).encode() + b"\n" + data)
+        child.stdin.flush()
+        line = child.stdout.readline()
+        if line.endswith(b"\n"):
+            head = json.loads(line)
+            code = child.stdout.read(head["bytes"])
+    except (BrokenPipeError, ValueError):
+        child.kill()  # no request went in or no reply came out: it is told by its status
+    finally:
+        alarm.cancel()
+    if len(code) != head["bytes"]:
+        raise Ended(_ending(child.wait(), limits))
+    return Answer(head["status"], head["log"], code)
+
+
+def _ending(status: int, limits: Limits) -> str:
+    if status == -signal.SIGPROF:
+        return f"takes more than {limits.seconds:g} s of processor time"
+    if status == -signal.SIGKILL:
+        return f"gave no answer in {limits.wall:g} s, or was killed, as for lack of memory"
+    cause = signal.Signals(-status).name if status < 0 else f"exit code {status}"
+    return f"ended with {cause}; it may take {limits.memory / 2**30:g} GiB of memory"
+
+
+def _forget() -> None:
+    """Of a forked process: the processes are its parent's, and a lock may be held by a thread that it has not."""
+    global _lock
+    _lock = Lock()
+    _idle.clear()
+
+
+atexit.register(close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

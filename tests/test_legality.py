@@ -1,0 +1,83 @@
+"""`legal` speaks of dependences and required entries alone; why a legal schedule has no kernel is told beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.present.model import kernel_doc, refused_doc
+from engine.service import Service
+from tests.support.commands import SOFTMAX, document, loomscope
+
+SHIFTED = "required S0 @ outermost: terms (S0, const, 4)"
+NOT_TAKEN = "required S0 @ innermost: mark vector 3"
+ILLEGAL = "required S1 @ outermost: cut S3 | S0 S1 S2"
+GROUP = "softmax_0"
+
+
+@pytest.fixture
+def tree(tmp_path: Path):
+    def written(entry: str) -> str:
+        path = tmp_path / "tree.advice"
+        path.write_text(f"advice user\n  {entry}\n")
+        return str(path)
+
+    return written
+
+
+def row(tree: str, *more: str, code: int = 0) -> dict[str, object]:
+    done = loomscope("schedule", SOFTMAX, "--tree", tree, "--json", *more)
+    assert done.returncode == code, done.stderr
+    (found,) = json.loads(done.stdout)["groups"]
+    return found
+
+
+def test_a_schedule_with_a_kernel_names_its_family() -> None:
+    (found,) = document("schedule", SOFTMAX)["groups"]
+    assert found["legal"] is True and "refused" not in found
+    assert found["kernel"] == {"family": "row reduction", "launches": 1}
+
+
+@pytest.mark.parametrize("more", [(), ("--group", GROUP)])
+def test_a_legal_schedule_without_a_kernel_is_legal(tree, more: tuple[str, ...]) -> None:
+    found = row(tree(SHIFTED), *more)
+    assert found["legal"] is True and "kernel" not in found
+    assert "S0 runs over i + 4 in dimension" in found["refused"]["because"]
+    assert found["tree"]["children"], "the schedule is shown"
+    assert {v["entry"]: v["verdict"] for v in found["verdicts"]}[SHIFTED] == "honoured"
+    told = loomscope("schedule", SOFTMAX, "--tree", tree(SHIFTED), *more)
+    assert told.returncode == 0 and "legal, but there is no kernel" in told.stdout and "band" in told.stdout
+
+
+def test_a_required_entry_that_no_kernel_takes_is_no_matter_of_legality(tree) -> None:
+    found = row(tree(NOT_TAKEN), code=1)
+    assert found["legal"] is True and found["tree"]["children"] and found["repairs"]
+    assert "this kernel takes at most 4" in found["refused"]["because"]
+
+
+def test_entries_that_break_a_dependence_are_not_legal(tree) -> None:
+    found = row(tree(ILLEGAL), code=1)
+    assert found["legal"] is False and "kernel" not in found and "refused" not in found
+
+
+def test_the_library_has_the_schedule_that_has_no_kernel() -> None:
+    group = engine.fuse(engine.load(SOFTMAX)).group(GROUP)
+    recipe = engine.advised(engine.default_recipe(group), group, f"advice user\n  {SHIFTED}\n")
+    with pytest.raises(engine.NoKernel) as refused:
+        engine.compile(group, recipe)
+    assert isinstance(refused.value, engine.Unsupported) and refused.value.scheduled.tree
+    shown = refused_doc(group, recipe, refused.value)
+    assert shown.legal and not shown.has_kernel and shown.refused == refused.value.reason and not shown.cuda
+    assert kernel_doc(engine.compile(group)).has_kernel
+
+
+def test_the_window_is_told_that_the_order_is_legal() -> None:
+    service = Service()
+    service.answer("open", {"path": SOFTMAX}, lambda *_: None)
+    with pytest.raises(engine.EngineError, match="the order is legal, and no kernel follows it: S0 runs over i"):
+        service.answer("kernel", {"group": GROUP, "recipe": f"advice user\n  {SHIFTED}\n"}, lambda *_: None)
+    taken = service.answer("kernel", {"group": GROUP, "recipe": f"advice user\n  {NOT_TAKEN}\n"}, lambda *_: None)
+    assert taken["legal"] and taken["refused"] and taken["repairs"]
