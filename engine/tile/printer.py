@@ -133,8 +133,10 @@ class _Printer:
         self.line("")
         sizes = {**program.constants, "BLOCKS": program.grid, "THREADS": program.threads}
         sizes |= {"SHARED_BYTES": shared_bytes} if shared_bytes else {}
+        self.line("enum : int {")  # NVRTC keeps variables of the file, even constant ones, in the module's memory
         for name, value in sizes.items():
-            self.line(f"constexpr int {name} = {value};")
+            self.line(f"  {name} = {value},")
+        self.line("};")
         for claim, reason in program.assertions:
             self.line(f'static_assert({claim}, "{reason}");')
         self.line("")
