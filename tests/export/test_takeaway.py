@@ -334,7 +334,8 @@ def test_a_view_that_begins_elsewhere_is_refused(torch: SimpleNamespace, folder:
     assert wide
     for n in wide:
         shifted = [Tensor(at_offset(value, 4 if m == n else 16)) for m, value in enumerate(given)]
-        with pytest.raises(TypeError, match=rf"{operator.reads[n]['name']} must begin at a multiple of 16 bytes.*clone"):
+        name = operator.reads[n]["name"]
+        with pytest.raises(TypeError, match=rf"{name} must begin at a multiple of 16 bytes.*clone"):
             operator(*shifted)
 
 
