@@ -56,6 +56,18 @@ def shared_keys() -> engine.Kernel:
     return split_attention(Attention(queries=10, keys=80, depth=16, head=16), Path(FOLDER.name), 3)
 
 
+WITH_MODULE_MEMORY = """#include "loom.cuh"
+__device__ int arrivals[3];
+__device__ float parts[64];
+extern "C" __global__ void k(float* y) {
+  __shared__ float own[32];
+  parts[threadIdx.x] = y[threadIdx.x] + atomicAdd(arrivals, 1);
+  own[threadIdx.x] = y[1];
+  __syncthreads();
+  y[threadIdx.x] = parts[63 - threadIdx.x] + own[31 - threadIdx.x];
+}
+"""
+
 TEAMS: tuple[Callable[[], engine.Kernel], ...] = (three_tiles, on_tensor_cores, shared_keys)
 
 
@@ -78,16 +90,12 @@ def test_a_module_has_no_memory_that_launches_share(make: Callable[[], engine.Ke
 @needs_nvrtc
 def test_memory_of_a_module_is_seen_in_its_cubin() -> None:
     """What the test above looks for; static shared memory is no such memory."""
-    text = '#include "loom.cuh"\n__device__ int arrivals[3];\n__device__ float parts[64];\n'
-    text += 'extern "C" __global__ void k(float* y) {\n  parts[threadIdx.x] = y[threadIdx.x] + atomicAdd(arrivals, 1);\n'
-    text += "  __shared__ float own[32];\n  own[threadIdx.x] = y[1];\n  __syncthreads();\n"
-    text += "  y[threadIdx.x] = parts[63 - threadIdx.x] + own[31 - threadIdx.x];\n}\n"
     for architecture in ARCHITECTURES:
-        assert set(module_memory(compile_cuda(text, architecture).cubin)) == {".nv.global", "arrivals", "parts"}
+        assert set(module_memory(compile_cuda(WITH_MODULE_MEMORY, architecture).cubin)) == {".nv.global", "arrivals", "parts"}
 
 
 def all_rows() -> list[str]:
-    """Every row of every suite as the library opens it, and the shared models."""
+    """Every row of every suite, as the library opens it."""
     suites = [read_suite(name) for name in suite_names()]
     return [suite.reference(row) for suite in suites for row in suite.rows]
 
