@@ -100,8 +100,11 @@ class _Printer:
         self.line(f"{program.name}({', '.join(self.parameter(b) for b in pointers)})")
         self.line("{")
         self.depth = 1
-        for buffer in pointers:
+        for buffer in used:
             self.accessor(buffer)
+        for workspace in own:
+            zeros = ", zeros before and after" if workspace.zeroed else ""
+            self.accessor(program.buffers[workspace.name], f", memory of this launch alone{zeros}")
         if shared_bytes:
             self.shared(offsets, shared_bytes)
         self.line(f"const int {BLOCK} = blockIdx.x;")
@@ -166,12 +169,11 @@ class _Printer:
         const = "" if buffer.name in self.program.written else "const "
         return f"{const}{STORED[buffer.dtype]}* __restrict__ {buffer.name}_"
 
-    def accessor(self, buffer: Buffer) -> None:
+    def accessor(self, buffer: Buffer, about: str = "") -> None:
         const = "const " if buffer.scope == "global" and buffer.name not in self.program.written else ""
         kind = f"Global<{const}{STORED[buffer.dtype]}>"
         shape = " x ".join(map(str, buffer.shape)) or "scalar"
-        own = ", memory of this launch alone" if buffer.scope == "workspace" else ""
-        self.line(f"const {kind} {buffer.name}({buffer.name}_, {buffer.elements});  // {shape}{own}")
+        self.line(f"const {kind} {buffer.name}({buffer.name}_, {buffer.elements});  // {shape}{about}")
 
     # Operations
 

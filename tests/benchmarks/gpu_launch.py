@@ -78,7 +78,8 @@ class Launches:
         pointers += [workspace.data_ptr() for workspace in own[launch.group]]
         for pointer, needs in zip(pointers, (*kernel.parameters, *kernel.workspaces), strict=True):
             if pointer % needs.alignment:
-                raise EngineError("run", launch.group, f"{needs.parameter} is no multiple of {needs.alignment}")
+                place = f"{needs.parameter} lies at {pointer:#x}"
+                raise EngineError("run", launch.group, f"{place}, which is no multiple of {needs.alignment}")
         function = self._functions[launch.group]
         function.prepared_async_call(kernel.grid, kernel.block, stream, *pointers, shared_size=kernel.shared_bytes)
 
