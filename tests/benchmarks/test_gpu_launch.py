@@ -90,5 +90,5 @@ def test_no_launch_is_made_at_a_wrong_address(launches: tuple[Launches, dict[str
     memory = np.empty(values["x"].nbytes + 32, np.uint8)
     start = -memory.ctypes.data % 16 + 4
     run._memory[0]["x"] = Tensor(memory[start : start + values["x"].nbytes])
-    with pytest.raises(EngineError, match="x_ lies at .*, which is no multiple of 16"):
+    with pytest.raises(EngineError, match=r"x_ lies at .*, which is no multiple of 16"):
         run(0)
