@@ -135,7 +135,7 @@ def test_with_a_model_kernels_and_figures_are_compared(recipes: tuple[str, str])
     assert time["name"] == "time" and time["origin"] == "predicted" and time["b"] < time["a"]
     assert any(line["mark"] == "+" and "BLOCKS" in line["text"] for line in row["cuda"])
     shown = loomscope("compare", a, b, "--model", SOFTMAX).stdout
-    assert "constexpr int BLOCKS" in shown and "predicted" in shown
+    assert "  BLOCKS = " in shown and "predicted" in shown
 
 
 def test_a_slowdown_past_the_limit_is_exit_code_1(recipes: tuple[str, str]) -> None:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.semantics.single import Node, write_model
@@ -56,13 +57,38 @@ def test_a_kernel_has_exactly_these_figures(manifest: dict[str, Any]) -> None:
     for kernel in manifest["kernels"]:
         assert kernel.keys() == {
             "group", "file", "entry", "grid", "block", "shared_bytes", "tensor_cores", "stages", "parameters",
-            "compiled", "relaxed",
+            "workspaces", "compiled", "relaxed",
         }  # fmt: skip
         assert kernel["stages"].keys() == {"shared", "register"}
         assert kernel["compiled"].keys() == {"sm_80", "sm_90a"}
         for figures in kernel["compiled"].values():
             assert figures.keys() == {"registers", "spill_bytes"}
             assert figures["registers"] > 0 and figures["spill_bytes"] == 0
+
+
+def test_a_pointer_s_alignment_is_that_of_the_widest_access_in_the_text(
+    manifest: dict[str, Any], folder: Path
+) -> None:
+    """Counted in the text: an access of N elements, or a copy of N bytes, through an accessor of that name."""
+    for kernel in manifest["kernels"]:
+        text = (folder / kernel["file"]).read_text()
+        for p in (*kernel["parameters"], *kernel["workspaces"]):
+            size, name = np.dtype(p["dtype"]).itemsize, p["parameter"].removesuffix("_")
+            wide = [int(n) * size for n in re.findall(rf"\b{name}\.(?:load|store)<(\d+)>", text)]
+            copied = [int(n) for n in re.findall(rf"async_copy<(\d+)>\(\w+, .*?, {name}, ", text)]
+            assert p["alignment"] == max([size, *wide, *copied]), (kernel["group"], p["name"])
+
+
+def test_workspaces_follow_the_parameters(manifest: dict[str, Any], folder: Path) -> None:
+    (kernel,) = (k for k in manifest["kernels"] if k["workspaces"])
+    keys = {"name", "parameter", "dtype", "elements", "bytes", "alignment", "zeroed"}
+    assert all(w.keys() == keys for w in kernel["workspaces"])
+    text = (folder / kernel["file"]).read_text()
+    (signature,) = re.findall(rf"^{kernel['entry']}\((.*)\)$", text, re.MULTILINE)
+    declared = [words.split()[-1] for words in signature.split(",")]
+    assert declared == [p["parameter"] for p in (*kernel["parameters"], *kernel["workspaces"])]
+    found = {w["name"]: (w["bytes"] - 4 * w["elements"], w["alignment"], w["zeroed"]) for w in kernel["workspaces"]}
+    assert found == {"parts": (0, 8, False), "arrivals": (0, 4, True)}  # pairs of floats, counters
 
 
 def test_seconds_are_what_the_stages_took(manifest: dict[str, Any]) -> None:

@@ -15,7 +15,6 @@ from engine.tensorize.nodes import ROW_BYTES, WARP, Intrinsic
 from engine.tile.nodes import (
     AsyncCopy,
     For,
-    LastOfTeam,
     Load,
     MatrixLoad,
     MatrixMultiply,
@@ -24,7 +23,6 @@ from engine.tile.nodes import (
     TileOp,
     TileProgram,
     before_meeting,
-    operations,
 )
 from engine.tile.source import CudaSource
 from engine.tile.trip_counts import executed
@@ -60,15 +58,13 @@ def kernel_facts(
         stages=tile.stages,
         serial_steps=max(_serial_steps(body) for _, body in _ranges(tile)),
         team=tile.team,
-        team_bytes=_team_bytes(tile),
+        team_bytes=_team_bytes(source),
     )
 
 
-def _team_bytes(tile: TileProgram) -> int:
-    """Of the workspaces that teams share evenly; their counters are not read again."""
-    counters = {op.counters for op in operations(tile.body) if isinstance(op, LastOfTeam)}
-    shared = (b for name, b in tile.buffers.items() if b.scope == "workspace" and name not in counters)
-    return sum(b.elements * DTYPES[b.dtype] for b in shared) * tile.team // tile.grid
+def _team_bytes(source: CudaSource) -> int:
+    """Of the workspaces that teams share evenly; their counters, which begin as zeros, are not read again."""
+    return sum(w.bytes for w in source.workspaces if not w.zeroed) * source.team // source.grid[0]
 
 
 def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:

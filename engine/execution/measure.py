@@ -162,10 +162,15 @@ def _request(trial: Trial, folder: Path) -> dict[str, Any]:
                 raise BadInput("measure", buffer.array, f"{buffer.elements:,} elements are read, {value.size:,} given")
             np.ascontiguousarray(value, dtype=buffer.dtype).tofile(folder / f"{n}.in")
         size = buffer.elements * np.dtype(buffer.dtype).itemsize
-        buffers.append({"bytes": size, "read": buffer.read, "written": buffer.written})
+        own = {"name": buffer.array, "alignment": buffer.alignment}
+        buffers.append({**own, "bytes": size, "read": buffer.read, "written": buffer.written})
+    workspaces = [
+        {"name": w.name, "alignment": w.alignment, "bytes": w.bytes, "zeroed": w.zeroed} for w in source.workspaces
+    ]
     return {
         "folder": str(folder), "entry": source.entry, "grid": source.grid, "block": source.block,
-        "shared_bytes": source.shared_bytes, "buffers": buffers, "architecture": trial.compiled.architecture,
+        "shared_bytes": source.shared_bytes, "buffers": buffers, "workspaces": workspaces,
+        "architecture": trial.compiled.architecture,
     }  # fmt: skip
 
 

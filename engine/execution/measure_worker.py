@@ -166,8 +166,11 @@ class LoadedKernel:
         self.function = self.module.get_function(request["entry"])
         attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.function.set_attribute(attribute, request["shared_bytes"])
-        self.function.prepare("P" * len(self.sizes))
-        self.copies = [self._copy() for _ in range(self._count_copies(share))]
+        self.function.prepare("P" * len([*request["buffers"], *request["workspaces"]]))
+        copies = self._count_copies(share)
+        # Launches follow each other on one stream, and leave zeroed workspaces as zeros: one of each serves all.
+        self.workspaces = [self._workspace(workspace) for workspace in request["workspaces"]]
+        self.copies = [self._copy() for _ in range(copies)]
         self.turn = 0
         self.graph: Graph | None = None
         self.launches = 1
@@ -219,24 +222,39 @@ class LoadedKernel:
     def _count_copies(self, share: float) -> int:
         """As many as make the caches cold, within the memory and a fixed number."""
         footprint: int = max(sum(self.sizes), 1)
+        once: int = sum(workspace["bytes"] for workspace in self.request["workspaces"])
         free: int = self.driver.mem_get_info()[0]
-        if footprint > free:
-            needed = f"its arrays take {footprint / 1e9:.2f} GB, {free / 1e9:.2f} GB are free"
+        if footprint + once > free:
+            needed = f"its arrays take {(footprint + once) / 1e9:.2f} GB, {free / 1e9:.2f} GB are free"
             raise self.driver.MemoryError(needed)
         wanted = math.ceil(COLD_FACTOR * self.l2_bytes / footprint) + 1
-        return max(1, min(wanted, MOST_COPIES, int(free * share) // footprint))
+        return max(1, min(wanted, MOST_COPIES, (int(free * share) - once) // footprint))
 
     def _copy(self) -> list[Any]:
         """All buffers once, filled; what is only written starts as 0xFF bytes, so that a missing write shows."""
         pointers = []
         for n, buffer in enumerate(self.request["buffers"]):
-            pointer = self.driver.mem_alloc(max(buffer["bytes"], 1))
+            pointer = self._allocated(buffer)
             if buffer["read"]:
                 self.driver.memcpy_htod(pointer, np.fromfile(self.folder / f"{n}.in", np.uint8))
             else:
                 self.driver.memset_d8(pointer, 0xFF, max(buffer["bytes"], 1))
             pointers.append(pointer)
         return pointers
+
+    def _workspace(self, workspace: dict[str, Any]) -> Any:
+        """Memory that a launch needs besides its buffers; 0xFF bytes where it need not be zeros."""
+        pointer = self._allocated(workspace)
+        self.driver.memset_d8(pointer, 0 if workspace["zeroed"] else 0xFF, max(workspace["bytes"], 1))
+        return pointer
+
+    def _allocated(self, memory: dict[str, Any]) -> Any:
+        """Memory where the kernel may have it."""
+        pointer = self.driver.mem_alloc(max(memory["bytes"], 1))
+        if int(pointer) % memory["alignment"]:
+            place = f"{memory['name']} lies at {int(pointer):#x}"
+            raise self.driver.LogicError(f"{place}, the kernel needs a multiple of {memory['alignment']}")
+        return pointer
 
     def _enqueue(self) -> None:
         for _ in range(self.launches):
@@ -246,7 +264,8 @@ class LoadedKernel:
     def _launch(self, copy: list[Any]) -> None:
         grid, block = tuple(self.request["grid"]), tuple(self.request["block"])
         shared = self.request["shared_bytes"]
-        self.function.prepared_async_call(grid, block, self.stream, *map(int, copy), shared_size=shared)
+        pointers = map(int, [*copy, *self.workspaces])
+        self.function.prepared_async_call(grid, block, self.stream, *pointers, shared_size=shared)
 
 
 if __name__ == "__main__":

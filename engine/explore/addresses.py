@@ -12,7 +12,7 @@ from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import Finding, WarpAccess
 from engine.scheduling.text import to_text
 from engine.tensor.nodes import TensorProgram
-from engine.tile.storage import shared_map, workspaces
+from engine.tile.storage import shared_map
 
 BLOCK, WARP = 0, 0
 SECTOR, PASS = 32, 128
@@ -73,7 +73,8 @@ def _index_ranges(program: TensorProgram) -> dict[str, tuple[int, int]]:
 
 
 def _document(kernel: Kernel, access: WarpAccess) -> LanesDoc:
-    arrays = {b.parameter: b.array for b in kernel.source.buffers} | workspaces(kernel.tile)
+    source = kernel.source
+    arrays = {b.parameter: b.array for b in source.buffers} | {w.parameter: w.name for w in source.workspaces}
     taken = [offset for offset in access.offsets if offset >= 0]
     if access.parameter:
         name, start = arrays[access.parameter], 0

@@ -77,6 +77,8 @@ class Run:
             self.memory[name] = driver.mem_alloc(value.nbytes)
             driver.memcpy_htod(self.memory[name], value)
         self.functions = {name: self._load(kernel) for name, kernel in self.kernels.items()}
+        # One of each serves all launches: they are on one stream, and leave zeroed ones as zeros.
+        self.workspaces = {name: self._workspaces(kernel) for name, kernel in self.kernels.items()}
 
     def all(self, samples: int) -> dict[str, np.ndarray]:
         """Every launch once, for the outputs; then each kernel `samples` times, for its time."""
@@ -95,13 +97,18 @@ class Run:
         return outputs
 
     def launch(self, launch: Mapping[str, Any]) -> None:
-        """One launch: a pointer for each parameter, in the manifest's order."""
+        """One launch: a pointer for each parameter and then for each workspace, in the manifest's order."""
         kernel = self.kernels[launch["group"]]
         pointers = [
             int(self.memory[launch["arrays"][p["name"]]])
             + launch["first"].get(p["name"], 0) * np.dtype(p["dtype"]).itemsize
             for p in kernel["parameters"]
         ]
+        pointers += map(int, self.workspaces[launch["group"]])
+        for pointer, needs in zip(pointers, [*kernel["parameters"], *kernel["workspaces"]], strict=True):
+            if pointer % needs["alignment"]:
+                place = f"{launch['group']}: {needs['name']} lies at {pointer:#x}"
+                raise SystemExit(f"{place}, its kernel needs a multiple of {needs['alignment']}")
         function = self.functions[launch["group"]]
         grid, block = tuple(kernel["grid"]), tuple(kernel["block"])
         function.prepared_async_call(grid, block, None, *pointers, shared_size=kernel["shared_bytes"])
@@ -123,8 +130,17 @@ class Run:
         function = self.driver.module_from_buffer(code).get_function(kernel["entry"])
         attribute = self.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
         function.set_attribute(attribute, kernel["shared_bytes"])
-        function.prepare("P" * len(kernel["parameters"]))
+        function.prepare("P" * len([*kernel["parameters"], *kernel["workspaces"]]))
         return function
+
+    def _workspaces(self, kernel: Mapping[str, Any]) -> list[Any]:
+        """Memory that a launch needs besides its tensors; zeros where the kernel wants them."""
+        found = []
+        for workspace in kernel["workspaces"]:
+            found.append(self.driver.mem_alloc(workspace["bytes"]))
+            if workspace["zeroed"]:
+                self.driver.memcpy_htod(found[-1], np.zeros(workspace["bytes"], np.uint8))
+        return found
 
 
 def sizes(manifest: Mapping[str, Any]) -> dict[str, tuple[str, int]]:

@@ -93,8 +93,16 @@ def _row(kernel: Kernel) -> dict[str, Any]:
             {
                 "name": b.array, "parameter": b.parameter, "dtype": b.dtype, "elements": b.elements,
                 "shape": kernel.group.program.arrays[b.array].shape, "read": b.read, "written": b.written,
+                "alignment": b.alignment,
             }
             for b in source.buffers
+        ],
+        "workspaces": [
+            {
+                "name": w.name, "parameter": w.parameter, "dtype": w.dtype, "elements": w.elements, "bytes": w.bytes,
+                "alignment": w.alignment, "zeroed": w.zeroed,
+            }
+            for w in source.workspaces
         ],
         "compiled": {
             name: {"registers": found.registers, "spill_bytes": found.spill_bytes} for name, found in compiled.items()

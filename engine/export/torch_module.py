@@ -6,6 +6,8 @@
 
 An operator takes what its kernel reads, in the manifest's order, and gives what it writes.  It runs on the current
 stream of its tensors' device and launches through the NVIDIA driver's own library; nothing but PyTorch is needed.
+Workspaces are PyTorch's memory, made for each call, so that calls on several streams may overlap.  A tensor whose
+memory does not begin where the kernel needs it (a view such as `x[1:]`) is refused: pass `x[1:].clone()`.
 `python torch_module.py` compares every operator with the values in `check/`, which come from another implementation.
 """
 
@@ -55,17 +57,20 @@ class Operator:
         return f"{self.name}({operands}) -> {returned}"
 
     def __call__(self, *tensors: Any) -> Any:
-        """Launch on the current stream.  TypeError for tensors that are not what the kernel was generated for."""
+        """Launch on the current stream.  TypeError for tensors that the kernel was not generated for."""
         import torch
 
         for given, parameter in zip(tensors, self.reads, strict=True):
             self._check(given, parameter)
         device = tensors[0].device
         made = self.empty(device)
-        memory = iter(tensors), iter(made)
-        pointers = [next(memory[0] if p["read"] else memory[1]).data_ptr() for p in self.kernel["parameters"]]
+        given, results = iter(tensors), iter(made)
+        memory = [next(given if p["read"] else results) for p in self.kernel["parameters"]]
         with torch.cuda.device(device):
-            self._launch(pointers, torch.cuda.current_stream().cuda_stream)
+            memory += self._workspaces(device)
+            for one, needs in zip(memory, [*self.kernel["parameters"], *self.kernel["workspaces"]], strict=True):
+                self._check_address(one, needs)
+            self._launch([one.data_ptr() for one in memory], torch.cuda.current_stream().cuda_stream)
         return made[0] if len(made) == 1 else tuple(made)
 
     def empty(self, device: Any) -> list[Any]:
@@ -78,6 +83,21 @@ class Operator:
         """Shapes alone, for `torch.compile`."""
         made = self.empty("meta")
         return made[0] if len(made) == 1 else tuple(made)
+
+    def _workspaces(self, device: Any) -> list[Any]:
+        """Memory of one launch.  PyTorch gives it to later work of the same stream only."""
+        import torch
+
+        made = []
+        for workspace in self.kernel["workspaces"]:
+            make = torch.zeros if workspace["zeroed"] else torch.empty
+            made.append(make(workspace["elements"], dtype=getattr(torch, workspace["dtype"]), device=device))
+        return made
+
+    def _check_address(self, tensor: Any, needs: dict[str, Any]) -> None:
+        if tensor.data_ptr() % needs["alignment"]:
+            needed = f"must begin at a multiple of {needs['alignment']} bytes, which the kernel moves at once"
+            raise TypeError(f"{self.name}: {needs['name']} {needed}; of a view that does not, pass .clone()")
 
     def _check(self, tensor: Any, parameter: dict[str, Any]) -> None:
         kind = str(tensor.dtype).removeprefix("torch.")

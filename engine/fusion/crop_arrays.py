@@ -12,12 +12,10 @@ from dataclasses import replace
 
 from engine.fusion.nodes import Part
 from engine.graph.nodes import DTYPES
+from engine.tensor.access import VECTOR_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Statement, TensorProgram
 from engine.tensor.rewrite import rewrite_reads
-
-ALIGNED = 16
-"""Bytes that the start of a part must be a multiple of: vectors of a kernel begin at multiples of it in an array."""
 
 Block = tuple[tuple[int, ...], tuple[int, ...]]
 """(first index, extent) along every axis."""
@@ -54,7 +52,7 @@ def _candidates(program: TensorProgram) -> list[str]:
 
 
 def _block(program: TensorProgram, name: str) -> Block | None:
-    """The contiguous block of an array that all accesses stay in, where it is a part that vectors can start at."""
+    """The contiguous block of an array that all accesses stay in, where it is a part that any vector can start at."""
     array = program.arrays[name]
     touched = [
         (access.indices, statement.extents)
@@ -70,7 +68,7 @@ def _block(program: TensorProgram, name: str) -> Block | None:
         if high > low:  # behind an axis that runs, a block is contiguous only if it is whole
             break
         assert 0 <= low < size, f"{name} is accessed outside"
-    if tuple(shape) == array.shape or _position(starts, array.shape) * DTYPES[array.dtype] % ALIGNED:
+    if tuple(shape) == array.shape or _position(starts, array.shape) * DTYPES[array.dtype] % VECTOR_BYTES:
         return None
     return tuple(starts), tuple(shape)
 

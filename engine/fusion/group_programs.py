@@ -295,7 +295,7 @@ RESERVED = frozenset(
     "auto bool break case char class const continue default delete do double else enum extern false float for goto "
     "half if inline int lane long namespace new operator private public register return row short signed sizeof static "
     "struct switch template this thread true typedef union unsigned using void volatile warp while block chunk column "
-    "acc and or not xor stage".split()
+    "acc and or not xor stage parts arrivals largest_parts total_parts result_parts".split()
 )
 """Words that an array may not be called in the CUDA text."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from engine.target.nodes import Target
 
 MOST_BYTES = 256 * 2**20
-"""Of the sums of all blocks, which the kernel's module keeps in global memory."""
+"""Of the sums of all blocks, which a launch keeps in global memory."""
 MOST_PARTS = 64
 """Of a depth: one block adds them all up."""
 SUM_BYTES = 4

@@ -29,7 +29,7 @@ class Buffer:
     dtype: str
     shape: tuple[int, ...]
     scope: str
-    """"global", "shared", "register", or "workspace": global memory of the kernel's own, no parameter."""
+    """"global", "shared", "register", or "workspace": global memory of one launch, which no graph's tensor lies in."""
     row_bytes: int = 0
     """Of shared memory: where not 0, the 16-byte chunks of rows this long are permuted (swizzle.cuh)."""
     offset: int | None = None
@@ -264,8 +264,8 @@ class Leave:
 class LastOfTeam:
     """The blocks of a team meet at a counter: all but the last to come leave the kernel.
 
-    That one sees what the others stored to workspaces before.  A team are blocks whose numbers are equally far apart,
-    over the whole grid; only the last one runs what follows.
+    That one sees what the others stored to workspaces before, sets the counter back to zero, and alone runs what
+    follows.  A team are blocks whose numbers are equally far apart, over the whole grid.
     """
 
     counters: str

@@ -55,7 +55,7 @@ from engine.tile.nodes import (
 from engine.tile.registers import assigned, packs
 from engine.tile.source import NOWHERE, CudaSource, Line
 from engine.tile.source import Buffer as Parameter
-from engine.tile.storage import shared_bytes_of, shared_map, workspaces
+from engine.tile.storage import alignments, shared_bytes_of, shared_map, workspaces
 
 BITS = "uint16"
 """Type of registers that hold 16-bit floats as they are."""
@@ -94,16 +94,17 @@ class _Printer:
         used = [b for b in parameters if b.name in program.read | program.written]
         self.header(shared_bytes)
         own = workspaces(program)
-        self.workspaces(own)
+        pointers = [*used, *(program.buffers[w.name] for w in own)]
         together = f", {program.together}" if program.together else ""
         self.line(f'extern "C" __global__ void __launch_bounds__(THREADS{together})')
-        self.line(f"{program.name}({', '.join(self.parameter(b) for b in used)})")
+        self.line(f"{program.name}({', '.join(self.parameter(b) for b in pointers)})")
         self.line("{")
         self.depth = 1
         for buffer in used:
-            self.accessor(buffer, f"{buffer.name}_")
-        for global_name, name in own.items():
-            self.accessor(program.buffers[name], global_name)
+            self.accessor(buffer)
+        for workspace in own:
+            zeros = ", zeros before and after" if workspace.zeroed else ""
+            self.accessor(program.buffers[workspace.name], f", memory of this launch alone{zeros}")
         if shared_bytes:
             self.shared(offsets, shared_bytes)
         self.line(f"const int {BLOCK} = blockIdx.x;")
@@ -112,21 +113,18 @@ class _Printer:
         self.body(program.body)
         self.depth = 0
         self.line("}")
+        aligned = alignments(program)
         return CudaSource(
             text="\n".join(self.text) + "\n",
             entry=program.name,
             grid=(program.grid, 1, 1),
             block=(program.threads, 1, 1),
             shared_bytes=shared_bytes,
-            buffers=tuple(
-                Parameter(
-                    f"{b.name}_", b.name, b.dtype, b.elements, b.name in program.read, b.name in program.written
-                )
-                for b in used
-            ),
+            buffers=tuple(self.described(b, aligned[b.name]) for b in used),
             lines=tuple(self.lines),
             footprints=program.footprints,
             team=program.team,
+            workspaces=own,
         )
 
     def header(self, shared_bytes: int) -> None:
@@ -138,8 +136,10 @@ class _Printer:
         self.line("")
         sizes = {**program.constants, "BLOCKS": program.grid, "THREADS": program.threads}
         sizes |= {"SHARED_BYTES": shared_bytes} if shared_bytes else {}
+        self.line("enum : int {")  # NVRTC keeps variables of the file, even constant ones, in the module's memory
         for name, value in sizes.items():
-            self.line(f"constexpr int {name} = {value};")
+            self.line(f"  {name} = {value},")
+        self.line("};")
         for claim, reason in program.assertions:
             self.line(f'static_assert({claim}, "{reason}");')
         self.line("")
@@ -158,24 +158,22 @@ class _Printer:
         self.text.append("  " * self.depth + text if text else "")
         self.lines.append(at)
 
+    def described(self, buffer: Buffer, alignment: int) -> Parameter:
+        name, program = buffer.name, self.program
+        is_read, is_written = name in program.read, name in program.written
+        return Parameter(f"{name}_", name, buffer.dtype, buffer.elements, is_read, is_written, alignment)
+
     def parameter(self, buffer: Buffer) -> str:
+        if buffer.scope == "workspace":  # no __restrict__: other blocks store what this one loads
+            return f"{STORED[buffer.dtype]}* {buffer.name}_"
         const = "" if buffer.name in self.program.written else "const "
         return f"{const}{STORED[buffer.dtype]}* __restrict__ {buffer.name}_"
 
-    def accessor(self, buffer: Buffer, pointer: str) -> None:
+    def accessor(self, buffer: Buffer, about: str = "") -> None:
         const = "const " if buffer.scope == "global" and buffer.name not in self.program.written else ""
         kind = f"Global<{const}{STORED[buffer.dtype]}>"
         shape = " x ".join(map(str, buffer.shape)) or "scalar"
-        self.line(f"const {kind} {buffer.name}({pointer}, {buffer.elements});  // {shape}")
-
-    def workspaces(self, names: Mapping[str, str]) -> None:
-        """Global memory of the kernel's own, of which there is one in a module.  names: there -> of the buffer."""
-        if names:
-            self.line("// Sums that blocks hand to each other: no two launches of this kernel may overlap.")
-            for global_name, name in names.items():
-                buffer = self.program.buffers[name]
-                self.line(f"LOOM_WORKSPACE({STORED[buffer.dtype]}, {global_name}, {buffer.elements});")
-            self.line("")
+        self.line(f"const {kind} {buffer.name}({buffer.name}_, {buffer.elements});  // {shape}{about}")
 
     # Operations
 

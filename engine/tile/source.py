@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from engine.graph.nodes import DTYPES
+from engine.tensor.access import VECTOR_BYTES
 from engine.tensor.index import Index
 
 
@@ -20,6 +22,29 @@ class Buffer:
     elements: int
     read: bool
     written: bool
+    alignment: int = VECTOR_BYTES
+    """Bytes that its address must be a multiple of: those of the widest access through it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Global memory that one launch has for itself: a raw pointer after those of the buffers."""
+
+    parameter: str
+    """Identifier in the CUDA text."""
+    name: str
+    """Of the tile program's buffer."""
+    dtype: str
+    elements: int
+    alignment: int
+    """As that of a buffer."""
+    zeroed: bool
+    """Whether it must hold zeros when the launch begins; then it does again when the launch ends."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        return self.elements * DTYPES[self.dtype]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +90,8 @@ class CudaSource:
     footprints: tuple[Footprint, ...] = ()
     team: int = 1
     """Blocks that hand sums to each other and must run in one launch: their numbers are grid / team apart."""
+    workspaces: tuple[Workspace, ...] = ()
+    """Memory that whoever launches has to give besides the buffers, in the order of their parameters."""
 
     def whole_teams(self, blocks: Iterable[int]) -> tuple[int, ...]:
         """Some blocks with all others of their teams, in order."""

@@ -1,18 +1,41 @@
-"""Where the buffers of a kernel that are no parameters lie: shared memory, and global memory of the kernel's own."""
+"""Where the buffers of a kernel lie: the map of its shared memory, and what its pointers to global memory must be."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from engine.graph.nodes import DTYPES
-from engine.tile.nodes import Buffer, TileProgram
+from engine.tile.nodes import AsyncCopy, Buffer, LastOfTeam, Load, Store, TileProgram, operations
+from engine.tile.source import Workspace
 
 ALIGNMENT = 16
 
 
-def workspaces(program: TileProgram) -> dict[str, str]:
-    """Names of the kernel's own global memory in the CUDA text -> names of the buffers."""
-    return {f"{program.name}_{b.name}": b.name for b in program.buffers.values() if b.scope == "workspace"}
+def alignments(program: TileProgram) -> dict[str, int]:
+    """Bytes that the address of each buffer in global memory must be a multiple of: those of the widest access to it.
+
+    Accesses lie at multiples of their own width from the start of the buffer.
+    """
+    found = {b.name: DTYPES[b.dtype] for b in program.buffers.values() if b.scope in ("global", "workspace")}
+    for op in operations(program.body):
+        match op:
+            case Load(_, name, _, width) | Store(name, _, _, width) | AsyncCopy(_, _, name, _, width):
+                if name in found:
+                    found[name] = max(found[name], width * DTYPES[program.buffers[name].dtype])
+            case _:
+                continue
+    return found
+
+
+def workspaces(program: TileProgram) -> tuple[Workspace, ...]:
+    """The memory that a launch needs besides its arrays: what blocks of a team leave, and the counters they meet at."""
+    aligned = alignments(program)
+    counters = {op.counters for op in operations(program.body) if isinstance(op, LastOfTeam)}
+    return tuple(
+        Workspace(f"{b.name}_", b.name, b.dtype, b.elements, aligned[b.name], b.name in counters)
+        for b in program.buffers.values()
+        if b.scope == "workspace"
+    )
 
 
 def shared_map(buffers: Mapping[str, Buffer]) -> tuple[dict[str, int], int]:

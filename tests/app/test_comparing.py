@@ -34,8 +34,8 @@ def test_the_baseline_stands_beside_the_step(make: Callable[..., Window], qtbot:
     window = compared(make, qtbot)
     shown = window.comparing
     assert shown.window.isVisible() and not shown.window.isModal()
-    assert DiffLine("-", "constexpr int BLOCKS = 12;", 13, 0) in shown.view.texts["CUDA"].lines
-    assert DiffLine("+", "constexpr int BLOCKS = 48;", 0, 13) in shown.view.texts["CUDA"].lines
+    assert DiffLine("-", "  BLOCKS = 12,", 14, 0) in shown.view.texts["CUDA"].lines
+    assert DiffLine("+", "  BLOCKS = 48,", 0, 14) in shown.view.texts["CUDA"].lines
     assert [line.mark for line in shown.view.texts["Entries"].lines] == ["-", "+"]
     rows = shown.view.figures.rows
     time = rows.row_at(rows.index_of("predicted time"))
@@ -43,7 +43,7 @@ def test_the_baseline_stands_beside_the_step(make: Callable[..., Window], qtbot:
     assert shown.view.count.text() == "6 lines of CUDA changed"
     shown.view.swap.click()
     settle(window, qtbot)
-    assert DiffLine("+", "constexpr int BLOCKS = 12;", 0, 13) in shown.view.texts["CUDA"].lines
+    assert DiffLine("+", "  BLOCKS = 12,", 0, 14) in shown.view.texts["CUDA"].lines
     qtbot.keyClick(shown.window, Qt.Key.Key_Escape)  # type: ignore[attr-defined]
     assert not shown.window.isVisible()
 

@@ -85,7 +85,7 @@ def add_from_menu(window: Window, qtbot: object) -> None:
     explored(window, qtbot)
     kernel = window.workspace.kernel(GROUP)
     assert kernel is not None and kernel.legal and advice(window) != before
-    assert "constexpr int BLOCKS = 24;" in window.panels.code.text.toPlainText()
+    assert "  BLOCKS = 24," in window.panels.code.text.toPlainText()
     window.action("undo").trigger()
     explored(window, qtbot)
     assert advice(window) == before
@@ -96,7 +96,7 @@ def reorder(window: Window, qtbot: object) -> None:
     window.workspace.edit(GROUP, without_blocks(before) + "advice user\n" + ALTERNATIVES)
     explored(window, qtbot)
     tree = window.panels.constraints.tree
-    assert "constexpr int BLOCKS = 48;" in window.panels.code.text.toPlainText()
+    assert "  BLOCKS = 48," in window.panels.code.text.toPlainText()
     outcomes = {title: tree.rows.row_at(tree.rows.index_of(key)).value for title, key in rows(window).items()}
     assert [outcomes[f"Scenario {k}, blocks of {n}"].outcome for k, n in ((1, "two"), (2, "four"))] == [  # type: ignore[attr-defined]
         "taken",
@@ -106,7 +106,7 @@ def reorder(window: Window, qtbot: object) -> None:
     qtbot.keyClick(tree, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)  # type: ignore[attr-defined]
     explored(window, qtbot)
     assert "Scenario 1, blocks of four" in rows(window)
-    assert "constexpr int BLOCKS = 24;" in window.panels.code.text.toPlainText()
+    assert "  BLOCKS = 24," in window.panels.code.text.toPlainText()
     for _ in range(2):
         window.action("undo").trigger()
         explored(window, qtbot)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.execution.cuda_graph import Graph, library
@@ -11,6 +11,9 @@ from engine.support.errors import EngineError, MissingCapability, Unsupported
 from tests.benchmarks.gpu_machine import Machine
 from tests.benchmarks.peers import Arrays
 from tests.benchmarks.prepared import Code, Prepared, PreparedLaunch
+
+Workspaces = Mapping[str, Sequence[Any]]
+"""Group -> the tensors behind its kernel's workspaces."""
 
 
 class Launches:
@@ -34,6 +37,7 @@ class Launches:
         self._functions = {group: self._load(group, code[group]) for group in prepared.kernels}
         shared = {**self._constants(), **self._between()}
         self._memory = [{**shared, **copy, **self._outputs()} for copy in copies]
+        self._own = self._workspaces()
 
     @property
     def ran(self) -> str:
@@ -43,7 +47,7 @@ class Launches:
 
     def __call__(self, copy: int) -> list[Any]:
         memory = self._memory[copy % len(self._memory)]
-        self._enqueue(memory, None)
+        self._enqueue(memory, self._own, None)
         return [memory[name] for name in self._graph.outputs]
 
     def checked(self, copy: int) -> list[Any]:
@@ -55,22 +59,27 @@ class Launches:
 
     def recorded(self, launches: int) -> Callable[[], None]:
         """A graph of `launches` runs, on one copy after another."""
-        stream = self._driver.Stream()
+        stream, own = self._driver.Stream(), self._workspaces()
 
         def enqueue() -> None:
             for n in range(launches):
-                self._enqueue(self._memory[n % len(self._memory)], stream)
+                self._enqueue(self._memory[n % len(self._memory)], own, stream)
 
         graph = Graph(library(), stream.handle, enqueue)
         return lambda: graph.launch(self._machine.stream())
 
-    def _enqueue(self, memory: Arrays, stream: Any) -> None:
+    def _enqueue(self, memory: Arrays, own: Workspaces, stream: Any) -> None:
         for launch in self._prepared.launches:
-            self._launch(launch, memory, stream)
+            self._launch(launch, memory, own, stream)
 
-    def _launch(self, launch: PreparedLaunch, memory: Arrays, stream: Any) -> None:
+    def _launch(self, launch: PreparedLaunch, memory: Arrays, own: Workspaces, stream: Any) -> None:
         kernel = self._prepared.kernels[launch.group]
-        pointers = (memory[name].data_ptr() + first for name, first in launch.operands)
+        pointers = [memory[name].data_ptr() + first for name, first in launch.operands]
+        pointers += [workspace.data_ptr() for workspace in own[launch.group]]
+        for pointer, needs in zip(pointers, (*kernel.parameters, *kernel.workspaces), strict=True):
+            if pointer % needs.alignment:
+                place = f"{needs.parameter} lies at {pointer:#x}"
+                raise EngineError("run", launch.group, f"{place}, which is no multiple of {needs.alignment}")
         function = self._functions[launch.group]
         function.prepared_async_call(kernel.grid, kernel.block, stream, *pointers, shared_size=kernel.shared_bytes)
 
@@ -82,8 +91,19 @@ class Launches:
             function.set_attribute(attribute, kernel.shared_bytes)
         except self._driver.Error as error:
             raise EngineError("run", group, f"the driver does not load it: {error}") from error
-        function.prepare("P" * len(kernel.parameters))
+        function.prepare("P" * (len(kernel.parameters) + len(kernel.workspaces)))
         return function
+
+    def _workspaces(self) -> Workspaces:
+        """Of every kernel, for launches that follow each other: they leave zeroed ones as zeros."""
+        kinds = {True: self._torch.zeros, False: self._torch.empty}
+        return {
+            group: [
+                kinds[w.zeroed](w.elements, dtype=getattr(self._torch, w.dtype), device=self._machine.device)
+                for w in kernel.workspaces
+            ]
+            for group, kernel in self._prepared.kernels.items()
+        }
 
     def _constants(self) -> dict[str, Any]:
         known = self._graph.constants

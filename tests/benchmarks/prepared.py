@@ -25,7 +25,7 @@ from engine.suite import read_suite, suite_names
 from engine.support.errors import BadInput, EngineError
 from engine.support.serialization import from_json, to_json
 from engine.target import target as target_of
-from engine.tile.source import Buffer
+from engine.tile.source import Buffer, Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class PreparedKernel:
     parameters: tuple[Buffer, ...]
     launched: Launched
     """As the model of times sees it; its count is that of the whole row."""
+    workspaces: tuple[Workspace, ...] = ()
+    """Pointers after those of the parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def prepare(reference: str, target: str, recipe: Recipe | None = None) -> tuple[
         grid, block = tuple(source.grid), tuple(source.block)
         launched = engine.launched(kernel, len(group.instances))
         kernels[group.name] = PreparedKernel(
-            source.text, source.entry, grid, block, source.shared_bytes, source.buffers, launched
+            source.text, source.entry, grid, block, source.shared_bytes, source.buffers, launched, source.workspaces
         )
         code[group.name] = engine.nvrtc(kernel, target_of(target).architecture).cubin
     launches = tuple(_launches(plan, kernels)) if not unsupported else ()

@@ -103,7 +103,7 @@ def _sources(patterns: Iterable[str]) -> list[Path]:
 
 def _said(kernel: engine.Kernel) -> str:
     source = kernel.source
-    launch = (source.grid, source.block, source.shared_bytes, source.buffers, source.footprints)
+    launch = (source.grid, source.block, source.shared_bytes, source.buffers, source.workspaces, source.footprints)
     return f"{source.text}\0{launch}\0{kernel.group.program}"
 
 

@@ -20,7 +20,7 @@ from engine.execution.measure_worker import unfit_device
 from engine.execution.nodes import Compiled, Failure, GpuState
 from engine.execution.nvrtc import nvrtc_version
 from engine.support.errors import BadInput, MissingCapability
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import Buffer, CudaSource, Workspace
 
 STAND_IN = Path(__file__).parent / "stand_in"
 SOURCE = CudaSource(
@@ -229,6 +229,24 @@ def test_large_buffers_are_rotated_past_the_cache(monkeypatch: pytest.MonkeyPatc
 def test_a_faulting_kernel_is_a_crash_with_the_driver_s_words(monkeypatch: pytest.MonkeyPatch) -> None:
     found = with_stand_in_driver(monkeypatch, replace(TRIAL, source=replace(SOURCE, entry="fault")))
     assert found == Failure("crash", "an illegal memory access was encountered")
+
+
+OWN = (Workspace("parts", "parts", "float32", 4, 16, False), Workspace("arrivals", "arrivals", "int32", 2, 4, True))
+
+
+def test_workspaces_are_given_after_the_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in counts the pointers; counters begin as zeros, what need not be zero is not."""
+    source = replace(SOURCE, entry="workspaces", workspaces=OWN)
+    found = with_stand_in_driver(monkeypatch, replace(TRIAL, source=source))
+    assert not isinstance(found, Failure), found
+    assert found[0].outputs["y"].view(np.uint8).tolist() == [0xFF] * 8 + [0] * 8
+
+
+def test_no_launch_is_made_at_a_wrong_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffers = (replace(SOURCE.buffers[0], alignment=8192), SOURCE.buffers[1])
+    assert with_stand_in_driver(monkeypatch, replace(TRIAL, source=replace(SOURCE, buffers=buffers))) == Failure(
+        "crash", "x lies at 0x1000, the kernel needs a multiple of 8192"
+    )
 
 
 def test_too_little_memory_is_told_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

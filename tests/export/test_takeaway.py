@@ -17,7 +17,7 @@ import engine
 from engine.execution.emulate.emulate import emulate
 from engine.execution.reference import input_values, reference_values
 from engine.export import harness, torch_module
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import Buffer, CudaSource, Workspace
 from tests.support.commands import MODELS, document, loomscope, refused
 
 pytest.importorskip("cuda.bindings.nvrtc")
@@ -40,15 +40,29 @@ def manifest(folder: Path) -> dict[str, Any]:
     return found
 
 
-def run_kernel(folder: Path, kernel: dict[str, Any], operands: list[np.ndarray]) -> None:
-    """What a launch does: the .cu text over the operands' memory, in the order of its parameters."""
+def pointers_of(kernel: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a launch hands over, in order."""
+    return [*kernel["parameters"], *kernel["workspaces"]]
+
+
+def run_kernel(folder: Path, kernel: dict[str, Any], memory: list[np.ndarray]) -> None:
+    """What a launch does: the .cu text over the operands' memory, in the order of its parameters and workspaces."""
     buffers = tuple(
-        Buffer(p["parameter"], p["name"], p["dtype"], p["elements"], p["read"], p["written"])
+        Buffer(p["parameter"], p["name"], p["dtype"], p["elements"], p["read"], p["written"], p["alignment"])
         for p in kernel["parameters"]
     )
+    workspaces = tuple(
+        Workspace(w["parameter"], w["name"], w["dtype"], w["elements"], w["alignment"], w["zeroed"])
+        for w in kernel["workspaces"]
+    )
+    operands, own = memory[: len(buffers)], memory[len(buffers) :]
+    # The emulator has workspaces of its own: that those of the launch are as they must be is seen here.
+    for workspace, given in zip(workspaces, own, strict=True):
+        assert given.nbytes == workspace.bytes and not (workspace.zeroed and given.any())
     text = (folder / kernel["file"]).read_text(encoding="utf-8")
+    grid, block = tuple(kernel["grid"]), tuple(kernel["block"])
     source = CudaSource(
-        text, kernel["entry"], tuple(kernel["grid"]), tuple(kernel["block"]), kernel["shared_bytes"], buffers, ()
+        text, kernel["entry"], grid, block, kernel["shared_bytes"], buffers, (), workspaces=workspaces
     )  # type: ignore[arg-type]
     values = {b.array: operand.copy() for b, operand in zip(buffers, operands, strict=True) if b.read}
     run, outputs, _ = emulate(source, values)
@@ -71,10 +85,13 @@ class EmulatedDriver:
         self.kernels = {kernel["entry"]: kernel for kernel in manifest["kernels"]}
         self.memory: list[np.ndarray] = []
         self.attributes: dict[str, int] = {}
+        self.forms: dict[str, str] = {}
+        self.shift = 0
+        """Bytes by which memory begins behind a large power of two."""
 
     def mem_alloc(self, size: int) -> int:
-        self.memory.append(np.zeros(size, np.uint8))
-        return len(self.memory) * SPACING
+        self.memory.append(np.full(size + self.shift, 0xFF, np.uint8))
+        return len(self.memory) * SPACING + self.shift
 
     def at(self, pointer: int, dtype: str, elements: int) -> np.ndarray:
         start = pointer % SPACING
@@ -97,13 +114,14 @@ class EmulatedDriver:
         kernel = self.kernels[entry]
 
         def launch(grid: Any, block: Any, stream: Any, *pointers: int, shared_size: int) -> None:
+            assert self.forms[entry] == "P" * len(pointers)
             assert (list(grid), list(block), shared_size) == (kernel["grid"], kernel["block"], self.attributes[entry])
-            operands = zip(pointers, kernel["parameters"], strict=True)
+            operands = zip(pointers, pointers_of(kernel), strict=True)
             run_kernel(self.folder, kernel, [self.at(at, p["dtype"], p["elements"]) for at, p in operands])
 
         return SimpleNamespace(
             set_attribute=lambda name, value: self.attributes.__setitem__(entry, value),
-            prepare=lambda form: None,
+            prepare=lambda form: self.forms.__setitem__(entry, form),
             prepared_async_call=launch,
         )
 
@@ -125,6 +143,15 @@ def test_the_harness_computes_the_whole_model(folder: Path, manifest: dict[str, 
     assert found.keys() == set(graph.outputs)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_the_harness_launches_nothing_at_a_wrong_address(folder: Path, manifest: dict[str, Any]) -> None:
+    driver = EmulatedDriver(folder, manifest)
+    driver.shift = 4
+    run = harness.Run(driver, folder, dict(np.load(folder / "constants.npz")))
+    launch = next(one for one in manifest["launches"] if one["group"] == "matmul_0")
+    with pytest.raises(SystemExit, match=r"matmul_0: \w+ lies at 0x\w+, its kernel needs a multiple of 16"):
+        run.launch(launch)
 
 
 def test_the_harness_is_a_program_that_says_what_it_lacks(
@@ -212,6 +239,7 @@ def torch(monkeypatch: pytest.MonkeyPatch, folder: Path, manifest: dict[str, Any
     """A stand-in for PyTorch and for the driver under it: launches are emulated at the tensors' addresses."""
     stand_in = SimpleNamespace(
         empty=lambda shape, dtype, device: Tensor(np.full(shape, 7, dtype)),
+        zeros=lambda shape, dtype, device: Tensor(np.zeros(shape, dtype)),
         from_numpy=lambda value: Tensor(np.array(value)),
         cuda=SimpleNamespace(
             device=lambda device: nullcontext(),
@@ -235,9 +263,9 @@ def torch(monkeypatch: pytest.MonkeyPatch, folder: Path, manifest: dict[str, Any
         function, *shape, stream, operands, _ = arguments
         kernel = kernels[entries[function.value - 1]]
         assert [size.value for size in shape] == [*kernel["grid"], *kernel["block"], kernel["shared_bytes"]]
-        assert stream.value == 0xC0DE and len(operands) == len(kernel["parameters"])
+        assert stream.value == 0xC0DE
         views = []
-        for address, p in zip(operands, kernel["parameters"], strict=True):
+        for address, p in zip(operands, pointers_of(kernel), strict=True):
             pointer = ctypes.c_void_p.from_address(address).value
             assert pointer is not None
             memory = (ctypes.c_char * (p["elements"] * np.dtype(p["dtype"]).itemsize)).from_address(pointer)
@@ -284,6 +312,58 @@ def test_tensors_that_do_not_fit_are_refused(torch: SimpleNamespace, folder: Pat
         operator(Tensor(right[0].value.T), *right[1:])
     with pytest.raises(ValueError, match="zip"):
         operator()
+
+
+def at_offset(value: np.ndarray, offset: int) -> np.ndarray:
+    """A copy that begins so many bytes behind a multiple of 64."""
+    memory = np.empty(value.nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + offset
+    found = memory[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+    found[...] = value
+    return found
+
+
+@pytest.mark.parametrize("name", ["matmul_0", "attention_0", "layernorm_0"])
+def test_a_view_that_begins_elsewhere_is_refused(torch: SimpleNamespace, folder: Path, name: str) -> None:
+    """`x[1:]` of floats begins 4 bytes behind; 16 bytes behind a multiple of 32 is all that any kernel asks for."""
+    operator = torch_module.operators(folder)[name]
+    with np.load(folder / "check" / f"{name}.npz") as values:
+        given = [values[p["name"]] for p in operator.reads]
+    operator(*(Tensor(at_offset(value, 16)) for value in given))
+    wide = [n for n, p in enumerate(operator.reads) if p["alignment"] == 16]
+    assert wide
+    for n in wide:
+        shifted = [Tensor(at_offset(value, 4 if m == n else 16)) for m, value in enumerate(given)]
+        name = operator.reads[n]["name"]
+        with pytest.raises(TypeError, match=rf"{name} must begin at a multiple of 16 bytes.*clone"):
+            operator(*shifted)
+
+
+def test_every_call_has_workspaces_of_its_own(
+    torch: SimpleNamespace, folder: Path, manifest: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that calls on two streams may overlap: while the first is under way, the second gets other memory."""
+    (kernel,) = (k for k in manifest["kernels"] if k["workspaces"])
+    operator = torch_module.Operator(kernel, folder)
+    alive: list[Tensor] = []
+    seen: list[list[int]] = []
+
+    def kept(make: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Tensor:
+            alive.append(make(*arguments, **options))
+            return alive[-1]
+
+        return call
+
+    monkeypatch.setattr(torch, "empty", kept(torch.empty))
+    monkeypatch.setattr(torch, "zeros", kept(torch.zeros))
+    monkeypatch.setattr(operator, "_launch", lambda pointers, stream: seen.append(pointers))
+    given = [Tensor(np.ones(p["shape"], p["dtype"])) for p in operator.reads]
+    operator(*given)
+    operator(*given)
+    count = len(kernel["parameters"])
+    assert all(len(pointers) == count + len(kernel["workspaces"]) for pointers in seen)
+    assert not set(seen[0][count:]) & set(seen[1][count:])
 
 
 def test_the_programs_stand_alone(folder: Path) -> None:

@@ -21,7 +21,7 @@ import engine
 from engine.execution.emulate.build import host_compiler
 from engine.export import torch_module
 from engine.suite.operators import model_of
-from tests.export.test_takeaway import run_kernel
+from tests.export.test_takeaway import pointers_of, run_kernel
 from tests.suite.test_operators import ROWS
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: its operators are checked with a stand-in only")
@@ -72,7 +72,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
             ctypes.cast(arguments[0], ctypes.POINTER(ctypes.c_void_p))[0] = len(loaded)
         if name == "cuLaunchKernel":
             kernel, operands = loaded[arguments[0].value - 1], arguments[9]
-            run_kernel(folder[0], kernel, [_memory(a, p) for a, p in zip(operands, kernel["parameters"], strict=True)])
+            run_kernel(folder[0], kernel, [_memory(a, p) for a, p in zip(operands, pointers_of(kernel), strict=True)])
 
     monkeypatch.setattr(torch_module, "_call", call)
     monkeypatch.setattr(torch_module, "DEVICE", "cpu")
@@ -130,6 +130,10 @@ def test_an_operator_is_one_of_pytorch_s(tmp_path: Path, emulated: list[Path]) -
         operation(x.double())
     with pytest.raises(TypeError, match="contiguous"):
         operation(torch.randn(shape[::-1]).T)
+    view = torch.randn(x.numel() + 1)[1:].reshape(shape)
+    with pytest.raises(TypeError, match="must begin at a multiple of 16 bytes"):
+        operation(view)
+    assert torch.allclose(operation(view.clone()), torch.softmax(view, -1), atol=1e-6)
 
 
 def test_the_module_compares_itself(tmp_path: Path, emulated: list[Path]) -> None:

@@ -2,14 +2,16 @@
 // S0[i < 6, j < 70]: y[i] = sum(j) x[j, i]
 #include "loom.cuh"
 
-constexpr int ROWS = 6;
-constexpr int COLUMNS = 70;
-constexpr int SHARERS = 8;
-constexpr int CHUNKS = 9;
-constexpr int VECTOR = 1;
-constexpr int BLOCKS = 1;
-constexpr int THREADS = 256;
-constexpr int SHARED_BYTES = 1024;
+enum : int {
+  ROWS = 6,
+  COLUMNS = 70,
+  SHARERS = 8,
+  CHUNKS = 9,
+  VECTOR = 1,
+  BLOCKS = 1,
+  THREADS = 256,
+  SHARED_BYTES = 1024,
+};
 static_assert(CHUNKS * SHARERS >= COLUMNS, "the sharers of a row reach all of it");
 static_assert(BLOCKS * 32 * VECTOR >= ROWS, "every row has a block");
 

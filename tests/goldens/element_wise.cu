@@ -3,12 +3,14 @@
 // S1[i < 5, j < 12]: y[i, j] = max(s_2[i, j], 0)
 #include "loom.cuh"
 
-constexpr int ELEMENTS = 60;
-constexpr int BLOCK_ELEMENTS = 256;
-constexpr int STEPS = 1;
-constexpr int VECTOR = 4;
-constexpr int BLOCKS = 1;
-constexpr int THREADS = 64;
+enum : int {
+  ELEMENTS = 60,
+  BLOCK_ELEMENTS = 256,
+  STEPS = 1,
+  VECTOR = 4,
+  BLOCKS = 1,
+  THREADS = 64,
+};
 static_assert(BLOCKS * BLOCK_ELEMENTS >= ELEMENTS, "every element has a block");
 static_assert(STEPS * THREADS * VECTOR >= BLOCK_ELEMENTS, "every element of a block has a thread");
 

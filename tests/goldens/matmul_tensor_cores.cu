@@ -3,21 +3,23 @@
 // S1[i < 40, j < 24]: y[i, j] = (p_2[i, j] + bias[j])
 #include "loom.cuh"
 
-constexpr int ROWS = 40;
-constexpr int COLUMNS = 24;
-constexpr int DEPTH = 64;
-constexpr int TILE_ROWS = 32;
-constexpr int TILE_COLUMNS = 32;
-constexpr int TILE_DEPTH = 32;
-constexpr int SLICES = 1;
-constexpr int WARP_ROWS = 16;
-constexpr int WARP_COLUMNS = 16;
-constexpr int MMA_DEPTH = 16;
-constexpr int STAGES = 2;
-constexpr int REGISTER_STAGES = 2;
-constexpr int BLOCKS = 2;
-constexpr int THREADS = 128;
-constexpr int SHARED_BYTES = 8192;
+enum : int {
+  ROWS = 40,
+  COLUMNS = 24,
+  DEPTH = 64,
+  TILE_ROWS = 32,
+  TILE_COLUMNS = 32,
+  TILE_DEPTH = 32,
+  SLICES = 1,
+  WARP_ROWS = 16,
+  WARP_COLUMNS = 16,
+  MMA_DEPTH = 16,
+  STAGES = 2,
+  REGISTER_STAGES = 2,
+  BLOCKS = 2,
+  THREADS = 128,
+  SHARED_BYTES = 8192,
+};
 static_assert(THREADS / 32 * WARP_ROWS * WARP_COLUMNS == SLICES * TILE_ROWS * TILE_COLUMNS, "the warps of a slice own the tile exactly");
 static_assert(TILE_DEPTH % (SLICES * MMA_DEPTH) == 0, "a slice is whole instructions deep");
 

@@ -2,17 +2,19 @@
 // S0[i < 20, j < 24, k < 40]: y[i, j] = sum(k) (left[i, k] * right[k, j])
 #include "loom.cuh"
 
-constexpr int ROWS = 20;
-constexpr int COLUMNS = 24;
-constexpr int DEPTH = 40;
-constexpr int TILE_ROWS = 32;
-constexpr int TILE_COLUMNS = 32;
-constexpr int TILE_DEPTH = 16;
-constexpr int OWNED = 8;
-constexpr int STAGES = 2;
-constexpr int BLOCKS = 1;
-constexpr int THREADS = 128;
-constexpr int SHARED_BYTES = 9728;
+enum : int {
+  ROWS = 20,
+  COLUMNS = 24,
+  DEPTH = 40,
+  TILE_ROWS = 32,
+  TILE_COLUMNS = 32,
+  TILE_DEPTH = 16,
+  OWNED = 8,
+  STAGES = 2,
+  BLOCKS = 1,
+  THREADS = 128,
+  SHARED_BYTES = 9728,
+};
 static_assert(THREADS * OWNED == TILE_ROWS * TILE_COLUMNS, "the threads own the tile exactly");
 
 extern "C" __global__ void __launch_bounds__(THREADS)

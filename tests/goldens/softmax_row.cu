@@ -5,13 +5,15 @@
 // S3[i < 6, j < 40]: y[i, j] = float16((y_exp[i, j] / y_sum[i]))
 #include "loom.cuh"
 
-constexpr int ROWS = 6;
-constexpr int COLUMNS = 40;
-constexpr int SHARERS = 8;
-constexpr int CHUNKS = 1;
-constexpr int VECTOR = 8;
-constexpr int BLOCKS = 1;
-constexpr int THREADS = 64;
+enum : int {
+  ROWS = 6,
+  COLUMNS = 40,
+  SHARERS = 8,
+  CHUNKS = 1,
+  VECTOR = 8,
+  BLOCKS = 1,
+  THREADS = 64,
+};
 static_assert(CHUNKS * SHARERS * VECTOR >= COLUMNS, "the sharers of a row reach all of it");
 static_assert(BLOCKS * (THREADS / SHARERS) >= ROWS, "every row has a block");
 

@@ -2,13 +2,15 @@
 // S0[i < 64, j < 132]: y[i, j] = (x[j - 1, i] if j - 1 >= 0 and -j + 130 >= 0 else 0)
 #include "loom.cuh"
 
-constexpr int ELEMENTS = 8448;
-constexpr int BLOCK_ELEMENTS = 256;
-constexpr int STEPS = 1;
-constexpr int VECTOR = 4;
-constexpr int OWNED = 4;
-constexpr int BLOCKS = 33;
-constexpr int THREADS = 64;
+enum : int {
+  ELEMENTS = 8448,
+  BLOCK_ELEMENTS = 256,
+  STEPS = 1,
+  VECTOR = 4,
+  OWNED = 4,
+  BLOCKS = 33,
+  THREADS = 64,
+};
 static_assert(BLOCKS * BLOCK_ELEMENTS >= ELEMENTS, "every element has a block");
 static_assert(STEPS * THREADS * OWNED >= BLOCK_ELEMENTS, "every element of a block has a thread");
 

@@ -2,12 +2,14 @@
 // S0[i < 40, j < 20]: y[i, j] = neg(x[j, i])
 #include "loom.cuh"
 
-constexpr int TILE = 32;
-constexpr int ACROSS = 40;
-constexpr int ALONG = 20;
-constexpr int BLOCKS = 2;
-constexpr int THREADS = 256;
-constexpr int SHARED_BYTES = 4224;
+enum : int {
+  TILE = 32,
+  ACROSS = 40,
+  ALONG = 20,
+  BLOCKS = 2,
+  THREADS = 256,
+  SHARED_BYTES = 4224,
+};
 static_assert(THREADS == TILE * 8, "a thread moves 4 rows of the tile");
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -2,12 +2,14 @@
 // S0[i < 16, j < 5, k < 5]: y[i, j, k] = (x[i, j, k] * s_2[i])
 #include "loom.cuh"
 
-constexpr int ELEMENTS = 400;
-constexpr int BLOCK_ELEMENTS = 256;
-constexpr int STEPS = 1;
-constexpr int VECTOR = 4;
-constexpr int BLOCKS = 2;
-constexpr int THREADS = 64;
+enum : int {
+  ELEMENTS = 400,
+  BLOCK_ELEMENTS = 256,
+  STEPS = 1,
+  VECTOR = 4,
+  BLOCKS = 2,
+  THREADS = 64,
+};
 static_assert(BLOCKS * BLOCK_ELEMENTS >= ELEMENTS, "every element has a block");
 static_assert(STEPS * THREADS * VECTOR >= BLOCK_ELEMENTS, "every element of a block has a thread");
 

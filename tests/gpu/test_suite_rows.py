@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import engine
@@ -11,6 +13,7 @@ from engine.execution.statistics import SAME, compare, in_rounds
 from engine.measurements.nodes import OURS
 from tests.benchmarks.gpu_process import GpuProcess
 from tests.benchmarks.peers import PEERS
+from tests.semantics.single import write_model
 
 pytestmark = [
     pytest.mark.gpu,
@@ -30,6 +33,18 @@ def test_a_row_is_right_and_gets_a_measured_time(reference: str) -> None:
         found = engine.measure(engine.compile(group))
         assert isinstance(found, Timing), found
         print(f"{reference} {group.name}: {found.microseconds:.2f} us; {found.noise or 'quiet'}; {found.environment}")
+
+
+def test_counters_that_are_no_multiple_of_a_vector(tmp_path: Path) -> None:
+    """Three tiles have counters of 12 bytes; the sums beside them are stored 16 bytes at a time."""
+    pytest.importorskip("pycuda", reason="PyCUDA is not installed: pip install pycuda")
+    inputs = {"x": ("float32", (32, 8192)), "w": ("float32", (8192, 96))}
+    path = write_model(tmp_path / "m.onnx", [("MatMul", ["x", "w"], ["y"], {})], inputs, ["y"])
+    (group,) = engine.fuse(engine.load(path)).groups
+    kernel = engine.compile(group)
+    assert kernel.source.team > 1
+    found = engine.measure(kernel)
+    assert isinstance(found, Timing), found
 
 
 def test_a_kernel_against_itself_is_no_significant_change() -> None:

@@ -71,6 +71,11 @@ KERNELS: dict[str, tuple[list[Node], Shapes, dict[str, np.ndarray]]] = {
         {"left": ("float32", (20, 40)), "right": ("float32", (40, 24))},
         {},
     ),
+    "matmul_shared_depth": (
+        [("MatMul", ["left", "right"], ["y"], {})],
+        {"left": ("float32", (20, 640)), "right": ("float32", (640, 24))},
+        {},
+    ),
     "matmul_tensor_cores": (
         [("MatMul", ["left", "right"], ["p"], {}), ("Add", ["p", "bias"], ["y"], {})],
         {"left": ("float16", (40, 64)), "right": ("float16", (64, 24)), "bias": ("float16", (24,))},

@@ -49,6 +49,8 @@ def emulate(
     Returns the emulation; every written array, in the shape given for it or flat, with 0xff bytes where nothing was
     stored; and, if `checked`, which elements were stored (same shapes, bool; without checks the mapping is empty).
     A crash or a run past `timeout` seconds is a finding, as are the faults that checks look for.
+    Every pointer is a multiple of the alignment that the source names for it and of no larger power of two, as whoever
+    launches may choose it; workspaces are made for the run.
     Raises BadInput for arrays that do not fit, CompileError for text that is not C++, MissingCapability where there is
     no compiler, or no room for the arrays.
     """
@@ -106,17 +108,21 @@ class _Files:
         return np.dtype(self.buffer.dtype)
 
     def fill(self, arrays: Mapping[str, np.ndarray]) -> None:
-        if self.buffer.array in arrays:
-            np.ascontiguousarray(arrays[self.buffer.array]).tofile(self.data)
-        else:
-            np.full(self.buffer.elements * self.dtype.itemsize, 0xFF, np.uint8).tofile(self.data)
+        """The bytes lie so far behind the start of the file, which the child maps at a page, as they are aligned."""
+        with self.data.open("wb") as file:
+            file.write(bytes(self.buffer.alignment))
+            file.flush()
+            if self.buffer.array in arrays:
+                np.ascontiguousarray(arrays[self.buffer.array]).tofile(file)
+            else:
+                np.full(self.buffer.elements * self.dtype.itemsize, 0xFF, np.uint8).tofile(file)
         with self.mask.open("wb") as file:
             if self.buffer.written:
                 # The room is taken now: the child writes through a mapping, where a full disk would be a crash.
                 np.zeros(self.buffer.elements, np.uint8).tofile(file)
 
     def output(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self._shaped(np.fromfile(self.data, self.dtype), arrays)
+        return self._shaped(np.fromfile(self.data, self.dtype, offset=self.buffer.alignment), arrays)
 
     def written(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         return self._shaped(np.fromfile(self.mask, np.bool_), arrays)
@@ -170,9 +176,11 @@ def _job(
     for file in files:
         b = file.buffer
         size = file.dtype.itemsize
-        lines.append(
-            f"buffer {b.parameter} {file.data} {file.mask} {b.elements * size} {size} {int(b.read)} {int(b.written)}"
-        )
+        memory = f"{b.parameter} {b.elements * size} {size} {b.alignment}"
+        lines.append(f"buffer {memory} {file.data} {file.mask} {int(b.read)} {int(b.written)}")
+    for w in source.workspaces:
+        memory = f"{w.parameter} {w.bytes} {np.dtype(w.dtype).itemsize} {w.alignment}"
+        lines.append(f"workspace {memory} {int(w.zeroed)}")
     if trace is not None:
         lines.append("trace {} {}".format(*trace))
     if blocks is not None:

@@ -1,14 +1,11 @@
-// Blocks of one launch that hand sums to each other through global memory.
+// Blocks of one launch that hand sums to each other through global memory of that launch.
 #pragma once
 
 #include "global.cuh"
 #include "types.cuh"
 
-// Global memory of the kernel's own, all zeros when its module is loaded.
-#define LOOM_WORKSPACE(T, NAME, ELEMENTS) __device__ T NAME[ELEMENTS]
-
-// Whether this block is the last of the TEAM blocks that come to a counter; then it sees what the others stored before,
-// and the counter is 0 again.  All threads of the block take part.  (CUDA programming guide, memory fence functions.)
+// Whether this block is the last of the TEAM blocks that come to a counter, which begins as 0; then it sees what the
+// others stored before, and the counter is 0 again.  All threads of the block take part.  (CUDA programming guide, memory fence functions.)
 template <int TEAM>
 __device__ __forceinline__ bool is_last_of(const Global<int>& counters, i64 index) {
     __threadfence();  // every thread: its own stores are seen before the counter moves

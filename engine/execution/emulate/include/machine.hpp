@@ -40,9 +40,6 @@ void wait_for_copies(int unfinished_groups);
 
 void block_barrier(int line);
 
-// Zeroed global memory of the kernel's own, asked for before the first block runs.
-void* workspace(const char* name, i64 elements, int element_bytes);
-
 // One thread for its block: the block comes to a counter as one of `team`.  What its threads stored before the last
 // barrier is then seen by the block that comes last; whether that is this one, `came_last` tells.
 void come_to(const Access& counter, int team);

@@ -4,9 +4,6 @@
 #include "global.cuh"
 #include "machine.hpp"
 
-#define LOOM_WORKSPACE(T, NAME, ELEMENTS) \
-    static T* const NAME = static_cast<T*>(loom::workspace(#NAME, ELEMENTS, sizeof(T)))
-
 template <int TEAM>
 inline bool is_last_of(const Global<int>& counters, i64 index, int line = __builtin_LINE()) {
     loom::block_barrier(line);

@@ -95,10 +95,15 @@ long long passes_of(const unsigned long long* addresses, int lanes, int width) {
     return (lanes + group - 1) / group + conflicts_of(addresses, lanes, width);
 }
 
-// The buffer that holds an address; null for none.
+// Where the addresses that are counted of a buffer begin.
+unsigned long long counted_start(const Buffer& buffer) {
+    return reinterpret_cast<unsigned long long>(buffer.data - buffer.alignment);
+}
+
+// The buffer that holds a counted address; null for none.
 const Buffer* owner_of(unsigned long long address) {
     for (const Buffer* buffer = buffers; buffer != buffers + buffer_count; ++buffer) {
-        const auto first = reinterpret_cast<unsigned long long>(buffer->data);
+        const unsigned long long first = counted_start(*buffer);
         if (address >= first && address < first + static_cast<unsigned long long>(buffer->bytes)) return buffer;
     }
     return nullptr;
@@ -117,7 +122,7 @@ void trace(Site& site) {
         const unsigned long long address = site.addresses[static_cast<std::size_t>(site.begin[lane])];
         if (address == NO_ADDRESS) continue;
         if (!is_shared(site.kind) && !owner) owner = owner_of(address);
-        offsets[lane] = static_cast<long long>(address - (owner ? reinterpret_cast<unsigned long long>(owner->data) : 0));
+        offsets[lane] = static_cast<long long>(address - (owner ? counted_start(*owner) : 0));
         taken[lanes++] = address;
     }
     const long long touched = is_shared(site.kind) ? passes_of(taken, lanes, site.width) : sectors_of(taken, lanes);

@@ -41,28 +41,49 @@ struct Job {
     std::vector<long long> blocks;
 };
 
-int parameters = 0;
-
-// buffer NAME DATA_PATH MASK_PATH BYTES ELEMENT_BYTES READ WRITTEN
-void read_buffer(std::FILE* file) {
-    char data[1024], mask[1024];
+// NAME BYTES ELEMENT_BYTES ALIGNMENT: the next parameter.  Its memory follows, ALIGNMENT bytes behind the start of a page.
+Buffer& read_parameter(std::FILE* file) {
     if (buffer_count == MAX_BUFFERS) std::exit(93);
-    Buffer& buffer = buffers[buffer_count];
-    int read, written;
-    if (std::fscanf(file, "%127s %1023s %1023s %lld %d %d %d", buffer.name, data, mask, &buffer.bytes,
-                    &buffer.element_bytes, &read, &written) != 7)
+    Buffer& buffer = buffers[buffer_count++];
+    if (std::fscanf(file, "%127s %lld %d %d", buffer.name, &buffer.bytes, &buffer.element_bytes, &buffer.alignment) != 4)
         std::exit(93);
     buffer.shift = __builtin_ctz(static_cast<unsigned>(buffer.element_bytes));
-    buffer.read = read;
-    buffer.written = written;
-    buffer.data = static_cast<unsigned char*>(map_file(data, buffer.bytes));
-    if (CHECKED && written) {
+    return buffer;
+}
+
+// Gives the parameter its memory, which begins at `page`; what is written is remembered in cells and in a mask.
+void place(Buffer& buffer, void* page, void* mask) {
+    buffer.data = static_cast<unsigned char*>(page) + buffer.alignment;
+    if (mask) {
         const long long elements = buffer.bytes / buffer.element_bytes;
         buffer.cells = static_cast<Cell*>(map_zeroed(elements * static_cast<long long>(sizeof(Cell))));
-        buffer.mask = static_cast<unsigned char*>(map_file(mask, elements));
+        buffer.mask = static_cast<unsigned char*>(mask);
     }
-    kernel_arguments[parameters++] = buffer.data;
-    ++buffer_count;
+    kernel_arguments[&buffer - buffers] = buffer.data;
+}
+
+// buffer NAME BYTES ELEMENT_BYTES ALIGNMENT DATA_PATH MASK_PATH READ WRITTEN; ALIGNMENT bytes precede the data in its file
+void read_buffer(std::FILE* file) {
+    Buffer& buffer = read_parameter(file);
+    char data[1024], mask[1024];
+    int read, written;
+    if (std::fscanf(file, "%1023s %1023s %d %d", data, mask, &read, &written) != 4) std::exit(93);
+    buffer.read = read;
+    buffer.written = written;
+    const bool watched = CHECKED && written;
+    place(buffer, map_file(data, buffer.bytes + buffer.alignment),
+          watched ? map_file(mask, buffer.bytes / buffer.element_bytes) : nullptr);
+}
+
+// workspace NAME BYTES ELEMENT_BYTES ALIGNMENT ZEROED; one that need not be zeroed is read only where it was written
+void read_workspace(std::FILE* file) {
+    Buffer& buffer = read_parameter(file);
+    int zeroed;
+    if (std::fscanf(file, "%d", &zeroed) != 1) std::exit(93);
+    buffer.read = zeroed;
+    buffer.written = true;
+    place(buffer, map_zeroed(buffer.bytes + buffer.alignment),
+          CHECKED ? map_zeroed(buffer.bytes / buffer.element_bytes) : nullptr);
 }
 
 Job read_job(const char* path) {
@@ -74,7 +95,11 @@ Job read_job(const char* path) {
                     &job.grid.z, &job.block.x, &job.block.y, &job.block.z, &job.shared_bytes) != 8)
         std::exit(93);
     machine.late = std::strcmp(order, "late") == 0;
-    while (std::fscanf(file, "%31s", word) == 1 && std::strcmp(word, "buffer") == 0) read_buffer(file);
+    while (std::fscanf(file, "%31s", word) == 1) {
+        if (std::strcmp(word, "buffer") == 0) read_buffer(file);
+        else if (std::strcmp(word, "workspace") == 0) read_workspace(file);
+        else break;
+    }
     long long number = 0;
     if (std::strcmp(word, "trace") == 0) {
         int warp = 0;

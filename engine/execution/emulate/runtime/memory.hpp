@@ -20,6 +20,7 @@ struct Cell {
 struct Buffer {
     char name[128];
     unsigned char* data;
+    int alignment;  // `data` is a multiple of it and of no larger power of two: nothing may rely on more
     long long bytes;
     int element_bytes;
     int shift;  // logarithm of element_bytes
@@ -32,7 +33,7 @@ constexpr int MAX_BUFFERS = 4096;  // a kernel has 32,764 bytes of parameters, a
 extern Buffer buffers[MAX_BUFFERS];
 extern int buffer_count;
 
-// A fresh, zeroed mapping that costs memory only where it is touched.
+// A fresh, zeroed mapping that costs memory only where it is touched; it begins at a page.
 void* map_zeroed(long long bytes);
 
 void set_up_shared(long long bytes);
@@ -44,8 +45,8 @@ bool was_handed_over(u32 write_barrier);
 // Counters to which some blocks of a team came and others did not are findings.
 void check_teams();
 
-// The bounds of an access to global memory; false means that it must not happen.
-bool is_inside_global(const Access& access);
+// The bounds and the alignment of an access to global memory; false means that it must not happen.
+bool may_reach_global(const Access& access);
 
 // The destination of an asynchronous copy: written from now on, readable once landed.
 bool may_begin_copy(const Access& to, const Access& from);

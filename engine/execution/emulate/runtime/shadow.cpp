@@ -87,12 +87,13 @@ bool inside(const Access& access, const unsigned char* memory, long long memory_
     return true;
 }
 
-// Wide accesses move a power of two of bytes, from a multiple of it on.
-bool aligned(const Access& access, int bytes, const char* name) {
+// Accesses move a power of two of bytes, from an address on that is a multiple of it.  alignment: of the memory's start.
+bool aligned(const Access& access, int bytes, const char* name, int alignment) {
     if ((reinterpret_cast<unsigned long long>(first_byte(access)) & static_cast<unsigned long long>(bytes - 1)) == 0)
         return true;
-    report("misaligned", access.line, 0, "%s: the address is not a multiple of the %d bytes accessed",
-           Place(name, access).text, bytes);
+    report("misaligned", access.line, 0,
+           "%s: the address is not a multiple of the %d bytes accessed; the memory begins at a multiple of %d",
+           Place(name, access).text, bytes, alignment);
     return false;
 }
 
@@ -111,6 +112,18 @@ Cells cells_of(const Access& access, Cell* cells, const unsigned char* memory, i
 Cells shared_cells_of(const Access& access) { return cells_of(access, shared_cells, arena, shared_shift); }
 
 constexpr const char* SHARED = "a shared array";
+
+// The arena begins at a multiple of it and of no larger power of two, as LOOM_SHARED declares it.
+constexpr int SHARED_ALIGNMENT = 16;
+
+bool fits_shared(const Access& access, int bytes) {
+    return inside(access, arena, arena_bytes, SHARED) && aligned(access, bytes, SHARED, SHARED_ALIGNMENT);
+}
+
+bool fits_global(const Access& access, int bytes, const Buffer& buffer) {
+    return inside(access, buffer.data, buffer.bytes, buffer.name) &&
+           aligned(access, bytes, buffer.name, buffer.alignment);
+}
 
 Buffer* buffer_of(const Access& access) {
     const auto* base = static_cast<const unsigned char*>(access.base);
@@ -186,25 +199,38 @@ void check_global_write(const Cell& cell, const Buffer& buffer, const Access& ac
                Place(buffer.name, access).text, cell.reader, cell.read_line);
 }
 
-// A load from global memory: everything but the count.  `aligned_bytes` is the width of the instruction.
-bool check_global_load(const Access& access, int aligned_bytes) {
+// A load from global memory: everything but the count.  `aligned_bytes` is the width of the instruction.  Gives the
+// buffer; null for a load that must not happen.
+const Buffer* check_global_load(const Access& access, int aligned_bytes) {
     status->line = access.line;
     Buffer* buffer = buffer_of(access);
-    if (!buffer || !inside(access, buffer->data, buffer->bytes, buffer->name)) return false;
-    if (!aligned(access, aligned_bytes, buffer->name)) return false;
-    if (!buffer->cells) return true;
+    if (!buffer || !fits_global(access, aligned_bytes, *buffer)) return nullptr;
+    if (!buffer->cells) return buffer;
     const Cells cells = cells_of(access, buffer->cells, buffer->data, buffer->shift);
     for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
         check_global_read(*cell, *buffer, access);
         remember_reader(*cell, access.line);
     }
-    return true;
+    return buffer;
+}
+
+// A copy that reads nothing: its instruction is given the start of the buffer.  Gives the buffer, or null.
+const Buffer* may_name_start(const Access& access, int aligned_bytes) {
+    const Buffer* buffer = buffer_of(access);
+    const Access start{access.base, access.elements, 0, access.element_bytes, 1, access.line};
+    return buffer && aligned(start, aligned_bytes, buffer->name, buffer->alignment) ? buffer : nullptr;
 }
 
 int width_of(const Access& access) { return access.element_bytes * access.count; }
 
 unsigned long long address_in(const Access& access, const unsigned char* origin) {
     return static_cast<unsigned long long>(first_byte(access) - origin);
+}
+
+// Transactions are counted as in a buffer that begins at a page, as allocators place them: counts of one kernel are the
+// same whatever its alignment.
+unsigned long long counted_address(const Access& access, const Buffer& buffer) {
+    return reinterpret_cast<unsigned long long>(first_byte(access) - buffer.alignment);
 }
 
 }  // namespace
@@ -216,7 +242,7 @@ bool note_shared_element(int bytes) {
 
 void set_up_shared(long long bytes) {
     arena_bytes = bytes;
-    arena = static_cast<unsigned char*>(map_zeroed(bytes + 4096));
+    arena = static_cast<unsigned char*>(map_zeroed(bytes + 4096)) + SHARED_ALIGNMENT;
     if (CHECKED) shared_cells = static_cast<Cell*>(map_zeroed(((bytes >> shared_shift) + 1) * sizeof(Cell)));
 }
 
@@ -232,22 +258,22 @@ unsigned char* shared_arena(i64 bytes, int line) {
     return arena;
 }
 
-bool is_inside_global(const Access& access) {
+bool may_reach_global(const Access& access) {
     const Buffer* buffer = buffer_of(access);
-    return buffer && inside(access, buffer->data, buffer->bytes, buffer->name);
+    return buffer && fits_global(access, width_of(access), *buffer);
 }
 
 bool may_load_global(const Access& access) {
-    if (!check_global_load(access, width_of(access))) return false;
-    count_access(Kind::GLOBAL_LOAD, access.line, width_of(access), address_in(access, nullptr));
+    const Buffer* buffer = check_global_load(access, width_of(access));
+    if (!buffer) return false;
+    count_access(Kind::GLOBAL_LOAD, access.line, width_of(access), counted_address(access, *buffer));
     return true;
 }
 
 bool may_store_global(const Access& access) {
     status->line = access.line;
     Buffer* buffer = buffer_of(access);
-    if (!buffer || !inside(access, buffer->data, buffer->bytes, buffer->name)) return false;
-    if (!aligned(access, width_of(access), buffer->name)) return false;
+    if (!buffer || !fits_global(access, width_of(access), *buffer)) return false;
     if (!buffer->cells) {
         report("out of bounds", access.line, 0, "%s is stored to, but the launch only lets it be read",
                Place(buffer->name, access).text);
@@ -259,13 +285,13 @@ bool may_store_global(const Access& access) {
         remember_writer(*cell, access.line, false);
         buffer->mask[cell - buffer->cells] = 1;
     }
-    count_access(Kind::GLOBAL_STORE, access.line, width_of(access), address_in(access, nullptr));
+    count_access(Kind::GLOBAL_STORE, access.line, width_of(access), counted_address(access, *buffer));
     return true;
 }
 
 bool may_load_shared(const Access& access) {
     status->line = access.line;
-    if (!inside(access, arena, arena_bytes, SHARED) || !aligned(access, width_of(access), SHARED)) return false;
+    if (!fits_shared(access, width_of(access))) return false;
     const Cells cells = shared_cells_of(access);
     for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
         check_shared_read(*cell, access);
@@ -277,7 +303,7 @@ bool may_load_shared(const Access& access) {
 
 bool may_store_shared(const Access& access) {
     status->line = access.line;
-    if (!inside(access, arena, arena_bytes, SHARED) || !aligned(access, width_of(access), SHARED)) return false;
+    if (!fits_shared(access, width_of(access))) return false;
     const Cells cells = shared_cells_of(access);
     for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
         check_shared_write(*cell, access);
@@ -293,15 +319,16 @@ bool may_begin_copy(const Access& to, const Access& from) {
                Place(SHARED, to).text, to.count, from.count);
         return false;
     }
-    if (!inside(to, arena, arena_bytes, SHARED) || !aligned(to, width_of(to), SHARED)) return false;
-    if (from.count > 0 && !check_global_load(from, width_of(to))) return false;
+    if (!fits_shared(to, width_of(to))) return false;
+    const Buffer* buffer = from.count > 0 ? check_global_load(from, width_of(to)) : may_name_start(from, width_of(to));
+    if (!buffer) return false;
     const Cells cells = shared_cells_of(to);
     for (Cell* cell = cells.begin; cell != cells.end; ++cell) {
         check_shared_write(*cell, to);
         remember_writer(*cell, to.line, true);
     }
     count_access(Kind::ASYNC_COPY, to.line, width_of(to),
-                 from.count > 0 ? address_in(from, nullptr) : NO_ADDRESS, address_in(to, arena));
+                 from.count > 0 ? counted_address(from, *buffer) : NO_ADDRESS, address_in(to, arena));
     return true;
 }
 

@@ -1,6 +1,4 @@
-// Workspaces, and the counters at which blocks of a team meet.
-#include <cstdio>
-#include <cstdlib>
+// The counters at which blocks of a team meet.
 #include <unordered_map>
 #include <vector>
 
@@ -28,26 +26,9 @@ u32 receiver = 0;                             // its block_epoch
 
 }  // namespace
 
-void* workspace(const char* name, i64 elements, int element_bytes) {
-    if (buffer_count == MAX_BUFFERS) std::exit(93);
-    Buffer& buffer = buffers[buffer_count++];
-    std::snprintf(buffer.name, sizeof buffer.name, "%s", name);
-    buffer.bytes = elements * element_bytes;
-    buffer.element_bytes = element_bytes;
-    buffer.shift = __builtin_ctz(static_cast<unsigned>(element_bytes));
-    buffer.read = false;
-    buffer.written = true;
-    buffer.data = static_cast<unsigned char*>(map_zeroed(buffer.bytes));
-    if (CHECKED) {
-        buffer.cells = static_cast<Cell*>(map_zeroed(elements * static_cast<i64>(sizeof(Cell))));
-        buffer.mask = static_cast<unsigned char*>(map_zeroed(elements));
-    }
-    return buffer.data;
-}
-
 void come_to(const Access& counter, int team) {
     receiver = 0;
-    if (CHECKED && !is_inside_global(counter)) return;
+    if (CHECKED && !may_reach_global(counter)) return;
     auto* count = static_cast<int*>(const_cast<void*>(counter.base)) + counter.index;
     Team& met = teams[count];
     met.line = counter.line;

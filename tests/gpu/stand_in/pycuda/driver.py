@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.execution.emulate.emulate import emulate
 from engine.support.serialization import from_json
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import CudaSource
 from tests.benchmarks.prepared import Prepared, PreparedKernel
 
 function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
@@ -68,21 +68,25 @@ class Function:
 
     def __init__(self, kernel: PreparedKernel) -> None:
         self.kernel = kernel
-        buffers = [Buffer(p.parameter, p.array, p.dtype, p.elements, p.read, p.written) for p in kernel.parameters]
         self.source = CudaSource(
-            kernel.text, kernel.entry, kernel.grid, kernel.block, kernel.shared_bytes, tuple(buffers), ()
-        )
+            kernel.text, kernel.entry, kernel.grid, kernel.block, kernel.shared_bytes, kernel.parameters, (),
+            workspaces=kernel.workspaces,
+        )  # fmt: skip
 
     def set_attribute(self, name: str, value: int) -> None:
         assert (name, value) == ("shared", self.kernel.shared_bytes)
 
     def prepare(self, arguments: str) -> None:
-        assert arguments == "P" * len(self.kernel.parameters)
+        assert arguments == "P" * len([*self.kernel.parameters, *self.kernel.workspaces])
 
     def prepared_async_call(self, grid: Any, block: Any, stream: Any, *pointers: int, shared_size: int) -> None:
         assert (grid, block, shared_size) == (self.kernel.grid, self.kernel.block, self.kernel.shared_bytes)
         operands = {}
-        for pointer, parameter in zip(pointers, self.kernel.parameters, strict=True):
+        count = len(self.kernel.parameters)
+        for pointer, workspace in zip(pointers[count:], self.kernel.workspaces, strict=True):
+            # The emulator has its own: that a launch gets zeros where it needs them is seen here.
+            assert not workspace.zeroed or not any(ctypes.string_at(pointer, workspace.bytes))
+        for pointer, parameter in zip(pointers[:count], self.kernel.parameters, strict=True):
             kind = np.dtype(parameter.dtype)
             memory = (ctypes.c_char * (parameter.elements * kind.itemsize)).from_address(pointer)
             operands[parameter.array] = np.frombuffer(memory, kind)

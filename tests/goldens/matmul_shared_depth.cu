@@ -1,0 +1,139 @@
+// matmul_0: matmul
+// S0[i < 20, j < 24, k < 640]: y[i, j] = sum(k) (left[i, k] * right[k, j])
+#include "loom.cuh"
+
+enum : int {
+  ROWS = 20,
+  COLUMNS = 24,
+  DEPTH = 640,
+  TILE_ROWS = 32,
+  TILE_COLUMNS = 32,
+  TILE_DEPTH = 16,
+  PARTS = 4,
+  OWNED = 8,
+  STAGES = 3,
+  BLOCKS = 4,
+  THREADS = 128,
+  SHARED_BYTES = 14592,
+};
+static_assert(THREADS * OWNED == TILE_ROWS * TILE_COLUMNS, "the threads own the tile exactly");
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, float* __restrict__ y_, float* parts_, int* arrivals_)
+{
+  const Global<const float> left(left_, 12800);  // 20 x 640
+  const Global<const float> right(right_, 15360);  // 640 x 24
+  const Global<float> y(y_, 480);  // 20 x 24
+  const Global<float> parts(parts_, 4096);  // 4 x 1 x 1024, memory of this launch alone
+  const Global<int> arrivals(arrivals_, 1);  // 1, memory of this launch alone, zeros before and after
+  LOOM_SHARED(SHARED_BYTES);
+  const Shared<float> left_tile(shared_memory, 1920);  // bytes 0 to 7679
+  const Shared<float> right_tile(shared_memory + 7680, 1728);  // bytes 7680 to 14591
+  const int block = blockIdx.x;
+  const int thread = threadIdx.x;
+
+  const int thread_row = thread / 8;
+  const int thread_column = thread % 8;
+  float acc[2][4];
+  #pragma unroll
+  for (int n0 = 0; n0 < 2; ++n0)
+    #pragma unroll
+    for (int n1 = 0; n1 < 4; ++n1)
+      acc[n0][n1] = 0.0f;
+  // 3 stages: cp.async fills tile t + 2 while tile t is used
+  #pragma unroll
+  for (int ahead = 0; ahead < 2; ++ahead) {
+    const int left_outer = thread / 4;
+    const int left_inner = (thread % 4) * 4;
+    const int left_depth = block * 160 + ahead * 16 + left_inner;
+    const bool left_inside_1 = left_outer < 20;
+    async_copy<16>(left_tile, ahead * 640 + left_outer * 20 + left_inner, left, left_outer * 640 + left_depth, left_inside_1 ? 4 : 0);
+    const int right_outer = thread / 8;
+    const int right_inner = (thread % 8) * 4;
+    const int right_depth = block * 160 + ahead * 16 + right_outer;
+    const bool right_inside_1 = right_inner < 21;
+    async_copy<16>(right_tile, ahead * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
+    async_commit();
+  }
+  for (int tile = 0; tile < 10; ++tile) {
+    async_wait<1>();
+    barrier();
+    if (tile < 8) {
+      const int left_outer = thread / 4;
+      const int left_inner = (thread % 4) * 4;
+      const int left_depth = block * 160 + tile * 16 + left_inner + 32;
+      const bool left_inside_1 = left_outer < 20;
+      async_copy<16>(left_tile, ((tile + 2) % 3) * 640 + left_outer * 20 + left_inner, left, left_outer * 640 + left_depth, left_inside_1 ? 4 : 0);
+      const int right_outer = thread / 8;
+      const int right_inner = (thread % 8) * 4;
+      const int right_depth = block * 160 + tile * 16 + right_outer + 32;
+      const bool right_inside_1 = right_inner < 21;
+      async_copy<16>(right_tile, ((tile + 2) % 3) * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
+    }
+    async_commit();
+    #pragma unroll
+    for (int depth = 0; depth < 4; ++depth) {
+      Pack<float, 4> left_part[2];
+      #pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        left_part[r] = left_tile.load<4>((tile % 3) * 640 + r * 320 + thread_row * 20 + depth * 4);
+      }
+      Pack<float, 4> right_part[4][1];
+      #pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        right_part[q][0] = right_tile.load<4>((tile % 3) * 576 + depth * 144 + q * 36 + thread_column * 4);
+      }
+      #pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        #pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          #pragma unroll
+          for (int s = 0; s < 4; ++s) {
+            acc[r][s] += (left_part[r][q] * right_part[q][0][s]);
+          }
+        }
+      }
+    }
+  }
+  async_wait<0>();
+  // sums of 4 blocks that share the depth: each leaves its own, the last adds all
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    Pack<float, 4> own_part;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      own_part[v] = acc[r][v];
+    }
+    parts.store<4>(block * 1024 + r * 512 + thread * 4, own_part);
+  }
+  if (!is_last_of<4>(arrivals, 0)) return;
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      acc[r][v] = 0.0f;
+    }
+  }
+  for (int q = 0; q < 4; ++q) {
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const Pack<float, 4> other_part = parts.load<4>(q * 1024 + r * 512 + thread * 4);
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        acc[r][v] += other_part[v];
+      }
+    }
+  }
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = r * 16 + thread_row;
+    const int column = thread_column * 4;
+    const bool inside = row < 20 && column < 21;
+    Pack<float, 4> y_value;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      y_value[v] = acc[r][v];
+    }
+    if (inside) y.store<4>(row * 24 + column, y_value);
+  }
+}
