@@ -40,7 +40,7 @@ def in_parts(program: TensorProgram) -> TensorProgram:
     long = {s.write.array: p for s in sums if (p := _parts(s, program.arrays)) is not None}
     if not long:
         return program
-    makers = {s.write.array: s for s in program.statements}
+    makers = {s.write.array: s for s in program.statements if s.covers and not s.guards}
     means = {array: _mean_of(parts.whole, makers, long) for array, parts in long.items()}
     waiting = Counter(long[array].whole.operator for array, mean in means.items() if mean is None)
     found = {array: parts for array, parts in long.items() if waiting[parts.whole.operator] <= 1}
