@@ -18,7 +18,7 @@ from engine.target.shared import most_handed_over
 from engine.tensor.index import Index
 from engine.tensor.live_values import ROOM, most_alive
 from engine.tensor.nodes import Access, Array, Statement
-from engine.tensor.rewrite import is_plain, rewrite_index
+from engine.tensor.rewrite import is_plain, looked_up, rewrite_index
 
 MOST_INLINED = 96
 """Instructions of an element of which every producer is computed in place."""
@@ -190,9 +190,9 @@ def _not_in_place(shape: Shape, statements: Sequence[Statement]) -> str:
     is read under a condition alone; or ""."""
     if not shape.inlined and shape.kind != KIND:
         return ""
-    looked_up = {e.array for s in statements for a in s.reads() for i in a.indices for e in i.elements()}
+    wanted = {array for statement in statements for array in looked_up(statement)}
     for statement in statements:
-        if statement.write.array in looked_up and (statement.name in shape.inlined or shape.kind == KIND):
+        if statement.write.array in wanted and (statement.name in shape.inlined or shape.kind == KIND):
             return f"{statement.operator} computes indices that are looked up in memory"
     in_place = {s.write.array: s.operator for s in statements if s.name in shape.inlined}
     conditional = [a for s in statements for a in s.reads() if a.guards and a.array in in_place]

@@ -9,6 +9,7 @@ from engine.graph.nodes import DTYPES
 from engine.tensor.index import Extents, Index, linear
 from engine.tensor.live_values import lanes_alive
 from engine.tensor.nodes import Access, Array, Statement
+from engine.tensor.rewrite import indices_of, looked_up
 
 VECTOR_BYTES = 16
 """The widest load or store of one thread."""
@@ -83,17 +84,18 @@ def vector_limit(
     """The largest power of two that `statements` allow as vector width, 1 when no access is contiguous.
 
     runs: statement -> its iterators that the vector runs along, outermost first; more than one where vectors go over
-    the ends of rows.  Accesses that do not move with them do not count.  A width is allowed when it divides the run,
-    no read is indirect along it, no guard changes inside a vector, the widest element type stays within
-    `VECTOR_BYTES`, at least one access is an aligned vector, and registers have room for what its lanes hold at once.
+    the ends of rows.  Accesses that do not move with them do not count, nor those of other arrays than `arrays`.  A
+    width is allowed when it divides the run, no index is looked up along it (each lane would have its own), no guard
+    changes inside a vector, the widest element type stays within `VECTOR_BYTES`, at least one access is an aligned
+    vector, and registers have room for what its lanes hold at once.
     """
     moving: list[tuple[Access, Statement, Sequence[str]]] = []
     for statement in statements:
         run = runs.get(statement.name, ())
+        if _looks_up(statement, run):
+            return 1
         for access in (*statement.reads(), statement.write):
             if access.array in arrays and _moves(access, run):
-                if _is_indirect(access, run):
-                    return 1
                 moving.append((access, statement, run))
     if not moving:
         return 1
@@ -124,9 +126,9 @@ def _moves(access: Access, run: Sequence[str]) -> bool:
     return not moved.isdisjoint(run)
 
 
-def _is_indirect(access: Access, run: Sequence[str]) -> bool:
-    """Whether what an access looks up moves along a run."""
-    return any(
-        not set(index.iterators()).isdisjoint(run)
-        for i in access.indices for element in i.elements() for index in element.indices
-    )  # fmt: skip
+def _looks_up(statement: Statement, run: Sequence[str]) -> bool:
+    """Whether a statement looks up an index that moves along a run."""
+    if not looked_up(statement):
+        return False
+    elements = [element for index in indices_of(statement) for element in index.elements()]
+    return any(not set(index.iterators()).isdisjoint(run) for element in elements for index in element.indices)

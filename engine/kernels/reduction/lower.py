@@ -23,7 +23,7 @@ from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Statement, TensorProgram
-from engine.tensor.rewrite import plain_iterator
+from engine.tensor.rewrite import looked_up, plain_iterator
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
 from engine.tile.nodes import Barrier, TileProgram
 from engine.tile.source import Line
@@ -334,8 +334,7 @@ def _why_scheme(scheme: str, is_in_place: bool) -> str:
 
 def _looked_up(program: TensorProgram) -> set[str]:
     """Arrays whose elements are indices of other reads."""
-    indices = [i for s in program.statements for a in s.reads() for i in a.indices]
-    return {element.array for index in indices for element in index.elements()}
+    return {array for statement in program.statements for array in looked_up(statement)}
 
 
 def _needed(statements: Sequence[Statement], earlier: Sequence[Statement]) -> list[Statement]:
