@@ -13,6 +13,9 @@ from engine.tensor.rewrite import indices_of, looked_up
 
 VECTOR_BYTES = 16
 """The widest load or store of one thread."""
+NEAR, SHORT = (1, 2), 128
+"""Steps from one result to the next at which neighbouring threads share what they load, and terms of a reduction that
+one thread adds up."""
 _VECTOR, _LANE = "vector number", "vector lane"
 
 
@@ -76,6 +79,18 @@ def stride(where: Index, iterator: str) -> int | None:
     if any(iterator in Index.of(a).iterators() for a, _ in where.terms if not isinstance(a, str)):
         return None
     return where.coefficient(iterator)
+
+
+def reads_beside(statement: Statement, arrays: Mapping[str, Array]) -> bool:
+    """Whether neighbouring results of a short reduction read neighbouring elements, as those of a window do.
+
+    A thread for each result then reads as well as threads that share one, and none of them is idle.
+    """
+    if not statement.parallel or math.prod(i.extent for i in statement.reduced) > SHORT:
+        return False
+    beside = statement.parallel[-1].name
+    steps = {stride(position(access, arrays), beside) for access in statement.reads()}
+    return steps <= {0, *NEAR} and not steps.isdisjoint(NEAR)
 
 
 def vector_limit(
