@@ -86,15 +86,16 @@ def test_few_results_are_shared_as_long_as_there_are_terms(tmp_path: Path) -> No
 
 def reduced(folder: Path, rows: int, columns: int) -> engine.Kernel:
     """The sum of rows that lie one behind the other."""
-    path = write_model(folder / "rows.onnx", [("ReduceL1", ["x", "axes"], ["y"], {})], {"x": ("float32", (rows, columns))},
-                       ["y"], {"axes": np.array([1])})  # fmt: skip
+    nodes: list[Node] = [("ReduceL1", ["x", "axes"], ["y"], {})]
+    inputs = {"x": ("float32", (rows, columns))}
+    path = write_model(folder / "rows.onnx", nodes, inputs, ["y"], {"axes": np.array([1])})
     (group,) = engine.fuse(engine.load(path)).groups
     return engine.compile(group)
 
 
 @pytest.mark.parametrize(
-    ("columns", "most"), [(2, 1), (3, 4), (4, 1), (8, 2), (9, 16), (32, 8), (100, 32)],
-)  # fmt: skip
+    ("columns", "most"), [(2, 1), (3, 4), (4, 1), (8, 2), (9, 16), (32, 8), (100, 32)]
+)
 def test_rows_one_behind_the_other_have_lanes_that_read_side_by_side(tmp_path: Path, columns: int, most: int) -> None:
     """As many as reach the row with a vector each: no row has twice the threads that have something to do."""
     kernel = reduced(tmp_path, 100_000, columns)
