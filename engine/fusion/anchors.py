@@ -16,12 +16,11 @@ from engine.fusion.legality import row_bytes
 from engine.fusion.shape import ONE_BLOCK, Shape, common_shape, is_contraction, product_operands
 from engine.fusion.stitched import stitched_shape
 from engine.fusion.stitching.dataflow import Flow
+from engine.fusion.stitching.kernel_graph import Joins, joins_of
 from engine.target.shared import most_handed_over
 from engine.tensor.nodes import Access, Apply, Array, Scalar, Statement
 
 _NAME = attrgetter("name")
-FARTHEST = 4000
-"""Steps visited to look for a way round; what lies farther apart is not joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +72,16 @@ def anchors(
     home: dict[int, int] = {}
     """Step -> the product whose kernel it is in."""
     found: dict[int, _Grown] = {}
-    shapes = _Shapes(flow, readers)
+    shapes, joins = _Shapes(flow, readers), joins_of(flow)
     for n in sorted(range(len(flow.steps)), key=flow.order.__getitem__):
         step = flow.steps[n]
         if step.closed:
             continue
         if any(map(is_product, step.statements)):
             found[n] = _with_factors(flow, n, shapes, home)
+            joins.join(_numbers(flow, found[n].steps))
         elif all(s.reduction is None for s in step.statements):
-            _take_in(flow, n, found, home, shapes, apart)
+            _take_in(flow, n, found, home, shapes, joins, apart)
     return [Anchor(grown.steps, grown.own_shape(flow)) for grown in found.values()]
 
 
@@ -91,6 +91,7 @@ def _take_in(
     found: dict[int, _Grown],
     home: dict[int, int],
     shapes: _Shapes,
+    joins: Joins,
     apart: Sequence[Collection[str]],
 ) -> None:
     """Put an element-wise step into the kernel of a product that it reads from, the one handing over most first."""
@@ -102,13 +103,19 @@ def _take_in(
     hearts = {home[p] for p in flow.producers[n] if p in home}
     for heart in sorted(hearts, key=lambda heart: (-handed(heart), flow.order[heart])) if len(hearts) > 1 else hearts:
         steps = (*found[heart].steps, n)
-        if goes_round(flow, steps) or (apart and _parted(flow, steps, apart)):
+        if joins.closes_cycle(_numbers(flow, steps)) or (apart and _parted(flow, steps, apart)):
             continue
         grown = shapes.of(steps)
         if grown is not None:
+            joins.join(_numbers(flow, steps))
             found[heart] = grown
             home[n] = heart
             return
+
+
+def _numbers(flow: Flow, steps: Sequence[int]) -> tuple[int, ...]:
+    """The steps among those of `joins_of`."""
+    return tuple(flow.order[n] for n in steps)
 
 
 def _parted(flow: Flow, steps: Sequence[int], apart: Sequence[Collection[str]]) -> bool:
@@ -192,20 +199,3 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str], arrays: Mappin
     if max(s.points for s in own) > rows * ONE_BLOCK:
         return shape
     return stitched if sum(row_bytes(stitched, own, arrays).values()) <= most_handed_over() else shape
-
-
-def goes_round(flow: Flow, steps: Sequence[int]) -> bool:
-    """Whether another step needs something of these and feeds them: one kernel would wait for itself."""
-    inside = set(steps)
-    last = max([flow.order[n] for n in steps])
-    pending = [c for n in steps for c in flow.consumers[n] if c not in inside]
-    seen: set[int] = set()
-    while pending:
-        n = pending.pop()
-        if n in seen or flow.order[n] > last:
-            continue
-        seen.add(n)
-        if len(seen) > FARTHEST or any(c in inside for c in flow.consumers[n]):
-            return True
-        pending.extend(flow.consumers[n])
-    return False

@@ -16,7 +16,7 @@ import numpy as np
 from engine.graph.nodes import Constant
 from engine.tensor.evaluate import temporaries
 from engine.tensor.nodes import Access, Apply, Array, Literal, Position, Scalar, Statement, TensorProgram
-from engine.tensor.rewrite import rewrite_reads
+from engine.tensor.rewrite import looked_up, rewrite_reads
 
 MOST_ELEMENTS = 1 << 24
 """Of an array that is looked at."""
@@ -113,4 +113,4 @@ def triangle_of(values: np.ndarray, dtype: str) -> Triangle | None:
 def _is_element_wise(statement: Statement) -> bool:
     """Whether a statement makes its whole array, each element from others without looking them up."""
     is_whole = statement.covers and not statement.guards and statement.reduction is None
-    return is_whole and not any(i.is_indirect for a in statement.reads() for i in a.indices)
+    return is_whole and not looked_up(statement)

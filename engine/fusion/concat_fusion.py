@@ -21,7 +21,7 @@ from engine.tensor.nodes import (
     Scalar,
     Statement,
 )
-from engine.tensor.rewrite import rewrite_scalar
+from engine.tensor.rewrite import looked_up, rewrite_scalar
 
 MOST_PARTS = 4
 """Operands up to which choosing one for every element costs less than another kernel."""
@@ -42,10 +42,10 @@ def joined_parts(folded: Folded) -> Folded:
     if not joinable:
         return folded  # as in most graphs: what follows looks at every access
     read = {array for s in program.statements if s.reduction is None for array in s.sources}
-    looked_up = lookups(program.statements)
+    behind = lookups(program.statements)
     joined: dict[str, Statement] = {}
     for array, parts in joinable.items():
-        if array not in read or any(source in looked_up for part in parts for source in part.sources):
+        if array not in read or any(source in behind for part in parts for source in part.sources):
             continue  # an index cannot be looked up under a condition
         whole = _whole(parts, program.arrays[array], program.arrays)
         if whole is not None:
@@ -65,8 +65,7 @@ def lookups(statements: Sequence[Statement]) -> frozenset[str]:
     """Arrays whose elements, computed in place, would look up an index in memory."""
     found: set[str] = set()
     for statement in statements:
-        indirect = any(i.is_indirect for a in statement.reads() for i in a.indices)
-        if statement.reduction is None and (indirect or not found.isdisjoint(statement.sources)):
+        if statement.reduction is None and (looked_up(statement) or not found.isdisjoint(statement.sources)):
             found.add(statement.write.array)
     return frozenset(found)
 
@@ -126,7 +125,7 @@ def _slice(part: Statement, axis: int, array: Array) -> _Part | None:
             return None
     if len({name for index in part.write.indices for name in index.iterators()}) != len(part.iterators):
         return None
-    if any(i.is_indirect for a in part.reads() for i in a.indices):
+    if looked_up(part):
         return None
     first = part.write.indices[axis].constant
     return _Part(first, first + _length(part, axis), part)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from engine.fusion.concat_fusion import lookups
+from engine.fusion.group_programs import reduction_direction
 from engine.fusion.packing import KIND as PACKED
 from engine.fusion.packing import packed_shape, part_shape, parts_of
 from engine.fusion.recompute import cost
@@ -16,10 +17,12 @@ from engine.fusion.stitching.shared_memory import degradation_order
 from engine.target import Target
 from engine.target.shared import most_handed_over
 from engine.tensor.index import Index
-from engine.tensor.live_values import ROOM, most_alive
+from engine.tensor.live_values import MOST_PRIVATE, ROOM, most_alive, overwritten_before
 from engine.tensor.nodes import Access, Array, Statement
-from engine.tensor.rewrite import is_plain, rewrite_index
+from engine.tensor.rewrite import is_plain, looked_up, rewrite_index
 
+WARP, WARPS = 32, 32
+"""Threads of a warp, and warps of the largest block."""
 MOST_INLINED = 96
 """Instructions of an element of which every producer is computed in place."""
 
@@ -93,6 +96,8 @@ class Fits:
         fit, limit = self.of(shape, statements), most_handed_over(self._target)
         if len(statements) > ROOM and (crowded := self._too_many_alive(statements, fit)):
             return crowded
+        if shape.kind == "reduction" and fit.columns > MOST_PRIVATE * WARPS:
+            return _too_long(statements, shape, fit.columns)
         if shape.kind != KIND:
             return ""
         if fit.shared_bytes <= limit:
@@ -116,6 +121,28 @@ class Fits:
             f"{peak.values} values are alive at once when {peak.operator} is computed, by an estimate of their life "
             f"times; a thread of {self._target.name} may have {most} registers, {most - ROOM} of them for addresses"
         )
+
+
+def _too_long(statements: Sequence[Statement], shape: Shape, columns: int) -> str:
+    """Why threads cannot keep their elements of a long row, or "": what is made from old values that the kernel
+    overwrites is needed again."""
+    sharers = WARPS if reduction_direction(statements) == "column" else WARPS * WARP
+    own = [s for s in statements if s.name not in shape.inlined]
+    read: set[str] = set()
+    updated: set[str] = set()
+    for statement in own:
+        read.update(statement.sources)
+        updated.update({statement.write.array} & read)
+    walked = set(shape.columns)
+    loops = [((s,), not walked.isdisjoint(shape.axes[s.name, i.name] for i in s.iterators)) for s in own]
+    lost = overwritten_before(loops, updated)
+    if not lost or columns <= MOST_PRIVATE * sharers:
+        return ""
+    maker = next(s for s in statements if s.write.array in lost)
+    return (
+        f"{maker.operator} makes {columns:,} elements of a row from values that are overwritten before these are used; "
+        f"the threads that share one keep {MOST_PRIVATE * sharers:,} at most"
+    )
 
 
 def inlined_shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
@@ -190,9 +217,9 @@ def _not_in_place(shape: Shape, statements: Sequence[Statement]) -> str:
     is read under a condition alone; or ""."""
     if not shape.inlined and shape.kind != KIND:
         return ""
-    looked_up = {e.array for s in statements for a in s.reads() for i in a.indices for e in i.elements()}
+    wanted = {array for statement in statements for array in looked_up(statement)}
     for statement in statements:
-        if statement.write.array in looked_up and (statement.name in shape.inlined or shape.kind == KIND):
+        if statement.write.array in wanted and (statement.name in shape.inlined or shape.kind == KIND):
             return f"{statement.operator} computes indices that are looked up in memory"
     in_place = {s.write.array: s.operator for s in statements if s.name in shape.inlined}
     conditional = [a for s in statements for a in s.reads() if a.guards and a.array in in_place]

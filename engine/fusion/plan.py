@@ -59,13 +59,16 @@ def folded(program: TensorProgram, graph: OperatorGraph) -> Folded:
 
 def _leaving(parts: Partition) -> frozenset[str]:
     """Arrays that the program gives out, or that another group than their maker's reads."""
-    maker = {s.write.array: number for number, (group, _) in enumerate(parts.groups) for s in group}
+    makers: dict[str, set[int]] = {}
+    for number, (group, _) in enumerate(parts.groups):
+        for statement in group:
+            makers.setdefault(statement.write.array, set()).add(number)
     read = {
         array
         for number, (group, _) in enumerate(parts.groups)
         for statement in group
         for array in statement.sources
-        if maker.get(array, number) != number
+        if not makers.get(array, set()) <= {number}
     }
     leaving = read.union(parts.program.outputs)
     return frozenset(leaving.union(view for view, array in parts.views.items() if array in leaving))
@@ -133,18 +136,17 @@ def _aligned(one: Built, first: Built) -> Instance:
 def _boundaries(groups: Sequence[FusionGroup], launches: Sequence[Launch], parts: Partition) -> list[Boundary]:
     """Every tensor handed over through global memory, once for each pair of groups."""
     by_name = {g.name: g for g in groups}
-    writer: dict[str, int] = {}
+    writers: dict[str, dict[int, None]] = {}  # several, where each writes a part
     found: dict[tuple[str, str], Boundary] = {}
     for number, launch in enumerate(launches):
         group = by_name[launch.group]
         instance = group.instances[launch.instance]
         for array in group.program.inputs:
             tensor = instance.arrays[array]
-            source = writer.get(tensor)
-            if source is not None:
+            for source in writers.get(tensor, ()):
                 pair = (launches[source].group, launch.group)
                 if pair not in found:
                     found[pair] = Boundary(*pair, tensor, parts.why(source, number).because)
         for array in group.program.outputs:
-            writer[instance.arrays[array]] = number
+            writers.setdefault(instance.arrays[array], {})[number] = None
     return list(found.values())

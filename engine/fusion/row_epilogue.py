@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from engine.tensor.nodes import Statement
+from engine.tensor.rewrite import looked_up
 
 Axes = Mapping[tuple[str, str], int]
 """(statement, iterator) -> the axis that it walks."""
@@ -63,8 +64,7 @@ def _shared_by_threads(
     made = {s.write.array: s for s in statements}
     read: set[str] = set()
     for statement in statements:
-        looked_up = {e.array for a in statement.reads() for i in a.indices for e in i.elements()}
-        for array in looked_up & made.keys():
+        for array in looked_up(statement) & made.keys():
             return f"{made[array].operator} computes indices that are looked up in memory"
         walked = {axes[statement.name, i.name] for i in statement.parallel}
         if statement is not heart and statement.write.array in read and not walked.issuperset(columns):

@@ -40,8 +40,11 @@ class _Joiner:
         self._alone = Alone(partition.program)
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
-        self._home = {s.write.array: n for n, (group, _) in self.groups.items() for s in group}
-        """Array -> the group that makes it."""
+        self._homes: dict[str, set[int]] = {}
+        """Array -> the groups that make it or a part of it."""
+        for n, (group, _) in self.groups.items():
+            for statement in group:
+                self._homes.setdefault(statement.write.array, set()).add(n)
         self._readers: dict[str, set[int]] = {}
         for n, (group, _) in self.groups.items():
             for array in _read(group):
@@ -77,18 +80,21 @@ class _Joiner:
         statements, shape = self.groups[place]
         if shape.kind in (CONTRACTION, ATTENTION) or all(s.reduction is None for s in statements):
             return
-        handed = {array: self._home[array] for array in _read(statements) if array in self._home}
+        handed = {array: self._homes[array] for array in _read(statements) if array in self._homes}
         arrays = self._before.program.arrays
         products = sorted(
-            {n for n in handed.values() if n != place and n in self.groups and self.groups[n][1].kind == CONTRACTION},
-            key=lambda n: (-sum(arrays[a].bytes for a, home in handed.items() if home == n), n),
+            {n for homes in handed.values() for n in homes - {place} if self._is_product(n)},
+            key=lambda n: (-sum(arrays[a].bytes for a, homes in handed.items() if n in homes), n),
         )
         for product in products:
             reason = self._join(product, place)
             if not reason:
                 return
             for reader in statements:
-                self.refusals |= {(a, reader.operator): reason for a in reader.sources if handed.get(a) == product}
+                self.refusals |= {(a, reader.operator): reason for a in reader.sources if product in handed.get(a, ())}
+
+    def _is_product(self, n: int) -> bool:
+        return n in self.groups and self.groups[n][1].kind == CONTRACTION
 
     def _join(self, product: int, place: int) -> str:
         """One group in the place of the second; or why they stay two."""
@@ -98,7 +104,7 @@ class _Joiner:
         reason = self._wish(statements) or self._between(numbers, statements)
         if reason:
             return reason
-        shape = self._loops(both, statements)
+        shape = self._loops(both, statements, {product, place})
         if isinstance(shape, str):
             return shape
         self._joins.join(numbers)
@@ -109,7 +115,10 @@ class _Joiner:
         for statement in both[1]:
             for array in beside.intersection(statement.sources):
                 self.refusals.setdefault((array, statement.operator), OPERANDS)
-        self._home |= {s.write.array: place for s in statements}
+        for statement in statements:
+            homes = self._homes[statement.write.array]
+            homes -= {product}
+            homes |= {place}
         for array in _read(both[0]):
             self._readers[array] -= {product}
             self._readers[array] |= {place}
@@ -132,10 +141,13 @@ class _Joiner:
         return f"another kernel needs results of {heart.operator} and feeds what reduces them" if closes else ""
 
     def _loops(
-        self, both: tuple[Sequence[Statement], Sequence[Statement]], statements: Sequence[Statement]
+        self,
+        both: tuple[Sequence[Statement], Sequence[Statement]],
+        statements: Sequence[Statement],
+        inside: set[int],
     ) -> Shape | str:
         """The loops of one kernel, found once for groups that differ in names alone; or why there are to be two."""
-        kept = self._kept(statements)
+        kept = self._kept(statements, inside)
         alike = likeness(statements, kept)
         if alike not in self._known:
             shape = common_shape(statements, kept)
@@ -148,9 +160,8 @@ class _Joiner:
             return known
         return known.renamed(dict(zip(first, (s.name for s in statements), strict=True)))
 
-    def _kept(self, statements: Sequence[Statement]) -> frozenset[str]:
-        """Arrays that other groups read, or that are given out."""
-        inside = {self._home[s.write.array] for s in statements}
+    def _kept(self, statements: Sequence[Statement], inside: set[int]) -> frozenset[str]:
+        """Arrays that other groups than those inside read, or that are given out."""
         outputs, made = self._before.program.outputs, {s.write.array for s in statements}
         return frozenset(a for a in made if a in outputs or self._readers.get(a, set()) - inside)
 

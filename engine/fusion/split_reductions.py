@@ -40,8 +40,9 @@ def in_parts(program: TensorProgram) -> TensorProgram:
     long = {s.write.array: p for s in sums if (p := _parts(s, program.arrays)) is not None}
     if not long:
         return program
-    makers = {s.write.array: s for s in program.statements}
-    means = {array: _mean_of(parts.whole, makers, long) for array, parts in long.items()}
+    makers = {s.write.array: s for s in program.statements if s.covers and not s.guards}
+    unrounded = {a: p for a, p in long.items() if _is_exact(p.whole, program.arrays)}
+    means = {a: _mean_of(p.whole, makers, unrounded) if a in unrounded else None for a, p in long.items()}
     waiting = Counter(long[array].whole.operator for array, mean in means.items() if mean is None)
     found = {array: parts for array, parts in long.items() if waiting[parts.whole.operator] <= 1}
     means = {array: mean if mean and mean[0].whole.write.array in found else None for array, mean in means.items()}
@@ -53,7 +54,9 @@ def in_parts(program: TensorProgram) -> TensorProgram:
             made.append(statement)
             continue
         one, mean = found[array], means[array]
-        arrays[one.name] = replace(arrays[array], name=one.name, shape=(*arrays[array].shape, one.count))
+        assert statement.reduction is not None
+        shape = (*arrays[array].shape, one.count)
+        arrays[one.name] = replace(arrays[array], name=one.name, shape=shape, dtype=statement.reduction.accumulate)
         made += one.centred(*mean) if mean else one.summed()
     return replace(program, arrays=arrays, statements=tuple(made))
 
@@ -130,20 +133,29 @@ def _parts(statement: Statement, arrays: Mapping[str, Array]) -> _Parts | None:
     if reduction is None or not reduction.associative or not statement.covers or statement.guards:
         return None
     rows, terms = (math.prod(i.extent for i in its) for its in (statement.parallel, statement.reduced))
-    rounds = arrays[statement.write.array].dtype != reduction.accumulate  # parts would be rounded, too
     few = FEW_ROWS if terms > KEPT else 1 if terms > ONE_BLOCK else 0
-    if rows > few or rounds or is_product(statement) or not is_plain(statement.write):
+    if rows > few or is_product(statement) or not is_plain(statement.write):
         return None
     first, *others = statement.reduced
-    if others:
+    if others and first.extent <= MOST:
         return _checked(_Parts(statement, statement, first.name, first.extent, terms // first.extent))
-    terms = _inner(statement, first)
-    cut = split(statement, {(statement.name, first.name): terms})
-    return _checked(_Parts(statement, cut, outer_of(first.name), first.extent // terms, terms))
+    own = first.extent // _most_parts(first.extent) if others else _inner(statement, first)
+    cut = split(statement, {(statement.name, first.name): own})
+    return _checked(_Parts(statement, cut, outer_of(first.name), first.extent // own, terms // first.extent * own))
+
+
+def _is_exact(statement: Statement, arrays: Mapping[str, Array]) -> bool:
+    """Whether a reduction's result has the type that it is collected in: parts have, whatever the result is."""
+    return statement.reduction is not None and arrays[statement.write.array].dtype == statement.reduction.accumulate
 
 
 def _checked(parts: _Parts) -> _Parts | None:
     return parts if FEWEST <= parts.count <= MOST and parts.terms >= SHORTEST else None
+
+
+def _most_parts(extent: int) -> int:
+    """The most parts that a loop falls into evenly."""
+    return next(n for n in range(MOST, 0, -1) if extent % n == 0)
 
 
 def _inner(statement: Statement, iterator: Iterator) -> int:

@@ -65,6 +65,7 @@ class _Maker:
             statements, fit = forced.fit(group, self.left)
             for statement in statements:
                 del self.left[statement.name]
+            forced.hold(statements)
             assert isinstance(fit.shape, Shape), fit
             found.append((self._step(statements, True), fit.shape))
         return found

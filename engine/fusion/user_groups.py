@@ -6,10 +6,10 @@ import math
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
-from engine.fusion.anchors import goes_round
 from engine.fusion.attention_shape import attention_form
 from engine.fusion.legality import Fits
 from engine.fusion.stitching.dataflow import Flow, Step
+from engine.fusion.stitching.kernel_graph import Joins, joins_of
 from engine.fusion.stitching.nodes import Fit
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
@@ -17,7 +17,7 @@ from engine.tensor.nodes import Statement, TensorProgram
 
 
 class Forced:
-    """Looks at groups of one program, each by itself: the other kernels do not matter but for what they wait for."""
+    """Looks at groups of one program: other kernels do not matter but for what they wait for."""
 
     def __init__(self, program: TensorProgram, without_kernel: Sequence[Step], fits: Fits) -> None:
         self.program, self.fits = program, fits
@@ -43,7 +43,7 @@ class Forced:
         subject = " + ".join(group)
         if not statements:
             raise BadInput("fuse", subject, "names no operator that has a kernel", "name operators of the graph")
-        if goes_round(self._single, [self._number[s.name] for s in statements]):
+        if self._joins.closes_cycle(self._places(statements)):
             raise BadInput("fuse", subject, self._cycle(statements), "take it in, or leave one of them out")
         kept = self.kept(statements)
         fit = refused = self.fits(statements, kept)
@@ -53,6 +53,17 @@ class Forced:
             reason = self.fits.because(statements, kept, fit) if fit == refused else fit
             raise BadInput("fuse", subject, f"cannot be one kernel: {reason}", "leave that operator out")
         return statements, fit
+
+    def hold(self, statements: Sequence[Statement]) -> None:
+        """Note that a group that fits is one kernel: groups looked at later must not wait for it and feed it."""
+        self._joins.join(self._places(statements))
+
+    def _places(self, statements: Sequence[Statement]) -> tuple[int, ...]:
+        return tuple(self._single.order[self._number[s.name]] for s in statements)
+
+    @cached_property
+    def _joins(self) -> Joins:
+        return joins_of(self._single)
 
     def kept(self, statements: Sequence[Statement]) -> frozenset[str]:
         """Arrays that others than `statements` read."""
@@ -89,6 +100,8 @@ class Forced:
             if statement.write.array in before:
                 before.update(statement.sources)
         names = list(dict.fromkeys(s.operator for s in between if s.write.array in before))
+        if not names:
+            return "would wait for itself: another of your groups needs a result of it and makes what it reads"
         more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
         are = "lie between them and are other kernels" if len(names) > 1 else "lies between them and is another kernel"
         return f"would wait for itself: {', '.join(names[:3])}{more} {are}"

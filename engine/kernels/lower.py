@@ -25,6 +25,7 @@ from engine.kernels.reduction.lower import lower_reduction
 from engine.kernels.stitched.lower import lower_stitched
 from engine.scheduling.nodes import ScheduleTree
 from engine.support.errors import Unsupported
+from engine.tensor.live_values import MOST_PRIVATE
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
@@ -52,9 +53,22 @@ def lower(
     if largest.elements > MOST_ELEMENTS:
         raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
     if group.kind == PACKED:
-        return lower_packed(group, tree)
+        return _with_room(lower_packed(group, tree))
     marks, tile = _kernel(group, tree, numerics or {}, architecture)
-    return replace(tile, notes=marks.unread())
+    return _with_room(replace(tile, notes=marks.unread()))
+
+
+def _with_room(tile: TileProgram) -> TileProgram:
+    """The program itself; Unsupported where a thread would keep more of an array than its registers hold."""
+    for buffer in tile.buffers.values():
+        if buffer.scope == "register" and buffer.elements > MOST_PRIVATE:
+            raise Unsupported(
+                "codegen",
+                f"{buffer.name} of {tile.name}",
+                f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MOST_PRIVATE} at most",
+                "ask for more threads, or for smaller tiles of a thread",
+            )
+    return tile
 
 
 def _kernel(

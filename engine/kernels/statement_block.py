@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine.kernels.reduction.block_reduce import Accumulator, accumulate
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Scalar, Statement
+from engine.tensor.rewrite import looked_up
 from engine.tile.emit import Emitter, Where, at, merged
 from engine.tile.nodes import Barrier, Declare, Slot
 from engine.tile.scope import LANE_OF_VECTOR
@@ -76,9 +77,8 @@ def _by_lookups(statements: Sequence[Statement]) -> list[list[Statement]]:
     """The statements in parts, so that an index made in one part is looked up in a later one: loads come first."""
     parts: list[list[Statement]] = []
     for statement in statements:
-        indices = [i for access in statement.reads() for i in access.indices]
-        looked_up = {element.array for index in indices for element in index.elements()}
-        if not parts or any(s.write.array in looked_up for s in parts[-1]):
+        wanted = looked_up(statement)
+        if not parts or any(s.write.array in wanted for s in parts[-1]):
             parts.append([])
         parts[-1].append(statement)
     return parts

@@ -170,7 +170,7 @@ def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
     because = {(b.producer, b.consumer): b.because for b in plan.boundaries}
     groups = {group.name: group for group in plan.groups}
     apart = kept_apart(plan)
-    writer: dict[str, tuple[str, str]] = {}
+    writers: dict[str, dict[str, str]] = {}  # tensor -> node -> group; several, where each writes a part
     for launch in plan.launches:
         group = groups[launch.group]
         instance, node = group.instances[launch.instance], f"{launch.group}#{launch.instance}"
@@ -178,16 +178,15 @@ def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
             tensor = graph.tensors.get(instance.arrays[array])
             if tensor is None or tensor.name in graph.constants:
                 continue
-            source, producer = writer.get(tensor.name, ("", ""))
-            reason = because.get((producer, group.name), "an input of the graph" if not source else "")
-            yield EdgeDoc(source, node, tensor.name, _shape(tensor), tensor.bytes, reason, (source, node) in apart)
+            for source, producer in writers.get(tensor.name, {"": ""}).items():
+                reason = because.get((producer, group.name), "") if source else "an input of the graph"
+                yield EdgeDoc(source, node, tensor.name, _shape(tensor), tensor.bytes, reason, (source, node) in apart)
         for array in group.program.outputs:
-            tensor_name = instance.arrays[array]
-            writer[tensor_name] = (node, group.name)
+            writers.setdefault(instance.arrays[array], {})[node] = group.name
     for name in graph.outputs:
-        if name in writer:
+        for source in writers.get(name, ()):
             tensor = graph.tensors[name]
-            yield EdgeDoc(writer[name][0], "", name, _shape(tensor), tensor.bytes, "an output of the graph")
+            yield EdgeDoc(source, "", name, _shape(tensor), tensor.bytes, "an output of the graph")
 
 
 def _group_doc(

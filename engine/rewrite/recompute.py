@@ -15,7 +15,7 @@ from engine.rewrite.statements import statement_of, with_statement
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.index import Element, Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, Statement, TensorProgram
-from engine.tensor.rewrite import plain_iterator, rewrite_reads, rewrite_scalar
+from engine.tensor.rewrite import looked_up, plain_iterator, rewrite_reads, rewrite_scalar
 
 MOST = 256
 """Functions, accesses and divisions of indices in one expression: what a thread may compute for one element."""
@@ -66,8 +66,8 @@ def _not_there(program: TensorProgram, made: Statement, reader: Statement) -> It
     for access in reader.reads():
         if access.array == array and access.guards:
             yield f"{reader.name} reads {array} in part of its iterations only"
-        if any(e.array == array for index in access.indices for e in index.elements()):
-            yield f"{reader.name} looks up positions in {array}"
+    if array in looked_up(reader):
+        yield f"{reader.name} looks up positions in {array}"
     order = [s.name for s in program.statements]
     if order.index(reader.name) < order.index(made.name):
         yield f"{reader.name} reads {array} before {made.name} writes it"

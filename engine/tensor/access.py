@@ -9,9 +9,13 @@ from engine.graph.nodes import DTYPES
 from engine.tensor.index import Extents, Index, linear
 from engine.tensor.live_values import lanes_alive
 from engine.tensor.nodes import Access, Array, Statement
+from engine.tensor.rewrite import indices_of, looked_up
 
 VECTOR_BYTES = 16
 """The widest load or store of one thread."""
+NEAR, SHORT = (1, 2), 128
+"""Steps from one result to the next at which neighbouring threads share what they load, and terms of a reduction that
+one thread adds up."""
 _VECTOR, _LANE = "vector number", "vector lane"
 
 
@@ -77,23 +81,36 @@ def stride(where: Index, iterator: str) -> int | None:
     return where.coefficient(iterator)
 
 
+def reads_beside(statement: Statement, arrays: Mapping[str, Array]) -> bool:
+    """Whether neighbouring results of a short reduction read neighbouring elements, as those of a window do.
+
+    A thread for each result then reads as well as threads that share one, and none of them is idle.
+    """
+    if not statement.parallel or math.prod(i.extent for i in statement.reduced) > SHORT:
+        return False
+    beside = statement.parallel[-1].name
+    steps = {stride(position(access, arrays), beside) for access in statement.reads()}
+    return steps <= {0, *NEAR} and not steps.isdisjoint(NEAR)
+
+
 def vector_limit(
     statements: Sequence[Statement], arrays: Mapping[str, Array], runs: Mapping[str, Sequence[str]]
 ) -> int:
     """The largest power of two that `statements` allow as vector width, 1 when no access is contiguous.
 
     runs: statement -> its iterators that the vector runs along, outermost first; more than one where vectors go over
-    the ends of rows.  Accesses that do not move with them do not count.  A width is allowed when it divides the run,
-    no read is indirect along it, no guard changes inside a vector, the widest element type stays within
-    `VECTOR_BYTES`, at least one access is an aligned vector, and registers have room for what its lanes hold at once.
+    the ends of rows.  Accesses that do not move with them do not count, nor those of other arrays than `arrays`.  A
+    width is allowed when it divides the run, no index is looked up along it (each lane would have its own), no guard
+    changes inside a vector, the widest element type stays within `VECTOR_BYTES`, at least one access is an aligned
+    vector, and registers have room for what its lanes hold at once.
     """
     moving: list[tuple[Access, Statement, Sequence[str]]] = []
     for statement in statements:
         run = runs.get(statement.name, ())
+        if _looks_up(statement, run):
+            return 1
         for access in (*statement.reads(), statement.write):
             if access.array in arrays and _moves(access, run):
-                if _is_indirect(access, run):
-                    return 1
                 moving.append((access, statement, run))
     if not moving:
         return 1
@@ -124,9 +141,9 @@ def _moves(access: Access, run: Sequence[str]) -> bool:
     return not moved.isdisjoint(run)
 
 
-def _is_indirect(access: Access, run: Sequence[str]) -> bool:
-    """Whether what an access looks up moves along a run."""
-    return any(
-        not set(index.iterators()).isdisjoint(run)
-        for i in access.indices for element in i.elements() for index in element.indices
-    )  # fmt: skip
+def _looks_up(statement: Statement, run: Sequence[str]) -> bool:
+    """Whether a statement looks up an index that moves along a run."""
+    if not looked_up(statement):
+        return False
+    elements = [element for index in indices_of(statement) for element in index.elements()]
+    return any(not set(index.iterators()).isdisjoint(run) for element in elements for index in element.indices)

@@ -14,6 +14,8 @@ from engine.tensor.nodes import Statement
 
 ROOM = 240
 """Registers of a thread for values, of the 255 that there are: NVRTC spills nothing up to here, and soon past it."""
+MOST_PRIVATE = 128
+"""Elements of one array that a thread keeps: half of its registers; longer arrays would lie in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,32 @@ def lanes_alive(statements: Sequence[Statement], loaded: int, width: int) -> int
     while width > 1 and width * values > ROOM:
         width //= 2
     return width
+
+
+def overwritten_before(
+    loops: Sequence[tuple[Sequence[Statement], bool]], updated: Collection[str]
+) -> frozenset[str]:
+    """Arrays that a later loop uses and cannot make again: what they are made of was overwritten in between.
+
+        x = x - max x;  s = sum x        the new x: the second loop finds no old one to make it from
+
+    loops: statements in order, and whether they walk a row; other values are single ones, which no loop makes again.
+    updated: arrays that are overwritten after they were read.
+    """
+    written = {s.write.array: n for n, (statements, _) in enumerate(loops) for s in statements}
+    first = {array: written[array] for array in updated if array in written}
+    """Array -> the loop in which what it is made of is overwritten first."""
+    new: dict[str, int] = {}
+    found: set[str] = set()
+    for number, (statements, walks) in enumerate(loops):
+        for statement in statements:
+            found.update(a for a in statement.sources if min(first.get(a, number), new.get(a, number)) < number)
+            behind = [first[array] for array in statement.sources if array in first]
+            array, remade = statement.write.array, walks and statement.reduction is None
+            if array in first:
+                del first[array]
+                if behind and remade:
+                    new[array] = number
+            elif behind and remade:
+                first[array] = min(behind)
+    return frozenset(found)

@@ -94,9 +94,7 @@ def renamed(statement: Statement, name: str, operator: str, arrays: Mapping[str,
 
     It keeps its form, unless it looks indices up: those are sorted by the names of what they read.
     """
-    if statement.form.is_direct is None:
-        statement.form.is_direct = not any(index.is_indirect for index in _indices(statement))
-    if not statement.form.is_direct:
+    if not _is_direct(statement):
         return replace(_with_arrays(statement, arrays), name=name, operator=operator)
     write, reads = statement.write, list[Access]()
     made = Statement(
@@ -130,7 +128,7 @@ def _with_arrays(statement: Statement, arrays: Mapping[str, str]) -> Statement:
     return replace(rewrite_reads(statement, read), write=write, guards=guards)
 
 
-def _indices(statement: Statement) -> Iterator[Index]:
+def indices_of(statement: Statement) -> Iterator[Index]:
     """Every index of a statement, those of conditions included."""
     yield from (guard.index for guard in statement.guards)
     waiting: list[Scalar] = [statement.write, statement.expression]
@@ -145,6 +143,19 @@ def _indices(statement: Statement) -> Iterator[Index]:
                 waiting += operands
             case Literal():
                 pass
+
+
+def looked_up(statement: Statement) -> frozenset[str]:
+    """The arrays whose elements are part of an index of a statement."""
+    if _is_direct(statement):
+        return frozenset()
+    return frozenset([element.array for index in indices_of(statement) for element in index.elements()])
+
+
+def _is_direct(statement: Statement) -> bool:
+    if statement.form.is_direct is None:
+        statement.form.is_direct = not any(index.is_indirect for index in indices_of(statement))
+    return statement.form.is_direct
 
 
 def is_plain(access: Access) -> bool:

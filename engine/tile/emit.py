@@ -185,10 +185,19 @@ class Emitter(Scope):
                     new = self._index(of, where, at, mask).mod(by, self.extents)
                 case Element(array, indices, _, high):
                     found = self.values.get(array) or self.read(Access(array, indices), where, at, mask, guard=mask)
-                    self.extents.setdefault(found.array, high + 1)
-                    new = Index.of(found.array)
+                    new = self._variable(found, high, at)
             result = result + new * coefficient
         return result.joined()
+
+    def _variable(self, found: Access, high: int, at: Line) -> Index:
+        """An index that was loaded or made, as a variable; one of an array of registers gets a register of its own."""
+        name = found.array
+        if found.indices:
+            assert all(LANE_OF_VECTOR not in i.iterators() for i in found.indices), f"{name}: an index for each lane"
+            name = self.register(f"{found.array}_at", self.buffers[found.array].dtype)
+            self.add(Declare(name, found, at))
+        self.extents.setdefault(name, high + 1)
+        return Index.of(name)
 
     def _depth_of(self, position: Index, mask: str | None) -> int:
         """The outermost body in which everything the load needs is known; never outside the branch it is made in."""

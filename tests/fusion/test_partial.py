@@ -76,6 +76,12 @@ def test_squares_wait_for_no_mean_and_lose_no_digits() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
+def test_a_mean_of_which_others_write_parts_is_no_mean_of_these_terms() -> None:
+    parted = in_parts(changed(moments(), "S1", covers=False))
+    squares = next(s for s in parted.statements if s.name == "S2.parts")
+    assert {a.array for a in squares.reads()} == {"x", "m"}
+
+
 def changed(source: TensorProgram, name: str, **fields: object) -> TensorProgram:
     statements = tuple(replace(s, **fields) if s.name == name else s for s in source.statements)
     return replace(source, statements=statements)

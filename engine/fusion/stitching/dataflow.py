@@ -46,11 +46,6 @@ class Flow:
                     before, after = (n, source) if array in updated else (source, n)
                     if before != after:
                         producers[after][before] = None
-        for writers in [found for found in self.makers.values() if len(found) > 1]:
-            for whole in [n for n in writers if any(s.covers for s in self.steps[n].statements)]:
-                for part in writers:
-                    if part > whole:
-                        producers[part][whole] = None  # what is scattered lands on what was copied
         self.producers = tuple(tuple(p) for p in producers)
         consumers: list[list[int]] = [[] for _ in self.steps]
         for n, sources in enumerate(self.producers):

@@ -134,3 +134,8 @@ class Joins:
                         return None
                     pending.append(consumer)
         return found
+
+
+def joins_of(flow: Flow) -> Joins:
+    """Every step a kernel of its own, numbered by its place in the flow's order, none joined yet."""
+    return Joins(KernelGraph(flow, [Kernel(frozenset((n,)), frozenset((n,))) for n in range(len(flow.steps))]))

@@ -9,7 +9,7 @@ from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
 from engine.kernels.reduction.width import vector_width
 from engine.scheduling.nodes import Member
-from engine.tensor.live_values import ROOM, most_alive
+from engine.tensor.live_values import MOST_PRIVATE, ROOM, most_alive
 from engine.tensor.nodes import TensorProgram
 
 WARP = 32
@@ -58,14 +58,21 @@ class Layout:
         return -(-self.rows // (self.rows_per_block if self.by_row else WARP * self.vector))
 
 
-def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) -> Layout:
-    """The layout that the marks ask for."""
+def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool, keeps: bool = False) -> Layout:
+    """The layout that the marks ask for.
+
+    keeps: whether threads must keep their elements of a row, which then are no more than fit `MOST_PRIVATE`.
+    """
     rows = math.prod(m.extent for m in nest.outer)
     columns = math.prod(m.extent for m in _reduced(nest))
     vector = vector_width(program, nest, marks, along_rows=by_row)
     inner = [m for phase in nest.phases for m in phase.members]
+    least = 1
+    if keeps:
+        vector = vector if by_row else 1
+        least = min(MAX_THREADS // (1 if by_row else WARP), 1 << (-(-columns // MOST_PRIVATE) - 1).bit_length())
     if by_row:
-        lanes = marks.power("lane", WARP, MAX_THREADS, inner)
+        lanes = marks.power("lane", WARP, MAX_THREADS, inner, least)
         most = MAX_THREADS // lanes if lanes <= WARP else 1
         whole = max(1, WARP // lanes)
         needs = f"whole warps, up to {most} row{'s' if most > 1 else ''}"
@@ -74,7 +81,7 @@ def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) 
         )
     else:
         most, per_block = MAX_THREADS // WARP, 1
-        lanes = marks.power("warp", 8, most, inner)
+        lanes = marks.power("warp", 8, most, inner, least)
     chunk = lanes * (vector if by_row else 1)
     strip = _strip(nest, marks, columns, chunk)
     # Loops written out one after the other share what they read: all of it may be alive at once.

@@ -22,8 +22,9 @@ from engine.kernels.statement_block import Keep, evaluate_block
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
+from engine.tensor.live_values import overwritten_before
 from engine.tensor.nodes import Access, Statement, TensorProgram
-from engine.tensor.rewrite import plain_iterator
+from engine.tensor.rewrite import looked_up, plain_iterator
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
 from engine.tile.nodes import Barrier, TileProgram
 from engine.tile.source import Line
@@ -71,7 +72,8 @@ def _inner(nest: Nest) -> list[Member]:
 class _Reduction:
     def __init__(self, group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) -> None:
         self.group, self.nest, self.program = group, nest, group.program
-        self.layout = read_layout(self.program, nest, marks, by_row)
+        self.lost = overwritten(self.program, nest)
+        self.layout = read_layout(self.program, nest, marks, by_row, bool(self.lost))
         self._check_order()
         self.emitter = Emitter(self.program, self.layout.blocks, self.layout.threads)
         self.emitter.vector = self.layout.vector
@@ -121,17 +123,20 @@ class _Reduction:
     def _kept_arrays(self, marks: Marks) -> frozenset[str]:
         """Arrays that several loops use, kept in registers where they fit and nobody asks for the loops to read again.
 
-        Where an input is overwritten, whatever it takes: what was computed from its old value cannot be made again.
+        Whatever it takes, what is made from an input that is overwritten before the last use: it cannot be made again.
         """
         again = used_again(self.program, self.nest, self.columns)
-        scheme = REGISTER if again and (self.in_place or fits_registers(self.layout, len(again))) else AGAIN
+        lost = again & self.lost
+        scheme = REGISTER if again and (lost or fits_registers(self.layout, len(again))) else AGAIN
         asked = marks.word("scope")
-        if asked == AGAIN and again and not self.in_place:
+        if asked == AGAIN and again and not lost:
             scheme = AGAIN
-        because = "nothing is used again" if not again else _why_scheme(scheme, bool(self.in_place))
+        because = "nothing is used again" if not again else _why_scheme(scheme, bool(lost))
         if asked not in (None, scheme):
             marks.refuse({"scope": because})
-        return again if scheme == REGISTER else frozenset()
+        if scheme == AGAIN:
+            return frozenset()
+        return again if fits_registers(self.layout, len(again)) else lost
 
     # Lowering
 
@@ -318,6 +323,12 @@ def used_again(program: TensorProgram, nest: Nest, columns: Sequence[str]) -> fr
     return frozenset({a for a in again if a in made or a in program.inputs} - _looked_up(program))
 
 
+def overwritten(program: TensorProgram, nest: Nest) -> frozenset[str]:
+    """Arrays that a later loop can neither read nor compute again: what they are made of is overwritten before it."""
+    loops = [(phase.statements, bool(phase.members)) for phase in nest.phases]
+    return overwritten_before(loops, frozenset(program.inputs) & frozenset(program.outputs))
+
+
 def fits_registers(layout: Layout, arrays: int) -> bool:
     """Whether a thread can keep its elements of so many arrays."""
     of_one, most = layout.chunks * layout.vector, REGISTERS // layout.threads - OWN
@@ -334,8 +345,7 @@ def _why_scheme(scheme: str, is_in_place: bool) -> str:
 
 def _looked_up(program: TensorProgram) -> set[str]:
     """Arrays whose elements are indices of other reads."""
-    indices = [i for s in program.statements for a in s.reads() for i in a.indices]
-    return {element.array for index in indices for element in index.elements()}
+    return {array for statement in program.statements for array in looked_up(statement)}
 
 
 def _needed(statements: Sequence[Statement], earlier: Sequence[Statement]) -> list[Statement]:

@@ -16,7 +16,7 @@ from engine.kernels.marks import Marks, divisor_of
 from engine.kernels.stitched.parts import Box, Names, Part, boxes
 from engine.kernels.stitched.walk import WARP, Axis, Walk, along_rows, shared_out
 from engine.scheduling.nodes import Member
-from engine.tensor.access import VECTOR_BYTES, uniform_along, vector_limit
+from engine.tensor.access import VECTOR_BYTES, reads_beside, uniform_along, vector_limit
 from engine.tensor.nodes import Statement, TensorProgram
 
 THREADS = 256
@@ -88,7 +88,7 @@ def _walk(
     kept, reduced = space
     members = [m for box in mine for m in box.members]
     reducing = [s for box in mine for s in box.statements if s.reduction is not None]
-    by_row = bool(reducing) and along_rows(reducing[0])
+    by_row = bool(reducing) and along_rows(reducing[0]) and not reads_beside(reducing[0], program.arrays)
     along = reduced[-1] if by_row else (kept or (("", 1),))[-1]
     vector = _vector(program, along, [b for b in mine if any(m.name == along[0] for m in b.members)], names, marks)
     walk = shared_out(kept, reduced, threads, by_row, vector)

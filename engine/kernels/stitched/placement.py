@@ -17,6 +17,7 @@ from engine.kernels.stitched.parts import Names, Part, Span
 from engine.support.errors import Unsupported
 from engine.target.shared import most_handed_over
 from engine.tensor.nodes import Access, Statement, TensorProgram
+from engine.tensor.rewrite import looked_up
 
 AGAIN = "recompute"
 """The scheme of an intermediate that its consumer computes again."""
@@ -270,5 +271,4 @@ class _Planner:
 
     def _looked_up(self, array: str) -> bool:
         """Whether elements of an array are indices of other reads."""
-        indices = [i for s in self.program.statements for a in s.reads() for i in a.indices]
-        return any(element.array == array for index in indices for element in index.elements())
+        return any(array in looked_up(statement) for statement in self.program.statements)

@@ -13,6 +13,7 @@ from engine.recipe import Advice, Entry, Scenario
 from engine.scheduling.advisers.access import row_vector
 from engine.scheduling.advisers.plans import Plan, widest
 from engine.scheduling.advisers.tiles import Loop, Promise, Promises, Tile, candidates, promised_best, why_split
+from engine.tensor.access import reads_beside
 from engine.tensor.nodes import Statement, TensorProgram, accesses
 
 WARP = 32
@@ -21,6 +22,8 @@ FEWEST_THREADS = 64
 """Smaller blocks could not fill an SM: it holds 32 of them."""
 ROW_ELEMENTS = 32
 """Elements of a row that one thread may hold before more threads share the row."""
+BUSY = 128
+"""Threads that keep an SM from waiting."""
 TILES = (Tile((128, 128), (8, 8)), Tile((64, 64), (4, 4)), Tile((32, 32), (2, 4)))
 """Of a contraction, parts of a thread in place of a warp's: largest reuse first."""
 
@@ -39,7 +42,7 @@ def map_group(group: FusionGroup, sms: int, ranked: Sequence[Plan], promises: Pr
     elif reductions and group.kind == "column reduction":
         entries = _columns(reductions)
     elif reductions:
-        entries = _rows(reductions, program)
+        entries = _rows(reductions, program, sms)
     else:
         entries = _elementwise(program, sms, ranked[0]) if ranked else []
     return Advice("map", Scenario(tuple(entries)))
@@ -65,7 +68,7 @@ def _elementwise(program: TensorProgram, sms: int, plan: Plan) -> list[Entry]:
     return [mark(statement, "innermost", "thread", threads, reason)]
 
 
-def _rows(reductions: list[Statement], program: TensorProgram) -> list[Entry]:
+def _rows(reductions: list[Statement], program: TensorProgram, sms: int) -> list[Entry]:
     first = reductions[0]
     columns = math.prod(i.extent for i in first.reduced)
     rows = math.prod(i.extent for i in first.parallel)
@@ -73,11 +76,20 @@ def _rows(reductions: list[Statement], program: TensorProgram) -> list[Entry]:
     lanes = WARP
     while lanes < 1024 and columns > lanes * ROW_ELEMENTS:
         lanes *= 2
-    while 4 < lanes <= WARP and columns <= lanes // 2 * vector:
+    if all(reads_beside(s, program.arrays) for s in reductions):
+        lanes = 1
+        while rows * lanes < sms * BUSY and lanes * 2 <= min(columns, WARP):
+            lanes *= 2
+    while 1 < lanes <= WARP and columns <= lanes // 2 * vector:
         lanes //= 2
     names = tuple(s.name for s in reductions)
     share = "one warp holds a row" if lanes == WARP else f"{lanes} threads share a row of {columns}"
+    if lanes == 1:
+        share = f"a thread for each result of {columns} terms: more would have nothing to do, or read elements apart"
     entries = [mark(names, "innermost", "lane", lanes, share)]
+    if lanes == 1 == vector and columns > ROW_ELEMENTS:
+        reason = "loads of one result wait for each other in a loop; written out, they are under way together"
+        entries.append(mark(names, "innermost", "unroll", columns, reason))
     per_block = max(1, min(THREADS // lanes, rows)) if lanes <= WARP else 1
     if first.parallel:
         everyone = tuple(s.name for s in program.statements)
