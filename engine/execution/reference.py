@@ -224,6 +224,8 @@ def _index_bound(graph: OperatorGraph, name: str) -> int:
     """The smallest axis that the elements of an integer input index, also through casts and reshapes; 0 if none."""
     aliases, bounds = {name}, []
     for op in graph.operators:
+        if any(tensor and tensor not in graph.tensors for tensor in (*op.inputs, *op.outputs)):
+            continue  # behind an operator whose results have no known shape
         at = _INDEX_INPUTS.get(op.kind)
         if at is not None and len(op.inputs) > at and op.inputs[at] in aliases:
             bounds += _indexed_sizes(op, graph)

@@ -18,7 +18,7 @@ from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
 from engine.graph.module_paths import scope_of
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor
 from engine.graph.results import Inference, Result, static_result
-from engine.graph.subgraphs import captured
+from engine.graph.subgraphs import captured, has_subgraphs
 from engine.graph.weights import dtype_name, light_fills, tensor_value
 from engine.support.errors import BadInput
 from engine.support.files import MAX_FILE_BYTES, read_bytes
@@ -79,9 +79,11 @@ class _Import:
         self._constants: dict[str, Constant] = {}
         self._alias: dict[str, str] = {}
         self._unsupported: dict[str, str] = {}
+        self._origin: dict[str, str] = {}
+        """Tensor of no known shape -> the operator from which on shapes are not known."""
         self._opsets = self._checked_opsets()
-        self._folder = Folder(self._opsets.get("", 1))
         self._inference = Inference(model, self._values)
+        self._folder = Folder(self._opsets, self._inference)
         self._fills = light_fills(model)
         self._outputs = tuple(output.name for output in model.graph.output)
         self._public = frozenset(self._outputs)
@@ -268,10 +270,13 @@ class _Import:
         """Find the shapes of an operator's outputs, or note why it is unsupported."""
         unknown = [name for name in op.inputs if name and self._alias.get(name, name) not in self._tensors]
         results: Sequence[Result] = [None] * len(op.outputs)
+        origin = ""
         if unknown:
-            self._unsupported[op.name] = f"the shape of {unknown[0]} is not known"
-        elif not defs.has(node.op_type, self._opsets.get(node.domain, 1), node.domain):
+            origin = self._origin[self._alias.get(unknown[0], unknown[0])]
+        if not defs.has(node.op_type, self._opsets.get(node.domain, 1), node.domain):
             self._unsupported[op.name] = f"{op.kind} is no operator of ONNX's operator set {op.opset}"
+        elif unknown:
+            self._unsupported[op.name] = f"the shape of {unknown[0]} is not known, because of {origin}"
         else:
             results = self._inferred(op, node)
         for name, inferred in zip(op.outputs, results, strict=True):
@@ -281,13 +286,19 @@ class _Import:
                 shape = checked_shape(subject, shape, least=0)
                 self._declare(Tensor(name, shape, dtype_name(subject, element)))
             elif name:
-                self._unsupported.setdefault(op.name, f"the shape of {name} depends on the data")
+                refused = [self._folder.refused[operand] for operand in op.inputs if operand in self._folder.refused]
+                why = f"is not known: {refused[0]}" if refused else "depends on the data"
+                self._unsupported.setdefault(op.name, f"the shape of {name} {why}")
+                self._origin[name] = origin or f"{op.name} ({op.kind})"
 
     def _inferred(self, op: Operator, node: onnx.NodeProto) -> Sequence[Result]:
         schema = defs.get_schema(node.op_type, self._opsets.get(node.domain, 1), node.domain)
         try:
             return self._inference.of(node, schema, self._tensors)
         except (*_REFUSALS, shape_inference.InferenceError) as error:
+            if has_subgraphs(node):  # no kernel is made of it, and inference looks into graphs that leave types open
+                self._unsupported[op.name] = f"{op.kind} has results of no known shape: {_last_line(error)}"
+                return [None] * len(op.outputs)
             shapes = ", ".join(str(self._tensors[name]) for name in dict.fromkeys(filter(None, node.input)))
             reason = f"{op.kind} does not accept {shapes}: {_last_line(error)}"
             raise BadInput("graph", f"operator {op.name}", reason, "export the model again") from None

@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 from onnx import defs, helper, shape_inference
 
-from engine.graph.fold import MAX_INPUT
-from engine.graph.functions import absent_attributes
+from engine.graph.functions import absent_attributes, body_of
+from engine.graph.limits import MAX_READ
 from engine.graph.nodes import Tensor
 from engine.graph.subgraphs import has_subgraphs
 
@@ -46,7 +46,7 @@ class Inference:
         if node.op_type in _READS_DEFAULTS:
             node.attribute.extend(absent_attributes(schema, node))
         operands = [tensors[name] if name else None for name in node.input]
-        small = {name for name in node.input if name in self.values and self.values[name].size <= MAX_INPUT}
+        small = {name for name in node.input if name in self.values and self.values[name].size <= MAX_READ}
         whole = {name for name in small if self.values[name].dtype.kind in "iub"}
         alike = None if has_subgraphs(node) else self._likeness(node, operands, whole)
         if alike is None or alike not in self._known:
@@ -73,7 +73,20 @@ class Inference:
         found: Mapping[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
             schema, node, types, values, None, list(self.model.opset_import), self.model.ir_version
         )
-        return tuple([static_result(found.get(name)) for name in node.output])
+        results = tuple([static_result(found.get(name)) for name in node.output])
+        return self._of_body(node, schema, operands) if None in results and _has_body(schema) else results
+
+    def _of_body(
+        self, node: onnx.NodeProto, schema: defs.OpSchema, operands: list[Tensor | None]
+    ) -> tuple[Result, ...]:
+        """The results of an operator that has a body by simpler ones and no inference of its own."""
+        opset = next((o.version for o in self.model.opset_import if o.domain == node.domain), schema.since_version)
+        types = [self._type(each) if each else onnx.TypeProto() for each in operands]
+        body = body_of(schema, opset, node, types)
+        attributes = [*node.attribute, *absent_attributes(schema, node)]
+        found = shape_inference.infer_function_output_types(body, types, attributes) if body is not None else []
+        known = [*map(static_result, found), *[None] * len(node.output)]
+        return tuple([result if name else None for name, result in zip(node.output, known, strict=False)])
 
     def _type(self, tensor: Tensor) -> onnx.TypeProto:
         key = tensor.dtype, tensor.shape
@@ -95,3 +108,7 @@ def static_result(value: onnx.TypeProto | None) -> Result:
     dims = value.tensor_type.shape.dim
     shape = tuple([d.dim_value for d in dims]) if all(d.HasField("dim_value") for d in dims) else None
     return None if shape is None else (value.tensor_type.elem_type, shape)
+
+
+def _has_body(schema: defs.OpSchema) -> bool:
+    return bool(schema.has_function or schema.has_context_dependent_function)
