@@ -16,10 +16,10 @@ from engine.graph.fold import Folder
 from engine.graph.functions import write_out
 from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
 from engine.graph.module_paths import scope_of
-from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor
+from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.results import Inference, Result, static_result
 from engine.graph.subgraphs import captured, has_subgraphs
-from engine.graph.weights import dtype_name, light_fills, tensor_value
+from engine.graph.weights import dtype_name, input_dtype_name, light_fills, tensor_value
 from engine.support.errors import BadInput
 from engine.support.files import MAX_FILE_BYTES, read_bytes
 
@@ -121,7 +121,7 @@ class _Import:
                 if not dim.HasField("dim_value"):
                     symbols.add(symbol)
                 shape.append(dim.dim_value if dim.HasField("dim_value") else self._bound(subject, symbol))
-            element = dtype_name(subject, value.type.tensor_type.elem_type)
+            element = input_dtype_name(subject, value.type.tensor_type.elem_type)
             self._declare(Tensor(value.name, checked_shape(subject, shape), element))
             names.append(value.name)
         unknown = sorted(set(self._dimensions) - symbols)
@@ -232,7 +232,7 @@ class _Import:
             if name in self._outputs and value.size:
                 source = self._unused(f"{name}.value")
                 self._constant(source, value)
-                self._declare(Tensor(name, tuple(value.shape), value.dtype.name))
+                self._declare(Tensor(name, tuple(value.shape), dtype_text(value.dtype)))
                 self._values[name] = value
                 suffix = f"#{len(copies) + 1}" if copies else ""
                 copies.append(replace(op, name=op.name + suffix, kind="Identity", inputs=(source,), outputs=(name,)))
@@ -261,7 +261,7 @@ class _Import:
             raise BadInput("graph", f"constant {name}", "stands twice in the file")
         self._constants[name] = Constant(name, value=value)
         self._values[name] = value
-        self._declare(Tensor(name, tuple(value.shape), value.dtype.name))
+        self._declare(Tensor(name, tuple(value.shape), dtype_text(value.dtype)))
 
     def _declare(self, tensor: Tensor) -> None:
         self._tensors[tensor.name] = tensor

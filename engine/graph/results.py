@@ -17,6 +17,7 @@ from engine.graph.functions import absent_attributes, body_of
 from engine.graph.limits import MAX_READ
 from engine.graph.nodes import Tensor
 from engine.graph.subgraphs import has_subgraphs
+from engine.graph.weights import element_of
 
 Result = tuple[int, tuple[int, ...]] | None
 """Element type and shape of a result; None where the shape is open."""
@@ -91,8 +92,7 @@ class Inference:
     def _type(self, tensor: Tensor) -> onnx.TypeProto:
         key = tensor.dtype, tensor.shape
         if key not in self._types:
-            element = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
-            self._types[key] = helper.make_tensor_type_proto(element, tensor.shape)
+            self._types[key] = helper.make_tensor_type_proto(element_of(tensor.dtype), tensor.shape)
         return self._types[key]
 
     def _proto(self, name: str) -> onnx.TensorProto:

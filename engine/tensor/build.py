@@ -247,7 +247,7 @@ class Builder:
 
 def _is_uniform(value: np.ndarray) -> bool:
     """Whether all elements are known to be equal without looking at them."""
-    return value.size == 1 or (value.size > 0 and not any(value.strides))
+    return value.dtype != object and (value.size == 1 or (value.size > 0 and not any(value.strides)))
 
 
 def _is_told(value: np.ndarray) -> bool:
