@@ -19,6 +19,7 @@ from engine.graph.module_paths import scope_of
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.results import Inference, Result, static_result
 from engine.graph.subgraphs import captured, has_subgraphs
+from engine.graph.unroll import left_out
 from engine.graph.weights import dtype_name, input_dtype_name, light_fills, tensor_value
 from engine.support.errors import BadInput
 from engine.support.files import MAX_FILE_BYTES, read_bytes
@@ -279,6 +280,9 @@ class _Import:
             self._unsupported[op.name] = f"the shape of {unknown[0]} is not known, because of {origin}"
         else:
             results = self._inferred(op, node)
+        if op.kind == "Scan":
+            types = {name: self._inference.type_of(self._tensors[name]) for name in node.input if name in self._tensors}
+            self._unsupported[op.name] = left_out(node, types)
         for name, inferred in zip(op.outputs, results, strict=True):
             result = inferred or static_result(self._declared.get(name))
             if name and result:

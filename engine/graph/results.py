@@ -69,7 +69,7 @@ class Inference:
     def _inferred(
         self, node: onnx.NodeProto, schema: defs.OpSchema, operands: list[Tensor | None], told: set[str]
     ) -> tuple[Result, ...]:
-        types = {each.name: self._type(each) for each in operands if each}
+        types = {each.name: self.type_of(each) for each in operands if each}
         values = {name: self._proto(name) for name in told}
         found: Mapping[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
             schema, node, types, values, None, list(self.model.opset_import), self.model.ir_version
@@ -82,14 +82,15 @@ class Inference:
     ) -> tuple[Result, ...]:
         """The results of an operator that has a body by simpler ones and no inference of its own."""
         opset = next((o.version for o in self.model.opset_import if o.domain == node.domain), schema.since_version)
-        types = [self._type(each) if each else onnx.TypeProto() for each in operands]
+        types = [self.type_of(each) if each else onnx.TypeProto() for each in operands]
         body = body_of(schema, opset, node, types)
         attributes = [*node.attribute, *absent_attributes(schema, node)]
         found = shape_inference.infer_function_output_types(body, types, attributes) if body is not None else []
         known = [*map(static_result, found), *[None] * len(node.output)]
         return tuple([result if name else None for name, result in zip(node.output, known, strict=False)])
 
-    def _type(self, tensor: Tensor) -> onnx.TypeProto:
+    def type_of(self, tensor: Tensor) -> onnx.TypeProto:
+        """The tensor's type as ONNX has it."""
         key = tensor.dtype, tensor.shape
         if key not in self._types:
             self._types[key] = helper.make_tensor_type_proto(element_of(tensor.dtype), tensor.shape)

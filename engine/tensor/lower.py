@@ -17,7 +17,6 @@ WITHOUT_EXPRESSION = {
     **dict.fromkeys(("Bernoulli", "Multinomial"), "draws at random"),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "draws at random"),
     **dict.fromkeys(("If", "Loop"), "decides what runs when the data are there"),
-    "Scan": "walks a length that is not known",
     **dict.fromkeys(("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase"), "works on lists of tensors"),
     **dict.fromkeys(("SequenceInsert", "SequenceLength", "SequenceMap"), "works on lists of tensors"),
     **dict.fromkeys(("ConcatFromSequence", "SplitToSequence"), "works on lists of tensors"),
