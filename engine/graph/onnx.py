@@ -114,6 +114,8 @@ class _Import:
             if value.name in self._constants:
                 continue
             subject = f"input {value.name}"
+            if value.name in names:
+                raise BadInput("graph", subject, "stands twice among the inputs", "export the model again")
             if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
                 raise BadInput("graph", subject, "is no tensor with a known rank", "export it with an example input")
             shape = []
