@@ -67,8 +67,8 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 def verb(body: Callable[..., None]) -> Callable[..., None]:
     """A command whose engine errors become a message and an exit code, never a traceback.
 
-    A library that is missing is told as such, a fault of ours with a report file.  An interrupt, and a reader of standard output that goes away (`| head`),
-    end it without a word.
+    A library that is missing is told as such, a fault of ours with a report file.  An interrupt, and a reader of
+    standard output that goes away (`| head`), end it without a word.
     """
 
     @functools.wraps(body)

@@ -53,7 +53,7 @@ def recomputed(
 
 
 def divisions(statement: Statement, in_place: Mapping[str, int]) -> int:
-    """Divisions of a statement's indices at most, with one more for each read, once its producers are computed in place.
+    """Divisions of a statement's indices at most, one more for each read, once its producers are computed in place.
 
     in_place: those of the producers, by the array that they make.
     """

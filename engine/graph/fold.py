@@ -25,8 +25,8 @@ MAX_WORK = 1 << 24
 _NEVER = (
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial",
     "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv", "Col2Im", "Det", "DFT", "STFT",
-    "AveragePool", "MaxPool", "LpPool", "MaxRoiPool", "MaxUnpool", "RoiAlign", "GridSample", "LRN", "GRU", "LSTM", "RNN",
-    "NonMaxSuppression", "ImageDecoder", "TfIdfVectorizer",
+    "AveragePool", "MaxPool", "LpPool", "MaxRoiPool", "MaxUnpool", "RoiAlign", "GridSample", "LRN", "GRU", "LSTM",
+    "RNN", "NonMaxSuppression", "ImageDecoder", "TfIdfVectorizer",
 )  # fmt: skip
 """What draws at random, and what computes data whatever it reads: its work does not follow from the sizes."""
 _PRODUCTS = ("MatMul", "MatMulInteger", "Gemm", "Einsum", "QLinearMatMul")
@@ -134,9 +134,8 @@ class Folder:
         key = nameless.SerializeToString(deterministic=True)
         if key not in self._evaluators:
             # A graph, as a bare node would be evaluated at the newest operator set, whatever `opsets` says.
-            given, made = (
-                [onnx.ValueInfoProto(name=name) for name in names if name] for names in (nameless.input, nameless.output)
-            )
+            sides = nameless.input, nameless.output
+            given, made = ([onnx.ValueInfoProto(name=name) for name in names if name] for names in sides)
             graph = helper.make_graph([nameless], "folded", given, made)
             self._evaluators[key] = ReferenceEvaluator(graph, opsets={node.domain: self._version(node)[0]})
         feeds = {f"x{at}": value for at, value in enumerate(operands) if value is not None}

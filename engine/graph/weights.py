@@ -42,7 +42,7 @@ def input_dtype_name(subject: str, element: int) -> str:
 def element_of(dtype: str) -> int:
     """The ONNX element type that we have a name for."""
     if dtype == "string":
-        return onnx.TensorProto.STRING
+        return int(onnx.TensorProto.STRING)
     return int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
 
@@ -86,7 +86,7 @@ def _mapped(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[int,
         return np.zeros(shape, onnx.helper.tensor_dtype_to_np_dtype(proto.data_type))
     if dtype in _BITS:
         packed = np.fromfile(path, np.uint8, needed, offset=offset).tobytes()
-        return _stored(onnx.TensorProto(name=proto.name, data_type=proto.data_type, dims=shape, raw_data=packed), subject)
+        return _stored(onnx.TensorProto(data_type=proto.data_type, dims=shape, raw_data=packed), subject)
     if dtype == "string":
         raise BadInput("graph", subject, "texts cannot lie outside the model", "export the model again")
     return np.memmap(path, np.dtype(dtype).newbyteorder("<"), "r", offset, shape)
@@ -95,9 +95,11 @@ def _mapped(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[int,
 def _inside(subject: str, location: str | bytes, folder: Path) -> Path:
     """The weights file, which must lie in the model's folder: a model may not read the rest of the machine."""
     # Protocol buffers hand out damaged UTF-8 as bytes.
-    if not isinstance(location, str) or "\0" in location or any(len(part.encode()) > LONGEST_NAME for part in Path(location).parts):
+    is_name = isinstance(location, str) and "\0" not in location
+    if not is_name or any(len(part.encode()) > LONGEST_NAME for part in Path(str(location)).parts):
         reason = f"its weights file {location[:40]!r} is no file name"
         raise BadInput("graph", subject, reason, "the file may be damaged")
+    location = str(location)
     root = folder.resolve()
     try:
         path = (root / location).resolve()
