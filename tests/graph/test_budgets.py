@@ -137,9 +137,9 @@ def test_weights_that_no_file_holds_are_told_as_what_they_are(tmp_path: Path) ->
     (tmp_path / "b").symlink_to("a")
     assert load(save(tmp_path / "m.onnx", outside("w.bin"))).constants["w"].value is not None
     for location, length, words in (("a", "16", "leads nowhere"), ("w.bin", "8", "length of 8 bytes; .* need 16")):
-        with pytest.raises(BadInput, match=f"tensor w: .*{words}"):
+        with pytest.raises(BadInput, match=rf"tensor w: .*{words}"):
             load(save(tmp_path / "m.onnx", outside(location, length)))
     damaged = tmp_path / "d.onnx"
     damaged.write_bytes(outside("QQQQ").SerializeToString().replace(b"QQQQ", b"\xff\xfe\xfd\xfc"))
-    with pytest.raises(BadInput, match="tensor w: .*is no file name"):
+    with pytest.raises(BadInput, match=r"tensor w: .*is no file name"):
         load(damaged)
