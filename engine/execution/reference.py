@@ -270,8 +270,8 @@ def _meanings(graph: OperatorGraph, given: Values) -> Values:
                 results = rule.meaning(op, operands)
                 for name, result in zip(op.outputs, results, strict=False):
                     if name:
-                        tensor = graph.tensors[name]
-                        computed[name] = values[name] = np.asarray(result).astype(tensor.dtype).reshape(tensor.shape)
+                        own = graph.tensors[name]
+                        computed[name] = values[name] = np.asarray(result).astype(own.dtype).reshape(own.shape)
         except (IndexError, ValueError, TypeError, ZeroDivisionError) as error:  # attributes that do not suit the shapes
             shapes = ", ".join(str(list(operand.shape)) for operand in operands)
             reason = f"{op.kind} of {shapes or 'nothing'} has no value: {error}"

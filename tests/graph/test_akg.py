@@ -174,9 +174,7 @@ def test_a_reshape_without_a_shape_has_its_outputs(tmp_path: Path) -> None:
     document: dict[str, Any] = {
         "op": "Fused",
         "input_desc": [[tensor("x", [4, 6])]],
-        "op_desc": [
-            {"name": "Reshape", "attr": None, "input_desc": [[tensor("x", [4, 6])]], "output_desc": [tensor("y", [3, 8])]}
-        ],
+        "op_desc": [operator("Reshape", [tensor("x", [4, 6])], tensor("y", [3, 8]))],
         "output_desc": [tensor("y", [3, 8])],
     }
     graph = load(write(tmp_path / "m.json", document))
