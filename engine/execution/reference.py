@@ -272,7 +272,7 @@ def _meanings(graph: OperatorGraph, given: Values) -> Values:
                     if name:
                         own = graph.tensors[name]
                         computed[name] = values[name] = np.asarray(result).astype(own.dtype).reshape(own.shape)
-        except (IndexError, ValueError, TypeError, ZeroDivisionError) as error:  # attributes that do not suit the shapes
+        except (IndexError, ValueError, TypeError, ZeroDivisionError) as error:  # attributes that do not fit
             shapes = ", ".join(str(list(operand.shape)) for operand in operands)
             reason = f"{op.kind} of {shapes or 'nothing'} has no value: {error}"
             raise BadInput("reference", f"operator {op.name}", reason, "its attributes may be wrong") from error

@@ -61,14 +61,14 @@ class Folder:
         has no result.
         """
         kind = node.op_type
-        if kind in ("Shape", "Size") and node.input[0] in tensors:
+        if kind in ("Shape", "Size") and node.input and node.input[0] in tensors:
             return [_shape(node, tensors[node.input[0]].shape)]
         unknown = [name for name in node.input if name and name not in values]
         if any(name not in self.refused for name in unknown):
             return None
         reason = self.refused[unknown[0]] if unknown else ""
-        if not reason and kind == "ConstantOfShape":
-            return [_filled(node, values[node.input[0]] if node.input else None)]
+        if not reason and kind == "ConstantOfShape" and node.input:
+            return [_filled(node, values.get(node.input[0]))]
         reason = reason or self._obstacle(node, values, tensors)
         if not reason:
             try:

@@ -212,14 +212,14 @@ class _Import:
         """Take one operator in: as a constant, as another name of its input, or as an operator that runs."""
         inputs = tuple(self._alias.get(name, name) for name in op.inputs)
         public = not self._public.isdisjoint(op.outputs)
-        if op.kind == "ConstantOfShape" and op.outputs[0] in self._fills and not public:
+        if op.kind == "ConstantOfShape" and not self._fills.keys().isdisjoint(op.outputs) and not public:
             self._light(op, node, inputs)
             return []
         if inputs != op.inputs:
             own = inputs[: len(node.input)]
             del node.input[:]
             node.input.extend(own)
-        if _is_copy(op) and not public:
+        if _is_copy(op) and inputs and op.outputs and not public:
             self._alias[op.outputs[0]] = inputs[0]
             return []
         results = self._folder.fold(node, self._values, self._tensors) if op.kind != "Constant" else _constant_value(op)

@@ -159,3 +159,12 @@ def test_exports_of_others_load(name: str, dims: dict[str, int], unsupported: in
     if not path.is_file():
         pytest.skip("the shared exports are not beside this checkout")
     assert len(load(path, dims).unsupported) == unsupported
+
+
+@pytest.mark.parametrize("kind", ["Shape", "Size", "Identity", "Dropout", "ConstantOfShape", "Loop", "Cast"])
+def test_an_operator_without_operands_is_refused_or_unsupported(kind: str, tmp_path: Path) -> None:
+    proto = model([node(kind, "", "s"), node("Cast", "s", "f", to=FLOAT), node("Add", "x f", "y")], {"x": (2,)}, ["y"])
+    try:
+        assert "node_s" in load(save(tmp_path / "m.onnx", proto)).unsupported
+    except BadInput as error:
+        assert "node_s" in str(error) or "s" in error.subject
