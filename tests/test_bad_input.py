@@ -325,6 +325,38 @@ def test_what_stands_behind_an_unknown_operator_is_checked_where_its_shape_is_de
     assert document("verify", str(save(tmp_path / "odd.onnx", proto)))["summary"]["pass"] == 1
 
 
+def test_a_fault_of_ours_is_a_message_and_a_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from app.cli import verbs
+
+    def broken(*_: object) -> None:
+        raise KeyError("secret\npart")
+
+    monkeypatch.setattr(verbs, "inspect", broken)
+    monkeypatch.setenv("LOOMSCOPE_DATA", str(tmp_path / "data"))
+    done = loomscope("inspect", SOFTMAX)
+    assert done.returncode == 70 and "Traceback" not in done.stderr
+    (report,) = (tmp_path / "data" / "faults").iterdir()
+    assert "a fault of loomscope" in done.stderr and str(report) in done.stderr.replace("\n", "")
+    assert "Traceback" in report.read_text() and "in broken" in report.read_text()
+    assert loomscope("fuse", SOFTMAX).returncode == 0
+
+
+def test_a_fault_without_a_place_for_its_report_is_still_a_message(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from app.cli import verbs
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("x")
+
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(verbs, "inspect", broken)
+    monkeypatch.setenv("LOOMSCOPE_DATA", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
+    done = loomscope("inspect", SOFTMAX)
+    assert done.returncode == 70 and "no report could be written" in done.stderr
+
+
 def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     from app.cli import verbs
 

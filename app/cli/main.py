@@ -1,6 +1,7 @@
 """The command line: verbs that call the engine's API and print what it answers.
 
-Exit codes: 0 done; 1 a check failed; 2 bad input or usage; 3 this machine lacks what was asked for.
+Exit codes: 0 done; 1 a check failed; 2 bad input or usage; 3 this machine lacks what was asked for; 70 a fault of ours,
+with a report file.
 The engine and Qt are imported inside the verbs, so that `--help` is quick.
 """
 
@@ -35,7 +36,7 @@ from app.shell.sigint import noted
 app = typer.Typer(
     help="Explore, edit, check and time GPU schedules of deep-learning operators.",
     epilog="Without a verb the window opens. Exit codes: 0 done, 1 a check failed, 2 bad input, 3 this machine lacks "
-    "what was asked for.",
+    "what was asked for, 70 a fault of loomscope, with a report file.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain lines: an error is one, and fits into any log

@@ -64,13 +64,13 @@ def percentage(text: str | float) -> float:
 def verb(body: Callable[..., None]) -> Callable[..., None]:
     """A command whose engine errors become a message and an exit code, never a traceback.
 
-    A library that is missing is told as such.  An interrupt, and a reader of standard output that goes away (`| head`),
-    end it without a word.
+    A library that is missing is told as such, a fault of ours with a report file.  An interrupt, and a reader of
+    standard output that goes away (`| head`), end it without a word.
     """
 
     @functools.wraps(body)
     def run(*arguments: Any, **options: Any) -> None:
-        from engine.support.errors import EngineError, MissingCapability
+        from engine.support.errors import EngineError, MissingCapability, OverBudget
 
         try:
             body(*arguments, **options)
@@ -89,6 +89,18 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
         except OSError as error:
             output.failure(output.lost(error))
             raise typer.Exit(MissingCapability.exit_code) from error
+        except MemoryError as error:
+            short = OverBudget("start", body.__name__, "needs more memory than there is", "try a smaller model")
+            output.failure(short)
+            raise typer.Exit(short.exit_code) from error
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as error:  # the last resort: whatever it is, a person gets a message and not a traceback
+            from app.cli.fault import reported
+
+            fault = reported(error)
+            output.failure(fault)
+            raise typer.Exit(fault.exit_code) from error
 
     return run
 

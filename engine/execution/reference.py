@@ -16,10 +16,10 @@ import onnx
 from onnx import helper
 
 from engine.execution.bfloat16 import bfloat16_tensors, in_float32
-from engine.graph.nodes import BFLOAT16, Fill, Operator, OperatorGraph, Tensor, is_float
+from engine.graph.nodes import BFLOAT16, INPUT_DTYPES, Fill, Operator, OperatorGraph, Tensor, is_float
 from engine.graph.onnx import read_model
 from engine.graph.subgraphs import captured
-from engine.graph.weights import is_number, metadata
+from engine.graph.weights import element_of, is_number, metadata
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tensor.operators import rule_of
 from engine.tensor.operators.attributes import integer
@@ -224,6 +224,8 @@ def _index_bound(graph: OperatorGraph, name: str) -> int:
     """The smallest axis that the elements of an integer input index, also through casts and reshapes; 0 if none."""
     aliases, bounds = {name}, []
     for op in graph.operators:
+        if any(tensor and tensor not in graph.tensors for tensor in (*op.inputs, *op.outputs)):
+            continue  # behind an operator whose results have no known shape
         at = _INDEX_INPUTS.get(op.kind)
         if at is not None and len(op.inputs) > at and op.inputs[at] in aliases:
             bounds += _indexed_sizes(op, graph)
@@ -263,12 +265,17 @@ def _meanings(graph: OperatorGraph, given: Values) -> Values:
         if rule is None:
             raise Unsupported("reference", f"operator {op.name}", f"{op.kind} has no meaning here")
         operands = [_wide(values[name]) if name else np.empty(0) for name in op.inputs]
-        with np.errstate(all="ignore"):
-            results = rule.meaning(op, operands)
-            for name, result in zip(op.outputs, results, strict=False):
-                if name:
-                    tensor = graph.tensors[name]
-                    computed[name] = values[name] = np.asarray(result).astype(tensor.dtype).reshape(tensor.shape)
+        try:
+            with np.errstate(all="ignore"):
+                results = rule.meaning(op, operands)
+                for name, result in zip(op.outputs, results, strict=False):
+                    if name:
+                        own = graph.tensors[name]
+                        computed[name] = values[name] = np.asarray(result).astype(own.dtype).reshape(own.shape)
+        except (IndexError, ValueError, TypeError, ZeroDivisionError) as error:  # attributes that do not fit
+            shapes = ", ".join(str(list(operand.shape)) for operand in operands)
+            reason = f"{op.kind} of {shapes or 'nothing'} has no value: {error}"
+            raise BadInput("reference", f"operator {op.name}", reason, "its attributes may be wrong") from error
     return computed
 
 
@@ -294,7 +301,8 @@ def _from_runtime(graph: OperatorGraph, given: Values, names: list[str], seed: i
         if not unknown:
             raise
     ranges = _ranges(graph)
-    drawn = {name: _input(graph, name, seed, ranges, False) for name in sorted(unknown) if name in graph.tensors}
+    known = [name for name in sorted(unknown) if name in graph.tensors and graph.tensors[name].dtype in INPUT_DTYPES]
+    drawn = {name: _input(graph, name, seed, ranges, False) for name in known}
     rest = read_model(graph.source)
     _leave_out(rest, unknown, graph, names)
     return {**drawn, **_run(rest, graph, {**given, **drawn}, names)}
@@ -306,16 +314,15 @@ def _leave_out(model: onnx.ModelProto, unknown: Collection[str], graph: Operator
     kept = []
     for node in reversed([n for n in model.graph.node if not any(name in unknown for name in n.output)]):
         if not needed.isdisjoint(node.output):
-            needed.update(node.input)
+            needed.update((*node.input, *captured(node)))
             kept.append(node)
     del model.graph.node[:]
     model.graph.node.extend(kept[::-1])
-    model.graph.input.extend(_info(graph.tensors[name]) for name in unknown if name in graph.tensors)
+    model.graph.input.extend(_info(graph.tensors[name]) for name in sorted(unknown) if name in graph.tensors)
 
 
 def _info(tensor: Tensor) -> onnx.ValueInfoProto:
-    element = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
-    return helper.make_tensor_value_info(tensor.name, element, tensor.shape)
+    return helper.make_tensor_value_info(tensor.name, element_of(tensor.dtype), tensor.shape)
 
 
 def _run(model: onnx.ModelProto, graph: OperatorGraph, given: Values, names: list[str]) -> Values:

@@ -9,7 +9,7 @@ from engine.fusion.concat_fusion import lookups
 from engine.fusion.group_programs import reduction_direction
 from engine.fusion.packing import KIND as PACKED
 from engine.fusion.packing import packed_shape, part_shape, parts_of
-from engine.fusion.recompute import cost
+from engine.fusion.recompute import MOST_DIVISIONS, cost, divisions
 from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitched import KIND, own_axes, stitched_shape
 from engine.fusion.stitching.nodes import Fit
@@ -154,7 +154,9 @@ def inlined_shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shap
     if is_contraction(last):
         return f"{last.operator} copies its factors to tiles as they stand"
     expanded: dict[str, int] = {}
+    divided: dict[str, int] = {}
     for statement in statements:
+        divided[statement.write.array] = divisions(statement, divided)
         expanded[statement.write.array] = cost(statement.expression) + sum(
             expanded.get(access.array, 0) for access in statement.reads()
         )
@@ -165,6 +167,8 @@ def inlined_shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shap
             return f"{producer.operator} is needed elsewhere"
     if expanded[last.write.array] > MOST_INLINED:
         return f"{last.operator} would compute {expanded[last.write.array]} instructions for each element"
+    if divided[last.write.array] > MOST_DIVISIONS:
+        return f"{last.operator} would find its elements by {divided[last.write.array]} divisions of indices"
     alone = common_shape([last])
     assert isinstance(alone, Shape), alone
     return Shape(alone.kind, alone.axes, alone.rows, alone.columns, alone.extents, tuple(p.name for p in producers))

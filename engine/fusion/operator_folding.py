@@ -15,6 +15,9 @@ from engine.tensor.index import Extents, Index
 from engine.tensor.nodes import Access, Literal, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import is_plain, plain_iterator, renamed, rewrite_access, rewrite_reads
 
+MOST_DIVISIONS = 64
+"""Divisions of the indices that an element is read at; those of real models have a handful."""
+
 
 @dataclass(frozen=True, slots=True)
 class Folded:
@@ -27,7 +30,9 @@ class Folded:
 def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> Folded:
     """Fold layout statements and constants of one element into their readers.
 
-    A layout statement stays when its result leaves the program; its readers still read through it.
+    A layout statement stays when its result leaves the program; its readers still read through it.  One whose indices
+    would take more than `MOST_DIVISIONS` stays, too, and its readers read what it writes: where every one of a chain
+    doubles the divisions, indices would soon be longer than any memory.
     """
     seen = _Seen({}, _scalar_constants(program, constants))
     absorbed: dict[str, tuple[str, ...]] = {}
@@ -38,7 +43,7 @@ def fold_layouts(program: TensorProgram, constants: Mapping[str, Constant]) -> F
         if views:
             taken = (op for view in views for op in (*absorbed.get(view.name, ()), view.operator))
             absorbed[statement.name] = tuple(dict.fromkeys(taken))
-        if is_layout(rewritten):
+        if is_layout(rewritten) and _divisions(rewritten) <= MOST_DIVISIONS:
             seen.views[rewritten.write.array] = rewritten
             if rewritten.write.array not in program.outputs:
                 continue
@@ -93,6 +98,10 @@ def is_layout(statement: Statement) -> bool:
     if form.is_layout is None:
         form.is_layout = _moves_elements(statement)
     return form.is_layout
+
+
+def _divisions(statement: Statement) -> int:
+    return sum(index.divisions for access in statement.reads() for index in access.indices)
 
 
 def _moves_elements(statement: Statement) -> bool:

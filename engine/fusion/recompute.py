@@ -5,7 +5,7 @@ What a statement costs is counted in instructions of one thread: its operations 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.fusion.stitching.instruction_costs import instructions
 from engine.tensor.nodes import Access, Apply, Scalar, Statement
@@ -14,6 +14,10 @@ from engine.tensor.rewrite import is_plain
 A_LAUNCH = 10**8
 """Instructions that the GPU issues in the time that one more kernel launch costs: what recomputing may add."""
 
+
+MOST_DIVISIONS = 512
+"""Divisions of indices in an expression of which every producer is computed in place: each goes into every index that
+the reader has, so that they multiply from statement to statement."""
 
 MOST_REPEATED = 1024
 """Points of a statement that every block may compute for itself: a few for each thread."""
@@ -29,10 +33,13 @@ def recomputed(
     """
     made = {s.write.array: s for s in statements}
     found: set[str] = set()
+    divided: dict[str, int] = {}
     for statement in statements:
         sources = [made[a.array] for a in statement.reads() if a.array in made]
+        divided[statement.write.array] = divisions(statement, divided)
         if (
             statement.reduction is None
+            and divided[statement.write.array] <= MOST_DIVISIONS
             and statement.write.array not in kept
             and statement.covers
             and not statement.guards
@@ -43,6 +50,18 @@ def recomputed(
         ):
             found.add(statement.name)
     return frozenset(found - {s.name for s in statements if not _readers(s, statements)})
+
+
+def divisions(statement: Statement, in_place: Mapping[str, int]) -> int:
+    """Divisions of a statement's indices at most, one more for each read, once its producers are computed in place.
+
+    in_place: those of the producers, by the array that they make.
+    """
+    total = 0
+    for access in statement.reads():
+        own = max((index.divisions for index in access.indices), default=0)
+        total += (1 + own) * in_place.get(access.array, 1)
+    return total
 
 
 def repeated(statements: Sequence[Statement], kept: frozenset[str]) -> frozenset[str]:

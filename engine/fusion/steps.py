@@ -10,7 +10,7 @@ from engine.fusion.legality import Fits
 from engine.fusion.packing import KIND as PACKED
 from engine.fusion.shape import Shape
 from engine.fusion.stitching.dataflow import Flow, Step
-from engine.fusion.stitching.nodes import Fixed
+from engine.fusion.stitching.nodes import MOST_STATEMENTS, Fixed
 from engine.fusion.user_groups import Forced, opaque, step
 from engine.graph.nodes import Operator
 from engine.tensor.nodes import Statement, TensorProgram
@@ -93,9 +93,11 @@ class _Maker:
             if statement.name in self.left:
                 writers.setdefault(statement.write.array, []).append(statement)
         steps: list[Step] = []
-        for array, statements in writers.items():
-            whole = len(statements) > 1 and self._share_loops(statements, array)
-            steps += [self._step(statements, False)] if whole else [self.alone[s.name] for s in statements]
+        for array, writing in writers.items():
+            for first in range(0, len(writing), MOST_STATEMENTS):
+                statements = writing[first : first + MOST_STATEMENTS]
+                whole = len(statements) > 1 and self._share_loops(statements, array)
+                steps += [self._step(statements, False)] if whole else [self.alone[s.name] for s in statements]
         return steps
 
     def _share_loops(self, statements: Sequence[Statement], array: str) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.graph.check import check_graph, duplicate_producers, in_order, unique_names
 from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
-from engine.graph.nodes import DTYPES, AttributeValue, Constant, Operator, OperatorGraph, Tensor, Update
+from engine.graph.nodes import INPUT_DTYPES, AttributeValue, Constant, Operator, OperatorGraph, Tensor, Update
 from engine.support.errors import BadInput, Unsupported
 from engine.support.files import read_json
 
@@ -19,6 +19,9 @@ _HINT = "the format is AKG's composite description"
 
 IN_PLACE = ("InplaceAssign", "Assign")
 """Operators that write input 1 into the buffer of input 0."""
+
+_SHAPED = ("Reshape", "BroadcastTo")
+"""Operators whose attribute `shape` is their output's: files may leave it out."""
 
 _OPERANDS: dict[str, tuple[int, int]] = {
     **dict.fromkeys("Neg Abs Exp Log Sqrt Rsqrt Reciprocal Tanh Square IsNan IsInf LogicalNot Cast".split(), (1, 1)),
@@ -117,7 +120,7 @@ class _Reader:
             raise self._bad(where, f"its shape {_short(shape)} is no list of integers")
         if not isinstance(dtype, str):
             raise self._bad(where, f"its data_type {_short(dtype)} is no text")
-        if dtype not in DTYPES:
+        if dtype not in INPUT_DTYPES:
             raise Unsupported("graph", f"{self._path}, {where}", f"holds {dtype} elements", "use float32 or float16")
         tensor = Tensor(name, checked_shape(f"{self._path}, {where}", shape), dtype)
         if self._tensors.setdefault(name, tensor) != tensor:
@@ -146,12 +149,15 @@ class _Reader:
         outputs = self._tensors_of(node, "output_desc", where)
         if not outputs:
             raise self._bad(where, "has no output")
+        attributes = self._attributes(node.get("attr"), where)
+        if node["name"] in _SHAPED:
+            attributes.setdefault("shape", self._tensors[outputs[0]].shape)
         operator = Operator(
             name="",
             kind=node["name"],
             inputs=self._tensors_of(node, "input_desc", where),
             outputs=outputs,
-            attributes=self._attributes(node.get("attr"), where),
+            attributes=attributes,
             dialect="akg",
         )
         least, most = _OPERANDS.get(operator.kind, (0, 1024))

@@ -12,11 +12,12 @@ from engine.graph.nodes import DTYPES, Operator, OperatorGraph
 def check_graph(graph: OperatorGraph) -> tuple[str, ...]:
     """Every broken promise in words: duplicate producers, dangling tensors, cycles, unknown types; () when sound."""
     sources = {*graph.inputs, *graph.constants}
+    known = sources.union(*(filter(None, op.outputs) for op in graph.operators))
     return (
         *duplicate_producers(graph.operators, sources),
         *_disorder(graph, sources),
-        *(f"output {name} is never written" for name in graph.outputs if name not in _written(graph) | sources),
-        *(f"update of {u.target} from {u.value}: no such tensor" for u in graph.updates if not _known(graph, u.value)),
+        *(f"output {name} is never written" for name in graph.outputs if name not in known),
+        *(f"update of {u.target} from {u.value}: no such tensor" for u in graph.updates if u.value not in known),
         *(f"update of {u.target}: it is no graph input" for u in graph.updates if u.target not in graph.inputs),
         *_types(graph),
     )
@@ -24,10 +25,6 @@ def check_graph(graph: OperatorGraph) -> tuple[str, ...]:
 
 def _written(graph: OperatorGraph) -> set[str]:
     return {name for op in graph.operators for name in op.outputs if name}
-
-
-def _known(graph: OperatorGraph, name: str) -> bool:
-    return name in graph.inputs or name in graph.constants or name in _written(graph)
 
 
 def duplicate_producers(operators: Iterable[Operator], sources: Iterable[str]) -> list[str]:

@@ -1,55 +1,129 @@
 """Constant folding: exporters compute shapes, axes and scale factors in the graph; here they become constants.
 
-The arithmetic is ONNX's own reference implementation, so that folding adds no second opinion on what operators mean.
+The arithmetic is ONNX's own reference implementation at the model's operator set, so that folding adds no second
+opinion on what operators mean.  What it would cost is known before anything is computed: the sizes of results come from
+ONNX's inference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
+from onnx import defs, helper, shape_inference
 
-from engine.graph.limits import checked_shape
+from engine.graph.limits import MAX_COMPUTED, MAX_READ, checked_shape
 from engine.graph.nodes import Tensor
+from engine.graph.results import Inference, Result
 from engine.graph.subgraphs import has_subgraphs
+from engine.support.errors import BadInput
 
-MAX_INPUT = 4096
-"""Elements of an operand up to which it counts as shape arithmetic rather than as data."""
-MAX_OUTPUT = 1 << 20
-
-_NEVER = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
+MAX_WORK = 1 << 24
+"""Products of two elements that one folded operator may take."""
+_NEVER = (
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial",
+    "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv", "Col2Im", "Det", "DFT", "STFT",
+    "AveragePool", "MaxPool", "LpPool", "MaxRoiPool", "MaxUnpool", "RoiAlign", "GridSample", "LRN", "GRU", "LSTM",
+    "RNN", "NonMaxSuppression", "ImageDecoder", "TfIdfVectorizer",
+)  # fmt: skip
+"""What draws at random, and what computes data whatever it reads: its work does not follow from the sizes."""
+_PRODUCTS = ("MatMul", "MatMulInteger", "Gemm", "Einsum", "QLinearMatMul")
+"""Operators that multiply their operands' elements with each other."""
+_AT_MOST_OPERANDS = ("NonZero", "Unique", "Compress")
+"""Operators whose results are open before they run, and no larger than their operands."""
+_IGNORED = ("consumed_inputs",)
+"""Attributes that said how to save memory, not what to compute."""
+_REFUSALS = (
+    NotImplementedError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, NameError, AssertionError,
+    ArithmeticError, MemoryError, onnx.checker.ValidationError, shape_inference.InferenceError,
+)  # fmt: skip
+"""What the reference raises at what it cannot compute."""
 
 
 class Folder:
     """Evaluates operators whose operands are known; equal operators share one evaluator."""
 
-    def __init__(self, opset: int) -> None:
-        self._opset = opset
+    def __init__(self, opsets: Mapping[str, int], inference: Inference) -> None:
+        self._opsets, self._inference = opsets, inference
         self._evaluators: dict[bytes, onnx.reference.ReferenceEvaluator] = {}
+        self._versions: dict[str, tuple[int, str]] = {}
+        self.refused: dict[str, str] = {}
+        """Tensor that follows from constants alone -> why its value is not known all the same."""
 
     def fold(
         self, node: onnx.NodeProto, values: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]
     ) -> list[np.ndarray] | None:
         """The node's results, or None where it has to run: an operand is unknown or large, or the node is random.
 
-        values: the constants known so far; tensors: all that are known so far.
+        values: the constants known so far; tensors: all that are known so far.  Raises BadInput for arithmetic that
+        has no result.
         """
         kind = node.op_type
-        if kind in ("Shape", "Size") and node.input[0] in tensors:
+        if kind in ("Shape", "Size") and node.input and node.input[0] in tensors:
             return [_shape(node, tensors[node.input[0]].shape)]
-        if any(name and name not in values for name in node.input) or kind in _NEVER or has_subgraphs(node):
+        unknown = [name for name in node.input if name and name not in values]
+        if any(name not in self.refused for name in unknown):
             return None
-        operands = [values.get(name) if name else None for name in node.input]
-        if kind == "ConstantOfShape":
-            return [_filled(node, operands[0])]
-        if any(value is not None and value.size > MAX_INPUT for value in operands):
-            return None
-        results = self._run(node, operands)
-        return results if results is not None and all(r.size <= MAX_OUTPUT for r in results) else None
+        reason = self.refused[unknown[0]] if unknown else ""
+        if not reason and kind == "ConstantOfShape" and node.input:
+            return [_filled(node, values.get(node.input[0]))]
+        reason = reason or self._obstacle(node, values, tensors)
+        if not reason:
+            try:
+                return self._run(node, [values.get(name) if name else None for name in node.input])
+            except ZeroDivisionError as error:
+                operands = ", ".join(str(values[name].tolist())[:40] for name in node.input if name)
+                what = f"{kind} of {operands} has no result: {error}"
+                raise BadInput("graph", f"operator {node.name or kind}", what, "export the model again") from None
+            except _REFUSALS as error:
+                reason = f"{_said(node)} is not computed when the file is read: {_first_line(error)}"
+        self.refused.update((name, reason) for name in node.output if name)
+        return None
 
-    def _run(self, node: onnx.NodeProto, operands: list[np.ndarray | None]) -> list[np.ndarray] | None:
-        """Evaluate; None where the reference has no implementation or refuses the operands."""
+    def _obstacle(self, node: onnx.NodeProto, values: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]) -> str:
+        """Why a node is not evaluated, told without doing it; "" where it is."""
+        if node.op_type in _NEVER or has_subgraphs(node):
+            return f"{_said(node)} is not computed when the file is read"
+        operands = [values[name].size for name in node.input if name]
+        if max(operands, default=0) > MAX_READ:
+            return f"{_said(node)} reads {max(operands)} elements; values are computed from at most {MAX_READ}"
+        if not defs.has(node.op_type, self._opset(node), node.domain):
+            return f"{_said(node)} is no operator of ONNX's operator set {self._opset(node)}"
+        version, other = self._version(node)
+        if not version:
+            return f"{_said(node)} is not computed when the file is read: {other}"
+        try:
+            results = self._results(node, tensors)
+        except _REFUSALS as error:
+            return f"{_said(node)} is not computed when the file is read: {_first_line(error)}"
+        size = sum(operands) if node.op_type in _AT_MOST_OPERANDS else _elements(results)
+        if size is None:
+            return f"{_said(node)} has results of unknown size"
+        if size > MAX_COMPUTED:
+            return f"{_said(node)} has {size} elements; values of at most {MAX_COMPUTED} are computed"
+        if node.op_type in _PRODUCTS and math.prod(operands) > MAX_WORK:
+            return f"{_said(node)} takes {math.prod(operands)} products; at most {MAX_WORK} are computed"
+        return ""
+
+    def _results(self, node: onnx.NodeProto, tensors: Mapping[str, Tensor]) -> Sequence[Result]:
+        results = self._inference.of(node, defs.get_schema(node.op_type, self._opset(node), node.domain), tensors)
+        return [result for name, result in zip(node.output, results, strict=True) if name]
+
+    def _opset(self, node: onnx.NodeProto) -> int:
+        return self._opsets.get(node.domain, 1)
+
+    def _version(self, node: onnx.NodeProto) -> tuple[int, str]:
+        """The operator set to evaluate a node at; 0 and the reason where the reference has not its form."""
+        if node.domain:
+            return self._opset(node), ""
+        if node.op_type not in self._versions:
+            self._versions[node.op_type] = _evaluated_at(node.op_type, self._opset(node))
+        return self._versions[node.op_type]
+
+    def _run(self, node: onnx.NodeProto, operands: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+        """Evaluate; raises one of `_REFUSALS` where the reference has no implementation or refuses the operands."""
         from onnx.reference import ReferenceEvaluator  # a slow import that most files never need
 
         nameless = onnx.NodeProto()
@@ -58,14 +132,68 @@ class Folder:
         nameless.output.extend(f"y{at}" if name else "" for at, name in enumerate(node.output))
         nameless.attribute.extend(node.attribute)
         key = nameless.SerializeToString(deterministic=True)
+        if key not in self._evaluators:
+            # A graph, as a bare node would be evaluated at the newest operator set, whatever `opsets` says.
+            sides = nameless.input, nameless.output
+            given, made = ([onnx.ValueInfoProto(name=name) for name in names if name] for names in sides)
+            graph = helper.make_graph([nameless], "folded", given, made)
+            self._evaluators[key] = ReferenceEvaluator(graph, opsets={node.domain: self._version(node)[0]})
+        feeds = {f"x{at}": value for at, value in enumerate(operands) if value is not None}
+        with np.errstate(all="ignore"):
+            found = iter(self._evaluators[key].run(None, feeds))
+        return [np.asarray(next(found)) if name else np.empty(0) for name in node.output]
+
+
+def _evaluated_at(kind: str, opset: int) -> tuple[int, str]:
+    """The operator set at which the reference has what an operator means at `opset`; 0 and the reason where at none."""
+    from onnx.reference.ops import load_op
+
+    newest = defs.onnx_opset_version()
+    own, reason = defs.get_schema(kind, opset, ""), ""
+    if own.has_function:
+        return opset, ""
+    for version in range(opset, newest + 1):
         try:
-            if key not in self._evaluators:
-                self._evaluators[key] = ReferenceEvaluator(nameless, opsets={node.domain: self._opset})
-            feeds = {f"x{at}": value for at, value in enumerate(operands) if value is not None}
-            return [np.asarray(result) for result in self._evaluators[key].run(None, feeds)]
-        except (NotImplementedError, RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError):
-            # The operator stays in the graph; whether it can run there is decided, and said, by later stages.
-            return None
+            implementation = load_op("", kind, version)
+        except _REFUSALS as error:
+            reason = reason or _first_line(error)
+            continue
+        # Named after the version that it is for (Squeeze_11), or made for the newest one.
+        made_for = version if implementation.__name__ != kind else newest
+        if made_for == opset:
+            return opset, ""
+        difference = _difference(own, defs.get_schema(kind, made_for, ""))
+        return (0, difference) if difference else (version, "")
+    return 0, reason
+
+
+def _difference(old: defs.OpSchema, new: defs.OpSchema) -> str:
+    """What of an operator's form is not in a newer one with the same meaning; "" where it is all there."""
+    form = f"ONNX's reference lacks its form of operator set {old.since_version}"
+    for name, attribute in old.attributes.items():
+        now = new.attributes.get(name)
+        if name not in _IGNORED and (now is None or now.default_value != attribute.default_value):
+            return f"{form} (attribute {name})"
+    operands, theirs = list(old.inputs), list(new.inputs)
+    are_first = [place.name for place in operands] == [place.name for place in theirs[: len(operands)]]
+    optional = defs.OpSchema.FormalParameterOption.Optional
+    if are_first and all(place.option == optional for place in theirs[len(operands) :]):
+        return ""
+    return f"{form} (operands {', '.join(place.name for place in operands)})"
+
+
+def _elements(results: Sequence[Result]) -> int | None:
+    """Elements of the largest result; None where the size of one is open."""
+    shapes = [result[1] if result is not None else None for result in results]
+    return None if None in shapes else max((math.prod(shape) for shape in shapes if shape is not None), default=0)
+
+
+def _said(node: onnx.NodeProto) -> str:
+    return f"{node.name or next(filter(None, node.output), '')} ({node.op_type})"
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _shape(node: onnx.NodeProto, shape: tuple[int, ...]) -> np.ndarray:

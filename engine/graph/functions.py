@@ -63,7 +63,7 @@ def _bodies(model: onnx.ModelProto) -> Bodies:
     for at, node in chosen:
         schema = defs.get_schema(node.op_type, opset)
         node.attribute.extend(absent_attributes(schema, node))
-        body = _body(schema, opset, node, [types.get(name, onnx.TypeProto()) for name in node.input])
+        body = body_of(schema, opset, node, [types.get(name, onnx.TypeProto()) for name in node.input])
         if body is not None:
             found.append((at, body))
     return found
@@ -88,10 +88,10 @@ def absent_attributes(schema: defs.OpSchema, node: onnx.NodeProto) -> list[onnx.
     return [a.default_value for a in schema.attributes.values() if a.default_value.name not in ("", *given)]
 
 
-def _body(
+def body_of(
     schema: defs.OpSchema, opset: int, node: onnx.NodeProto, operands: list[onnx.TypeProto]
 ) -> onnx.FunctionProto | None:
-    """The body of a node, where there is one; it may depend on its attributes and on the types of its operands."""
+    """The standard's body of a node, where there is one; it may depend on its attributes and its operands' types."""
     body = onnx.FunctionProto()
     if schema.has_context_dependent_function:
         versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]

@@ -12,6 +12,10 @@ MAX_RANK = 8
 MAX_NAME = 4096
 """Characters of a tensor's or operator's name."""
 MAX_OPERATORS = 200_000
+MAX_READ = 4096
+"""Elements of a constant up to which it counts as shape arithmetic, which is computed, rather than as data."""
+MAX_COMPUTED = 1 << 20
+"""Elements of a value that is computed when a file is read."""
 
 
 def checked_shape(subject: str, shape: Sequence[int], least: int = 1) -> tuple[int, ...]:

@@ -13,11 +13,18 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-DTYPES: dict[str, int] = {
+INPUT_DTYPES: dict[str, int] = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
     "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
 }  # fmt: skip
-"""Element types a graph may hold, with their size in bytes."""
+"""Element types that a graph's inputs may have, with their size in bytes."""
+
+DTYPES: dict[str, int] = {
+    **INPUT_DTYPES, "int4": 1, "uint4": 1, "int2": 1, "uint2": 1, "float4_e2m1fn": 1, "float6_e2m3fn": 1,
+    "float6_e3m2fn": 1, "float8_e4m3fn": 1, "float8_e4m3fnuz": 1, "float8_e5m2": 1, "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1, "complex64": 8, "complex128": 16, "string": 8,
+}  # fmt: skip
+"""Element types a graph may hold, with their size in bytes as NumPy has them: one to a byte of those below 8 bits."""
 
 COMPILED_DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "bool")
 """Element types that kernels are generated for."""
@@ -26,6 +33,11 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 """NumPy's element type of that name, which it has from another package: of no kind that it knows."""
 
 AttributeValue = int | float | str | bool | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | np.ndarray
+
+
+def dtype_text(dtype: np.dtype) -> str:
+    """Our name of NumPy's element type."""
+    return "string" if dtype.kind in "OUS" else dtype.name
 
 
 def is_float(dtype: np.dtype) -> bool:

@@ -16,10 +16,11 @@ from engine.graph.fold import Folder
 from engine.graph.functions import write_out
 from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
 from engine.graph.module_paths import scope_of
-from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor
+from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.results import Inference, Result, static_result
-from engine.graph.subgraphs import captured
-from engine.graph.weights import dtype_name, light_fills, tensor_value
+from engine.graph.subgraphs import captured, has_subgraphs
+from engine.graph.unroll import left_out
+from engine.graph.weights import dtype_name, input_dtype_name, light_fills, tensor_value
 from engine.support.errors import BadInput
 from engine.support.files import MAX_FILE_BYTES, read_bytes
 
@@ -79,9 +80,11 @@ class _Import:
         self._constants: dict[str, Constant] = {}
         self._alias: dict[str, str] = {}
         self._unsupported: dict[str, str] = {}
+        self._origin: dict[str, str] = {}
+        """Tensor of no known shape -> the operator from which on shapes are not known."""
         self._opsets = self._checked_opsets()
-        self._folder = Folder(self._opsets.get("", 1))
         self._inference = Inference(model, self._values)
+        self._folder = Folder(self._opsets, self._inference)
         self._fills = light_fills(model)
         self._outputs = tuple(output.name for output in model.graph.output)
         self._public = frozenset(self._outputs)
@@ -111,6 +114,8 @@ class _Import:
             if value.name in self._constants:
                 continue
             subject = f"input {value.name}"
+            if value.name in names:
+                raise BadInput("graph", subject, "stands twice among the inputs", "export the model again")
             if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
                 raise BadInput("graph", subject, "is no tensor with a known rank", "export it with an example input")
             shape = []
@@ -119,7 +124,7 @@ class _Import:
                 if not dim.HasField("dim_value"):
                     symbols.add(symbol)
                 shape.append(dim.dim_value if dim.HasField("dim_value") else self._bound(subject, symbol))
-            element = dtype_name(subject, value.type.tensor_type.elem_type)
+            element = input_dtype_name(subject, value.type.tensor_type.elem_type)
             self._declare(Tensor(value.name, checked_shape(subject, shape), element))
             names.append(value.name)
         unknown = sorted(set(self._dimensions) - symbols)
@@ -207,14 +212,14 @@ class _Import:
         """Take one operator in: as a constant, as another name of its input, or as an operator that runs."""
         inputs = tuple(self._alias.get(name, name) for name in op.inputs)
         public = not self._public.isdisjoint(op.outputs)
-        if op.kind == "ConstantOfShape" and op.outputs[0] in self._fills and not public:
+        if op.kind == "ConstantOfShape" and not self._fills.keys().isdisjoint(op.outputs) and not public:
             self._light(op, node, inputs)
             return []
         if inputs != op.inputs:
             own = inputs[: len(node.input)]
             del node.input[:]
             node.input.extend(own)
-        if _is_copy(op) and not public:
+        if _is_copy(op) and inputs and op.outputs and not public:
             self._alias[op.outputs[0]] = inputs[0]
             return []
         results = self._folder.fold(node, self._values, self._tensors) if op.kind != "Constant" else _constant_value(op)
@@ -230,7 +235,7 @@ class _Import:
             if name in self._outputs and value.size:
                 source = self._unused(f"{name}.value")
                 self._constant(source, value)
-                self._declare(Tensor(name, tuple(value.shape), value.dtype.name))
+                self._declare(Tensor(name, tuple(value.shape), dtype_text(value.dtype)))
                 self._values[name] = value
                 suffix = f"#{len(copies) + 1}" if copies else ""
                 copies.append(replace(op, name=op.name + suffix, kind="Identity", inputs=(source,), outputs=(name,)))
@@ -259,7 +264,7 @@ class _Import:
             raise BadInput("graph", f"constant {name}", "stands twice in the file")
         self._constants[name] = Constant(name, value=value)
         self._values[name] = value
-        self._declare(Tensor(name, tuple(value.shape), value.dtype.name))
+        self._declare(Tensor(name, tuple(value.shape), dtype_text(value.dtype)))
 
     def _declare(self, tensor: Tensor) -> None:
         self._tensors[tensor.name] = tensor
@@ -268,12 +273,18 @@ class _Import:
         """Find the shapes of an operator's outputs, or note why it is unsupported."""
         unknown = [name for name in op.inputs if name and self._alias.get(name, name) not in self._tensors]
         results: Sequence[Result] = [None] * len(op.outputs)
+        origin = ""
         if unknown:
-            self._unsupported[op.name] = f"the shape of {unknown[0]} is not known"
-        elif not defs.has(node.op_type, self._opsets.get(node.domain, 1), node.domain):
+            origin = self._origin[self._alias.get(unknown[0], unknown[0])]
+        if not defs.has(node.op_type, self._opsets.get(node.domain, 1), node.domain):
             self._unsupported[op.name] = f"{op.kind} is no operator of ONNX's operator set {op.opset}"
+        elif unknown:
+            self._unsupported[op.name] = f"the shape of {unknown[0]} is not known, because of {origin}"
         else:
             results = self._inferred(op, node)
+        if op.kind == "Scan":
+            types = {name: self._inference.type_of(self._tensors[name]) for name in node.input if name in self._tensors}
+            self._unsupported[op.name] = left_out(node, types)
         for name, inferred in zip(op.outputs, results, strict=True):
             result = inferred or static_result(self._declared.get(name))
             if name and result:
@@ -281,13 +292,19 @@ class _Import:
                 shape = checked_shape(subject, shape, least=0)
                 self._declare(Tensor(name, shape, dtype_name(subject, element)))
             elif name:
-                self._unsupported.setdefault(op.name, f"the shape of {name} depends on the data")
+                refused = [self._folder.refused[operand] for operand in op.inputs if operand in self._folder.refused]
+                why = f"is not known: {refused[0]}" if refused else "depends on the data"
+                self._unsupported.setdefault(op.name, f"the shape of {name} {why}")
+                self._origin[name] = origin or f"{op.name} ({op.kind})"
 
     def _inferred(self, op: Operator, node: onnx.NodeProto) -> Sequence[Result]:
         schema = defs.get_schema(node.op_type, self._opsets.get(node.domain, 1), node.domain)
         try:
             return self._inference.of(node, schema, self._tensors)
         except (*_REFUSALS, shape_inference.InferenceError) as error:
+            if has_subgraphs(node):  # no kernel is made of it, and inference looks into graphs that leave types open
+                self._unsupported[op.name] = f"{op.kind} has results of no known shape: {_last_line(error)}"
+                return [None] * len(op.outputs)
             shapes = ", ".join(str(self._tensors[name]) for name in dict.fromkeys(filter(None, node.input)))
             reason = f"{op.kind} does not accept {shapes}: {_last_line(error)}"
             raise BadInput("graph", f"operator {op.name}", reason, "export the model again") from None

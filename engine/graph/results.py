@@ -13,10 +13,11 @@ import numpy as np
 import onnx
 from onnx import defs, helper, shape_inference
 
-from engine.graph.fold import MAX_INPUT
-from engine.graph.functions import absent_attributes
+from engine.graph.functions import absent_attributes, body_of
+from engine.graph.limits import MAX_READ
 from engine.graph.nodes import Tensor
 from engine.graph.subgraphs import has_subgraphs
+from engine.graph.weights import element_of
 
 Result = tuple[int, tuple[int, ...]] | None
 """Element type and shape of a result; None where the shape is open."""
@@ -46,7 +47,7 @@ class Inference:
         if node.op_type in _READS_DEFAULTS:
             node.attribute.extend(absent_attributes(schema, node))
         operands = [tensors[name] if name else None for name in node.input]
-        small = {name for name in node.input if name in self.values and self.values[name].size <= MAX_INPUT}
+        small = {name for name in node.input if name in self.values and self.values[name].size <= MAX_READ}
         whole = {name for name in small if self.values[name].dtype.kind in "iub"}
         alike = None if has_subgraphs(node) else self._likeness(node, operands, whole)
         if alike is None or alike not in self._known:
@@ -68,18 +69,31 @@ class Inference:
     def _inferred(
         self, node: onnx.NodeProto, schema: defs.OpSchema, operands: list[Tensor | None], told: set[str]
     ) -> tuple[Result, ...]:
-        types = {each.name: self._type(each) for each in operands if each}
+        types = {each.name: self.type_of(each) for each in operands if each}
         values = {name: self._proto(name) for name in told}
         found: Mapping[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
             schema, node, types, values, None, list(self.model.opset_import), self.model.ir_version
         )
-        return tuple([static_result(found.get(name)) for name in node.output])
+        results = tuple([static_result(found.get(name)) for name in node.output])
+        return self._of_body(node, schema, operands) if None in results and _has_body(schema) else results
 
-    def _type(self, tensor: Tensor) -> onnx.TypeProto:
+    def _of_body(
+        self, node: onnx.NodeProto, schema: defs.OpSchema, operands: list[Tensor | None]
+    ) -> tuple[Result, ...]:
+        """The results of an operator that has a body by simpler ones and no inference of its own."""
+        opset = next((o.version for o in self.model.opset_import if o.domain == node.domain), schema.since_version)
+        types = [self.type_of(each) if each else onnx.TypeProto() for each in operands]
+        body = body_of(schema, opset, node, types)
+        attributes = [*node.attribute, *absent_attributes(schema, node)]
+        found = shape_inference.infer_function_output_types(body, types, attributes) if body is not None else []
+        known = [*map(static_result, found), *[None] * len(node.output)]
+        return tuple([result if name else None for name, result in zip(node.output, known, strict=False)])
+
+    def type_of(self, tensor: Tensor) -> onnx.TypeProto:
+        """The tensor's type as ONNX has it."""
         key = tensor.dtype, tensor.shape
         if key not in self._types:
-            element = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
-            self._types[key] = helper.make_tensor_type_proto(element, tensor.shape)
+            self._types[key] = helper.make_tensor_type_proto(element_of(tensor.dtype), tensor.shape)
         return self._types[key]
 
     def _proto(self, name: str) -> onnx.TensorProto:
@@ -95,3 +109,7 @@ def static_result(value: onnx.TypeProto | None) -> Result:
     dims = value.tensor_type.shape.dim
     shape = tuple([d.dim_value for d in dims]) if all(d.HasField("dim_value") for d in dims) else None
     return None if shape is None else (value.tensor_type.elem_type, shape)
+
+
+def _has_body(schema: defs.OpSchema) -> bool:
+    return bool(schema.has_function or schema.has_context_dependent_function)

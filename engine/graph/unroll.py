@@ -11,8 +11,8 @@ from onnx import helper, numpy_helper
 
 from engine.graph.subgraphs import subgraphs
 
-MOST_NODES = 20_000
-"""Nodes that one scan may become."""
+MOST_NODES = 10_000
+"""Nodes that all scans of a file may become together: each is another step for every stage behind."""
 FIRST_OPSET = 9
 """Before it, scans ran over a batch and took the lengths of its sequences."""
 AXES_AS_INPUT = 13
@@ -34,6 +34,11 @@ class Scan:
     results_backward: tuple[bool, ...]
     steps: int
 
+    @property
+    def nodes(self) -> int:
+        """What it becomes: in each step the body, an element of each operand, a place for each result."""
+        return self.steps * (len(self.body.node) + len(self.axes) + len(self.results))
+
     @staticmethod
     def of(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> Scan | None:
         """The scan of a node; None where its length is not known or its body holds graphs of its own."""
@@ -49,7 +54,7 @@ class Scan:
         if not -len(dims) <= axes[0] < len(dims) or any(any(subgraphs(inner)) for inner in body.node):
             return None
         steps = dims[axes[0]].dim_value
-        if not 0 < steps * len(body.node) <= MOST_NODES:
+        if steps <= 0:
             return None
         return Scan(
             node=node,
@@ -134,14 +139,26 @@ class Unrolling:
         self.nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
 
 
+def left_out(node: onnx.NodeProto, operands: Mapping[str, onnx.TypeProto]) -> str:
+    """Why a scan was not written out.  operands: their types, as far as they are known."""
+    scan = Scan.of(node, operands)
+    if scan is None:
+        return "Scan walks a length that is not known, or runs a loop in each step"
+    return (
+        f"Scan takes {scan.steps} steps, {scan.nodes} operators when it is written out; all scans of a file may be "
+        f"{MOST_NODES} together"
+    )
+
+
 def unroll(model: onnx.ModelProto, opset: int, types: Mapping[str, onnx.TypeProto]) -> bool:
-    """Write out the scans of a model in place; whether there was one."""
-    nodes, constants, found = [], [], False
+    """Write out the scans of a model in place, as many as there is room for; whether there was one."""
+    nodes, constants, found, room = [], [], False, MOST_NODES
     for node in model.graph.node:
         scan = Scan.of(node, types) if node.op_type == "Scan" and opset >= FIRST_OPSET else None
-        if scan is None:
+        if scan is None or scan.nodes > room:
             nodes.append(node)
             continue
+        room -= scan.nodes
         written = Unrolling(scan, opset)
         written.run()
         nodes += written.nodes

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from engine.graph.limits import checked_shape
-from engine.graph.nodes import DTYPES, Fill
+from engine.graph.nodes import DTYPES, INPUT_DTYPES, Fill, dtype_text
 from engine.support.errors import BadInput, Unsupported
 
 LONGEST_NAME = 255
@@ -20,19 +20,30 @@ LARGEST = float(np.finfo(np.float32).max)
 """The largest magnitude of a number in a light model's notes."""
 
 
-_ELEMENTS: Mapping[int, str] = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
-_OTHERWISE = {"float": "float32", "double": "float64"}
-"""Element types that ONNX has another name for."""
+_BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
+"""Element types that files pack, several to a byte."""
 
 
 def dtype_name(subject: str, element: int) -> str:
-    """Our name of an ONNX element type; Unsupported where no array of ours can hold it."""
-    if element not in _ELEMENTS or element == onnx.TensorProto.UNDEFINED:
+    """Our name of an ONNX element type; BadInput where there is no such type."""
+    if element not in onnx.TensorProto.DataType.values() or element == onnx.TensorProto.UNDEFINED:
         raise BadInput("graph", subject, f"element type {element} does not exist", "the file may be damaged")
-    name = _OTHERWISE.get(_ELEMENTS[element], _ELEMENTS[element])
-    if name not in DTYPES:
+    return dtype_text(onnx.helper.tensor_dtype_to_np_dtype(element))
+
+
+def input_dtype_name(subject: str, element: int) -> str:
+    """`dtype_name` of a graph's input; Unsupported where no values can be fed."""
+    name = dtype_name(subject, element)
+    if name not in INPUT_DTYPES:
         raise Unsupported("graph", subject, f"holds {name} elements", "float32 and float16 are compiled")
     return name
+
+
+def element_of(dtype: str) -> int:
+    """The ONNX element type that we have a name for."""
+    if dtype == "string":
+        return int(onnx.TensorProto.STRING)
+    return int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
 
 def tensor_value(proto: onnx.TensorProto, folder: Path) -> np.ndarray:
@@ -44,36 +55,57 @@ def tensor_value(proto: onnx.TensorProto, folder: Path) -> np.ndarray:
         checked_shape(subject, shape)
     if proto.data_location == onnx.TensorProto.EXTERNAL:
         return _mapped(proto, subject, dtype, shape, folder)
+    return _stored(proto, subject)
+
+
+def _stored(proto: onnx.TensorProto, subject: str) -> np.ndarray:
+    """The array whose elements the message holds."""
     try:
         return np.asarray(onnx.numpy_helper.to_array(proto))
     except (ValueError, TypeError) as error:
-        raise BadInput("graph", subject, f"its data do not fill {list(shape)}: {error}", "the file is cut") from None
+        reason = f"its data do not fill {list(proto.dims)}: {error}"
+        raise BadInput("graph", subject, reason, "the file is cut") from None
 
 
 def _mapped(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[int, ...], folder: Path) -> np.ndarray:
     entries = {entry.key: entry.value for entry in proto.external_data}
     path = _inside(subject, entries.get("location", ""), folder)
     elements = int(np.prod(shape, dtype=np.int64))
+    needed, size = -(-elements * _BITS.get(dtype, DTYPES[dtype] * 8) // 8), path.stat().st_size
     try:
-        offset, length = int(entries.get("offset", 0)), int(entries.get("length", elements * DTYPES[dtype]))
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", needed))
     except ValueError:
         raise BadInput("graph", subject, "the offset or length of its external data is no number") from None
-    needed, size = elements * DTYPES[dtype], path.stat().st_size
-    if offset < 0 or length < needed or offset + needed > size:
+    if length < needed:
+        reason = f"its external data have a length of {length} bytes; {elements} {dtype} elements need {needed}"
+        raise BadInput("graph", subject, reason, "export the model again")
+    if offset < 0 or offset + needed > size:
         reason = f"needs bytes {offset} to {offset + needed} of {path.name}, which has {size}"
         raise BadInput("graph", subject, reason, "the weights file is cut or belongs to another model")
     if elements == 0:
-        return np.zeros(shape, dtype)
+        return np.zeros(shape, onnx.helper.tensor_dtype_to_np_dtype(proto.data_type))
+    if dtype in _BITS:
+        packed = np.fromfile(path, np.uint8, needed, offset=offset).tobytes()
+        return _stored(onnx.TensorProto(data_type=proto.data_type, dims=shape, raw_data=packed), subject)
+    if dtype == "string":
+        raise BadInput("graph", subject, "texts cannot lie outside the model", "export the model again")
     return np.memmap(path, np.dtype(dtype).newbyteorder("<"), "r", offset, shape)
 
 
-def _inside(subject: str, location: str, folder: Path) -> Path:
+def _inside(subject: str, location: str | bytes, folder: Path) -> Path:
     """The weights file, which must lie in the model's folder: a model may not read the rest of the machine."""
-    if "\0" in location or any(len(part.encode()) > LONGEST_NAME for part in Path(location).parts):
+    # Protocol buffers hand out damaged UTF-8 as bytes.
+    is_name = isinstance(location, str) and "\0" not in location
+    if not is_name or any(len(part.encode()) > LONGEST_NAME for part in Path(str(location)).parts):
         reason = f"its weights file {location[:40]!r} is no file name"
         raise BadInput("graph", subject, reason, "the file may be damaged")
+    location = str(location)
     root = folder.resolve()
-    path = (root / location).resolve()
+    try:
+        path = (root / location).resolve()
+    except (OSError, RuntimeError):  # what links that lead to each other raise, by version
+        reason = f"its weights file {location!r} is a link that leads nowhere"
+        raise BadInput("graph", subject, reason, f"put the file itself into {folder}") from None
     if not location or Path(location).is_absolute() or ".." in Path(location).parts or not path.is_relative_to(root):
         reason = f"its weights file {location!r} is outside the model's folder"
         raise BadInput("graph", subject, reason, f"put it into {folder}")

@@ -101,7 +101,7 @@ def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[Opera
             kind=op.kind,
             inputs=tuple([name for name in op.inputs if name]),
             outputs=op.outputs,
-            shape=_shape(graph.tensors[op.outputs[0]]) if op.outputs else "",
+            shape=next((_shape(graph.tensors[name]) for name in op.outputs if name in graph.tensors), ""),
             node=node_of.get(op.name, ""),
             scope=op.scope,
             attributes=tuple([(name, _value_text(value)) for name, value in op.attributes.items()]),

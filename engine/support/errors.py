@@ -57,7 +57,7 @@ class MissingCapability(EngineError):
 class Fault(EngineError):
     """The engine broke a rule of its own: never the user's doing, and worth a report."""
 
-    exit_code = 1
+    exit_code = 70
 
 
 def _shortened(text: str) -> str:

@@ -23,6 +23,8 @@ from engine.tensor.terms import NARROW, Term, cast, compare, number, select
 WRITTEN = "ijklmnopq"
 REDUCED = "rstuvwxyz"
 CONTRADICTION = "its declared shapes contradict each other"
+MOST_STEPS = 2000
+"""Steps that the recurrent layers of a graph may take together: each is statements of its own."""
 FEW = 64
 """Integers of a constant that are looked at to find equal operators: shapes, axes and pads are shorter."""
 
@@ -87,6 +89,7 @@ class Builder:
         self._constants = graph.constants
         self._operator = ""
         self._wrapped: dict[tuple[str, int], str] = {}
+        self._steps = 0
         self.temporaries: list[tuple[str, str, str]] = []
         """What the operator at hand declared: (name, owner, suffix)."""
         self.is_particular = False
@@ -109,7 +112,7 @@ class Builder:
             if op.name in error.subject:
                 raise
             raise BadInput("tensor", f"operator {op.name}", f"{error.subject} {error.reason}", error.hint) from None
-        except (IndexError, ValueError) as error:  # rules take it that ranks fit: axes exist, lengths agree
+        except (LookupError, ValueError, ArithmeticError) as error:  # rules take it that ranks and attributes fit
             raise BadInput("tensor", f"operator {op.name}", self._misfit(op), CONTRADICTION) from error
         made = self.statements[mark:]
         violations = chain(*(check_statement(self.arrays, s) for s in made), check_writes(self.arrays, made))
@@ -144,6 +147,15 @@ class Builder:
     def _known(self, name: str) -> np.ndarray | None:
         constant = self._constants.get(name)
         return constant.value if constant else None
+
+    def take_steps(self, count: int) -> None:
+        """Note that the operator at hand is written out step by step; Unsupported past what a graph may take."""
+        self.is_particular = True  # how many may be taken depends on the operators before
+        if self._steps + count > MOST_STEPS:
+            others = f", {self._steps} were taken before" if self._steps else ""
+            reason = f"takes {count} steps one after the other{others}; {MOST_STEPS} of a graph are compiled"
+            raise Unsupported("tensor", f"operator {self._operator}", reason, "shorter sequences are compiled")
+        self._steps += count
 
     def temporary(self, owner: str, suffix: str, shape: Sequence[int], dtype: str) -> str:
         """Declare an array "OWNER.SUFFIX", numbered where the file uses that name itself."""
@@ -247,7 +259,7 @@ class Builder:
 
 def _is_uniform(value: np.ndarray) -> bool:
     """Whether all elements are known to be equal without looking at them."""
-    return value.size == 1 or (value.size > 0 and not any(value.strides))
+    return value.dtype != object and (value.size == 1 or (value.size > 0 and not any(value.strides)))
 
 
 def _is_told(value: np.ndarray) -> bool:

@@ -185,6 +185,18 @@ class Index:
             isinstance(a, Element) or (isinstance(a, Quotient | Remainder) and a.of.is_indirect) for a, _ in self.terms
         )
 
+    @property
+    def divisions(self) -> int:
+        """Floor divisions, remainders and indirect reads in it, those inside each other counted as well."""
+        count = 0
+        for atom, _ in self.terms:
+            match atom:
+                case Quotient(of, _) | Remainder(of, _):
+                    count += 1 + of.divisions
+                case Element(_, indices, _, _):
+                    count += 1 + sum(index.divisions for index in indices)
+        return count
+
     def coefficient(self, iterator: str) -> int:
         """The factor of an iterator outside divisions."""
         return next((c for a, c in self.terms if a == iterator), 0)

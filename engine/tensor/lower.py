@@ -17,7 +17,11 @@ WITHOUT_EXPRESSION = {
     **dict.fromkeys(("Bernoulli", "Multinomial"), "draws at random"),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "draws at random"),
     **dict.fromkeys(("If", "Loop"), "decides what runs when the data are there"),
-    "Scan": "walks a length that is not known",
+    **dict.fromkeys(("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase"), "works on lists of tensors"),
+    **dict.fromkeys(("SequenceInsert", "SequenceLength", "SequenceMap"), "works on lists of tensors"),
+    **dict.fromkeys(("ConcatFromSequence", "SplitToSequence"), "works on lists of tensors"),
+    **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), "works on what may be absent"),
+    **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"), "works on texts"),
 }
 """Why operators of the standard cannot be expressions over boxes of fixed size."""
 
@@ -73,7 +77,7 @@ def _lowered(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
     for op in graph.operators:
         if op.name not in graph.unsupported and repeats.again(op):
             continue
-        reason = graph.unsupported.get(op.name) or _obstacle(op, build)
+        reason = _without_expression(op) or graph.unsupported.get(op.name) or _obstacle(op, build)
         if reason:
             skipped[op.name] = reason
             continue
@@ -88,10 +92,15 @@ def _lowered(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
     return build, skipped
 
 
+def _without_expression(op: Operator) -> str:
+    """Why an operator has none in principle, which says more than that shapes behind it are open; "" where it has."""
+    return f"{op.kind} {WITHOUT_EXPRESSION[op.kind]}" if op.kind in WITHOUT_EXPRESSION else ""
+
+
 def _obstacle(op: Operator, build: Builder) -> str:
     """Why an operator cannot be compiled whatever its attributes; "" when it can."""
     if rule_of(op) is None:
-        return f"{op.kind} {WITHOUT_EXPRESSION.get(op.kind, 'has no tensor expression yet')}"
+        return f"{op.kind} has no tensor expression yet"
     for name in filter(None, (*op.inputs, *op.outputs)):
         if build.dtype(name) not in COMPILED_DTYPES:
             return f"{name} holds {build.dtype(name)}; kernels are generated for {', '.join(COMPILED_DTYPES)}"

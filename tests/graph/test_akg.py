@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.execution.reference import reference_values
 from engine.graph.check import check_graph
 from engine.graph.load import load
 from engine.graph.nodes import Update
@@ -166,3 +167,20 @@ def test_elements_of_unknown_type_are_unsupported(tmp_path: Path) -> None:
     document["input_desc"][0][0]["data_type"] = "float4"
     with pytest.raises(Unsupported, match="tensor g: holds float4"):
         load(write(tmp_path / "m.json", document))
+
+
+def test_a_reshape_without_a_shape_has_its_outputs(tmp_path: Path) -> None:
+    """MindSpore leaves the attribute out in some files; the shape of the result stands there in any case."""
+    document: dict[str, Any] = {
+        "op": "Fused",
+        "input_desc": [[tensor("x", [4, 6])]],
+        "op_desc": [operator("Reshape", [tensor("x", [4, 6])], tensor("y", [3, 8]))],
+        "output_desc": [tensor("y", [3, 8])],
+    }
+    graph = load(write(tmp_path / "m.json", document))
+    assert graph.operators[0].attributes["shape"] == (3, 8)
+    values = reference_values(graph)
+    np.testing.assert_array_equal(values["y"], values["x"].reshape(3, 8))
+    document["op_desc"][0]["attr"] = [{"name": "shape", "value": [5, 5]}]
+    with pytest.raises(BadInput, match="operator y: Reshape"):
+        reference_values(load(write(tmp_path / "m.json", document)))

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.support.errors import Unsupported
+from engine.support.errors import BadInput, Unsupported
 from engine.tensor.build import Box, Builder, accumulator, box
 from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access
@@ -156,6 +156,15 @@ def _sliding(shape: Sequence[int], groups: int, filters: Sequence[int], has_loop
     return _Sliding(space, n, channel, group, place, tuple(at), reduced, tuple(inside))
 
 
+def _groups(op: Operator, *channels: int) -> int:
+    """The number of groups; BadInput where it does not divide the channels of the image and of the result."""
+    groups = integer(op, "group", 1)
+    if groups < 1 or any(count % groups for count in channels):
+        reason = f"attribute group is {groups}; it has to divide {' and '.join(map(str, channels))} channels"
+        raise BadInput("tensor", f"operator {op.name}", reason)
+    return groups
+
+
 def _conv_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     image, weight = x[:2]
     groups = integer(op, "group", 1)
@@ -179,7 +188,8 @@ def conv(op: Operator, build: Builder) -> None:
     over = window(op, build.shape(image)[2:], filters[2:], shape[2:])
     kind = accumulator("sum", build.dtype(image))
     product_ = build.temporary(target, "product", shape, kind) if present(op, 2) else target
-    sliding = _sliding(shape, integer(op, "group", 1), filters[1:], has_loop=_is_product(op, build))
+    groups = _groups(op, build.shape(image)[1], shape[1])
+    sliding = _sliding(shape, groups, filters[1:], has_loop=_is_product(op, build))
     space, n, m, at, inside = sliding.space, sliding.batch, sliding.channel, sliding.at, sliding.inside
     image, places = framed(build, image, target, over.places(at, inside), space, first=2)
     channel = sliding.group * filters[1] + sliding.reduced
@@ -265,7 +275,7 @@ def conv_transpose(op: Operator, build: Builder) -> None:
     """
     image, weight, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape, filters = build.shape(target), build.shape(weight)
-    groups = integer(op, "group", 1)
+    groups = _groups(op, filters[0], shape[1])
     channels = filters[0] // groups
     over = _transposed_window(op, build.shape(image)[2:], filters[2:], shape[2:])
     kind = accumulator("sum", build.dtype(image))

@@ -47,6 +47,10 @@ def equation_of(op: Operator, shapes: Sequence[Sequence[int]]) -> Equation:
     free = sorted((label for label in sizes if label.isdigit()), key=int, reverse=True)
     if arrow:
         before, dots, behind = right.partition("...")
+        strange = next((label for label in before + behind if label not in sizes or right.count(label) > 1), "")
+        if strange:
+            reason = f"its result has the axis {strange}, which is no axis of an operand, or has it twice"
+            raise BadInput("tensor", f"operator {op.name}", reason)
         return Equation(operands, (*before, *(free if dots else ()), *behind), sizes)
     once = sorted(label for label in sizes if not label.isdigit() and left.count(label) == 1)
     return Equation(operands, (*free, *once), sizes)
@@ -57,6 +61,8 @@ def _labels(op: Operator, part: str, rank: int) -> Labels:
     hidden = rank - len(before) - len(behind)
     if hidden < 0 or (hidden and not dots):
         raise BadInput("tensor", f"operator {op.name}", f"{part} does not name the {rank} axes of its operand")
+    if not all(label.isascii() and label.isalpha() for label in (*before, *behind)):
+        raise BadInput("tensor", f"operator {op.name}", f"{part}: axes are named by letters")
     return (*before, *(str(at) for at in reversed(range(hidden))), *behind)
 
 

@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.support.errors import Unsupported
+from engine.support.errors import BadInput, Unsupported
 from engine.tensor.build import Builder, box
 from engine.tensor.operators.attributes import integer, present, real, text
 from engine.tensor.operators.registry import operator
@@ -28,6 +28,9 @@ from engine.tensor.terms import (
     test,
     wide,
 )
+
+MOST_OPERANDS = 192
+"""Operands of one expression: they nest, and every walk over an expression goes down as deep."""
 
 Expression = Callable[..., Term]
 """(op, *operands) -> the value of one element."""
@@ -66,10 +69,41 @@ def _comparison(names: str, function: str, meaning: Callable[[np.ndarray, np.nda
     elementwise(names, lambda op, a, b: compare(function, a, b), lambda op, a, b: meaning(a, b))
 
 
-def _variadic(names: str, function: str, meaning: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
-    elementwise(
-        names, lambda op, *x: reduce(lambda a, b: apply(function, a, b), x), lambda op, *x: reduce(meaning, x)
-    )  # fmt: skip
+def _variadic(
+    names: str,
+    function: str,
+    meaning: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    is_mean: bool = False,
+) -> None:
+    """Any number of operands, one after the other: past `MOST_OPERANDS` in statements of so many each.
+
+    is_mean: whether the result is divided by how many there are; half precision takes that in float32.
+    """
+
+    def lower(op: Operator, build: Builder) -> None:
+        target, operands = op.outputs[0], [name for name in op.inputs if name]
+        shape = build.shape(target)
+        space = box(shape)
+        value: Term | None = None
+        for first in range(0, len(operands), MOST_OPERANDS):
+            if value is not None:
+                part = build.temporary(target, "part", shape, value.dtype)
+                build.emit(part, space, value, because=f"operands up to {first}")
+                value = build.read(part, space.written)
+            for name in operands[first : first + MOST_OPERANDS]:
+                operand = build.broadcast(name, space.written, shape)
+                operand = wide(operand) if is_mean else operand
+                value = operand if value is None else apply(function, value, operand)
+        if value is None:
+            raise BadInput("tensor", f"operator {op.name}", f"{op.kind} has no operands", "it needs one or more")
+        build.emit(target, space, value / len(operands) if is_mean else value)
+
+    def means(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
+        operands = [operand for operand, name in zip(x, op.inputs, strict=True) if name]
+        total = reduce(meaning, operands)
+        return [np.asarray(total / len(operands) if is_mean else total)]
+
+    operator(*names.split(), meaning=means)(lower)
 
 
 def logistic(x: np.ndarray) -> np.ndarray:
@@ -114,6 +148,7 @@ _binary("onnx.Xor", "xor", np.logical_xor)
 _variadic("onnx.Max", "max", np.maximum)
 _variadic("onnx.Min", "min", np.minimum)
 _variadic("onnx.Sum akg.AddN", "add", np.add)
+_variadic("onnx.Mean", "add", np.add, is_mean=True)
 _comparison("onnx.Equal akg.Equal", "equal", np.equal)
 _comparison("akg.NotEqual", "not_equal", np.not_equal)
 _comparison("onnx.Less akg.Less", "less", np.less)
@@ -124,12 +159,6 @@ elementwise(
     "onnx.Where akg.Select",
     lambda op, c, a, b: select(c, a, b),
     lambda op, c, a, b: np.asarray(np.where(c, a, b)),
-)
-elementwise(
-    "onnx.Mean",
-    lambda op, *x: reduce(lambda a, b: a + b, x) / len(x),
-    lambda op, *x: reduce(np.add, x) / len(x),
-    compound=True,
 )
 
 

@@ -107,6 +107,7 @@ def _layer(op: Operator, build: Builder, gates: int, defaults: Sequence[str]) ->
     shape, weights = build.shape(op.inputs[0]), build.shape(op.inputs[1])
     batchwise = bool(integer(op, "layout", 0))
     _check_shapes(op, build, gates, batchwise)
+    build.take_steps(shape[1] if batchwise else shape[0])
     return Layer(
         op=op,
         build=build,
