@@ -12,7 +12,7 @@ from views.fusion.card import FusionCard
 from views.graph.canvas import Canvas
 from views.graph.scene import GraphScene
 from views.overview import Overview
-from views.panel import Panel, bar, label
+from views.panel import Elided, Panel, bar, label
 from views.theme import Theme
 
 ORIGINS = {
@@ -48,10 +48,10 @@ class GraphView(Panel):
         self.fit_button = self.add_header_icon("fit", "Fit the whole graph (0)")
         self.fit_button.clicked.connect(self.canvas.fit_all)
         strip, layout = bar("subheader", 32)
-        self.name = label("", "title")
+        self.name = Elided("title")
         self.counts = label("", "chip")
         self.origin = label("▭ predicted", "outline-chip")
-        layout.addWidget(self.name)
+        layout.addWidget(self.name, 100)  # before the gap, up to its own width: a long name makes no panel wide
         layout.addWidget(self.counts)
         layout.addStretch(1)
         layout.addWidget(self.origin)
@@ -64,6 +64,8 @@ class GraphView(Panel):
         """Replaces the graph; with `keep`, of other groups of the same model, what is open and in sight stays."""
         model = overview.model
         self.name.setText(model.name)
+        self.name.ensurePolished()
+        self.name.setMaximumWidth(self.name.fontMetrics().horizontalAdvance(model.name) + 2)
         launches = plural(len(model.nodes), "kernel")
         self.counts.setText(f"{plural(len(model.operators), 'operator')} → {launches}")
         self.show_body()
