@@ -65,7 +65,9 @@ class ExplainView(Panel):
 
     def _set(self, page: QWidget, layout: QVBoxLayout, name: str) -> None:
         layout.addStretch(1)
+        read = self._area.verticalScrollBar().value() if name == self.subtitle.text() else 0
         self._area.setWidget(page)
+        self._area.verticalScrollBar().setValue(read)
         self.subtitle.setText(name)
         self.show_body()
 

@@ -6,11 +6,12 @@ from collections.abc import Collection, Mapping
 
 from PySide6.QtCore import Signal
 
-from engine.documents.model import Time
+from engine.documents.model import ModelDoc, Time
 from views.format import plural
 from views.fusion.card import FusionCard
 from views.graph.canvas import Canvas
 from views.graph.scene import GraphScene
+from views.hierarchy import groups_by_name
 from views.overview import Overview
 from views.panel import Elided, Panel, bar, label
 from views.theme import Theme
@@ -89,6 +90,11 @@ class GraphView(Panel):
         """ "time", "measured", "traffic" or "bound"."""
         self.scene.look.show(what)
         self._show_origin()
+
+    def show_groups(self, model: ModelDoc) -> None:
+        """Figures of the same groups under their present advice."""
+        self.scene.look.groups = groups_by_name(model)
+        self.scene.update()
 
     def show_times(
         self, predicted: Mapping[str, Time], predicted_where: str, measured: Mapping[str, Time], measured_where: str
