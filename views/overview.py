@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.documents.model import ModelDoc
 from views.graph.drawing import Drawing, Plan, first_open
 from views.hierarchy import boxes
-from views.outline.rows import outline
+from views.outline.rows import outline, timed_rows
 from views.rows import Row
 from views.search.index import Index
 
@@ -30,3 +30,9 @@ def overview(model: ModelDoc) -> Overview:
     top = boxes(model)
     plan, opened = Plan(model, top), first_open(model, top)
     return Overview(model, outline(model, top), plan, opened, plan.draw(opened), Index(model))
+
+
+def retimed(known: Overview, model: ModelDoc) -> Overview:
+    """The overview at other times of the same model's kernels; its index, which a search may be using, follows."""
+    known.index.show_times(model)
+    return replace(known, model=model, rows=timed_rows(known.rows, model))

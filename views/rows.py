@@ -59,6 +59,14 @@ class RowModel(QAbstractItemModel):
         self._top = [self._place(row, None, number, 0) for number, row in enumerate(rows)]
         self.endResetModel()
 
+    def renew(self, rows: Iterable[Row]) -> None:
+        """Replaces what rows show that are there already, with those under them."""
+        for row in rows:
+            place = self._by_key.get(row.key)
+            if place is not None:
+                place.row = row
+            self.renew(row.children)
+
     def index_of(self, key: str) -> QModelIndex:
         """Where a row is; an invalid index where there is none."""
         place = self._by_key.get(key)
@@ -174,6 +182,11 @@ class RowView(QTreeView):
             if self._toggled.get(key, opened(row)):
                 self.expand(self.rows.index_of(key))
         self._silent = False
+
+    def renew(self, rows: Iterable[Row]) -> None:
+        """Shows other values of the same rows; what is open, in sight and marked stays."""
+        self.rows.renew(rows)
+        self.viewport().update()
 
     def mark(self, keys: Iterable[str]) -> None:
         """Marks rows as selected elsewhere; scrolls only if the first of them is not in sight."""

@@ -25,6 +25,7 @@ class Times(QObject):
         self._timing, self._graph = timing, graph
         self._workspace, self._samples = workspace, samples
         workspace.model_changed.connect(self.show)
+        workspace.times_changed.connect(self.show)
         workspace.history_changed.connect(lambda _: self.show())
         samples.times_changed.connect(self.show)
         timing.tab_selected.connect(lambda tab: self.show() if tab == ROOFLINE else None)
@@ -36,11 +37,12 @@ class Times(QObject):
         if model is None:
             return
         machine = target(model.target)
-        first = {group.name: group.time for group in model.groups if group.time}
-        predicted, measured = {**first, **workspace.predicted()}, self._samples.times
+        predicted = {group.name: group.time for group in model.groups if group.time}
+        measured = self._samples.times
         self._timing.show_times(model, predicted, measured)
         if self._timing.tabs[ROOFLINE].isChecked():  # else it is drawn when somebody looks
-            pinned = {**first, **self._pinned(("predicted",))}, {**self._pinned(MEASURED), **self._samples.baselines}
+            baselines = {**self._pinned(MEASURED), **self._samples.baselines}
+            pinned = {**predicted, **self._pinned(("predicted",))}, baselines
             self._timing.show_roofline(roofline(model, machine, (predicted, measured), pinned))
         self._timing.show_selection(workspace.bus.selection.group)
         modelled, taken = (where(times.values(), machine) for times in (predicted, measured))

@@ -39,6 +39,7 @@ class Fusing(QObject):
         self._wanted: Wish | None = None
         """To be carried out once it is known to be legal."""
         workspace.model_changed.connect(self._forget)
+        workspace.times_changed.connect(self._on_times)
         workspace.client.respawned.connect(self._on_respawned)
 
     @property
@@ -47,8 +48,7 @@ class Fusing(QObject):
         workspace = self.workspace
         if FUSION not in workspace.histories:
             workspace.histories[FUSION] = History.started(FREE, FIRST_TITLE)
-            if workspace.model and workspace.model.total:
-                workspace.histories[FUSION].learn(FREE, predicted=workspace.model.total)
+            self._learn_total()
         return workspace.histories[FUSION]
 
     @property
@@ -103,6 +103,18 @@ class Fusing(QObject):
         if number != NO_STEP and number != self.history.current and not self.is_busy:
             self._fuse(self.history.steps[number].text, "", number)
 
+    def _learn_total(self) -> bool:
+        """The present step of the groups takes what the whole model takes now; whether that is news."""
+        model, history = self.workspace.model, self.workspace.histories.get(FUSION)
+        if model is None or model.total is None or history is None:
+            return False
+        return bool(history.learn(history.step.text, predicted=model.total))
+
+    def _on_times(self) -> None:
+        """Not while other groups come in: until the step is taken, the history stands at that of the old ones."""
+        if not self.workspace.is_fusing and self._learn_total():
+            self.workspace.history_changed.emit(FUSION)
+
     def _send(self) -> None:
         question = self._waiting
         if self._sent is not None or question is None or self.workspace.is_fusing:
@@ -147,9 +159,8 @@ class Fusing(QObject):
         def made(opened: Overview) -> None:
             workspace.is_fusing = False
             (history.add(text, title) if number == NO_STEP else history.go(number))
-            if opened.model.total:
-                history.learn(text, predicted=opened.model.total)
             workspace.adopt(opened)
+            self._learn_total()
             workspace.history_changed.emit(FUSION)
             self.state_changed.emit()
 

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.session import advice
 from app.session.client import Client, Pending
+from app.session.current_times import present_model, untimed
 from app.session.edit_summaries import FIRST_TITLE, title_of
 from app.session.fusion_constraints import Asleep, carried, heir, renamed
 from app.session.history import Checked, History, Trail
@@ -19,7 +20,7 @@ from app.session.refusals import problems_of
 from app.session.selection import Selection, SelectionBus
 from engine.documents.model import CheckDoc, CompiledDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
 from engine.support.serialization import from_json
-from views.overview import Overview, overview
+from views.overview import Overview, overview, retimed
 
 
 class Workspace(QObject):
@@ -30,6 +31,8 @@ class Workspace(QObject):
     """What is known about a group's kernel, its advice or its check changed."""
     history_changed = Signal(str)
     """A group's history: its steps, where it stands, what is known about them."""
+    times_changed = Signal()
+    """Other times of the same kernels: `model` and `overview` have them, with their shares and the total."""
     open_refused = Signal(object, object)
     """Opening and Problem: a file that could not be opened."""
     problems_changed = Signal()
@@ -45,6 +48,9 @@ class Workspace(QObject):
         """The file that is open, and for which machine."""
         self.bus = SelectionBus()
         self.overview: Overview | None = None
+        """At the times of the groups' present advice."""
+        self._as_opened: ModelDoc | None = None
+        """At those of the advisers' advice, as the engine made it."""
         self.gpu: str | None = None
         self.lacking = ""
         """What keeps this machine from measuring, and what to install."""
@@ -66,12 +72,13 @@ class Workspace(QObject):
         self._checks: dict[tuple[str, str], CheckDoc] = {}
         self._asked: set[tuple[str, str | None]] = set()
         self.bus.changed.connect(self._on_selected)
+        self.history_changed.connect(lambda _: self._show_present())
         client.respawned.connect(self._reopen)
         client.failed.connect(lambda problem: self.add_problem("", problem))
 
     @property
     def model(self) -> ModelDoc | None:
-        """The open model."""
+        """The open model, at the times of its groups' present advice."""
         return self.overview.model if self.overview else None
 
     @property
@@ -132,10 +139,6 @@ class Workspace(QObject):
     def trails(self) -> dict[str, Trail]:
         """The histories of all groups as plain data."""
         return {group: history.trail() for group, history in self.histories.items()}
-
-    def predicted(self) -> dict[str, Time]:
-        """Predicted times of the groups whose kernels are known."""
-        return {group: kernel.time for group, kernel in self._legal.items()}
 
     def want(self, group: str) -> None:
         """Asks for a group's first kernel, unless it is known."""
@@ -307,6 +310,23 @@ class Workspace(QObject):
         if text is None or group in self.histories:
             self._settle(group)
 
+    def _show_present(self) -> None:
+        """Brings times, shares and total up to the steps where the histories stand, and says so."""
+        if self.overview is not None and self._retime():
+            self.times_changed.emit()
+
+    def _retime(self) -> bool:
+        """The same without a word; whether anything was not up to date."""
+        assert self.overview is not None and self._as_opened is not None
+        present = present_model(self._as_opened, self.histories, self._present_kernel)
+        if present == self.overview.model:
+            return False
+        self.overview = retimed(self.overview, present)
+        return True
+
+    def _present_kernel(self, group: str) -> KernelDoc | None:
+        return self._kernels.get((group, self.histories[group].step.text))
+
     def _settle(self, group: str) -> None:
         """Makes steps of the edits whose kernels are legal, a draft of one that is not, and tells what became of it."""
         history, waiting = self.histories.get(group), self._waiting.get(group, [])
@@ -322,7 +342,8 @@ class Workspace(QObject):
         if refusal:
             self.add_problem(group, refusal)
         self.kernel_changed.emit(group)
-        self.history_changed.emit(group)
+        if history is not None:  # a group whose first kernel was refused has none
+            self.history_changed.emit(group)
 
     def _take(self, group: str, history: History, text: str) -> None:
         """Makes a step of an edit whose kernel is legal, else a draft."""
@@ -335,9 +356,10 @@ class Workspace(QObject):
 
     def _on_opened(self, opening: Opening, opened: Overview, again: bool = False) -> None:
         model = opened.model
-        same = self.path == opening.path and self.model == model and (again or not opening.trails)
+        same = self.path == opening.path and self._as_opened == model and (again or not opening.trails)
         self.opened = replace(opening, trails={}, asleep=(), selection=Selection(), warnings=())
-        self.overview = self.overview if same else opened
+        if not same:
+            self.overview, self._as_opened = opened, model
         self.opening_changed.emit(False)
         if same:
             return
@@ -349,8 +371,12 @@ class Workspace(QObject):
         self.problems = [("", Problem("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
         self.problems += [("", problem) for problem in (*opening.warnings, *opening.strangers(model))]
         self.bus.select(Selection())
+        self._retime()
         self.model_changed.emit()
         self.problems_changed.emit()
+        for group, text in untimed(self.histories):
+            if self.group(group) is not None:
+                self._ask_kernel(group, text)
         self.bus.select(opening.selection)
         if opening.loom or opening.path != EXAMPLE:
             self.saved_path.emit(opening.loom or opening.path)
@@ -367,7 +393,8 @@ class Workspace(QObject):
                 del known[key]
         self._legal = {name: kernel for name, kernel in self._legal.items() if name in same}
         self._waiting = {names[name]: texts for name, texts in self._waiting.items() if name in names}
-        self.overview = opened
+        self.overview, self._as_opened = opened, new
+        self._retime()
         self.is_regrouping = True
         self.model_changed.emit()
         self.is_regrouping = False

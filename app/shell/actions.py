@@ -12,7 +12,7 @@ Keys = QKeySequence.StandardKey
 
 @dataclass(frozen=True, slots=True)
 class ActionInfo:
-    """How an action is called and reached."""
+    """How an action is called and reached; the first of its keys that the platform has stands in menus."""
 
     name: str
     text: str
@@ -44,7 +44,10 @@ ACTIONS = (
     ),
     ActionInfo("quit", "&Quit", "Close the window", (Keys.Quit, "Ctrl+Q")),
     ActionInfo("undo", "&Undo", "Take the last edit back", (Keys.Undo,), "undo", needs="nothing to take back"),
-    ActionInfo("redo", "&Redo", "Make the edit again", (Keys.Redo,), "redo", needs="nothing to make again"),
+    ActionInfo(
+        "redo", "&Redo", "Make the edit again", (Keys.Redo, "Ctrl+Y", "Ctrl+Shift+Z"), "redo",
+        needs="nothing to make again",
+    ),
     ActionInfo("pin", "Pin as &Baseline", "Count gains from the selected step of the history", ("B",), needs=A_STEP),
     ActionInfo(
         "compare", "Compare with Base&line", "The selected step of the history beside the baseline", ("D",),
@@ -210,9 +213,10 @@ def make_actions(window: QMainWindow) -> dict[str, QAction]:
 
 def _make(info: ActionInfo, window: QMainWindow) -> QAction:
     action = QAction(info.text, window)
-    sequences = [QKeySequence(keys) for keys in info.keys]
-    # A platform without its own keys for an action (such as Quit) gives an empty sequence.
-    action.setShortcuts([keys for keys in sequences if not keys.isEmpty()][:2])
+    # A platform without its own keys for an action (such as Quit) gives an empty sequence; one whose own keys are those
+    # that are meant everywhere gives them twice, and Qt would refuse both as ambiguous.
+    sequences = {keys.toString(): keys for keys in [QKeySequence(each) for each in info.keys] if not keys.isEmpty()}
+    action.setShortcuts(list(sequences.values()))
     shown = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
     action.setToolTip(f"{info.tip} ({shown})" if shown else info.tip)
     action.setStatusTip(info.tip)

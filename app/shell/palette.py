@@ -16,6 +16,8 @@ from views.theme import Theme, face, semibold
 SIZE = (560, 420)
 TOP = 72
 """Pixels between the window's upper edge and the palette."""
+KEYS = 150
+"""Pixels for the keys of an action."""
 
 
 class Palette(QWidget):
@@ -162,12 +164,12 @@ def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
     enabled = action.isEnabled()
     painter.setFont(face(11))
     painter.setPen(theme.colour("text-3"))
-    keys = "   ".join(keys.toString(QKeySequence.SequenceFormat.NativeText) for keys in action.shortcuts()[:1])
-    draw_text(painter, QRectF(right - 130, box.y(), 130, box.height()), keys, right=True)
+    keys = "   ".join(keys.toString(QKeySequence.SequenceFormat.NativeText) for keys in action.shortcuts())
+    draw_text(painter, QRectF(right - KEYS, box.y(), KEYS, box.height()), keys, right=True)
     painter.setFont(face())
     painter.setPen(theme.colour("text" if enabled else "text-3"))
     title = row.title + (" ✓" if action.isChecked() else "")
-    draw_text(painter, QRectF(left, box.y(), right - left - 140, box.height()), title)
+    draw_text(painter, QRectF(left, box.y(), right - left - KEYS - 10, box.height()), title)
     if not enabled:
         start = left + text_width(painter, title) + 12
-        draw_text(painter, QRectF(start, box.y(), max(right - 140 - start, 0), box.height()), info.needs)
+        draw_text(painter, QRectF(start, box.y(), max(right - KEYS - 10 - start, 0), box.height()), info.needs)

@@ -35,7 +35,7 @@ class SearchBox(Field):
     def __init__(self) -> None:
         super().__init__("search", "Go to group, operator or statement", "Go to")
         self.setToolTip(f"Go to a group, an operator, or a statement of the selected group (Ctrl+P)\n{SYNTAX}")
-        self.setMinimumWidth(120)
+        self.setMinimumWidth(96)
         self.setMaximumWidth(300)
         self._index: Index | None = None
         self._statements: tuple[StatementDoc, ...] = ()

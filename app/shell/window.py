@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt
-from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QAction, QCloseEvent
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
@@ -27,6 +27,7 @@ from app.session.undo_stack import Undoing
 from app.session.workspace import Workspace
 from app.shell.actions import ACTIONS, MENUS, make_actions
 from app.shell.commands import Commands
+from app.shell.drops import FileDrops
 from app.shell.files import Files
 from app.shell.layout import PERSPECTIVES, Dock, arrange, proportion_bottom
 from app.shell.search import SearchBox
@@ -45,6 +46,12 @@ COLOURS = {"Predicted time": "time", "Measured time": "measured", "Traffic": "tr
 
 SMALLEST = (1024, 640)
 """Pixels of the window in which every panel is still of use."""
+USUAL = (1440, 900)
+"""Pixels of the window at the first start, where the screen has room for them."""
+FRAME = 40
+"""Pixels that a desktop may put above a window; how many is known only once it is shown."""
+SHORT = 108
+"""Pixels in which one can still tell what the graph is coloured by."""
 LAYOUT_VERSION = 3
 
 
@@ -73,12 +80,12 @@ class Window(QMainWindow):
         self._layouts: dict[str, QByteArray] = {}
         self._make_frame()
         self._connect_workspace()
-        self.setAcceptDrops(True)
         self.setDockNestingEnabled(True)
         self.setMinimumSize(QSize(*SMALLEST))
-        self.resize(1440, 900)
+        self.resize(QSize(*USUAL))
         self.docks: dict[str, Dock] = {name: Dock(panel) for name, panel in self.panels.named().items()}
         arrange(self, self.docks, self.perspective)
+        self.drops = FileDrops(self, self.docks.values(), self.open_file)
         self._fill_panels_menu()
         self.commands = Commands(self)
         self.set_theme(self.theme.name)
@@ -125,7 +132,7 @@ class Window(QMainWindow):
             self._layouts[self.perspective] = self.saveState(LAYOUT_VERSION)
             self.perspective = name
             state = self._layouts.get(name)
-            if state is None or not self.restoreState(state, LAYOUT_VERSION):
+            if state is None or not self._restore(state):
                 arrange(self, self.docks, name)
         if name == PIPELINE:
             self.panels.schedule.select_tab(PIPELINE)
@@ -146,11 +153,10 @@ class Window(QMainWindow):
         perspective = str(self.settings.value("perspective", self.perspective))
         if perspective in PERSPECTIVES:
             self.set_perspective(perspective)
-        if geometry is not None:
-            self.restoreGeometry(geometry)
+        if geometry is None or not self.restoreGeometry(geometry):
+            self._fit_screen()
         if state is not None:
-            self.restoreState(state, LAYOUT_VERSION)
-        self.notice_bar.setVisible(self.notice.has_news)
+            self._restore(state)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remembers the layout and ends the worker."""
@@ -164,16 +170,19 @@ class Window(QMainWindow):
         self.workspace.client.close()
         super().closeEvent(event)
 
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Takes files."""
-        if event.mimeData().hasUrls():
-            event.acceptProposedAction()
+    def _restore(self, state: QByteArray) -> bool:
+        """Arranges panels as they were saved; whether there is news is no matter of arrangement."""
+        restored = self.restoreState(state, LAYOUT_VERSION)
+        self.notice_bar.setVisible(self.notice.has_news)
+        return restored
 
-    def dropEvent(self, event: QDropEvent) -> None:
-        """Opens the first dropped file."""
-        paths = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
-        if paths:
-            self.open_file(paths[0])
+    def _fit_screen(self) -> None:
+        """Fills a screen that has less room than the window would take with its frame."""
+        room = self.screen().availableSize()
+        if room.width() <= USUAL[0] or room.height() <= USUAL[1] + FRAME:
+            self.resize(self.size().boundedTo(room))
+            self.move(self.screen().availableGeometry().topLeft())
+            self.setWindowState(Qt.WindowState.WindowMaximized)
 
     def _make_frame(self) -> None:
         self.menu = MenuBar()
@@ -187,6 +196,7 @@ class Window(QMainWindow):
         self.perspectives.chosen.connect(self.set_perspective)
         self.colour_by = QComboBox()
         self.colour_by.addItems([f"Colour  {name}" for name in COLOURS])
+        self.colour_by.setMinimumWidth(SHORT)  # in a narrow window the rest of the tool bar comes first
         self.colour_by.setAccessibleName("Colour the graph by")
         self.colour_by.setToolTip("What the bars of the graph show")
         self.colour_by.currentIndexChanged.connect(self._colour_by)

@@ -106,6 +106,7 @@ class Wiring:
         self._connect_selection()
         self._connect_edits()
         workspace.model_changed.connect(self._show_model)
+        workspace.times_changed.connect(self._show_times)
         workspace.kernel_changed.connect(self._show_kernel)
         workspace.problems_changed.connect(self._show_problems)
         workspace.opening_changed.connect(self._show_opening)
@@ -163,16 +164,30 @@ class Wiring:
         panels.code.show_empty("Select a group to see its CUDA text")
         panels.constraints.show_empty("Select a group to see what was asked for, by whom, and what came of it")
 
+    def _show_times(self) -> None:
+        """Every panel tells the kernels' times from the one model document; these do not follow by themselves."""
+        overview, panels = self.workspace.overview, self.panels
+        if overview is not None:
+            panels.outline.show_times(overview)
+            panels.graph.show_groups(overview.model)
+            self._show_explanation()
+
+    def _show_explanation(self) -> None:
+        """The selected group in words, else the whole model."""
+        group, model = self.workspace.group(self.group), self.workspace.model
+        if group is not None:
+            self.panels.explain.show_group(group)
+        elif model is not None:
+            self.panels.explain.show_model(model)
+
     def _show_selection(self, selection: Selection) -> None:
         panels, group = self.panels, self.workspace.group(selection.group)
         panels.outline.show_selection(selection.group)
         panels.graph.show_selection(selection.group)
         panels.timing.show_selection(selection.group)
+        self._show_explanation()
         if group is not None:
-            panels.explain.show_group(group)
             self._show_kernel(selection.group)
-        elif self.workspace.model is not None:
-            panels.explain.show_model(self.workspace.model)
         self._show_statements(selection)
 
     def _show_statements(self, selection: Selection) -> None:

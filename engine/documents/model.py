@@ -6,7 +6,8 @@ the process boundary.  The window renders these and computes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,25 @@ class ModelDoc:
     """How long each stage took to open it: ("load", 0.3), ("fuse", 0.2), ..."""
     links: tuple[LinkDoc, ...] = ()
     """What is handed over inside the launches."""
+
+
+def timed(model: ModelDoc, times: Mapping[str, Time], bounds: Mapping[str, str] | None = None) -> ModelDoc:
+    """The model where one launch of a group takes `times[group]`; shares and total follow.
+
+    A group that is not in `times` has no time.  bounds: group -> what limits it now, where that is known.
+    """
+    known = {group.name: times[group.name] for group in model.groups if group.name in times}
+    total = sum(known[group.name].microseconds * group.instances for group in model.groups if group.name in known)
+    limits = bounds or {}
+
+    def of(group: GroupDoc) -> GroupDoc:
+        time = known.get(group.name)
+        share = time.microseconds * group.instances / total if time and total else 0.0
+        return replace(group, time=time, share=share, bound=limits.get(group.name) or group.bound)
+
+    first = next(iter(known.values()), None)
+    whole = Time(total, first.origin, first.note) if first and total else None
+    return replace(model, groups=tuple(map(of, model.groups)), total=whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +303,8 @@ class KernelDoc:
     """The instruction that multiplies on tensor cores, or ""."""
     refused: str = ""
     """Why no kernel follows a legal schedule, or takes its required entries as given; "" where one does."""
+    bound: str = ""
+    """What the prediction says limits it: "memory", "compute" or "latency"; "" where nothing is predicted."""
 
     @property
     def has_kernel(self) -> bool:

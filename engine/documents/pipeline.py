@@ -23,10 +23,11 @@ class BarDoc:
     """"copy" (issuing), "wait" (with the barrier), "compute" or "store"."""
     step: int
     """Iteration of the main loop; -1 before it, `ChartDoc.steps` after it."""
-    tile: int
-    """Number of the tile that is copied, waited for or used; -1 for none."""
-    stage: int
-    """Buffer that it is copied to or read from; -1 for none."""
+    tile: int | None
+    """Number of the tile that is copied, waited for or used; None for no tile of the main loop, such as what is copied
+    once before it."""
+    stage: int | None
+    """Buffer of the tile that it is copied to or read from; None where there is no tile."""
     start: float
     """Cycles since the block began, as all times of a chart."""
     end: float

@@ -15,7 +15,7 @@ from engine.documents.model import Time
 from engine.documents.pipeline import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
 from engine.explore.pipeline_clock import ISSUE_CYCLES, STALL, Arrival, Clock, Rhythm, Span
 from engine.explore.pipeline_hazards import hazards
-from engine.explore.pipeline_trace import Trace, trace
+from engine.explore.pipeline_trace import Trace, tiles_of, trace
 from engine.explore.shared_memory import shared_docs
 from engine.explore.what_if import choices
 from engine.scheduling.text import to_text
@@ -26,6 +26,7 @@ HEAD, TAIL = 6, 2
 GAP = 1.0
 """Of a step: the room that stands for the steps left out."""
 NOTE = "pipeline model, uncalibrated"
+ONCE = "No tile of the loop: it is copied once"
 BOTTLENECK_NOTE = "bottleneck model, uncalibrated"
 _CODE = {
     COPY: re.compile(r"\basync_(copy|commit)\b|_tile\.store"),
@@ -100,7 +101,8 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
 def _drawn(kernel: Kernel, played: Trace, predicted: PipelinePrediction, empty: ChartDoc) -> ChartDoc:
     loop = main_loop(kernel.tile.body)
     assert loop is not None
-    clock = Clock(played, _rhythm(kernel, predicted, empty.clock))
+    looped = {buffer.name for buffer in empty.shared if buffer.in_loop}
+    clock = Clock(played, _rhythm(kernel, predicted, empty.clock), tiles_of(played, looped))
     cycles = clock.play()
     fold = _fold(clock.spans, played)
     lines = code_lines(kernel.source.text, loop.name)
@@ -109,7 +111,7 @@ def _drawn(kernel: Kernel, played: Trace, predicted: PipelinePrediction, empty: 
     stages = {action.step: action.stage for action in reversed(played.actions) if action.kind == "read"}
     ahead = 1 if kernel.tile.register_stages > 1 else 0  # the wait stands before the first read of the next tile
     bars = tuple(
-        _bar(span, fold, lines, stages, wrong, played.steps, ahead)
+        _bar(span, fold, lines, stages, wrong, played.steps, _tile(span, ahead))
         for span in clock.spans
         if not fold.hides(span.step)
     )
@@ -119,7 +121,7 @@ def _drawn(kernel: Kernel, played: Trace, predicted: PipelinePrediction, empty: 
         because="" if played.walked == played.steps else f"the first {played.walked:,} of {played.steps:,} steps",
         steps=played.steps,
         bars=bars,
-        flights=tuple(_flights(clock.arrivals, clock.spans, fold, played)),
+        flights=tuple(_flights(clock.arrivals, clock.spans, fold)),
         hazards=found,
         folded=(fold.first, fold.count),
         folded_cycles=fold.cut,
@@ -159,29 +161,33 @@ def _bar(
     stages: Mapping[int, int],
     wrong: Mapping[tuple[int, int], str],
     steps: int,
-    ahead: int,
+    tile: int | None,
 ) -> BarDoc:
-    """ahead: tiles between the one that is used in a step and the one that is waited for there."""
-    tile = span.group if span.row == COPY else span.step + (ahead if span.row == WAIT else 0)
-    is_tile = span.row != STORE and 0 <= tile < steps
-    stage = span.stage if span.row == COPY else stages.get(tile, -1) if is_tile else -1
+    """tile: that the span is about, where it is one of the loop's."""
+    is_tile = span.row != STORE and tile is not None and 0 <= tile < steps
+    stage = None if tile is None or not is_tile else span.stage if span.row == COPY else stages.get(tile)
     where = "fill" if span.step < 0 else "loop" if span.step < steps else "after"
-    text = wrong.get((span.step, stage), "") if span.row in (COPY, COMPUTE) else ""
+    text = wrong.get((span.step, stage), "") if span.row in (COPY, COMPUTE) and stage is not None else ""
     return BarDoc(
         row=span.row,
         step=span.step,
-        tile=tile if is_tile else -1,
+        tile=tile if is_tile else None,
         stage=stage,
         start=fold.moved(span.start),
         end=fold.moved(span.end),
         kind="hazard" if text else span.kind,
-        because=text,
+        because=text or (ONCE if span.row == COPY and not is_tile else ""),
         lines=lines.get((span.row, where), ()),
     )
 
 
+def _tile(span: Span, ahead: int) -> int | None:
+    """The tile that a span is about.  ahead: tiles between the one that is used in a step and the one waited for."""
+    return span.tile if span.row == COPY else span.step + (ahead if span.row == WAIT else 0)
+
+
 def _flights(
-    arrivals: Sequence[Arrival], spans: Sequence[Span], fold: _Fold, played: Trace
+    arrivals: Sequence[Arrival], spans: Sequence[Span], fold: _Fold
 ) -> list[FlightDoc]:
     """When each tile that is drawn is copied, there, used, and done with."""
     used: dict[int, tuple[float, float]] = {}
@@ -189,11 +195,12 @@ def _flights(
         if span.row == COMPUTE:
             first, _ = used.get(span.step, (span.start, 0.0))
             used[span.step] = (first, span.end)
-    groups: dict[int, list[Arrival]] = {}
+    copies: dict[int, list[Arrival]] = {}
     for arrival in arrivals:
-        groups.setdefault(arrival.group, []).append(arrival)
+        if arrival.tile is not None:
+            copies.setdefault(arrival.tile, []).append(arrival)
     found = []
-    for tile, parts in groups.items():
+    for tile, parts in copies.items():
         if tile in used and not fold.hides(tile):
             issued, arrived = min(part.issued for part in parts), max(part.arrived for part in parts)
             if fold.count and tile >= fold.first:

@@ -42,15 +42,16 @@ class Span:
     start: float
     end: float
     kind: str = ""
-    group: int = -1
-    """Of a copy: the group that it belongs to, one for each tile."""
+    tile: int | None = None
+    """Of a copy: the step of the main loop that it is for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A group of copies: which buffers' stage it fills, when it was asked for, and when all of it is there."""
+    """A copy: which buffer's stage it fills, when it was asked for, and when all of it is there."""
 
-    group: int
+    tile: int | None
+    """The step of the main loop that it is for; None for what is copied once for all of them."""
     stage: int
     step: int
     issued: float
@@ -70,15 +71,16 @@ class _Block:
     """When the copies that are not committed yet will be complete."""
     fetched: float = 0.0
     """When what it loads to registers is there."""
-    asked: tuple[int, float] = (-1, 0.0)
-    """(group of copies, when) it last asked for that."""
+    asked: tuple[int | None, float] = (None, 0.0)
+    """(tile, when) it first asked for that."""
 
 
 class Clock:
     """Plays a trace; `spans` and `arrivals` are block 0's."""
 
-    def __init__(self, trace: Trace, rhythm: Rhythm) -> None:
-        self.trace, self.rhythm = trace, rhythm
+    def __init__(self, trace: Trace, rhythm: Rhythm, tiles: Sequence[int | None]) -> None:
+        """tiles: of each action of the trace that copies."""
+        self.trace, self.rhythm, self._tiles = trace, rhythm, tiles
         self.spans: list[Span] = []
         self.arrivals: list[Arrival] = []
         self._channel = self._unit = 0.0
@@ -107,12 +109,12 @@ class Clock:
             case "issue":
                 arrived, start = self._copy(block, action)
                 block.open_until = max(block.open_until, arrived)
-                self._arrival(block, Arrival(len(block.groups), action.stage, action.step, start, arrived))
+                self._arrival(block, Arrival(self._tile(block), action.stage, action.step, start, arrived))
             case "fetch":
                 arrived, start = self._copy(block, action)
                 block.fetched = max(block.fetched, arrived)
-                if block.asked[0] != len(block.groups):
-                    block.asked = (len(block.groups), start)
+                if block.asked[0] is None or block.asked[0] != self._tile(block):
+                    block.asked = (self._tile(block), start)
             case "commit":
                 block.groups.append(max(block.open_until, block.now))
                 block.open_until = 0.0
@@ -140,9 +142,14 @@ class Clock:
         self._wait(block, action, block.fetched)
         start = block.now
         block.now += action.amount * self.rhythm.issue
-        group, asked = block.asked if block.asked[0] >= 0 else (len(block.groups), start)
-        self._span(block, COPY, action, start, group=group)
-        self._arrival(block, Arrival(group, action.stage, action.step, asked, block.now))
+        tile = self._tile(block)
+        asked = block.asked[1] if tile is not None and block.asked[0] == tile else start
+        self._span(block, COPY, action, start)
+        self._arrival(block, Arrival(tile, action.stage, action.step, asked, block.now))
+
+    def _tile(self, block: _Block) -> int | None:
+        """That the action which a block is at is about."""
+        return self._tiles[block.place - 1]
 
     def _arrival(self, block: _Block, arrival: Arrival) -> None:
         if block.number == 0:
@@ -166,19 +173,18 @@ class Clock:
         block.now += self.rhythm.epilogue / self._stores
         self._span(block, STORE, action, start)
 
-    def _span(
-        self, block: _Block, row: str, action: Action, start: float, kind: str = "", group: int | None = None
-    ) -> None:
-        """Adds to block 0's spans; neighbours of one row, step and stage are one."""
+    def _span(self, block: _Block, row: str, action: Action, start: float, kind: str = "") -> None:
+        """Adds to block 0's spans; neighbours of one row, step, stage and tile are one."""
         if block.number != 0:
             return
+        tile = self._tile(block) if row == COPY else None
         last = next((span for span in reversed(self.spans[-3:]) if span.row == row), None)
-        touches = last is not None and (last.step, last.stage, last.kind) == (action.step, action.stage, kind)
+        present = (action.step, action.stage, kind, tile)
+        touches = last is not None and (last.step, last.stage, last.kind, last.tile) == present
         if last is not None and touches and abs(last.end - start) < 1e-9:
             last.end = block.now
         else:
-            group = -1 if row != COPY else len(block.groups) if group is None else group
-            self.spans.append(Span(row, action.step, action.stage, start, block.now, kind, group))
+            self.spans.append(Span(row, action.step, action.stage, start, block.now, kind, tile))
 
 
 def _copies_of_a_step(actions: Sequence[Action]) -> float:

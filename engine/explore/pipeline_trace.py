@@ -5,7 +5,7 @@ Loops that copy or wait are walked iteration by iteration; whatever else stands 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.cost.alcop_work import copied_buffers, main_loop
@@ -71,6 +71,34 @@ def trace(tile: TileProgram) -> Trace | None:
         return None
     actions = tuple(_Walker(tile, loop).walk(tile.body, {}, BEFORE))
     return Trace(_with_stages(actions), loop.extent, min(loop.extent, MOST_STEPS))
+
+
+def tiles_of(played: Trace, looped: Collection[str]) -> tuple[int | None, ...]:
+    """Of each action that copies, the tile: the step of the main loop that is the last to read what it brings.
+
+    looped: buffers that the main loop copies to.  None for what is copied to others, once for all steps, and for what
+    no step that was walked reads.  Not the first to read it: with two stages of registers that is the step before.
+    Groups of copies are no measure: a tile may come in several, and one may hold parts of two.
+    """
+    found: list[int | None] = []
+    read: dict[tuple[str, int], int] = {}
+    overwritten: set[tuple[str, int]] = set()
+    stored: int | None = None
+    for action in reversed(played.actions):
+        tile, place = None, (action.buffer, action.stage)
+        if action.kind == "read":
+            if place in overwritten or place not in read:
+                read[place] = action.step
+            overwritten.discard(place)
+        elif action.kind == "fetch":
+            tile = stored
+        elif action.kind == "issue" and action.buffer in looped:
+            step = read.get(place, BEFORE)
+            overwritten.add(place)
+            tile = step if 0 <= step < played.steps else None
+            stored = tile if action.is_blocking else stored
+        found.append(tile)
+    return tuple(reversed(found))
 
 
 def _with_stages(actions: Sequence[Action]) -> tuple[Action, ...]:

@@ -28,8 +28,9 @@ from engine.documents.model import (
     ScheduleDoc,
     StatementDoc,
     Time,
+    timed,
 )
-from engine.execution.nodes import PREDICTED, Check, Compiled
+from engine.execution.nodes import Check, Compiled
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
 from engine.present.dataflow_links import kept_apart, links
@@ -76,21 +77,20 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None,
     nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
     inside = keep("links", tuple(links(plan)))
     predictions = {group.name: _predicted(group, machine) for group in plan.groups}
-    total = sum(p.microseconds * len(plan.group(name).instances) for name, p in predictions.items() if p)
-    note = next((p.note for p in predictions.values() if p), "")
-    return ModelDoc(
+    untimed = ModelDoc(
         name=graph.name,
         path=str(graph.source or ""),
         target=machine.name,
         operators=operators,
         nodes=nodes,
         edges=edges,
-        groups=tuple(_group_doc(g, plan, predictions[g.name], total, machine) for g in plan.groups),
+        groups=tuple(_group_doc(group, plan, predictions[group.name], machine) for group in plan.groups),
         unsupported=tuple(plan.unsupported.items()),
-        total=Time(total, PREDICTED, note) if total else None,
+        total=None,
         seconds=(),
         links=inside,
     )
+    return timed(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
 
 
 def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[OperatorDoc]:
@@ -190,11 +190,11 @@ def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
 
 
 def _group_doc(
-    group: FusionGroup, plan: FusionPlan, prediction: Prediction | None, total: float, machine: Target
+    group: FusionGroup, plan: FusionPlan, prediction: Prediction | None, machine: Target
 ) -> GroupDoc:
+    """A group but for its time and its share, which are known together with those of the others."""
     moved = sum(compulsory_bytes(group.program))
     heart = max(group.program.statements, key=lambda s: s.points)
-    time = prediction.time() if prediction else None
     neighbours = [
         f"{b.producer} → {b.consumer}: {b.because}" for b in plan.boundaries if group.name in (b.producer, b.consumer)
     ]
@@ -212,8 +212,8 @@ def _group_doc(
         flops=flop_counts(group.program)[0],
         bound=prediction.bound if prediction else "",
         floor=moved / machine.dram_bandwidth.value * MICRO,
-        time=time,
-        share=time.microseconds * len(group.instances) / total if time and total else 0.0,
+        time=None,
+        share=0.0,
     )
 
 
@@ -245,6 +245,7 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
         explain=explain_kernel(kernel, prediction),
         scenarios=scenario_docs(kernel.advice, kernel.verdicts),
         intrinsic=kernel.tile.intrinsic,
+        bound=prediction.bound,
     )
 
 

@@ -12,14 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
-from PySide6.QtGui import QDropEvent
 
 from app.session.history import History
 from app.session.recovery import find_orphans, journal_folder, read_journal
 from app.shell.render import render
 from app.shell.window import Window
 from tests.app.driving import COMMAND, MODEL, PATIENCE, select, settle
+from tests.app.dropping import dragged, file_data
 
 GROUP = "softmax_0"
 BESIDE = Path(__file__).with_name("crashing.py")
@@ -131,10 +130,7 @@ def test_a_dropped_workspace_opens(make: Callable[..., Window], qtbot: object, m
     window.document.save(loom)
     done(window, qtbot)
     other = make()
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(loom)])
-    left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    other.dropEvent(QDropEvent(QPoint(5, 5), Qt.DropAction.CopyAction, data, left, none))
+    dragged(other, file_data(loom))
     done(other, qtbot)
     assert other.document.path == loom and len(other.workspace.histories[GROUP].steps) == 4
 

@@ -12,6 +12,7 @@ from views.constraints.painting import link_boxes
 from views.constraints.rows import Links
 from views.rows import Row
 
+CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
 ILLEGAL = "  required S2 @ j: parallel true"
 
 
@@ -45,6 +46,32 @@ def test_keys_in_the_editor_apply_and_take_back(window: Window, qtbot: object) -
     qtbot.keyClick(editor.edit, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)  # type: ignore[attr-defined]
     settle(window, qtbot)
     assert advice(window) == before == editor.edit.toPlainText()
+
+
+@pytest.mark.parametrize("redo", [(Qt.Key.Key_Y, CONTROL), (Qt.Key.Key_Z, CONTROL | SHIFT)])
+def test_the_keys_of_redo_are_the_editors_while_there_is_a_draft(
+    window: Window, qtbot: object, redo: tuple[Qt.Key, Qt.KeyboardModifier]
+) -> None:
+    before = select(window, qtbot)
+    apply(window, qtbot, advice(window).replace("stages 2", "stages 3"))
+    window.action("undo").trigger()
+    assert window.workspace.legal_kernel("softmax_0") is before
+    window.set_perspective("Schedule")
+    window.panels.constraints.select_tab("Text")
+    editor = window.panels.constraints.text
+    editor.edit.setFocus()
+    qtbot.keyClicks(editor.edit, "# mine")  # type: ignore[attr-defined]
+    qtbot.keyClick(editor.edit, Qt.Key.Key_Backspace)  # type: ignore[attr-defined]
+    qtbot.keyClick(editor.edit, Qt.Key.Key_Z, CONTROL)  # type: ignore[attr-defined]
+    assert editor.is_draft and "# mine" in editor.edit.toPlainText()
+    qtbot.keyClick(editor.edit, *redo)  # type: ignore[attr-defined]
+    assert "# min" in editor.edit.toPlainText() and "# mine" not in editor.edit.toPlainText()
+    assert window.workspace.legal_kernel("softmax_0") is before, "the window made nothing again"
+    editor.edit.setPlainText(advice(window))
+    qtbot.keyClick(editor.edit, *redo)  # type: ignore[attr-defined]
+    settle(window, qtbot)
+    after = window.workspace.legal_kernel("softmax_0")
+    assert after is not None and after.stages == 3, "without a draft it is the window that makes again"
 
 
 def test_undo_and_redo_come_from_the_cache(window: Window, qtbot: object) -> None:

@@ -15,6 +15,7 @@ from app.controllers.tuning.launch import last_words, records_of
 from app.shell.window import Window
 from engine.records.nodes import PAUSE, PAUSED, RUNNING, STOP, STOPPED
 from engine.records.schema import APPLICATION, FORMAT
+from engine.support.errors import BadInput
 from tests.app.driving import afresh, select
 from tests.app.tuning_runs import FAILURE, GROUP, TIMES, attached, resting, wait, write_run
 from views.tuning.nodes import STOPPING
@@ -80,6 +81,48 @@ def test_a_run_of_another_target_can_be_looked_at_but_not_applied(
     window.panels.trial.select_tab(CUDA)
     assert "another model, target or size" in window.panels.trial.refused.text.text()
     assert not window.panels.trial.apply.isEnabled() and window.panels.trial.recipe.toPlainText()
+
+
+def test_what_is_read_of_a_run_can_be_asked_for_at_once(quiet: Window, qtbot: object, tmp_path: Path) -> None:
+    """Not only from the next repaint on: a command of that moment was dropped without a word."""
+    select(quiet, qtbot, GROUP)
+    tuning, path = quiet.wiring.tuning, tmp_path / "ended.db"
+    write_run(path, quiet, GROUP, TIMES, STOPPED).store.close()
+    can: list[tuple[bool, ...]] = []
+    names = ("tune-best", "tune-ablate", "tune-detach")
+
+    def note() -> None:
+        apply = quiet.panels.trials.apply.isEnabled()
+        can.append((*(quiet.action(name).isEnabled() for name in names), apply, tuning.group == GROUP))
+
+    note()
+    tuning.control.grown.connect(note)
+    tuning.control.attach(str(path))
+    wait(qtbot, lambda: len(can) > 1)
+    tuning.control.grown.disconnect(note)
+    assert can[:2] == [(False,) * 5, (True,) * 5]
+
+
+def test_a_file_that_was_let_go_ends_no_other_run(
+    quiet: Window, qtbot: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    select(quiet, qtbot, GROUP)
+    tuning, paths = quiet.wiring.tuning, (tmp_path / "old.db", tmp_path / "new.db")
+    for path in paths:
+        write_run(path, quiet, GROUP, TIMES, STOPPED).store.close()
+    attached(quiet, qtbot, paths[0], len(TIMES))
+    attachment = tuning.control.attachment
+
+    def fail() -> None:
+        raise BadInput("records", str(paths[0]), "is damaged")
+
+    wait(qtbot, lambda: attachment.is_idle)
+    monkeypatch.setattr(attachment.follower, "look", fail)
+    attachment.attach(paths[1])
+    attachment._look()  # behind the file that is opened: the old one is looked at until it is there
+    wait(qtbot, lambda: tuning.shown is not None and tuning.shown.path == paths[1] and bool(tuning.shown.trials))
+    wait(qtbot, lambda: attachment.is_idle)
+    assert tuning.control.refusal is None and attachment.follower is not None
 
 
 def test_trials_that_come_are_shown_and_wishes_reach_the_process(

@@ -7,18 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QImage, QPixmap
+from PySide6.QtCore import QPoint
+from PySide6.QtGui import QImage, QPixmap
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
 from app.shell.actions import ACTIONS, MENUS
+from app.shell.layout import PERSPECTIVES
 from app.shell.render import render, size_of
-from app.shell.window import Window
+from app.shell.window import LAYOUT_VERSION, SMALLEST, USUAL, Window
 from engine.support.errors import BadInput
 from tests.app.driving import COMMAND, MODEL, PATIENCE, select, settle
+from tests.app.dropping import dragged, file_data
 from tests.app.fake_documents import ADVICE
 from tests.app.fake_exploration import ILLEGAL, with_lines
 from tests.support.stalls import assert_fluent
+from views.notice import News
 from views.theme import load_theme
 
 """The longest that the window may stand still (DESIGN 10)."""
@@ -51,10 +54,7 @@ def test_a_broken_file_keeps_what_was_open(window: Window, qtbot: object) -> Non
 
 def test_a_dropped_file_opens(make: Callable[..., Window], qtbot: object) -> None:
     window = make()
-    data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile("/somewhere/model.onnx")])
-    left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    window.dropEvent(QDropEvent(QPoint(5, 5), Qt.DropAction.CopyAction, data, left, none))
+    dragged(window, file_data("/somewhere/model.onnx"))
     settle(window, qtbot)
     assert window.workspace.path == "/somewhere/model.onnx"
 
@@ -188,6 +188,36 @@ def test_layout_comes_back(make: Callable[..., Window]) -> None:
     assert not again.docks["moves"].isVisible()
     again.reset_layout()
     assert again.docks["moves"].isVisible()
+
+
+def test_news_is_in_sight_until_it_is_answered_and_not_again(make: Callable[..., Window]) -> None:
+    """Whatever arrangement comes back: those of perspectives, and that of the last time."""
+    window = make()
+    window.set_perspective("Schedule")
+    window.set_perspective("Explore")
+    window.notice.show_news(News("Recover?", "", (("Recover", lambda: None), ("Discard", lambda: None))))
+    for perspective in (*PERSPECTIVES, "Explore"):
+        window.set_perspective(perspective)
+        assert window.notice_bar.isVisible() and window.notice.isVisible()
+    window.settings.setValue("layout", window.saveState(LAYOUT_VERSION))
+    window.notice.buttons["Discard"].click()
+    for perspective in (*PERSPECTIVES, "Explore"):
+        window.set_perspective(perspective)
+        assert not window.notice_bar.isVisible()
+    window.restore_layout()
+    assert not window.notice_bar.isVisible()
+
+
+def test_the_window_stays_on_a_small_screen(make: Callable[..., Window]) -> None:
+    """Qt's screen in memory has 800x800 pixels: the smallest window is wider, the usual one is higher."""
+    window = make()
+    room = window.screen().availableGeometry()
+    assert room.height() < USUAL[1]
+    window.resize(*USUAL)
+    window.restore_layout()
+    assert window.isMaximized() or window.height() <= room.height()
+    assert window.frameGeometry().top() >= room.top() and window.height() <= max(room.height(), SMALLEST[1])
+    assert window.width() <= max(room.width(), SMALLEST[0])
 
 
 def test_render_draws_window_and_panel(tmp_path: Path) -> None:

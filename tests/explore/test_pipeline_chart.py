@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,9 @@ from engine.explore.shared_memory import place
 from engine.support.serialization import from_json, to_json
 from engine.tensorize.space import Knobs
 from engine.tile.nodes import Barrier, Commit, For, TileOp, TileProgram, Uniform, Wait
+from tests.support.attentions import Attention
 from tests.support.needs import needs_compiler
+from views.pipeline.canvas import describe
 
 TILE = Knobs((128, 128, 32), (64, 32), 3)
 
@@ -57,6 +60,28 @@ def test_cells_name_the_stage_that_is_copied_to_and_read(stages: int) -> None:
     ahead = [bar.tile - bar.step for bar in doc.bars if bar.row == COPY and bar.step >= 0]
     assert set(ahead) == {stages - 1}
     assert max(step for step, _ in copied) <= 24 - stages  # nothing is left to copy in the last steps
+
+
+def test_what_is_copied_once_is_no_tile(tmp_path: Path) -> None:
+    """Attention copies its queries once, in a group of their own; each step the next keys, and the values it uses."""
+    group = Attention(queries=64, keys=256, depth=64, head=64, dtype="float32").group(tmp_path)
+    made = engine.compile(group, engine.default_recipe(group))
+    doc = chart(made)
+    copied = [bar for bar in doc.bars if bar.row == COPY]
+    assert doc.steps > 2 and doc.hazards == ()
+    assert {"key_tile", "value_tile"} <= {buffer.name for buffer in doc.shared if buffer.in_loop}
+    once, *looped = copied
+    assert (once.step, once.tile, once.stage) == (-1, None, None)
+    assert describe(once).endswith("cycles. No tile of the loop: it is copied once")
+    ahead = [bar.tile - bar.step for bar in looped]
+    assert set(ahead) == {0, doc.stages - 1}
+    for tile in range(doc.steps):
+        mine = [bar for bar in looped if bar.tile == tile]
+        assert 1 <= len(mine) <= 2 and {bar.stage for bar in mine} <= set(range(doc.stages))
+    assert not any(-1 in (bar.tile, bar.stage) for bar in doc.bars)
+    used = {bar.step: bar.start for bar in reversed(doc.bars) if bar.row == COMPUTE}
+    assert [flight.tile for flight in doc.flights] == list(range(doc.steps))
+    assert all(flight.copied <= flight.arrived and flight.read == used[flight.tile] for flight in doc.flights)
 
 
 def test_a_tile_is_copied_before_it_arrives_and_used_after() -> None:

@@ -31,6 +31,7 @@ class EntryForm(QWidget):
         self.field.addItems(list(FIELDS))
         self.field.currentTextChanged.connect(self._show_hint)
         self.value = QLineEdit()
+        self.value.setMinimumWidth(40)
         self.value.setAccessibleName("Value")
         self.value.returnPressed.connect(self._add)
         self.add = QPushButton("Add")

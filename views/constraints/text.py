@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import (
     QFont,
     QKeyEvent,
@@ -148,12 +148,24 @@ class _Editor(QPlainTextEdit):
 
     def event(self, event: QEvent) -> bool:
         """An editor claims both keys ahead of every shortcut, also where it has nothing to take back."""
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and not self._has_draft():
-            keys = QKeySequence.StandardKey
-            if event.matches(keys.Undo) or event.matches(keys.Redo):
-                event.ignore()
-                return True
-        return super().event(event)
+        if not isinstance(event, QKeyEvent) or event.type() != QEvent.Type.ShortcutOverride:
+            return super().event(event)
+        if not (_is_redo(event) or event.matches(QKeySequence.StandardKey.Undo)):
+            return super().event(event)
+        event.setAccepted(self._has_draft())
+        return True
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Makes typing again by every key that redoes in the window, not only by the platform's own."""
+        if _is_redo(event):
+            self.redo()
+        else:
+            super().keyPressEvent(event)
+
+
+def _is_redo(event: QKeyEvent) -> bool:
+    control = event.modifiers() == Qt.KeyboardModifier.ControlModifier
+    return event.matches(QKeySequence.StandardKey.Redo) or (control and event.key() == Qt.Key.Key_Y)
 
 
 class _AdviceHighlighter(QSyntaxHighlighter):

@@ -17,7 +17,7 @@ from views.constraints.rows import Links, Offer, Refusal, as_text, key_of, rows_
 from views.constraints.summary import Summary
 from views.constraints.text import AdviceText
 from views.constraints.tree import STAGES, ConstraintTree
-from views.panel import Panel, bar, label
+from views.panel import Elided, Panel, bar
 from views.rows import Row
 from views.theme import Theme
 
@@ -174,7 +174,8 @@ class StagesBar(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         strip, row = bar("header", 34)
-        self._label = label("", "second")
+        row.setSpacing(2)
+        self._label = Elided("second")
         row.addWidget(self._label, 1)
         self._group = QButtonGroup(self)
         self.buttons: dict[int, QToolButton] = {}

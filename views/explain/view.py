@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout
 
 from engine.documents.model import GroupDoc, ModelDoc
 from views.format import amount, compact_shape, duration, origin_of, plural
-from views.panel import Panel, label
+from views.panel import Elided, Panel, label
 
 MOST = 12
 """Reasons shown of each kind; equal ones count once."""
@@ -65,7 +65,9 @@ class ExplainView(Panel):
 
     def _set(self, page: QWidget, layout: QVBoxLayout, name: str) -> None:
         layout.addStretch(1)
+        read = self._area.verticalScrollBar().value() if name == self.subtitle.text() else 0
         self._area.setWidget(page)
+        self._area.verticalScrollBar().setValue(read)
         self.subtitle.setText(name)
         self.show_body()
 
@@ -104,7 +106,9 @@ def _facts(facts: list[tuple[str, str, str]]) -> QGridLayout:
         cell = QHBoxLayout()
         cell.setSpacing(6)
         cell.addWidget(label(value))
-        cell.addWidget(label(note, "hint"), 1)
+        hint = Elided("hint")
+        hint.setText(note)
+        cell.addWidget(hint, 1)
         grid.addLayout(cell, row, 1)
     return grid
 

@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping
 
 from PySide6.QtCore import Signal
 
-from engine.documents.model import Time
+from engine.documents.model import ModelDoc, Time
 from views.format import plural
 from views.fusion.card import FusionCard
 from views.graph.canvas import Canvas
 from views.graph.scene import GraphScene
+from views.hierarchy import groups_by_name
 from views.overview import Overview
-from views.panel import Panel, bar, label
+from views.panel import Elided, Panel, bar, label
 from views.theme import Theme
 
 ORIGINS = {
@@ -48,10 +49,10 @@ class GraphView(Panel):
         self.fit_button = self.add_header_icon("fit", "Fit the whole graph (0)")
         self.fit_button.clicked.connect(self.canvas.fit_all)
         strip, layout = bar("subheader", 32)
-        self.name = label("", "title")
+        self.name = Elided("title")
         self.counts = label("", "chip")
         self.origin = label("▭ predicted", "outline-chip")
-        layout.addWidget(self.name)
+        layout.addWidget(self.name, 100)  # before the gap, up to its own width: a long name makes no panel wide
         layout.addWidget(self.counts)
         layout.addStretch(1)
         layout.addWidget(self.origin)
@@ -64,6 +65,8 @@ class GraphView(Panel):
         """Replaces the graph; with `keep`, of other groups of the same model, what is open and in sight stays."""
         model = overview.model
         self.name.setText(model.name)
+        self.name.ensurePolished()
+        self.name.setMaximumWidth(self.name.fontMetrics().horizontalAdvance(model.name) + 2)
         launches = plural(len(model.nodes), "kernel")
         self.counts.setText(f"{plural(len(model.operators), 'operator')} → {launches}")
         self.show_body()
@@ -87,6 +90,11 @@ class GraphView(Panel):
         """ "time", "measured", "traffic" or "bound"."""
         self.scene.look.show(what)
         self._show_origin()
+
+    def show_groups(self, model: ModelDoc) -> None:
+        """Figures of the same groups under their present advice."""
+        self.scene.look.groups = groups_by_name(model)
+        self.scene.update()
 
     def show_times(
         self, predicted: Mapping[str, Time], predicted_where: str, measured: Mapping[str, Time], measured_where: str

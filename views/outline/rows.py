@@ -18,21 +18,46 @@ class OutlineItem:
     """What an outline row shows."""
 
     count: int
-    share: float
-    """Part of the model's predicted time, 0..1."""
-    microseconds: float
-    """All launches below together; 0 where nothing is predicted."""
     group: str = ""
+    launches: int = 0
+    """Of a group: how often it is launched at this place, in all copies of what is above it."""
     kind: str = ""
     name: str = ""
     """The group's name where its title alone is ambiguous."""
+    share: float = 0.0
+    """Part of the model's predicted time, 0..1."""
+    microseconds: float = 0.0
+    """All launches below together; 0 where nothing is predicted."""
     cost: float = 0.0
     """One launch's time against the dearest group's, 0..1."""
 
 
 def outline(model: ModelDoc, top: Sequence[Box]) -> tuple[Row, ...]:
     """The model, under it layers, scopes and groups in the order in which they run.  `top`: the model's boxes."""
-    return _Outline(model).rows(top)
+    return timed_rows(_Outline(model).rows(top), model)
+
+
+def timed_rows(rows: Sequence[Row], model: ModelDoc) -> tuple[Row, ...]:
+    """The same rows with the times of the model's groups: what a row takes is the sum of what is under it."""
+    times = group_times(model)
+    dearest = max(times.values(), default=1.0) or 1.0
+    spent: dict[str, float] = {}
+
+    def add(row: Row) -> float:
+        below = sum([add(child) for child in row.children])
+        each = times.get(row.value.group, 0.0)
+        spent[row.key] = below + each * row.value.launches
+        return spent[row.key]
+
+    total = sum([add(row) for row in rows]) or 1.0
+
+    def timed(row: Row) -> Row:
+        item, takes = row.value, spent[row.key]
+        cost = times.get(item.group, 0.0) / dearest
+        value = replace(item, share=takes / total, microseconds=takes, cost=cost)
+        return replace(row, value=value, children=tuple([timed(child) for child in row.children]))
+
+    return tuple([timed(row) for row in rows])
 
 
 def opened_first(rows: Sequence[Row]) -> frozenset[str]:
@@ -57,18 +82,15 @@ def filtered(rows: Sequence[Row], groups: Collection[str]) -> tuple[Row, ...]:
 
 
 class _Outline:
+    """Rows that have no times yet."""
+
     def __init__(self, model: ModelDoc) -> None:
         self._model = model
         self._groups = groups_by_name(model)
-        self._times = group_times(model)
         self._ambiguous = ambiguous_titles(model)
-        self._total = sum(self._times.get(node.group, 0.0) for node in model.nodes) or 1.0
-        self._dearest = max(self._times.values(), default=1.0) or 1.0
 
     def rows(self, top: Sequence[Box]) -> tuple[Row, ...]:
-        spent = sum(self._times.get(node.group, 0.0) for node in self._model.nodes)
-        item = OutlineItem(1, 1.0 if spent else 0.0, spent)
-        return (Row("model", self._model.name, item, self._level(top, 1, "")),)
+        return (Row("model", self._model.name, OutlineItem(1), self._level(top, 1, "")),)
 
     def _level(self, level: Sequence[Box], copies: int, path: str) -> tuple[Row, ...]:
         """Rows of one level; neighbours of one module go under a row for it, launches of one group become one row."""
@@ -95,8 +117,7 @@ class _Outline:
     def _scope(self, name: str, inside: Sequence[Box], copies: int, path: str) -> Row:
         key = f"{path}/{name}"
         children = self._groups_of(inside, copies, key)
-        spent = sum(child.value.microseconds for child in children)
-        return Row(key, scope_title((name,)), OutlineItem(1, spent / self._total, spent), children)
+        return Row(key, scope_title((name,)), OutlineItem(1), children)
 
     def _groups_of(self, level: Sequence[Box], copies: int, path: str) -> tuple[Row, ...]:
         counts: dict[str, int] = {}
@@ -117,19 +138,15 @@ class _Outline:
     def _layer(self, box: Box, copies: int, path: str) -> Row:
         key = f"{path}/{box.key}"
         children = self._level(box.children, copies * box.count, key)
-        spent = sum(self._times.get(node.group, 0.0) for node in box.nodes) * copies
-        return Row(key, box.title, OutlineItem(box.count, spent / self._total, spent), children)
+        return Row(key, box.title, OutlineItem(box.count), children)
 
     def _group(self, group: GroupDoc, count: int, key: str, copies: int) -> Row:
-        each = self._times.get(group.name, 0.0)
         item = OutlineItem(
             count=count // copies if count % copies == 0 else count,
-            share=each * count / self._total,
-            microseconds=each * count,
             group=group.name,
+            launches=count,
             kind=group.kind,
             name=group.name if group.title in self._ambiguous else "",
-            cost=each / self._dearest,
         )
         return Row(key, group.title, item, tip=f"{group.name}: {group.title}, {group.shape}")
 

@@ -72,6 +72,14 @@ class OutlineView(Panel):
         self.show_body()
         self._show()
 
+    def show_times(self, overview: Overview) -> None:
+        """Shows other times of the same model's kernels; what is open and in sight stays."""
+        self._rows, self._index = overview.rows, overview.index
+        if self.filter.text().strip():
+            self._show()  # other groups may be found: `time>5%`
+        else:
+            self.tree.renew(self._rows)
+
     def show_selection(self, group: str) -> None:
         """Marks the rows of a group."""
         self._group = group

@@ -73,7 +73,8 @@ class PipelineCanvas(Picture):
     @property
     def tiles(self) -> list[int]:
         """The numbers of the tiles that are drawn."""
-        return sorted({bar.tile for bar in self._doc.bars if bar.row == "compute"}) if self._doc else []
+        used = [bar.tile for bar in self._doc.bars if bar.row == "compute"] if self._doc else []
+        return sorted({tile for tile in used if tile is not None})
 
     def select_tile(self, tile: int) -> bool:
         """Selects a tile by its number; whether it is drawn."""
@@ -131,16 +132,17 @@ class PipelineCanvas(Picture):
 
     def _go(self, by: int) -> None:
         tiles = self.tiles
-        now = self._place.tile if self._place else -1
-        number = tiles.index(now) + by if now in tiles else 0
+        now = self._place.tile if self._place else None
+        number = tiles.index(now) + by if now is not None and now in tiles else 0
         tile = tiles[min(max(number, 0), len(tiles) - 1)]
         self.select(Place(self._place.row if self._place else "compute", tile, tile))
 
     def _change_row(self, by: int) -> None:
         row = self._place.row if self._place else "compute"
         number = min(max(ROWS.index(row) + by, 0), len(ROWS) - 1)
-        tile = self._place.tile if self._place else self.tiles[0]
-        self.select(Place(ROWS[number], tile, tile if ROWS[number] != "store" else -1))
+        chosen = self._place.tile if self._place else None
+        tile = self.tiles[0] if chosen is None else chosen
+        self.select(Place(ROWS[number], tile, tile if ROWS[number] != "store" else None))
 
     def _bars(self, place: Place | None) -> list[BarDoc]:
         """The bars of a selection: of its row, or all of a tile's where the row has none of it."""
@@ -152,7 +154,7 @@ class PipelineCanvas(Picture):
         if own:
             return own
         alike = [bar for bar in self._doc.bars if (bar.row, bar.step) == (place.row, place.step)]
-        return alike or [bar for bar in self._doc.bars if bar.tile == place.tile >= 0]
+        return alike or [bar for bar in self._doc.bars if place.tile is not None and bar.tile == place.tile]
 
     def lay_out(self) -> None:
         """Lays the chart out for the present width."""
@@ -182,11 +184,11 @@ def describe(bar: BarDoc) -> str:
     """A bar in words."""
     cycles = f"{figure(bar.end - bar.start)} cycles"
     if bar.kind == "stall":
-        return f"Stall: {cycles} waiting for tile {bar.tile}"
+        return f"Stall: {cycles} waiting for {'memory' if bar.tile is None else f'tile {bar.tile}'}"
     if bar.kind == "shared":
         return f"{cycles} in which the units serve other blocks"
     text = f"{TITLES[bar.row]}, {cycles}"
-    if bar.tile >= 0 and bar.stage >= 0:
+    if bar.tile is not None and bar.stage is not None:
         text = f"{TITLES[bar.row]}: tile {bar.tile}, stage {bar.stage}, {cycles}"
     return f"{text}. {bar.because}" if bar.because else text
 

@@ -32,7 +32,8 @@ class Place:
 
     row: str
     step: int
-    tile: int
+    tile: int | None
+    """None for a bar that is about no tile."""
 
 
 class Plan:

@@ -144,7 +144,8 @@ class ChartPainter:
         later = [other.start for other in self.plan.doc.bars if other.row == COPY and other.start > bar.start]
         room = self.plan.x(min(later, default=self.plan.end)) - box.right() - 6
         self.painter.setPen(self.theme.colour("accent" if chosen else "text-2"))
-        for text in (f"{bar.tile} · b{bar.stage}", f"b{bar.stage}"):
+        texts = ("once",) if bar.tile is None else (f"{bar.tile} · b{bar.stage}", f"b{bar.stage}")
+        for text in texts:
             if text_width(self.painter, text) <= room:
                 draw_text(self.painter, QRectF(box.right() + 3, box.top(), room + 3, box.height()), text)
                 return
@@ -240,7 +241,7 @@ def _is_of(bar: BarDoc, place: Place | None) -> bool:
     """Whether a bar belongs to what is selected: all of a tile, or the bar alone where it is no tile's."""
     if place is None:
         return False
-    return bar.tile == place.tile if place.tile >= 0 else (bar.row, bar.step) == (place.row, place.step)
+    return bar.tile == place.tile if place.tile is not None else (bar.row, bar.step) == (place.row, place.step)
 
 
 def _text(bar: BarDoc) -> str:

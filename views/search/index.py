@@ -59,6 +59,10 @@ class Index:
         self._sources, self._targets = np.array(self._edges, np.int32).reshape(-1, 2).T
         self._attributes = _attributes(model)
 
+    def show_times(self, model: ModelDoc) -> None:
+        """Shares are those of `model` from now on, which has the same operators, launches and groups."""
+        self.model = model
+
     def find(self, text: str) -> Found:
         """The operators and groups that a query asks for; QueryError where it cannot be understood."""
         query = parse(text)

@@ -145,10 +145,18 @@ class Attachment(QObject):
         self._looking = True
         if self.follower is None:
             path, after = self.path, self._awaited
-            self._files.run(lambda: _newer(path, after), lambda found: self._on_newer(path, found), self._on_error)
+            self._files.run(
+                lambda: _newer(path, after),
+                lambda found: self._on_newer(path, found),
+                lambda error: self._on_error(path, None, error),
+            )
         else:
-            follower = self.follower
-            self._files.run(follower.look, lambda update: self._on_update(follower, update), self._on_error)
+            path, follower = self.path, self.follower
+            self._files.run(
+                follower.look,
+                lambda update: self._on_update(follower, update),
+                lambda error: self._on_error(path, follower, error),
+            )
 
     def _on_newer(self, path: Path, follower: Follower | None) -> None:
         self._looking = False
@@ -166,10 +174,10 @@ class Attachment(QObject):
         if not update.is_complete:
             QTimer.singleShot(BREATH_MS, self, self._look)
 
-    def _on_error(self, error: EngineError) -> None:
+    def _on_error(self, path: Path, follower: Follower | None, error: EngineError) -> None:
+        """A file that cannot be read any more is let go; what was let go before is nobody's concern."""
         self._looking = False
-        path = self.path
-        if path is not None:
+        if (path, follower) == (self.path, self.follower):
             self.detach()
             self.refused.emit(path, error)
 

@@ -47,6 +47,8 @@ class LiveTuning(QObject):
         self.group = ""
         self.selected = NONE
         """The row of the chosen trial."""
+        self._can: dict[str, bool] = {}
+        """What can be asked of the run, as it was told last."""
         self._ticks = 0
         self._painted: object = None
         """Which trials are in sight: the same ones need not be shown again."""
@@ -131,7 +133,7 @@ class LiveTuning(QObject):
         self.panels.tuning.show_selection(row)
         self.panels.trials.show_selection(row)
         self.preview.show(self._chosen(row))
-        self.state_changed.emit()
+        self._tell()
 
     def close(self) -> None:
         """Ends a process of ours, and lets the records go."""
@@ -153,19 +155,16 @@ class LiveTuning(QObject):
             panels.trials.show_nothing()
             panels.search.show_nothing()
         else:
-            self.group = self.group or self._first_group(shown)
+            self._find_group()
             self._show_run(shown)
-        can = self.enabled()
-        panels.trials.apply.setEnabled(can["tune-best"])
-        panels.trials.apply_all.setEnabled(can["tune-best-all"])
         if control.is_live:
             self._show_soon()  # a process that falls silent, or answers a wish, is seen without a trial
-        self.state_changed.emit()
+        self._tell()
 
     def _connect(self) -> None:
         panels, workspace, control = self.panels, self.workspace, self.control
         control.changed.connect(self.show)
-        control.grown.connect(self._show_soon)
+        control.grown.connect(self._on_grown)
         control.replaced.connect(self._on_replaced)
         self.applying.refused.connect(self._on_not_applied)
         workspace.bus.changed.connect(self._on_selected)
@@ -213,6 +212,25 @@ class LiveTuning(QObject):
         trial = int(trials.column("trial")[row])
         return Chosen(trials.text("group", row), trial, title, outcome, failure, self.control.is_ours)
 
+    def _find_group(self) -> None:
+        """Turns to a group of the run where none is shown yet."""
+        if not self.group and self.shown is not None and self.shown.run is not None:
+            self.group = self._first_group(self.shown)
+
+    def _tell(self) -> None:
+        """Tells what can be asked of the run now."""
+        self._can = self.enabled()
+        self.panels.trials.apply.setEnabled(self._can["tune-best"])
+        self.panels.trials.apply_all.setEnabled(self._can["tune-best-all"])
+        self.state_changed.emit()
+
+    def _on_grown(self) -> None:
+        """What can be asked follows what was read at once, so that no command is refused until the next repaint."""
+        self._find_group()
+        if self.enabled() != self._can:
+            self._tell()
+        self._show_soon()
+
     def _on_replaced(self) -> None:
         """Nothing that was chosen is there any more."""
         self.group, self.selected = "", NONE
@@ -226,7 +244,7 @@ class LiveTuning(QObject):
     def _on_selected(self, selection: Selection) -> None:
         if self.shown is not None and selection.group in self.shown.groups and self.control.is_ours:
             self._turn_to(selection.group)
-        self.state_changed.emit()
+        self._tell()
 
     def _show_soon(self) -> None:
         if not self._repaint.isActive():
