@@ -17,7 +17,6 @@ from app.cli import output, tuning_verbs
 from app.cli.options import (
     NO_DIMS,
     NO_PROGRAMS,
-    PIPE_CLOSED,
     Dims,
     File,
     Gpu,
@@ -31,6 +30,7 @@ from app.cli.options import (
     percentage,
     verb,
 )
+from app.exit_codes import PIPE_CLOSED
 from app.shell.sigint import noted
 
 app = typer.Typer(

@@ -24,22 +24,21 @@ The bottleneck model has no latencies: every P is steps * max(transfer, workers 
 
 from __future__ import annotations
 
-from engine.cost.alcop_nodes import WARP, Pace, PipelinePrediction, Work
+from engine.cost.alcop_nodes import Pace, PipelinePrediction, Work
 from engine.cost.alcop_text import pace_terms, wave_terms
 from engine.cost.nodes import KernelFacts, Occupancy
 from engine.cost.occupancy import occupancy
 from engine.documents.model import Term
+from engine.support.units import MICROSECONDS
 from engine.target import Figure, Target
+from engine.target.hardware import SCHEDULERS, WARP
 from engine.target.teams import team_seconds
 
 ALCOP, BOTTLENECK = "ALCOP", "bottleneck"
 SHARED_LATENCY = Figure(30, "clocks", "assumed: the order of published microbenchmarks of shared memory since Volta")
-SCHEDULERS = 4
-"""Warp schedulers of an SM, each with its tensor core."""
 REGISTER_BYTES = 4
 REGISTER_STEP = 8
 """Compilers hand a thread registers in multiples of this."""
-_MICRO = 1e6
 
 
 def pipelined(load: float, use: float, steps: int, stages: int, workers: int) -> float:
@@ -89,7 +88,7 @@ class _Model:
 
     @property
     def _launch(self) -> float:
-        return self.target.launch_overhead.value * _MICRO
+        return self.target.launch_overhead.value * MICROSECONDS
 
     def _waves(self) -> list[tuple[int, int]]:
         """(how many, blocks on an SM) of the full waves, then of what is left."""
@@ -103,7 +102,7 @@ class _Model:
 
     def pace(self, resident: int) -> Pace:
         """The rhythm with `resident` blocks on the SM."""
-        latency = self.target.dram_latency.value * _MICRO
+        latency = self.target.dram_latency.value * MICROSECONDS
         return Pace(
             resident=resident,
             latency=latency if self.has_latency else 0.0,
@@ -139,19 +138,19 @@ class _Model:
 
     def _read(self, resident: int) -> float:
         """From asking for one warp's fragments to having them."""
-        latency = SHARED_LATENCY.value / self.target.clock.value * _MICRO if self.has_latency else 0.0
+        latency = SHARED_LATENCY.value / self.target.clock.value * MICROSECONDS if self.has_latency else 0.0
         return latency + self._fragments(resident) / (resident * self.work.warps)
 
     @property
     def _multiply(self) -> float:
         """One inner step of one warp, with its scheduler to itself."""
         rate = unit_rate(self.work, self.target).value / self.sms / SCHEDULERS
-        return self.work.operations / self.work.warps / rate * _MICRO
+        return self.work.operations / self.work.warps / rate * MICROSECONDS
 
     def _fragments(self, resident: int) -> float:
         """Fragments of one inner step of all resident blocks through the banks of shared memory."""
         rate = self.target.shared_bandwidth.value * self.target.clock.value
-        return resident * self.work.fragments / rate * _MICRO
+        return resident * self.work.fragments / rate * MICROSECONDS
 
     def _copies(self, resident: int) -> float:
         """One step's copies of a wave through L2, where every block counts, or DRAM, where shared panels count once.
@@ -161,7 +160,7 @@ class _Model:
         work, busy = self.work, min(self.work.blocks, self.sms * resident)
         spilled = 2 * work.threads * self._spilled
         through_l2 = resident * (work.fetched + spilled) / (self.target.l2_bandwidth.value / self.sms)
-        return max(through_l2, distinct_bytes(work, busy) / self.target.dram_bandwidth.value) * _MICRO
+        return max(through_l2, distinct_bytes(work, busy) / self.target.dram_bandwidth.value) * MICROSECONDS
 
     @property
     def _spilled(self) -> float:
@@ -183,7 +182,7 @@ class _Model:
         plain = last * operations / (target.fp32_rate.value / self.sms)
         functions = last * special / (target.special_rate.value / self.sms)
         met = team_seconds(work.team_bytes, target, last) if work.team > 1 and self.has_latency else 0.0
-        return (met + max(written + shared_sums, plain, functions)) * _MICRO
+        return (met + max(written + shared_sums, plain, functions)) * MICROSECONDS
 
 
 def unit_rate(work: Work, target: Target) -> Figure:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from engine.cost.nodes import Occupancy
 from engine.documents.model import Term
 from engine.execution.nodes import PREDICTED
-
-WARP = 32
+from engine.target.hardware import WARP
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from engine.cost.nodes import KernelFacts
 from engine.target import Target
-from engine.target.occupancy import WARP, Occupancy, resident
+from engine.target.hardware import WARP
+from engine.target.occupancy import Occupancy, resident
 
 __all__ = ["WARP", "occupancy"]
 

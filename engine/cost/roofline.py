@@ -25,12 +25,10 @@ from __future__ import annotations
 from engine.cost.nodes import COMPUTE, LATENCY, MEMORY, UNCALIBRATED, KernelFacts, Occupancy, Prediction
 from engine.cost.occupancy import occupancy
 from engine.documents.model import Term
+from engine.support.units import MICROSECONDS
 from engine.target import Target
+from engine.target.hardware import SCHEDULERS
 from engine.target.teams import team_seconds
-
-_MICRO = 1e6
-SCHEDULERS = 4
-"""Warp schedulers of an SM: with fewer resident warps some of its lanes have no work."""
 
 
 def predict(facts: KernelFacts, target: Target, note: str = UNCALIBRATED) -> Prediction:
@@ -45,7 +43,7 @@ def predict(facts: KernelFacts, target: Target, note: str = UNCALIBRATED) -> Pre
     tensor = (_tensor(facts, target, per_sm),) if facts.tensor_flops else ()
     compute = (_fp32(facts, target, per_sm), *tensor, _special(facts, target, per_sm))
     loop = _loop(facts, target, resident.blocks, max(t.value for t in (*compute, memory[-1])))
-    launch = Term("launch", target.launch_overhead.value * _MICRO, "µs", target.launch_overhead.source)
+    launch = Term("launch", target.launch_overhead.value * MICROSECONDS, "µs", target.launch_overhead.source)
     slowest = max((*memory, *compute, loop), key=lambda term: term.value)
     team = (_team(facts, target),) if facts.team > 1 else ()
     return Prediction(
@@ -82,7 +80,7 @@ def _dram(facts: KernelFacts, target: Target) -> Term:
     rate = target.dram_bandwidth
     return Term(
         "DRAM traffic",
-        moved / rate.value * _MICRO,
+        moved / rate.value * MICROSECONDS,
         "µs",
         f"{_bytes(facts.dram_bytes_read)} read and {_bytes(facts.dram_bytes_written)} written "
         f"at {_bytes(rate.value)}/s ({rate.source})",
@@ -93,7 +91,7 @@ def _l2(facts: KernelFacts, target: Target) -> Term:
     busy = min(facts.blocks, int(target.sms.value))
     rate = target.l2_bandwidth.value * busy / target.sms.value
     because = f"{_bytes(facts.l2_bytes)} requested by {busy} SMs at {_bytes(rate)}/s together"
-    return Term("L2 traffic", facts.l2_bytes / rate * _MICRO, "µs", because)
+    return Term("L2 traffic", facts.l2_bytes / rate * MICROSECONDS, "µs", because)
 
 
 def _shared(facts: KernelFacts, target: Target) -> Term:
@@ -101,14 +99,14 @@ def _shared(facts: KernelFacts, target: Target) -> Term:
     share = _busiest_share(facts, target)
     moved = facts.shared_bytes_moved * share
     because = f"{_bytes(moved)} through the busiest SM at {_bytes(rate)}/s, no bank conflicts"
-    return Term("shared memory", moved / rate * _MICRO, "µs", because)
+    return Term("shared memory", moved / rate * MICROSECONDS, "µs", because)
 
 
 def _fp32(facts: KernelFacts, target: Target, per_sm: int) -> Term:
     rate = target.fp32_rate.value / target.sms.value * _scheduled(facts, per_sm)
     work = facts.flops * _busiest_share(facts, target)
     because = f"{_count(work)} operations on the busiest SM at {_count(rate)}/s, multiply and add counted as two"
-    return Term("FP32 arithmetic", work / rate * _MICRO, "µs", because)
+    return Term("FP32 arithmetic", work / rate * MICROSECONDS, "µs", because)
 
 
 def _tensor(facts: KernelFacts, target: Target, per_sm: int) -> Term:
@@ -116,14 +114,14 @@ def _tensor(facts: KernelFacts, target: Target, per_sm: int) -> Term:
     rate = figure.value / target.sms.value * _scheduled(facts, per_sm)
     work = facts.tensor_flops * _busiest_share(facts, target)
     because = f"{_count(work)} operations on the busiest SM at {_count(rate)}/s ({figure.source})"
-    return Term("tensor cores", work / rate * _MICRO, "µs", because)
+    return Term("tensor cores", work / rate * MICROSECONDS, "µs", because)
 
 
 def _special(facts: KernelFacts, target: Target, per_sm: int) -> Term:
     rate = target.special_rate.value / target.sms.value * _scheduled(facts, per_sm)
     work = facts.special * _busiest_share(facts, target)
     because = f"{_count(work)} results on the busiest SM at {_count(rate)}/s"
-    return Term("special functions", work / rate * _MICRO, "µs", because)
+    return Term("special functions", work / rate * MICROSECONDS, "µs", because)
 
 
 def _busiest_share(facts: KernelFacts, target: Target) -> float:
@@ -139,7 +137,7 @@ def _scheduled(facts: KernelFacts, per_sm: int) -> float:
 def _loop(facts: KernelFacts, target: Target, most: int, busiest: float) -> Term:
     """most: blocks that an SM holds.  `busiest` is the time in microseconds of the busiest SM's own work, from which
     one step's share follows."""
-    latency = target.dram_latency.value * _MICRO
+    latency = target.dram_latency.value * MICROSECONDS
     steps, stages, sms = facts.serial_steps, facts.stages, int(target.sms.value)
     use = busiest / (_rounds(facts, target) * steps)
 
@@ -165,12 +163,12 @@ def _loop(facts: KernelFacts, target: Target, most: int, busiest: float) -> Term
 
 
 def _team(facts: KernelFacts, target: Target) -> Term:
-    latency = target.dram_latency.value * _MICRO
+    latency = target.dram_latency.value * MICROSECONDS
     because = (
         f"{facts.team} blocks leave {_bytes(facts.team_bytes)} in global memory; the last one waits "
         f"{latency:.2g} µs to know that it is, as long for the first sums, and reads them all"
     )
-    return Term("team", team_seconds(facts.team_bytes, target) * _MICRO, "µs", because)
+    return Term("team", team_seconds(facts.team_bytes, target) * MICROSECONDS, "µs", because)
 
 
 def _placement_terms(facts: KernelFacts, target: Target, resident: Occupancy, waves: int) -> tuple[Term, Term]:

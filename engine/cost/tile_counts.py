@@ -7,11 +7,12 @@ import math
 from engine.cost.nodes import KernelFacts
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
+from engine.target.hardware import WARP
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.shifted_exponentials import is_shifted
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import ROW_BYTES, WARP, Intrinsic
+from engine.tensorize.nodes import ROW_BYTES, Intrinsic
 from engine.tile.nodes import (
     AsyncCopy,
     For,

@@ -11,11 +11,12 @@ from engine.documents.exploration import LanesDoc, WarpDoc
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import Finding, WarpAccess
 from engine.scheduling.text import to_text
+from engine.target.hardware import SECTOR
 from engine.tensor.nodes import TensorProgram
 from engine.tile.storage import shared_map
 
 BLOCK, WARP = 0, 0
-SECTOR, PASS = 32, 128
+PASS = 128
 """Bytes of a sector of global memory, and of one pass over all banks of shared memory."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.compilation import Kernel
-from engine.cost.alcop import SCHEDULERS, predict_bottleneck, predict_pipeline
+from engine.cost.alcop import predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import PipelinePrediction
 from engine.cost.alcop_problem import contraction_of, knobs_of
 from engine.cost.alcop_work import estimated_registers, main_loop, work_of_kernel
@@ -19,6 +19,7 @@ from engine.explore.pipeline_trace import Trace, tiles_of, trace
 from engine.explore.shared_memory import shared_docs
 from engine.explore.what_if import choices
 from engine.scheduling.text import to_text
+from engine.target.hardware import SCHEDULERS
 from engine.target.shared import most_shared
 
 HEAD, TAIL = 6, 2

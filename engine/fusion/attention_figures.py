@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from engine.fusion.attention import attention_of
 from engine.fusion.attention_cost import LAUNCHES, gain
+from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.traffic import compulsory_bytes
-
-_MICRO = 1e6
 
 
 def attention_figures(program: TensorProgram, target: Target) -> tuple[int, float]:
@@ -23,4 +22,4 @@ def attention_figures(program: TensorProgram, target: Target) -> tuple[int, floa
     together = launch + saved.outside / bandwidth
     apart = LAUNCHES * launch + (saved.outside + saved.between) / bandwidth
     more = (saved.fused - together) - (saved.separate - apart)
-    return moved, (launch + moved / bandwidth + more) * _MICRO
+    return moved, (launch + moved / bandwidth + more) * MICROSECONDS

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.target.hardware import SCHEDULERS
 from engine.target.nodes import Target
 from engine.target.teams import SUM_BYTES, most_parts, team_seconds, whole_parts
 
-SCHEDULERS = 4
-"""Warp schedulers of a multiprocessor."""
 FEWEST_TILES = 4
 """Tiles of keys of a block that shares: they fill its pipeline.  Shorter loops are written out by compilers, which then
 run out of registers."""

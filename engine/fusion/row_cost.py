@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from engine.documents.model import Term
 from engine.fusion.stitching.nodes import Gain
 from engine.graph.nodes import DTYPES
+from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.target.teams import SUM_BYTES, team_seconds
 from engine.tensor.terms import NARROW
@@ -35,7 +36,6 @@ STEP, FEWEST = 32, 4
 """Depths of a tile of narrow elements, and tiles that each of those blocks has."""
 MOST_SHARED = 2**23
 """Sums that all of them leave to each other."""
-_MICRO = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,9 @@ def row_gain(sizes: Sizes, apart: int, together: int, target: Target) -> Gain:
     bandwidth, launch = target.dram_bandwidth, target.launch_overhead
     slower, because = slowdown(sizes, together, target)
     return Gain((
-        Term("memory", (apart - together) / bandwidth.value * _MICRO, "µs",
+        Term("memory", (apart - together) / bandwidth.value * MICROSECONDS, "µs",
              f"{apart - together:,} bytes of {apart:,} no longer cross global memory ({bandwidth.source})"),
-        Term("calls", launch.value * _MICRO, "µs", f"a launch fewer ({launch.source})"),
+        Term("calls", launch.value * MICROSECONDS, "µs", f"a launch fewer ({launch.source})"),
         Term("penalty", -slower, "µs", because),
     ))  # fmt: skip
 
@@ -110,7 +110,7 @@ def row_microseconds(sizes: Sizes, moved: int, target: Target) -> float:
     """Of one kernel with whole rows, as of every kernel with a product the launch and the moving only, and what its
     tiles take longer than a product's own."""
     launched = target.launch_overhead.value + moved / target.dram_bandwidth.value
-    return launched * _MICRO + slowdown(sizes, moved, target)[0]
+    return launched * MICROSECONDS + slowdown(sizes, moved, target)[0]
 
 
 def slowdown(sizes: Sizes, moved: int, target: Target) -> tuple[float, str]:
@@ -147,7 +147,7 @@ def _microseconds(sizes: Sizes, tile: tuple[int, int], parts: int, outside: int,
     through = target.shared_bandwidth.value * target.clock.value * target.sms.value
     sms = int(target.sms.value)
     met = team_seconds(parts * math.prod(tile) * SUM_BYTES, target, -(-blocks // sms)) if parts > 1 else 0.0
-    return _MICRO * (met + max(
+    return MICROSECONDS * (met + max(
         outside / target.dram_bandwidth.value,
         2 * blocks * math.prod(tile) * sizes.depth / rate,
         blocks * sum(tile) * sizes.depth * element / target.l2_bandwidth.value,

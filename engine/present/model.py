@@ -43,13 +43,13 @@ from engine.scheduling.nodes import Conflict, Repair, Verdict
 from engine.scheduling.text import entry_text, to_text
 from engine.scheduling.untaken_entries import NoKernel, NotTaken
 from engine.support.errors import EngineError
+from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.target import target as find_target
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 
 Item = TypeVar("Item")
-MICRO = 1e6
 LONGEST_VALUE = 80
 """Characters of an attribute's value, at most."""
 
@@ -211,7 +211,7 @@ def _group_doc(
         bytes=moved,
         flops=flop_counts(group.program)[0],
         bound=prediction.bound if prediction else "",
-        floor=moved / machine.dram_bandwidth.value * MICRO,
+        floor=moved / machine.dram_bandwidth.value * MICROSECONDS,
         time=None,
         share=0.0,
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.support.units import MICROSECONDS
+
 MEMORY, COMPUTE = "memory", "compute"
 """What a floor is made of: `Row.bound`."""
-MICRO = 1e6
 
 Size = int | tuple[int, ...]
 
@@ -45,7 +46,7 @@ class Row:
 
     def floor(self, ceilings: Ceilings) -> float:
         """The least time in microseconds at these rates."""
-        return max(self.flops / ceilings.flops_per_second, self.bytes / ceilings.bytes_per_second) * MICRO
+        return max(self.flops / ceilings.flops_per_second, self.bytes / ceilings.bytes_per_second) * MICROSECONDS
 
     def bound(self, ceilings: Ceilings) -> str:
         """ "compute" or "memory": which of the two makes the floor."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.support.errors import Unsupported
+from engine.target.hardware import WARP
 from engine.target.nodes import Target
 
-WARP = 32
 REGISTER_UNIT = 256
 """Registers are handed to a warp in multiples of this (compute capability 7.0 and later)."""
 WARP_UNIT = 4

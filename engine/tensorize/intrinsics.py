@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Iterator, Reduction, Statement
-from engine.tensorize.nodes import LANE, REGISTER, WARP, Fragment, Intrinsic, MatrixLoad
+from engine.tensorize.nodes import LANE, REGISTER, Fragment, Intrinsic, MatrixLoad
 
 _EXTENTS = {LANE: WARP, REGISTER: 8}
 _LANE, _REGISTER = Index.of(LANE), Index.of(REGISTER)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
+from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Statement
 
-WARP = 32
 LANE, REGISTER = "lane", "register"
 """Variables of a fragment's index maps."""
 MATRIX_ROWS = 8

@@ -9,9 +9,6 @@ from engine.cost.nodes import KernelFacts
 from engine.target import Target
 from engine.tuning.nodes import Figures
 
-LANES = 32
-"""Threads whose accesses are one request."""
-
 
 def promised(
     base: KernelFacts, figures: Figures, machine: Target, accesses: float, requested: int | None = None

@@ -20,12 +20,13 @@ from engine.recipe import Entry
 from engine.rewrite.online import online
 from engine.scheduling.advisers.mapping import mark
 from engine.support.errors import EngineError
+from engine.target.hardware import WARP
 from engine.target.teams import SUM_BYTES, most_parts, whole_parts
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import WARP, Intrinsic
-from engine.tuning.analytical_estimate import LANES, promised
+from engine.tensorize.nodes import Intrinsic
+from engine.tuning.analytical_estimate import promised
 from engine.tuning.family import OfKernel
 from engine.tuning.nodes import Figures, Program, Refused, Task, Value
 from engine.tuning.products import CUDA_CORES
@@ -157,7 +158,7 @@ class AttentionTiles(OfKernel):
             tensor_flops=base.tensor_flops * padded // now,
             shared_bytes_moved=figures.blocks * self._moved(program, figures.steps),
         )
-        return promised(facts, figures, self.machine, figures.requested / (ACCESS_BYTES * LANES))
+        return promised(facts, figures, self.machine, figures.requested / (ACCESS_BYTES * WARP))
 
     def _moved(self, program: Program, steps: int) -> int:
         """Bytes that a block moves to and from shared memory.

@@ -11,8 +11,8 @@ from engine.kernels.marks import Marks
 from engine.kernels.stitched.layout import read_parts
 from engine.kernels.stitched.lower import WRITTEN_OUT
 from engine.kernels.stitched.parts import Names, Part
-from engine.kernels.stitched.walk import WARP
 from engine.scheduling.nodes import Mark, ScheduleTree
+from engine.target.hardware import WARP
 from engine.tensor.nodes import TensorProgram
 
 SUM_BYTES = 4

@@ -21,7 +21,7 @@ from engine.recipe import Entry
 from engine.scheduling.advisers.mapping import mark
 from engine.scheduling.advisers.plans import Plan, plans, widest
 from engine.scheduling.advisers.vectorize import plan_entries
-from engine.scheduling.advisers.warp import SECTOR
+from engine.target.hardware import SECTOR
 from engine.tensor.live_values import most_alive
 from engine.tensor.rewrite import plain_iterator
 from engine.tuning.analytical_estimate import promised

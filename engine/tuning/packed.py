@@ -17,8 +17,9 @@ from engine.scheduling.advisers.pack import THREADS as ADVISED
 from engine.scheduling.advisers.pack import pack_group
 from engine.scheduling.advisers.plans import widest
 from engine.scheduling.nodes import Node, ScheduleTree
+from engine.target.hardware import WARP
 from engine.tensor.live_values import most_alive
-from engine.tuning.analytical_estimate import LANES, promised
+from engine.tuning.analytical_estimate import promised
 from engine.tuning.block_walks import BlockWalks, block_walks, held, longest_loop, met_bytes, scratch_bytes, visited
 from engine.tuning.family import OfKernel
 from engine.tuning.nodes import Figures, Program, Task, Value
@@ -119,7 +120,7 @@ class Packed(OfKernel):
         shares = [(p, p.share(program)) for p in self.parts]
         moved = sum(p.blocks(threads, n) * sum(map(met_bytes, p.walks.parts(threads, n))) for p, n in shares if p.walks)
         facts = replace(self.kernel.facts, shared_bytes_moved=moved)
-        return promised(facts, figures, self.machine, figures.requested / (ELEMENT_BYTES * LANES))
+        return promised(facts, figures, self.machine, figures.requested / (ELEMENT_BYTES * WARP))
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program with a kernel's threads and the advisers' shares."""

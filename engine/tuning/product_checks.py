@@ -9,10 +9,10 @@ from engine.cost.alcop_nodes import Contraction
 from engine.cost.alcop_work import ESTIMATE_ERROR, SUM_BYTES, estimated_registers
 from engine.explore.limits import LIMITS, Limit, kib
 from engine.fusion.row_epilogue import MOST_COLUMNS
-from engine.kernels.gemm.cuda_cores import MAX_THREADS
 from engine.kernels.gemm.tensor_cores import MAX_WARPS
 from engine.target import Target
 from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
+from engine.target.hardware import MAX_THREADS
 from engine.target.shared import most_shared
 from engine.tensor.access import VECTOR_BYTES
 from engine.tensorize.space import FRAGMENT, Knobs

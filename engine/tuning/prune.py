@@ -15,13 +15,13 @@ from engine.cost.alcop import allowed_registers
 from engine.explore.limits import kib
 from engine.recipe import Entry
 from engine.target import Target
+from engine.target.hardware import WARP
 from engine.target.shared import most_shared
 from engine.tuning.nodes import Dropped, Family, Figures, Funnel, Program
 from engine.tuning.tuned_entries import kind_of
 
 GRID = 2**31 - 1
 """Blocks along the first axis of a grid, on every NVIDIA GPU since compute capability 3.0."""
-WARP = 32
 PROMISE = "promise"
 """Name of the rule that asks a model of times."""
 FAR, FEWEST = 1.5, 64

@@ -15,15 +15,16 @@ from engine.compilation import Kernel
 from engine.fusion.nodes import REGISTER, FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.loop_nest import Nest, Phase, loop_nest
-from engine.kernels.reduction.layout import MAX_THREADS, WARP, Layout
+from engine.kernels.reduction.layout import Layout
 from engine.kernels.reduction.lower import AGAIN, fits_registers, used_again
 from engine.kernels.reduction.width import widest_vector
 from engine.recipe import Entry
 from engine.scheduling.advisers.mapping import mark
+from engine.target.hardware import MAX_THREADS, WARP
 from engine.tensor.access import position, stride
 from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
-from engine.tuning.analytical_estimate import LANES, promised
+from engine.tuning.analytical_estimate import promised
 from engine.tuning.family import OfKernel
 from engine.tuning.nodes import Figures, Program, Task, Value
 from engine.tuning.prune import Check, checked, resource_checks, user_check
@@ -167,7 +168,7 @@ class Rows(OfKernel):
     def rank(self, program: Program) -> float:
         """The time that the model of compiled kernels promises, in microseconds."""
         figures, width = self.figures(program), self.element * program.number("vector")
-        return promised(self.kernel.facts, figures, self.machine, figures.requested / (width * LANES))
+        return promised(self.kernel.facts, figures, self.machine, figures.requested / (width * WARP))
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""

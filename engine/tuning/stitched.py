@@ -12,11 +12,12 @@ from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.stitched.parts import Part
 from engine.kernels.stitched.placement import AGAIN, Plan, plan_parts
-from engine.kernels.stitched.walk import WARP, Walk
+from engine.kernels.stitched.walk import Walk
 from engine.recipe import Entry
 from engine.scheduling.advisers.mapping import mark
 from engine.support.errors import Unsupported
-from engine.tuning.analytical_estimate import LANES, promised
+from engine.target.hardware import WARP
+from engine.tuning.analytical_estimate import promised
 from engine.tuning.block_walks import (
     SUM_BYTES,
     BlockWalks,
@@ -136,7 +137,7 @@ class Stitched(OfKernel):
         handed = self._staged(self.plan(program)) * 2
         moved = figures.blocks * (handed + sum(map(met_bytes, self.parts(program))))
         facts = replace(self.kernel.facts, shared_bytes_moved=moved)
-        return promised(facts, figures, self.machine, figures.requested / (SUM_BYTES * vector * LANES))
+        return promised(facts, figures, self.machine, figures.requested / (SUM_BYTES * vector * WARP))
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program with a kernel's launch that leaves the rest to the compiler, as the advisers do."""

@@ -16,7 +16,8 @@ from statistics import NormalDist
 from engine.execution.nodes import SYNTHETIC, Failure, Timing
 from engine.support.errors import Unsupported
 from engine.target import target
-from engine.target.occupancy import WARP, resident
+from engine.target.hardware import WARP
+from engine.target.occupancy import resident
 
 MACHINE = target("a100")
 """Whose limits on blocks, registers and shared memory hold: those are the instruction set's, not a model's."""

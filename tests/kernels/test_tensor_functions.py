@@ -10,8 +10,9 @@ import pytest
 
 from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nvrtc import ARCHITECTURES, compile_cuda, compile_ptx
+from engine.target.hardware import WARP
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import WARP, Fragment, Intrinsic
+from engine.tensorize.nodes import Fragment, Intrinsic
 from engine.tile.source import Buffer, CudaSource
 from tests.support.needs import needs_compiler, needs_nvrtc
 

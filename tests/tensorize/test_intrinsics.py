@@ -7,10 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from engine.target.hardware import WARP
 from engine.tensor.evaluate import evaluate
 from engine.tensor.nodes import Array, TensorProgram
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import WARP, Fragment, Intrinsic
+from engine.tensorize.nodes import Fragment, Intrinsic
 
 ALL = pytest.mark.parametrize("intrinsic", INTRINSICS.values(), ids=list(INTRINSICS))
 

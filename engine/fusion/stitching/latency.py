@@ -16,11 +16,12 @@ from engine.documents.model import Term
 from engine.fusion.stitching.instruction_costs import CYCLES, classes
 from engine.fusion.stitching.nodes import Fit
 from engine.support.errors import Unsupported
+from engine.support.units import MICROSECONDS
 from engine.target import Target
-from engine.target.occupancy import WARP, resident
+from engine.target.hardware import WARP
+from engine.target.occupancy import resident
 from engine.tensor.nodes import Apply, Scalar, Statement
 
-_MICRO = 1e6
 FAST_REGISTERS = 16
 """Registers of a thread as the fast form assumes them (the paper's figure)."""
 BASE_REGISTERS = 16
@@ -72,7 +73,7 @@ def fast_latency(statements: Sequence[Statement], fit: Fit, largest_shared: int,
         waves = _waves(launch, largest_shared, FAST_REGISTERS, target)
     except Unsupported:
         return math.inf
-    return waves * _cycles(_instructions(statements, fit, launch), target) / target.clock.value * _MICRO
+    return waves * _cycles(_instructions(statements, fit, launch), target) / target.clock.value * MICROSECONDS
 
 
 def latency(
@@ -85,14 +86,14 @@ def latency(
     waves = _waves(launch, shared_bytes, registers, target)
     counted = _instructions(statements, fit, launch)
     cycles = _cycles(counted, target)
-    total = waves * cycles / target.clock.value * _MICRO
+    total = waves * cycles / target.clock.value * MICROSECONDS
     costs = {name: (CYCLES[name][0] if name in CYCLES else _load_cycles(target)) for name in counted}
     terms = (
         Term("waves", waves, "waves", f"{launch.blocks:,} blocks of {launch.threads} threads, {room.blocks} an SM"),
         Term("occupancy", room.share * 100, "%", f"limited by {room.limiter}: {registers} registers a thread alive "
              f"at once, {shared_bytes:,} bytes of shared memory a block"),
         *(
-            Term(name, waves * count * costs[name] / target.clock.value * _MICRO, "µs",
+            Term(name, waves * count * costs[name] / target.clock.value * MICROSECONDS, "µs",
                  f"{count:,.3g} instructions of a warp at {costs[name]:.3g} cycles")
             for name, count in counted.items() if count
         ),

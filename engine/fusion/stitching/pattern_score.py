@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from engine.documents.model import Term
 from engine.fusion.stitching.latency import fast_latency
 from engine.fusion.stitching.nodes import Cost, Fit, Gain
+from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.traffic import compulsory_bytes
-
-_MICRO = 1e6
 
 
 def cost(
@@ -47,10 +46,10 @@ def gain(parts: Sequence[Cost], whole: Cost, target: Target) -> Gain:
     calls = (len(parts) - 1) * target.launch_overhead.value
     slower = max(0.0, whole.latency - sum(p.latency for p in parts))
     return Gain((
-        Term("memory", saved * _MICRO, "µs",
+        Term("memory", saved * MICROSECONDS, "µs",
              f"{before - after:,} bytes of {before:,} no longer cross global memory ({target.dram_bandwidth.source}); "
              f"{shared:,} are handed over in shared memory"),
-        Term("calls", calls * _MICRO, "µs", f"{len(parts) - 1} launches fewer ({target.launch_overhead.source})"),
+        Term("calls", calls * MICROSECONDS, "µs", f"{len(parts) - 1} launches fewer ({target.launch_overhead.source})"),
         Term("penalty", -slower, "µs",
              f"{whole.latency:.3g} µs of instructions and waiting instead of {sum(p.latency for p in parts):.3g}"),
     ))  # fmt: skip

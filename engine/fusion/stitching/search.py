@@ -15,10 +15,10 @@ from engine.fusion.stitching.nodes import Cost, Kernel
 from engine.fusion.stitching.pattern_reduction import Candidate, Pattern, pattern_reduction
 from engine.fusion.stitching.shared_memory import shared_layout
 from engine.support.errors import Unsupported
+from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram
 
-_MICRO = 1e6
 ROUNDS = 4
 """Rounds at most; in practice the third finds nothing."""
 MOST_KERNELS = 32
@@ -120,10 +120,10 @@ def microseconds(
         computing = latency(statements, cost.fit, kept, shared, target).microseconds
     except Unsupported:
         return float("inf")
-    return max(moving(cost, target), target.launch_overhead.value * _MICRO + computing)
+    return max(moving(cost, target), target.launch_overhead.value * MICROSECONDS + computing)
 
 
 def moving(cost: Cost | None, target: Target) -> float:
     """Microseconds of a launch that only moves what the kernel reads and writes."""
     moved = cost.bytes_read + cost.bytes_written if cost else 0
-    return (target.launch_overhead.value + moved / target.dram_bandwidth.value) * _MICRO
+    return (target.launch_overhead.value + moved / target.dram_bandwidth.value) * MICROSECONDS

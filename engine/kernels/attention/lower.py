@@ -17,9 +17,10 @@ from engine.kernels.marks import Marks
 from engine.kernels.mma_fragments import WORD
 from engine.kernels.statement_block import finished
 from engine.support.errors import Unsupported
+from engine.target.hardware import WARP
 from engine.tensor.nodes import Apply, Literal
 from engine.tensor.padding import adds_nothing
-from engine.tensorize.nodes import WARP, Intrinsic
+from engine.tensorize.nodes import Intrinsic
 from engine.tile.nodes import TileProgram
 
 MOST_QUERIES, MOST_KEYS, MOST_THREADS = 128, 128, 1024

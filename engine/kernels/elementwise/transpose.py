@@ -18,6 +18,7 @@ from engine.kernels.loop_nest import Nest, without_loops
 from engine.kernels.marks import Marks
 from engine.kernels.statement_block import evaluate_block
 from engine.scheduling.nodes import Member
+from engine.target.hardware import MAX_THREADS
 from engine.tensor.access import position, stride
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal, Statement, TensorProgram
@@ -29,7 +30,6 @@ from engine.tile.source import Line
 TILE = 32
 ROWS = 8
 """Rows of a tile that a block handles at once, where no mark asks for other threads than 32 x 8."""
-MAX_THREADS = 1024
 REFUSED = {
     "block": f"a block makes one tile of {TILE} x {TILE}",
     "vector": "neighbouring threads move neighbouring elements of a tile, one each, and fill whole sectors",

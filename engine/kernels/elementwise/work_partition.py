@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from engine.kernels.marks import Marks, up_to
 from engine.scheduling.nodes import Member
+from engine.target.hardware import MAX_THREADS
 
 THREADS = 256
 """Threads of a block where no mark asks for another number."""
-MAX_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from engine.kernels.gemm.split_k import WIDEST, Held, add_parts, parts_of
 from engine.kernels.gemm.thread_fragment import Part, fragment_elements, load_part, part_of
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
-from engine.target.occupancy import WARP
+from engine.target.hardware import MAX_THREADS, WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.padding import adds_nothing
@@ -22,7 +22,6 @@ from engine.tile.emit import Emitter, at
 from engine.tile.nodes import Slot, TileProgram
 from engine.tile.source import Line
 
-MAX_THREADS = 1024
 REFUSED = {
     "slices": "threads of CUDA cores share a tile by its rows and columns, not its depth",
     "split": "a contraction splits its loops by block, thread and tile: ask for those",

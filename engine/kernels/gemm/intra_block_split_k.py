@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.kernels.gemm.base import Product
+from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal
 from engine.tile.emit import LANE_OF_VECTOR
@@ -19,7 +20,6 @@ from engine.tile.nodes import Barrier, Buffer, Comment, Load, Slot, Store
 
 PAIR = 2
 """Neighbouring sums of a lane: what it writes at once."""
-LANES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Sliced:
     @property
     def share(self) -> Index:
         """Which of the shares this warp adds up."""
-        return self.slice.mod(self.shares, {"thread": self.slices * self.warps * LANES})
+        return self.slice.mod(self.shares, {"thread": self.slices * self.warps * WARP})
 
     @property
     def has_share(self) -> tuple[Index, ...]:
@@ -64,14 +64,14 @@ def added(product: Product, parts: Sliced) -> str:
     rows, columns = parts.shape
     total = emitter.register("total", "float32", (parts.rows, columns, 2, PAIR))
     buffer = "slice_sums"
-    elements = parts.slices * parts.warps * rows * columns * 2 * LANES * PAIR
+    elements = parts.slices * parts.warps * rows * columns * 2 * WARP * PAIR
     emitter.buffers[buffer] = Buffer(buffer, "float32", (elements,), "shared")
     emitter.add(Comment(f"sums of {parts.slices} slices of the depth, added in order: each finishes some rows", link))
 
     def place(slice_: Index, r: Index, s: Index, h: Index) -> Index:
         """Where a lane's pair of one slice lies: neighbouring lanes are neighbours."""
         warp = slice_ * parts.warps + parts.warp
-        return ((((warp * rows + r) * columns + s) * 2 + h) * LANES + parts.lane) * PAIR
+        return ((((warp * rows + r) * columns + s) * 2 + h) * WARP + parts.lane) * PAIR
 
     with emitter.loop("r", rows, link) as r, emitter.loop("s", columns, link) as s, emitter.loop("h", 2, link) as h:
         pair = emitter.register("pair", "float32", (PAIR,))

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.base import Owned, Product
+from engine.target.hardware import WARP
 from engine.tensor.access import VECTOR_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply
-from engine.tensorize.nodes import WARP
 from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Buffer, Comment, Load, Slot, Store, WarpSync
 

@@ -21,11 +21,12 @@ from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, nearest_power, power_up_to
 from engine.kernels.mma_fragments import FRAGMENT, SHARERS, WORD, Lanes
+from engine.target.hardware import WARP
 from engine.target.shared import SHARED_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensorize.bind import prologue
-from engine.tensorize.nodes import WARP, Intrinsic
+from engine.tensorize.nodes import Intrinsic
 from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Comment, Slot, TileProgram
 from engine.tile.source import Line

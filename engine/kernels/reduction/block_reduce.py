@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 from engine.support.errors import Unsupported
+from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Reduction, Scalar, Statement
 from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, weighted
@@ -17,7 +18,6 @@ from engine.tile.emit import LANE_OF_VECTOR, Emitter
 from engine.tile.nodes import THREAD, Barrier, Buffer, Declare, Load, Slot, Store, WarpReduce
 from engine.tile.source import Line
 
-WARP = 32
 FIRST = Index()
 
 

@@ -9,11 +9,10 @@ from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks
 from engine.kernels.reduction.width import vector_width
 from engine.scheduling.nodes import Member
+from engine.target.hardware import MAX_THREADS, WARP
 from engine.tensor.live_values import MOST_PRIVATE, ROOM, most_alive
 from engine.tensor.nodes import TensorProgram
 
-WARP = 32
-MAX_THREADS = 1024
 WRITTEN_OUT = 32
 """Elements of a thread whose chunks are written out where nothing asks for it: more loads at once crowd the registers,
 and thousands take the compiler a minute."""

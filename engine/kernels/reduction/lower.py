@@ -17,10 +17,11 @@ from engine.kernels.elementwise.lower import bind_members, place
 from engine.kernels.loop_nest import Nest, Phase
 from engine.kernels.marks import Marks, divisor_of
 from engine.kernels.reduction.block_reduce import Accumulator, Sharers, accumulator, combined, rounded
-from engine.kernels.reduction.layout import WARP, Layout, read_layout
+from engine.kernels.reduction.layout import Layout, read_layout
 from engine.kernels.statement_block import Keep, evaluate_block
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
+from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.live_values import overwritten_before
 from engine.tensor.nodes import Access, Statement, TensorProgram

@@ -14,13 +14,13 @@ from engine.graph.nodes import DTYPES
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, divisor_of
 from engine.kernels.stitched.parts import Box, Names, Part, boxes
-from engine.kernels.stitched.walk import WARP, Axis, Walk, along_rows, shared_out
+from engine.kernels.stitched.walk import Axis, Walk, along_rows, shared_out
 from engine.scheduling.nodes import Member
+from engine.target.hardware import MAX_THREADS, WARP
 from engine.tensor.access import VECTOR_BYTES, reads_beside, uniform_along, vector_limit
 from engine.tensor.nodes import Statement, TensorProgram
 
 THREADS = 256
-MAX_THREADS = 1024
 POINT = "point"
 """The dimension over the points of a block, where it has several."""
 

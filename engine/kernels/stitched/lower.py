@@ -23,7 +23,8 @@ from engine.kernels.statement_block import Keep, evaluate_block
 from engine.kernels.stitched.layout import POINT, read_parts
 from engine.kernels.stitched.parts import Names, Part
 from engine.kernels.stitched.placement import Plan, plan_parts
-from engine.kernels.stitched.walk import WARP, Axis, Walk
+from engine.kernels.stitched.walk import Axis, Walk
+from engine.target.hardware import WARP
 from engine.tensor.index import Index, delinearize
 from engine.tensor.nodes import Access, Statement
 from engine.tile.arena import placed

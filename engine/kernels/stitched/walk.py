@@ -17,9 +17,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.target.hardware import WARP
 from engine.tensor.nodes import Statement
 
-WARP = 32
 Axis = tuple[str, int]
 """(name of the dimension, extent)."""
 

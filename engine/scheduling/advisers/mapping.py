@@ -13,10 +13,10 @@ from engine.recipe import Advice, Entry, Scenario
 from engine.scheduling.advisers.access import row_vector
 from engine.scheduling.advisers.plans import Plan, widest
 from engine.scheduling.advisers.tiles import Loop, Promise, Promises, Tile, candidates, promised_best, why_split
+from engine.target.hardware import WARP
 from engine.tensor.access import reads_beside
 from engine.tensor.nodes import Statement, TensorProgram, accesses
 
-WARP = 32
 THREADS = 256
 FEWEST_THREADS = 64
 """Smaller blocks could not fill an SM: it holds 32 of them."""

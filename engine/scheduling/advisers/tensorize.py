@@ -13,11 +13,12 @@ from engine.scheduling.advisers.mapping import mark
 from engine.scheduling.advisers.row_results import row_binding
 from engine.scheduling.advisers.tiles import Asked, Loop, Promise, Promises, Tile, candidates, promised_best, why_split
 from engine.target.copies import MOST_HELD, SMALLEST_COPY
+from engine.target.hardware import WARP
 from engine.tensor.nodes import Iterator, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import Binding, allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import WARP, Intrinsic
+from engine.tensorize.nodes import Intrinsic
 
 LEAST = 8
 """Rows, columns and depths below which most of an instruction would multiply zeros."""

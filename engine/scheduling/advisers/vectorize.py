@@ -10,7 +10,7 @@ from engine.recipe import Advice, Entry, Scenario, entry
 from engine.scheduling.advisers.access import row_vector
 from engine.scheduling.advisers.mapping import mark
 from engine.scheduling.advisers.plans import Plan, alternatives, widest
-from engine.scheduling.advisers.warp import SECTOR
+from engine.target.hardware import SECTOR
 from engine.tensor.nodes import TensorProgram
 
 

@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.scheduling.advisers.access import Pattern
+from engine.target.hardware import SECTOR, WARP
 from engine.tensor.index import Element, Index, Quotient, Remainder
-
-WARP, SECTOR = 32, 32
-"""Threads of a warp; bytes of a sector, the unit in which memory is moved."""
 
 Points = Mapping[str, npt.NDArray[np.int64]]
 """Iterator -> its value in each thread."""
