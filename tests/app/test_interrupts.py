@@ -70,7 +70,7 @@ def test_a_window_that_is_interrupted_while_it_starts_ends_without_a_word() -> N
         "    if name == 'shiboken6': os.kill(os.getpid(), signal.SIGINT)\n"
         "    return own(name, *rest, **named)\n"
         "builtins.__import__ = load\n"
-        "from app.cli import main; main()\n"
+        "from app.cli.main import main; main()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, "open", "example"], cwd=ROOT, capture_output=True, text=True, check=False,

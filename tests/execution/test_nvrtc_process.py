@@ -165,7 +165,7 @@ def test_a_forked_process_has_its_own() -> None:
 
 
 PARENT = """import os, sys, threading, time
-from engine.run import nvrtc_process
+from engine.execution import nvrtc_process
 text, at_work = sys.argv[1], sys.argv[2] == "busy"
 nvrtc_process.ask(sys.argv[3], ("--gpu-architecture=sm_80",), "ptx")
 print(nvrtc_process._idle[0].child.pid, flush=True)
@@ -193,7 +193,7 @@ def test_the_users_folder_is_not_imported_from(tmp_path: Path) -> None:
     for name in ("engine", "json", "cuda", "nvrtc_child", "numpy"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')\n")
     code = (
-        f"import sys; sys.path[0] = {str(ROOT)!r}; from engine.run import nvrtc_process as p;"
+        f"import sys; sys.path[0] = {str(ROOT)!r}; from engine.execution import nvrtc_process as p;"
         f"print(p.ask({SMALL!r}, {OPTIONS!r}, 'ptx').status)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

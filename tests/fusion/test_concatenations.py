@@ -10,8 +10,7 @@ import pytest
 
 import engine
 from engine.fusion.nodes import FusionPlan
-from engine.fusion.plan import POLICIES
-from engine.fusion.stitching.nodes import Fixed
+from engine.fusion.stitching.nodes import POLICIES, Fixed
 from engine.present.model import model_doc
 from engine.support.errors import BadInput
 from tests.semantics.single import Node, write_model

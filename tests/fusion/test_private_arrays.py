@@ -10,8 +10,8 @@ import pytest
 import engine
 from engine.fusion.legality import Fits
 from engine.fusion.nodes import FusionGroup, Instance
-from engine.fusion.plan import POLICIES
 from engine.fusion.split_reductions import in_parts
+from engine.fusion.stitching.nodes import POLICIES
 from engine.support.errors import Unsupported
 from engine.target import target
 from engine.tensor.live_values import MOST_PRIVATE, overwritten_before

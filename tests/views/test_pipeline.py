@@ -9,9 +9,8 @@ import pytest
 from PySide6.QtCore import QPointF, QSizeF, Qt
 
 import engine
-import engine.documents.pipeline
 from engine.documents.model import Problem
-from engine.documents.pipeline import COMPUTE, COPY, STORE, BarDoc, ChartDoc, VariantDoc, WhatIfDoc
+from engine.documents.pipeline import COMPUTE, COPY, STORE, BarDoc, ChartDoc, HazardDoc, VariantDoc, WhatIfDoc
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turned, what_if
 from engine.tensorize.space import Knobs
@@ -185,7 +184,7 @@ def test_a_page_follows_its_kernel(qtbot: object) -> None:
     assert page.used.text() == "64 of 163 KiB per block" and "uncalibrated" in page.origin.text()
     page.canvas.select(Place(COMPUTE, 5, 5))
     assert page.shared._stage == 1
-    page.show_chart(replace(gelu(), hazards=(engine.charts.HazardDoc("no barrier", 3, 1, "step 3 reads"),)))
+    page.show_chart(replace(gelu(), hazards=(HazardDoc("no barrier", 3, 1, "step 3 reads"),)))
     assert page.hazards.text() == "✕ 1 hazard" and page.hazards.toolTip() == "step 3 reads"
     page.show_chart(softmax())
     assert not page.canvas.isVisible() and "nothing to pipeline" in page.no_loop.text()
