@@ -125,6 +125,7 @@ def test_a_smaller_sample_is_within_a_larger_one() -> None:
 
 @needs_compiler
 @needs_nvrtc
+@pytest.mark.slow
 def test_the_whole_command_and_its_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = ["--trials", "20", "--seeds", "1"]
     file, records = tmp_path / "search.json", tmp_path / "truth.db"

@@ -20,6 +20,7 @@ from engine.verify.tolerance import group_tolerance, on_tensor_cores
 from tests.semantics.single import Node, write_model
 from tests.support.attentions import Attention, inputs_of
 from tests.support.needs import needs_compiler, needs_nvrtc
+from tests.support.sentinels import sentinels
 
 KINDS = ("float16", "float32", "tf32")
 TF32 = {"tensor_cores": "tf32"}
@@ -83,7 +84,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("number", "dtype"),
     # Of scores in the tens, which nothing scales, tf32 loses more than a tolerance for products allows.
-    [(n, kind) for n, case in enumerate(CASES) for kind in KINDS if case.scale or kind != "tf32"],
+    sentinels([(n, kind) for n, case in enumerate(CASES) for kind in KINDS if case.scale or kind != "tf32"], 40),
 )
 def test_shapes_and_masks(number: int, dtype: str, tmp_path: Path) -> None:
     """Ragged queries and keys, single queries, shared heads; rows of -inf alone are NaN, as in the reference."""
@@ -280,7 +281,7 @@ HEADS = [(h, "float16") for h in (32, 64, 80, 128, 160, 256, 320)] + [
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(("head", "dtype"), HEADS)
+@pytest.mark.parametrize(("head", "dtype"), sentinels(HEADS, 4))
 def test_default_tiles_do_not_spill(head: int, dtype: str, tmp_path: Path) -> None:
     queries = 64 if head > 256 else 512
     case = Attention(queries=queries, keys=512, depth=head, head=head, dtype=dtype, heads=8, batch=8, mask="add")

@@ -17,7 +17,7 @@ from tests.semantics.random_graphs import RandomGraph
 from tests.support.needs import needs_compiler
 
 SMALLEST, LARGEST = 5, 60
-NORMAL, ALL = 30, 300
+NORMAL, ALL = 15, 300
 
 
 def drawn(seed: int) -> RandomGraph:
