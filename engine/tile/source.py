@@ -75,7 +75,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class CudaSource:
-    """One kernel as CUDA text.  The text includes "loom.cuh" from `codegen/include` (or the emulator's twin)."""
+    """One kernel as CUDA text.  The text includes "loom.cuh" from `tile/include` (or the emulator's twin)."""
 
     text: str
     entry: str

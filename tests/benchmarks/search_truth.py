@@ -217,12 +217,12 @@ def _conflicts(row: Row, knobs: Knobs, kept: Kept) -> float:
 
 @cache
 def _includes() -> str:
-    return digest_of_files((ROOT / "codegen" / "include").glob("*.cuh"))
+    return digest_of_files((ROOT / "tile" / "include").glob("*.cuh"))
 
 
 @cache
 def _code_generator() -> str:
-    return digest_of_files((ROOT / "codegen").rglob("*.py"))
+    return digest_of_files(file for name in ("kernels", "tile") for file in (ROOT / name).rglob("*.py"))
 
 
 def code_bytes(cubin: bytes) -> int:

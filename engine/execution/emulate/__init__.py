@@ -1,1 +1,1 @@
-"""Kernels run on the CPU: the same CUDA text, compiled against a twin of codegen/include, in a child process."""
+"""Kernels run on the CPU: the same CUDA text, compiled against a twin of tile/include, in a child process."""

@@ -1,4 +1,4 @@
-// The exact meaning of the instructions in codegen/include/instructions.cuh.
+// The exact meaning of the instructions in tile/include/instructions.cuh.
 #pragma once
 
 #include "platform.hpp"

@@ -1,4 +1,4 @@
-// The emulator's side of codegen/include/loom.cuh: the same names, on the CPU.  In checked builds (LOOM_CHECKED=1) every
+// The emulator's side of tile/include/loom.cuh: the same names, on the CPU.  In checked builds (LOOM_CHECKED=1) every
 // access and synchronisation reports to the machine, with the line of the CUDA text that made it.
 #pragma once
 
