@@ -17,7 +17,8 @@ from tests.execution.test_measure import TRIAL
 from tests.support.commands import SOFTMAX
 from tests.support.needs import needs_nvrtc
 
-NAMES = ("engine", "app", "views", "resources", "tests", "numpy", "onnx", "cuda", "json", "typer", "sitecustomize")
+NAMES = ("engine", "app", "views", "resources", "tests", "numpy", "onnx", "cuda", "json", "typer", "sitecustomize",
+         "re", "struct", "signal", "types", "random", "socket", "tempfile")
 
 
 @pytest.fixture

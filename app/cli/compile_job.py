@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import engine
 from app.session.named_models import path_of
 from engine import BadInput, Conflict, EngineError
+from engine.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from engine.fusion.nodes import FusionGroup, FusionPlan
     from engine.graph.nodes import OperatorGraph
     from engine.recipe import Recipe
 
-DEFAULT_TARGET = "h200"
 
 
 @dataclass(frozen=True)

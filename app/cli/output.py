@@ -122,10 +122,12 @@ def prepare() -> None:
 def lost(error: OSError) -> MissingCapability:
     """The error for a file or a stream that could not be read or written."""
     from engine.support.errors import MissingCapability
+    from engine.support.files import FULL
 
     if error.filename == STANDARD_OUTPUT:
         discard()
-    hint = "free some space, or send the output elsewhere"
+    is_full = error.filename == STANDARD_OUTPUT or error.errno in FULL
+    hint = "free some space, or send the output elsewhere" if is_full else "see that it exists and that you may use it"
     return MissingCapability("output", str(error.filename or "a file"), f"{error.strerror or error}", hint)
 
 

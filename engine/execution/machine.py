@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 
-from engine.execution.emulate.build import host_compiler
+from engine.execution.emulate.build import compiler_version, working_compiler
 from engine.execution.measure import GPU_HINT, gpu_name, require_pycuda
 from engine.execution.nvrtc import nvrtc_version
 from engine.support.errors import MissingCapability
@@ -40,11 +39,7 @@ def _lacking(gpu: str) -> str:
 
 
 def _compiler_version() -> str:
-    path = host_compiler()
-    if path is None:
-        return ""
     try:
-        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.SubprocessError):
+        return compiler_version(working_compiler())
+    except MissingCapability:
         return ""
-    return answer.stdout.partition("\n")[0].strip()

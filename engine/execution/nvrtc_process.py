@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock, Timer
+from threading import Event, Lock, Timer
 from typing import Any
 
 from engine.support.errors import MissingCapability
@@ -27,7 +27,9 @@ MEMORY = 8 << 30
 """Bytes of addresses that its process may have."""
 WALL = 10 * SECONDS
 """Seconds by the clock after which nothing is going to come any more, however busy the machine is."""
-_CHILD = Path(__file__).with_name("nvrtc_child.py")
+_EMPTY = 'extern "C" __global__ void nothing() {}\n'
+COMMAND = (sys.executable, "-P", str(Path(__file__).with_name("nvrtc_child.py")))
+"""What its process is started with."""
 _ROOT = Path(__file__).resolve().parents[2]
 """Where the processes run: never where the user is, whose files might be named like modules."""
 
@@ -53,6 +55,10 @@ class Answer:
 
 class Ended(Exception):
     """A process that NVRTC did not come back from; the text says why."""
+
+    def __init__(self, reason: str, is_over_time: bool) -> None:
+        super().__init__(reason)
+        self.is_over_time = is_over_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +88,48 @@ def ask(
     options: Sequence[str],
     wants: str,
     limits: Limits = Limits(),
-    command: tuple[str, ...] = (sys.executable, "-P", str(_CHILD)),
+    command: tuple[str, ...] | None = None,
 ) -> Answer:
     """NVRTC's answer to one text.  wants: "cubin" or "ptx".
 
     Raises Ended where the text took more than `limits` or ended the process, MissingCapability where none can be
     started.
     """
-    process = _taken(limits, command)
+    try:
+        return _answer(text, options, wants, limits, command or COMMAND)
+    except Ended:
+        _check_works()
+        raise
+
+
+def _answer(text: str, options: Sequence[str], wants: str, limits: Limits, command: tuple[str, ...]) -> Answer:
+    process = _waiting(limits, command)
+    is_new = process is None
+    if process is None:
+        process = _started(limits, command)
     try:
         answer = _told(process, text, options, wants)
+    except Ended as ended:
+        process.end()
+        if is_new or ended.is_over_time:
+            raise
+        # It was killed while it waited, which shows when all of its threads are gone, or was worn out.
+        return _answer(text, options, wants, limits, command)
     except BaseException:  # an interrupt, too: what the process is at is of no use to anybody
         process.end()
         raise
     with _lock:
         _idle.append(process)
     return answer
+
+
+def _check_works() -> None:
+    """MissingCapability where NVRTC does not come back from an empty kernel either."""
+    try:
+        _answer(_EMPTY, ("--gpu-architecture=sm_80",), "ptx", Limits(), COMMAND)
+    except Ended as ended:
+        reason = f"its process does not compile an empty kernel: it {ended}"
+        raise MissingCapability("run", "NVRTC", reason, "see `loomscope doctor`, and whether memory is left") from ended
 
 
 def close() -> None:
@@ -108,8 +140,8 @@ def close() -> None:
         process.end()
 
 
-def _taken(limits: Limits, command: tuple[str, ...]) -> _Process:
-    """A process that is waiting, or a new one."""
+def _waiting(limits: Limits, command: tuple[str, ...]) -> _Process | None:
+    """A process that waits for a kernel, no longer among the idle ones."""
     with _lock:
         for number in reversed(range(len(_idle))):
             if (_idle[number].limits, _idle[number].command) == (limits, command):
@@ -117,6 +149,10 @@ def _taken(limits: Limits, command: tuple[str, ...]) -> _Process:
                 if process.child.poll() is None:
                     return process
                 process.end()
+    return None
+
+
+def _started(limits: Limits, command: tuple[str, ...]) -> _Process:
     arguments = [str(os.getpid()), str(limits.seconds), str(limits.memory)]
     try:
         child = subprocess.Popen(
@@ -136,7 +172,13 @@ def _told(process: _Process, text: str, options: Sequence[str], wants: str) -> A
     request = {"options": list(options), "bytes": len(data), "wants": wants}
     head: dict[str, Any] = {"bytes": -1}
     code = b""
-    alarm = Timer(limits.wall, child.kill)
+    is_late = Event()
+
+    def end() -> None:
+        is_late.set()
+        child.kill()
+
+    alarm = Timer(limits.wall, end)
     alarm.daemon = True
     alarm.start()
     try:
@@ -151,7 +193,8 @@ def _told(process: _Process, text: str, options: Sequence[str], wants: str) -> A
     finally:
         alarm.cancel()
     if len(code) != head["bytes"]:
-        raise Ended(_ending(child.wait(), limits))
+        status = child.wait()
+        raise Ended(_ending(status, limits), status == -signal.SIGPROF or is_late.is_set())
     return Answer(head["status"], head["log"], code)
 
 

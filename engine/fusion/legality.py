@@ -15,15 +15,15 @@ from engine.fusion.stitched import KIND, own_axes, stitched_shape
 from engine.fusion.stitching.nodes import Fit
 from engine.fusion.stitching.shared_memory import degradation_order
 from engine.target import Target
-from engine.target.hardware import WARP
+from engine.target.hardware import MAX_THREADS, WARP
 from engine.target.shared import most_handed_over
 from engine.tensor.index import Index
 from engine.tensor.live_values import MOST_PRIVATE, ROOM, most_alive, overwritten_before
 from engine.tensor.nodes import Access, Array, Statement
 from engine.tensor.rewrite import is_plain, looked_up, rewrite_index
 
-WARPS = 32
-"""Threads of a warp, and warps of the largest block."""
+WARPS = MAX_THREADS // WARP
+"""Warps of the largest block."""
 MOST_INLINED = 96
 """Instructions of an element of which every producer is computed in place."""
 

@@ -43,6 +43,9 @@ def _own(folder: Path) -> Path:
     try:
         folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         state = folder.stat()
+    except FileExistsError as error:
+        hint = f"delete {folder}, or name another folder with LOOMSCOPE_CACHE"
+        raise MissingCapability("cache", str(folder), "is a file where a folder is wanted", hint) from error
     except OSError as error:
         raise unwritable(folder, error) from error
     if os.name != "posix":
@@ -50,10 +53,22 @@ def _own(folder: Path) -> Path:
     if state.st_uid != os.geteuid():
         hint = f"name a folder of your own with LOOMSCOPE_CACHE, or delete {folder}"
         raise MissingCapability("cache", str(folder), "belongs to another user, and what it holds is run", hint)
-    if state.st_mode & _OTHERS:
+    if state.st_mode & stat.S_IWOTH or (state.st_mode & stat.S_IWGRP and not _is_private(state.st_gid)):
         hint = f"delete what you do not trust there, then: chmod -R go-w {folder}; or name another with LOOMSCOPE_CACHE"
         raise MissingCapability("cache", str(folder), "others can write there, and what it holds is run", hint)
     return folder
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group holds the user alone, as those that are made with a user's account do."""
+    import grp
+    import pwd
+
+    try:
+        user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return found.gr_gid == user.pw_gid and found.gr_name == user.pw_name and set(found.gr_mem) <= {user.pw_name}
 
 
 def unwritable(path: Path, error: OSError) -> MissingCapability:
@@ -106,6 +121,8 @@ def _replace(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        if path.is_dir():  # nothing of ours
+            shutil.rmtree(path)
         os.replace(beside, path)
     except OSError as error:
         if beside is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, ParamSpec, TypeVar
 
 from engine.support.errors import BadInput
@@ -69,13 +71,40 @@ def here() -> Workers:
     return Workers(Inline())
 
 
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Python processes that are started meanwhile import nothing from the folder that the user is in."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+class _Process(SpawnProcess):
+    """A process that loads modules before it has its parent's path: from a safe one."""
+
+    def start(self) -> None:
+        with _safe_path():
+            super().start()
+
+
+class _Spawn(SpawnContext):
+    Process = _Process
+
+
 def processes(count: int) -> Workers:
     """So many processes of this machine.  Raises BadInput for a number that makes no sense."""
     if not 1 <= count <= MOST_JOBS:
         raise BadInput("tune", f"{count} jobs", f"are not between 1 and {MOST_JOBS}", "as many as there are cores")
 
     def renew() -> Executor:
-        return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"))
+        with _safe_path():  # its queues start a process of their own
+            return ProcessPoolExecutor(count, mp_context=_Spawn())
 
     # One more than run at once waits for its turn, so that no process idles while a result is written down.
     return Workers(renew(), count + 1, renew=renew)

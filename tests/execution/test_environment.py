@@ -15,6 +15,7 @@ import pytest
 
 from engine.execution.emulate import build
 from engine.execution.emulate.emulate import emulate
+from engine.execution.machine import machine
 from engine.execution.nvrtc import CompileError, compile_cuda, compile_ptx
 from engine.support import cache
 from engine.support.errors import MissingCapability
@@ -133,16 +134,45 @@ def test_an_entry_that_others_can_write_is_made_again(filled: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o757])
 @pytest.mark.parametrize("inside", ["", "cubin"])
-def test_a_folder_that_others_can_write_is_refused(mode: int, inside: str, kept: Path) -> None:
+def test_a_folder_that_others_can_write_is_refused(
+    mode: int, inside: str, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_is_private", lambda group: False)
     (kept / inside).mkdir(parents=True)
     kept.chmod(0o755)
     (kept / inside).chmod(mode)
     with pytest.raises(MissingCapability, match=r"others can write there.*chmod -R go-w"):
         cache.read_entry("cubin", "0" * 40)
-    if not inside:
+    if not inside and mode & 0o002:
         assert loomscope("verify", SOFTMAX).returncode == 3
     (kept / inside).chmod(0o755)
     assert cache.read_entry("cubin", "0" * 40) is None
+
+
+def test_a_group_of_the_user_alone_may_write(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where accounts have a group of their own and the umask is 002."""
+    kept.mkdir()
+    kept.chmod(0o775)
+    monkeypatch.setattr(cache, "_is_private", lambda group: group == kept.stat().st_gid)
+    assert cache.cache_folder() == kept
+    assert not cache._is_private(2**31 - 2)
+
+
+@needs_nvrtc
+def test_a_folder_in_the_place_of_an_entry_is_replaced(filled: Path) -> None:
+    (entry,) = filled.glob("ptx/*")
+    entry.unlink()
+    (entry / "junk").mkdir(parents=True)
+    assert ".entry vector_add" in compile_ptx(vector_add().source.text, "sm_80")
+    assert entry.is_file()
+
+
+@needs_compiler
+def test_doctor_asks_the_compiler_for_a_program(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    assert machine().compiler
+    monkeypatch.setenv("CXX", shutil.which("false") or "")
+    assert machine().compiler == ""
 
 
 def test_a_folder_of_somebody_else_is_refused(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +194,7 @@ def test_a_new_folder_is_the_users_alone(kept: Path) -> None:
 
 def test_a_cache_that_cannot_be_made_is_told(kept: Path) -> None:
     kept.write_text("a file")
-    with pytest.raises(MissingCapability, match=r"cannot be written.*LOOMSCOPE_CACHE"):
+    with pytest.raises(MissingCapability, match=r"is a file.*LOOMSCOPE_CACHE"):
         cache.cache_folder()
 
 

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -123,6 +124,19 @@ def _check_machine(compiler: str, folder: Path, failed: subprocess.CompletedProc
     if failed.returncode < 0 or _KILLED.search(failed.stderr):
         reason = "was killed, or ran out of memory, while it compiled a kernel"
         raise MissingCapability("run", compiler, reason, "close other programs, or add memory")
+    _probe(compiler, folder)
+
+
+def working_compiler() -> str:
+    """Path of the C++ compiler, once it has made a program.  Raises MissingCapability where there is none that does."""
+    compiler = _required()
+    with tempfile.TemporaryDirectory() as folder:
+        _probe(compiler, Path(folder))
+    return compiler
+
+
+def _probe(compiler: str, folder: Path) -> None:
+    """MissingCapability where the compiler makes nothing of an empty program."""
     probe = folder / "probe.cpp"
     _write(probe, "int main() { return 0; }\n")
     tried = _started([compiler, "-std=c++17", str(probe), "-o", str(folder / "probe")], folder)
@@ -136,9 +150,13 @@ def _broken(compiler: str, reason: str) -> MissingCapability:
 
 
 @cache
+def compiler_version(compiler: str) -> str:
+    """The first line of what a compiler says of its version."""
+    return _started([compiler, "--version"], RUNTIME).stdout.partition("\n")[0].strip()
+
+
 def _version(compiler: str) -> str:
-    told = _started([compiler, "--version"], RUNTIME)
-    return f"{compiler} {told.stdout.partition(chr(10))[0]}"
+    return f"{compiler} {compiler_version(compiler)}"
 
 
 @cache

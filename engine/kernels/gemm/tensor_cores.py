@@ -21,7 +21,7 @@ from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, nearest_power, power_up_to
 from engine.kernels.mma_fragments import FRAGMENT, SHARERS, WORD, Lanes
-from engine.target.hardware import WARP
+from engine.target.hardware import MAX_THREADS, WARP
 from engine.target.shared import SHARED_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
@@ -31,7 +31,7 @@ from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Comment, Slot, TileProgram
 from engine.tile.source import Line
 
-MAX_WARPS = 32
+MAX_WARPS = MAX_THREADS // WARP
 REFUSED = {
     "split": "loops are split by block, warp and tile; to share the depth of a tile among warps, ask for slices",
     "unroll": "loops inside a tile are always written out, the loop over tiles never",

@@ -5,7 +5,8 @@
 #include "types.cuh"
 
 // Whether this block is the last of the TEAM blocks that come to a counter, which begins as 0; then it sees what the
-// others stored before, and the counter is 0 again.  All threads of the block take part.  (CUDA programming guide, memory fence functions.)
+// others stored before, and the counter is 0 again.  All threads of the block take part.  (CUDA programming guide,
+// memory fence functions.)
 template <int TEAM>
 __device__ __forceinline__ bool is_last_of(const Global<int>& counters, i64 index) {
     __threadfence();  // every thread: its own stores are seen before the counter moves
