@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 _OPERATIONS = 2_000_000
 """isl operations for one relation; a few seconds at most."""
 
+MOST_LIFTED = 4
+"""Divisions of a pair of accesses whose dependence is exact.  isl takes seconds for the dual cone of more; those are
+projected out before: what is left holds every pair of instances and, between the integers, maybe more, which schedules
+keep in order without need."""
+
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 """Iterator values of a source instance and a sink instance."""
 
@@ -86,7 +91,10 @@ def connect(names: tuple[str, str, str, str], source: End, sink: End, weight: in
     relation = _Relation(source.statement, sink.statement)
     relation.meet(source, sink)
     split = len(source.statement.iterators)
+    divisions = sum(index.divisions for end in (source, sink) for index in end.access.indices)
     for piece in _pieces(relation, names):
+        if divisions > MOST_LIFTED:
+            piece = piece.remove_divs()
         yield Dependence(*names, generators(piece, split), (), relation.exact, weight)
 
 
