@@ -131,7 +131,7 @@ def _run(search: Search) -> bool:
     total = search.limits.trials * len(search.progress)
     search.notice = output.note
     failed = 0
-    with output.steps("searching") as step, _terminated_like_interrupted():
+    with output.steps("searching") as step, _signals_interrupt(search):
         try:
             step(f"searching {plural(len(search.progress), 'group')}", search.spent, total)
             for attempt in search.run():
@@ -141,21 +141,27 @@ def _run(search: Search) -> bool:
                 step(f"{attempt.group} {told}, {failed} failed", search.spent, total)
         except KeyboardInterrupt:
             return True
-    return False
+    return search.was_interrupted
 
 
 @contextlib.contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM ends a search as Ctrl-C does: what was found is still written."""
+def _signals_interrupt(search: Search) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end a search once its program is done, and at once where they come again.
+
+    An exception that a handler raises may land in a callback that cannot pass it on (a weak reference's) and be lost.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        if search.was_interrupted:
+            raise KeyboardInterrupt
+        search.interrupt()
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _document(search: Search, wishes: Wishes) -> dict[str, Any]:

@@ -92,8 +92,9 @@ class RecordStore:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """What is written inside is kept whole, or not at all where anything is raised."""
-        self.connection.execute("BEGIN IMMEDIATE")
         try:
+            # Inside the `try`: an interrupt may be raised after the statement has taken effect.
+            self.connection.execute("BEGIN IMMEDIATE")
             yield
             self.connection.execute("COMMIT")
         finally:

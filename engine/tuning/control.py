@@ -27,6 +27,8 @@ class Control:
         self._started, self._spent = clock(), spent
         self._end = self._started + 60 * minutes
         self._wish = GO
+        self.was_interrupted = False
+        """Whether the run is to end as one that is broken off; a signal's handler may set it at any moment."""
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="signs of life", daemon=True)
 
@@ -45,9 +47,9 @@ class Control:
 
     def is_stopped(self) -> bool:
         """Whether a person wants the run to end; returns only once nobody wishes for a pause."""
-        if self._wish == PAUSE:
+        if self._wish == PAUSE and not self.was_interrupted:
             self._pause()
-        return self._wish == STOP
+        return self._wish == STOP or self.was_interrupted
 
     def is_late(self) -> bool:
         """Whether its time is up."""
@@ -57,7 +59,7 @@ class Control:
         """Wait, and let the clock stand still."""
         began = self._clock()
         self._log.set_state(PAUSED)
-        while self._wish == PAUSE:
+        while self._wish == PAUSE and not self.was_interrupted:
             time.sleep(LOOK)
         self._started += self._clock() - began
         self._end += self._clock() - began

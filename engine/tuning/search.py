@@ -104,7 +104,8 @@ class Search:
                     yield from self._step()
                 if not self._is_stopped():
                     self._settle()
-                state, message = (STOPPED if self._is_stopped() else FINISHED), self.why_ended
+                if not self.was_interrupted:
+                    state, message = (STOPPED if self._is_stopped() else FINISHED), self.why_ended
         except EngineError as error:
             message = str(error)
             raise
@@ -114,6 +115,17 @@ class Search:
             with contextlib.suppress(EngineError):
                 self._close_rounds()
                 self.log.set_state(state, message)
+                # An interrupt may have come between the attempt that the file keeps and its count here.
+                self._left = budget(self.limits.trials, len(self.progress)) - sum(map(charged, self.log.attempts()))
+
+    def interrupt(self) -> None:
+        """End it as broken off, once the program under way is done; a signal's handler may call this."""
+        self._control.was_interrupted = True
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether `interrupt` was called."""
+        return self._control.was_interrupted
 
     @property
     def spent(self) -> int:
@@ -132,7 +144,7 @@ class Search:
     def _is_stopped(self) -> bool:
         """Whether a person ends it; a pause is waited for here."""
         if self._control.is_stopped():
-            self.why_ended = STOPPED_BY_HAND
+            self.why_ended = "" if self.was_interrupted else STOPPED_BY_HAND
             return True
         return False
 

@@ -95,6 +95,47 @@ def test_a_run_goes_on_where_it_was_broken_off(tmp_path: Path) -> None:
     assert run(path, trials=40, resume=True)[1] == [], "all was spent"
 
 
+class _Interrupted:
+    """A connection on which an interrupt comes once a statement has taken effect, as a signal during it does."""
+
+    def __init__(self, connection: sqlite3.Connection, after: int) -> None:
+        self.connection, self.left = connection, after
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.connection, name)
+
+    def execute(self, *arguments: object) -> object:
+        result = self.connection.execute(*arguments)  # type: ignore[arg-type]
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return result
+
+
+@pytest.mark.parametrize("after", range(1, 13))
+def test_an_interrupt_at_any_statement_leaves_a_run_that_says_so(after: int, tmp_path: Path) -> None:
+    with RecordStore(tmp_path / "r.db") as store:
+        one = search(store, 40)
+        store.connection = _Interrupted(store.connection, after)  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt):
+            list(one.run())
+    with RunReader(tmp_path / "r.db") as reader:
+        assert reader.run().state == INTERRUPTED
+        assert len(reader.attempts(1)) == one.spent < 4
+
+
+def test_a_search_that_is_asked_to_end_keeps_what_it_was_at(tmp_path: Path) -> None:
+    with RecordStore(tmp_path / "r.db") as store:
+        one = search(store, 40)
+        going = one.run()
+        next(going)
+        one.interrupt()
+        assert list(going) == []
+    assert one.was_interrupted and one.why_ended == "" and one.spent == 1
+    with RunReader(tmp_path / "r.db") as reader:
+        assert reader.run().state == INTERRUPTED and len(reader.attempts(1)) == 1
+
+
 def test_only_the_same_search_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "r.db"
     with RecordStore(path) as store, pytest.raises(BadInput, match="holds no run"):
