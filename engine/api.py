@@ -48,7 +48,7 @@ from engine.target import DEFAULT_TARGET
 from engine.target import target as _target
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower, lower_supported
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 
 if TYPE_CHECKING:
     from engine.explore.fusion_attempts import Attempts
@@ -314,7 +314,7 @@ def chart(kernel: Kernel) -> ChartDoc:
     return drawn(kernel, registers)
 
 
-def what_if(chart: ChartDoc, knobs: Knobs, target: str) -> WhatIfDoc:
+def what_if(chart: ChartDoc, knobs: GemmConfig, target: str) -> WhatIfDoc:
     """What other knobs would give the contraction of a chart, by the model alone: milliseconds, and no kernel is made.
 
     Raises BadInput for a chart without knobs and for an unknown target.
@@ -324,7 +324,7 @@ def what_if(chart: ChartDoc, knobs: Knobs, target: str) -> WhatIfDoc:
     return what_if_of_chart(chart, knobs, target)
 
 
-def variant(group: FusionGroup, recipe: Recipe, knobs: Knobs) -> VariantDoc:
+def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc:
     """The kernel of a contraction at other knobs, compiled by NVRTC, and the advice that asks for it.
 
     Raises BadInput for a group without a contraction, Unsupported where the kernel cannot take the knobs.

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.cost.alcop_problem import promise_of
-from engine.cost.nodes import KernelFacts
-from engine.cost.tile_counts import kernel_facts
+from engine.cost.nodes import Work
+from engine.cost.tile_counts import work_of_tile
 from engine.fusion.attention import ATTENTION
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.fusion.packing import KIND as PACKED
@@ -65,7 +65,7 @@ class Kernel:
     """The scheduler's decisions."""
     tile: TileProgram
     source: CudaSource
-    facts: KernelFacts
+    facts: Work
     timings: tuple[tuple[str, float], ...]
     """(stage, milliseconds) from rewrites to CUDA text."""
 
@@ -204,7 +204,7 @@ def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> K
         log=solved.log,
         tile=tile,
         source=source,
-        facts=kernel_facts(program, tile, source),
+        facts=work_of_tile(program, tile, source),
         timings=tuple(timings),
     )
 

@@ -44,7 +44,7 @@ from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.support.garbage_collection import cycles_left_alone
 from engine.support.serialization import from_json, to_json
 from engine.target import DEFAULT_TARGET
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -296,11 +296,11 @@ def _sizes(arguments: Arguments, name: str) -> dict[str, int]:
     return dict(value)
 
 
-def _knobs(arguments: Arguments) -> Knobs:
+def _knobs(arguments: Arguments) -> GemmConfig:
     """The knobs of a contraction."""
     if not isinstance(arguments.get("knobs"), dict):
         raise BadInput("service", "argument knobs", "must be an object")
-    return from_json(Knobs, arguments["knobs"])
+    return from_json(GemmConfig, arguments["knobs"])
 
 
 def _refuse(arguments: Arguments, name: str, wanted: str) -> NoReturn:

@@ -13,7 +13,7 @@ from engine.documents.model import Problem
 from engine.documents.pipeline import ChartDoc, ListingDoc, RefusalDoc, VariantDoc
 from engine.explore.what_if import turned, what_if_of_chart
 from engine.support.errors import BadInput
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 from views.code.view import CUDA, CodeView
 from views.schedule.view import PIPELINE, ScheduleView
 
@@ -26,7 +26,7 @@ class Pipelines(QObject):
         self.schedule, self.code, self.workspace = schedule, code, workspace
         self.page = schedule.pipeline
         self.exploring = Exploring(workspace.client)
-        self._knobs: Knobs | None = None
+        self._knobs: GemmConfig | None = None
         """Where the sliders stand; None where the kernel in use does."""
         self._applying: Question | None = None
         """What is to be applied as soon as the worker has made it."""

@@ -12,7 +12,7 @@ from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, Space
 from engine.documents.model import Problem
 from engine.documents.pipeline import ChartDoc, ListingDoc, VariantDoc
 from engine.support.serialization import to_json
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 
 KINDS = {
     "moves": MovesDoc,
@@ -59,7 +59,7 @@ class Question:
     """Of "space" and "order": dimensions outermost first as they are asked for; empty for the order in use."""
     tiles: tuple[tuple[str, int], ...] = ()
     """Of "order": values of one tile along a dimension."""
-    knobs: Knobs | None = None
+    knobs: GemmConfig | None = None
     """Of "variant": what the kernel would stand at."""
     language: str = ""
     """Of "listing": "PTX" or "SASS"."""

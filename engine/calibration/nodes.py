@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.cost.nodes import KernelFacts
+from engine.cost.nodes import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,5 +15,5 @@ class Observation:
     kind: str
     """Of its dearest launch: "row reduction", "contraction on tensor cores" ..."""
     microseconds: float
-    launches: tuple[tuple[int, KernelFacts], ...]
+    launches: tuple[tuple[int, Work], ...]
     """(times, one launch), one after another."""

@@ -24,9 +24,9 @@ The bottleneck model has no latencies: every P is steps * max(transfer, workers 
 
 from __future__ import annotations
 
-from engine.cost.alcop_nodes import Pace, PipelinePrediction, Work
+from engine.cost.alcop_nodes import AlcopWork, Pace, PipelinePrediction
 from engine.cost.alcop_text import pace_terms, wave_terms
-from engine.cost.nodes import KernelFacts, Occupancy
+from engine.cost.nodes import Occupancy, Work
 from engine.cost.occupancy import occupancy
 from engine.documents.model import Term
 from engine.support.units import MICROSECONDS
@@ -49,17 +49,17 @@ def pipelined(load: float, use: float, steps: int, stages: int, workers: int) ->
     return steps * turn + (0 if stages == 1 else use)
 
 
-def predict_pipeline(work: Work, target: Target) -> PipelinePrediction:
+def predict_pipeline(work: AlcopWork, target: Target) -> PipelinePrediction:
     """The modelled time with latencies; Unsupported when a block does not fit an SM."""
     return _Model(work, target, ALCOP).prediction()
 
 
-def predict_bottleneck(work: Work, target: Target) -> PipelinePrediction:
+def predict_bottleneck(work: AlcopWork, target: Target) -> PipelinePrediction:
     """The baseline: the busiest of memory levels and units, as if everything overlapped."""
     return _Model(work, target, BOTTLENECK).prediction()
 
 
-def promised(work: Work, target: Target) -> float:
+def promised(work: AlcopWork, target: Target) -> float:
     """The time that `predict_pipeline` tells, in microseconds, without what it is made of; raises as that does."""
     return _Model(work, target, ALCOP).total()
 
@@ -67,7 +67,7 @@ def promised(work: Work, target: Target) -> float:
 class _Model:
     """One kernel on one target under one of the two models; all times in microseconds."""
 
-    def __init__(self, work: Work, target: Target, name: str) -> None:
+    def __init__(self, work: AlcopWork, target: Target, name: str) -> None:
         self.work, self.target, self.name = work, target, name
         self.has_latency = name == ALCOP
         self.sms = int(target.sms.value)
@@ -185,14 +185,14 @@ class _Model:
         return (met + max(written + shared_sums, plain, functions)) * MICROSECONDS
 
 
-def unit_rate(work: Work, target: Target) -> Figure:
+def unit_rate(work: AlcopWork, target: Target) -> Figure:
     """Operations per second of what multiplies."""
     if not work.unit:
         return target.fp32_rate
     return target.tf32_rate if work.unit == "float32" else target.tensor_rate
 
 
-def distinct_bytes(work: Work, blocks: int) -> float:
+def distinct_bytes(work: AlcopWork, blocks: int) -> float:
     """Bytes of one step that differ among `blocks` of a wave, in the order of their numbers: columns fastest."""
     if not work.distinct_from_grid:
         return blocks * work.fetched
@@ -209,10 +209,10 @@ def allowed_registers(threads: int, target: Target) -> int:
     return min(int(target.registers_per_thread.value), by_block)
 
 
-def _occupancy(work: Work, target: Target) -> Occupancy:
+def _occupancy(work: AlcopWork, target: Target) -> Occupancy:
     """Resident blocks; an estimate of more registers than a thread may have means spills, not a refusal."""
     registers = None if work.registers is None else min(work.registers, allowed_registers(work.threads, target))
-    facts = KernelFacts(
+    facts = Work(
         blocks=work.blocks, threads=work.threads, flops=0, special=0, dram_bytes_read=0, dram_bytes_written=0,
         l2_bytes=0, shared_bytes=work.shared_bytes, registers=registers,
     )  # fmt: skip

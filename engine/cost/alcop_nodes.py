@@ -46,7 +46,7 @@ class Contraction:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class AlcopWork:
     """A pipelined kernel in the numbers that the equations need; everything per block unless it says otherwise."""
 
     grid: tuple[int, int, int]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from engine.cost.alcop import promised
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.alcop_work import main_loop, work_of_knobs
-from engine.cost.nodes import KernelFacts
+from engine.cost.alcop_work import alcop_work_of_config, main_loop
+from engine.cost.nodes import Work
 from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
@@ -19,7 +19,7 @@ from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram, acce
 from engine.tensor.traffic import flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import AsyncCopy, Load, TileProgram, operations
 
 CORE = (1, 1, 4)
@@ -43,34 +43,34 @@ class Sides:
 
 def sides_of(program: TensorProgram) -> Sides | None:
     """The sides of a program's contraction; None where it has none of two plain factors."""
-    heart = next((s for s in program.statements if is_contraction(s)), None)
-    if heart is None:
+    anchor = next((s for s in program.statements if is_contraction(s)), None)
+    if anchor is None:
         return None
-    whole = reduced_columns(program.statements, heart)
-    first, second = (_moving(heart, list(accesses(factor))) for factor in factors_of(heart, whole))
+    whole = reduced_columns(program.statements, anchor)
+    first, second = (_moving(anchor, list(accesses(factor))) for factor in factors_of(anchor, whole))
     if first is None or second is None:
         return None
     used = [{name for index in access.indices for name in index.iterators()} for access in (first, second)]
-    rows = tuple(i for i in heart.parallel if i.name in used[0] and i.name not in used[1])
-    wide = tuple(i for i in heart.parallel if i.name in used[1] and i.name not in used[0])
+    rows = tuple(i for i in anchor.parallel if i.name in used[0] and i.name not in used[1])
+    wide = tuple(i for i in anchor.parallel if i.name in used[1] and i.name not in used[0])
     columns = tuple(i for i in wide if i.name in whole) or wide
-    return Sides(heart.name, rows, columns, heart.reduced, (first, second)) if rows and columns else None
+    return Sides(anchor.name, rows, columns, anchor.reduced, (first, second)) if rows and columns else None
 
 
-def _moving(heart: Statement, read: list[Access]) -> Access | None:
+def _moving(anchor: Statement, read: list[Access]) -> Access | None:
     """The one access of a factor that moves with the loops."""
     found = [access for access in dict.fromkeys(read) if any(index.iterators() for index in access.indices)]
     return found[0] if len(found) == 1 else None
 
 
-def contraction_of(program: TensorProgram, tile: TileProgram, facts: KernelFacts) -> Contraction | None:
+def contraction_of(program: TensorProgram, tile: TileProgram, facts: Work) -> Contraction | None:
     """What a kernel multiplies; None for a kernel that is no tiled contraction."""
     sides, sizes = sides_of(program), tile.constants
     if sides is None or not {"ROWS", "COLUMNS", "DEPTH", "TILE_DEPTH"} <= sizes.keys():
         return None
     m, n, k = sizes["ROWS"], sizes["COLUMNS"], sizes["DEPTH"]
-    heart = program.statement(sides.statement)
-    batch = max(1, math.prod(i.extent for i in heart.parallel) // (m * n))
+    anchor = program.statement(sides.statement)
+    batch = max(1, math.prod(i.extent for i in anchor.parallel) // (m * n))
     intrinsic = INTRINSICS.get(tile.intrinsic)
     results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
     arrays = [program.arrays[access.array] for access in sides.factors]
@@ -89,32 +89,32 @@ def contraction_of(program: TensorProgram, tile: TileProgram, facts: KernelFacts
         distinct=(min(1.0, arrays[0].elements / elements[0]), min(1.0, arrays[1].elements / elements[1])),
         widths=(_width(tile, arrays[0].name), _width(tile, arrays[1].name)),
         finish=(after / count, facts.special / count),
-        has_whole_rows=bool(reduced_columns(program.statements, heart)),
+        has_whole_rows=bool(reduced_columns(program.statements, anchor)),
     )
 
 
-def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[Knobs], float]:
+def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:
     """The modelled microseconds of a program's kernels by their knobs, on tensor cores or (None) without them.
 
     The program has a contraction of two plain factors.
     """
     contraction = contraction_before(program, intrinsic)
-    return lambda knobs: promised(work_of_knobs(contraction, knobs), machine)
+    return lambda knobs: promised(alcop_work_of_config(contraction, knobs), machine)
 
 
 def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> Contraction:
     """What a kernel would multiply with an instruction, before there is one; as `contraction_of` tells afterwards."""
     sides = sides_of(program)
     assert sides is not None, program.name
-    heart = program.statement(sides.statement)
+    anchor = program.statement(sides.statement)
     m, n, k = (math.prod(i.extent for i in side) for side in (sides.rows, sides.columns, sides.depth))
-    count = math.prod(i.extent for i in heart.parallel)
+    count = math.prod(i.extent for i in anchor.parallel)
     batch = count // (m * n)
     results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
     flops, special = flop_counts(program)
     arrays = [program.arrays[access.array] for access in sides.factors]
     first, second = (
-        _copied(program, heart, access, side, sides.depth)
+        _copied(program, anchor, access, side, sides.depth)
         for access, side in zip(sides.factors, (sides.rows, sides.columns), strict=True)
     )
     return Contraction(
@@ -132,17 +132,17 @@ def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> C
         ),
         widths=(first, second),
         finish=(max(0, flops - 2 * count * k) / count, special / count),
-        has_whole_rows=bool(reduced_columns(program.statements, heart)),
+        has_whole_rows=bool(reduced_columns(program.statements, anchor)),
     )
 
 
 def _copied(
-    program: TensorProgram, heart: Statement, access: Access, *sides: tuple[Iterator, ...]
+    program: TensorProgram, anchor: Statement, access: Access, *sides: tuple[Iterator, ...]
 ) -> int:
     """Neighbouring elements of an operand, along one of its sides, that one copy may move."""
     where, width = position(access, program.arrays), VECTOR_BYTES // DTYPES[program.arrays[access.array].dtype]
     runs = [[i.name for i in side] for side in sides]
-    while width > 1 and not any(contiguous_along(where, run, width, heart.extents) for run in runs):
+    while width > 1 and not any(contiguous_along(where, run, width, anchor.extents) for run in runs):
         width //= 2
     return width
 
@@ -154,7 +154,7 @@ def _width(tile: TileProgram, array: str) -> int:
     return next((op.width for op in copies if op.source == array), 1)
 
 
-def knobs_of(tile: TileProgram) -> Knobs | None:
+def config_of_tile(tile: TileProgram) -> GemmConfig | None:
     """Where a kernel of a tiled contraction stands; None for other kernels."""
     sizes = tile.constants
     if not {"TILE_ROWS", "TILE_COLUMNS", "TILE_DEPTH"} <= sizes.keys():
@@ -165,4 +165,4 @@ def knobs_of(tile: TileProgram) -> Knobs | None:
     else:
         rows, columns = tile.buffers["acc"].shape
         part = (rows, columns)
-    return Knobs(block, part, tile.stages, tile.register_stages, sizes.get("SLICES", 1), tile.team)
+    return GemmConfig(block, part, tile.stages, tile.register_stages, sizes.get("SLICES", 1), tile.team)

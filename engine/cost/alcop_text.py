@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.cost.alcop_nodes import Pace, Work
+from engine.cost.alcop_nodes import AlcopWork, Pace
 from engine.cost.nodes import Occupancy
 from engine.documents.model import Term
 from engine.target import Target
@@ -15,7 +15,7 @@ Spent = tuple[int, float, float]
 """(how many alike, microseconds of the main loop, of the epilogue)."""
 
 
-def pace_terms(work: Work, target: Target, pace: Pace, resident: Occupancy) -> tuple[Term, ...]:
+def pace_terms(work: AlcopWork, target: Target, pace: Pace, resident: Occupancy) -> tuple[Term, ...]:
     """What one step costs at each level, and how the levels hide each other."""
     limits = ", ".join(f"{name} {blocks}" for name, blocks in resident.limits)
     block = f"{resident.blocks} of {work.threads} threads an SM, limited by {resident.limiter} ({limits})"
@@ -39,7 +39,7 @@ def pace_terms(work: Work, target: Target, pace: Pace, resident: Occupancy) -> t
 
 
 def wave_terms(
-    work: Work, launch: float, waves: Sequence[Wave], times: Sequence[Spent], target: Target
+    work: AlcopWork, launch: float, waves: Sequence[Wave], times: Sequence[Spent], target: Target
 ) -> tuple[Term, ...]:
     """How the launch adds up."""
     loop = sum(count * spent for count, spent, _ in times)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from engine.cost.alcop_nodes import Contraction, Work
-from engine.cost.nodes import KernelFacts
+from engine.cost.alcop_nodes import AlcopWork, Contraction
+from engine.cost.nodes import Work
 from engine.graph.nodes import DTYPES
 from engine.target.copies import COPIED_IN_TURN, MOST_HELD, SMALLEST_COPY
 from engine.tensor.access import VECTOR_BYTES
 from engine.tensorize.nodes import ROW_BYTES
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import (
     AsyncCopy,
     For,
+    If,
     Load,
     MatrixLoad,
     Store,
     TileOp,
     TileProgram,
-    Uniform,
-    When,
+    UniformIf,
     before_meeting,
     operations,
 )
@@ -36,7 +36,7 @@ ESTIMATE_ERROR = 0.1
 """Of the estimated registers: their mean error over the published operators, rounded up."""
 
 
-def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None = None) -> Work:
+def alcop_work_of_config(contraction: Contraction, knobs: GemmConfig, registers: int | None = None) -> AlcopWork:
     """The kernel that a contraction would have.  registers: of a thread, where known; else they are estimated."""
     (m, n, k), step = knobs.block, contraction.instruction[2]
     size = contraction.element_bytes
@@ -44,7 +44,7 @@ def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None 
     grid = (-(-contraction.m // m), -(-contraction.n // n), contraction.batch * knobs.split_k)
     turns = copy_turns(contraction, knobs)
     steps = -(-contraction.k // k)
-    return Work(
+    return AlcopWork(
         grid=grid,
         threads=knobs.parts * contraction.lanes,
         registers=estimated_registers(contraction, knobs) if registers is None else registers,
@@ -66,7 +66,7 @@ def work_of_knobs(contraction: Contraction, knobs: Knobs, registers: int | None 
     )
 
 
-def copy_turns(contraction: Contraction, knobs: Knobs) -> int:
+def copy_turns(contraction: Contraction, knobs: GemmConfig) -> int:
     """Times that a thread waits for its copies of a tile: more than one where registers hold only some of them."""
     threads, turns = knobs.parts * contraction.lanes, 1
     for side, width in zip(knobs.block[:2], contraction.widths, strict=True):
@@ -76,7 +76,7 @@ def copy_turns(contraction: Contraction, knobs: Knobs) -> int:
     return turns
 
 
-def estimated_registers(contraction: Contraction, knobs: Knobs) -> int:
+def estimated_registers(contraction: Contraction, knobs: GemmConfig) -> int:
     """Of one thread: its sums, its fragment sets, its copies.  An estimate: the compiler has the last word."""
     rows, columns = knobs.part
     sums = rows * columns // contraction.lanes
@@ -93,7 +93,7 @@ def estimated_registers(contraction: Contraction, knobs: Knobs) -> int:
     return round(sums * (1 + PER_SUM) + fragments + copies) + BESIDE
 
 
-def work_of_kernel(tile: TileProgram, facts: KernelFacts) -> Work:
+def alcop_work_of_kernel(tile: TileProgram, facts: Work) -> AlcopWork:
     """What was compiled, counted from its tile program; `facts.registers` as NVRTC says, where it was asked."""
     blocks, steps = facts.blocks, facts.serial_steps
     fetched = _moved(tile, (AsyncCopy, Load), "global") * facts.threads
@@ -104,7 +104,7 @@ def work_of_kernel(tile: TileProgram, facts: KernelFacts) -> Work:
     """Blocks that finish."""
     outputs = facts.dram_bytes_written / last
     finish = (facts.flops / last, facts.special / last) if facts.tensor_flops else (0.0, facts.special / last)
-    return Work(
+    return AlcopWork(
         grid=grid,
         threads=facts.threads,
         registers=facts.registers,
@@ -185,7 +185,7 @@ def _moved(tile: TileProgram, kinds: tuple[type[TileOp], ...], scope: str) -> fl
             match op:
                 case For(_, extent, inner):
                     total += extent * moved(inner)
-                case When(_, inner) | Uniform(_, inner):
+                case If(_, inner) | UniformIf(_, inner):
                     total += moved(inner)
                 case MatrixLoad() if MatrixLoad in kinds:
                     total += ROW_BYTES

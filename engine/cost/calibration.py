@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.cost.nodes import KernelFacts, Prediction
+from engine.cost.nodes import Prediction, Work
 from engine.cost.roofline import predict as modelled
 from engine.support.errors import BadInput
 from engine.support.serialization import from_json, to_json
@@ -84,7 +84,7 @@ class Calibration:
         return replace(target, **figures)
 
 
-def predict(facts: KernelFacts, target: Target) -> Prediction:
+def predict(facts: Work, target: Target) -> Prediction:
     """The modelled time of one launch; Unsupported when a block does not fit an SM.
 
     With the user's calibration of the target where there is one.  Raises BadInput where its file is broken.

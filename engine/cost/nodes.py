@@ -15,7 +15,7 @@ UNCALIBRATED = "uncalibrated"
 
 
 @dataclass(frozen=True, slots=True)
-class KernelFacts:
+class Work:
     """One launch in numbers.  All byte, operation and traffic counts are totals over the whole grid."""
 
     blocks: int

@@ -22,7 +22,7 @@ does not replace a measurement.  Uncalibrated by itself; `engine.cost.calibratio
 
 from __future__ import annotations
 
-from engine.cost.nodes import COMPUTE, LATENCY, MEMORY, UNCALIBRATED, KernelFacts, Occupancy, Prediction
+from engine.cost.nodes import COMPUTE, LATENCY, MEMORY, UNCALIBRATED, Occupancy, Prediction, Work
 from engine.cost.occupancy import occupancy
 from engine.documents.model import Term
 from engine.support.units import MICROSECONDS
@@ -31,7 +31,7 @@ from engine.target.hardware import SCHEDULERS
 from engine.target.teams import team_seconds
 
 
-def predict(facts: KernelFacts, target: Target, note: str = UNCALIBRATED) -> Prediction:
+def predict(facts: Work, target: Target, note: str = UNCALIBRATED) -> Prediction:
     """The modelled time of one launch with the figures of `target`; Unsupported when a block does not fit an SM.
 
     note: where those figures come from.  `engine.cost.calibration.predict` asks for the user's first.
@@ -65,17 +65,17 @@ def _bound(launch: Term, loop: Term, memory: tuple[Term, ...], compute: tuple[Te
     return MEMORY if moving >= computing else COMPUTE
 
 
-def _blocks_at_once(facts: KernelFacts, target: Target, resident: Occupancy) -> int:
+def _blocks_at_once(facts: Work, target: Target, resident: Occupancy) -> int:
     """Blocks that really share the busiest SM: a small grid leaves places empty."""
     return min(resident.blocks, _rounds(facts, target))
 
 
-def _rounds(facts: KernelFacts, target: Target) -> int:
+def _rounds(facts: Work, target: Target) -> int:
     """Blocks that the busiest SM runs in all."""
     return -(-facts.blocks // int(target.sms.value))
 
 
-def _dram(facts: KernelFacts, target: Target) -> Term:
+def _dram(facts: Work, target: Target) -> Term:
     moved = facts.dram_bytes_read + facts.dram_bytes_written
     rate = target.dram_bandwidth
     return Term(
@@ -87,14 +87,14 @@ def _dram(facts: KernelFacts, target: Target) -> Term:
     )
 
 
-def _l2(facts: KernelFacts, target: Target) -> Term:
+def _l2(facts: Work, target: Target) -> Term:
     busy = min(facts.blocks, int(target.sms.value))
     rate = target.l2_bandwidth.value * busy / target.sms.value
     because = f"{_bytes(facts.l2_bytes)} requested by {busy} SMs at {_bytes(rate)}/s together"
     return Term("L2 traffic", facts.l2_bytes / rate * MICROSECONDS, "µs", because)
 
 
-def _shared(facts: KernelFacts, target: Target) -> Term:
+def _shared(facts: Work, target: Target) -> Term:
     rate = target.shared_bandwidth.value * target.clock.value
     share = _busiest_share(facts, target)
     moved = facts.shared_bytes_moved * share
@@ -102,14 +102,14 @@ def _shared(facts: KernelFacts, target: Target) -> Term:
     return Term("shared memory", moved / rate * MICROSECONDS, "µs", because)
 
 
-def _fp32(facts: KernelFacts, target: Target, per_sm: int) -> Term:
+def _fp32(facts: Work, target: Target, per_sm: int) -> Term:
     rate = target.fp32_rate.value / target.sms.value * _scheduled(facts, per_sm)
     work = facts.flops * _busiest_share(facts, target)
     because = f"{_count(work)} operations on the busiest SM at {_count(rate)}/s, multiply and add counted as two"
     return Term("FP32 arithmetic", work / rate * MICROSECONDS, "µs", because)
 
 
-def _tensor(facts: KernelFacts, target: Target, per_sm: int) -> Term:
+def _tensor(facts: Work, target: Target, per_sm: int) -> Term:
     figure = target.tf32_rate if facts.tensor_type == "float32" else target.tensor_rate
     rate = figure.value / target.sms.value * _scheduled(facts, per_sm)
     work = facts.tensor_flops * _busiest_share(facts, target)
@@ -117,24 +117,24 @@ def _tensor(facts: KernelFacts, target: Target, per_sm: int) -> Term:
     return Term("tensor cores", work / rate * MICROSECONDS, "µs", because)
 
 
-def _special(facts: KernelFacts, target: Target, per_sm: int) -> Term:
+def _special(facts: Work, target: Target, per_sm: int) -> Term:
     rate = target.special_rate.value / target.sms.value * _scheduled(facts, per_sm)
     work = facts.special * _busiest_share(facts, target)
     because = f"{_count(work)} results on the busiest SM at {_count(rate)}/s"
     return Term("special functions", work / rate * MICROSECONDS, "µs", because)
 
 
-def _busiest_share(facts: KernelFacts, target: Target) -> float:
+def _busiest_share(facts: Work, target: Target) -> float:
     """Part of all work that the busiest SM does."""
     return _rounds(facts, target) / facts.blocks
 
 
-def _scheduled(facts: KernelFacts, per_sm: int) -> float:
+def _scheduled(facts: Work, per_sm: int) -> float:
     """Part of an SM's lanes that have a warp to run."""
     return min(1.0, per_sm * -(-facts.threads // 32) / SCHEDULERS)
 
 
-def _loop(facts: KernelFacts, target: Target, most: int, busiest: float) -> Term:
+def _loop(facts: Work, target: Target, most: int, busiest: float) -> Term:
     """most: blocks that an SM holds.  `busiest` is the time in microseconds of the busiest SM's own work, from which
     one step's share follows."""
     latency = target.dram_latency.value * MICROSECONDS
@@ -162,7 +162,7 @@ def _loop(facts: KernelFacts, target: Target, most: int, busiest: float) -> Term
     return Term("main loop", value, "µs", because)
 
 
-def _team(facts: KernelFacts, target: Target) -> Term:
+def _team(facts: Work, target: Target) -> Term:
     latency = target.dram_latency.value * MICROSECONDS
     because = (
         f"{facts.team} blocks leave {_bytes(facts.team_bytes)} in global memory; the last one waits "
@@ -171,7 +171,7 @@ def _team(facts: KernelFacts, target: Target) -> Term:
     return Term("team", team_seconds(facts.team_bytes, target) * MICROSECONDS, "µs", because)
 
 
-def _placement_terms(facts: KernelFacts, target: Target, resident: Occupancy, waves: int) -> tuple[Term, Term]:
+def _placement_terms(facts: Work, target: Target, resident: Occupancy, waves: int) -> tuple[Term, Term]:
     limits = ", ".join(f"{name} {blocks}" for name, blocks in resident.limits)
     unknown = "" if facts.registers is not None else "; registers unknown before compiling"
     fits = f"{resident.blocks} blocks of {facts.threads} threads an SM"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from engine.cost.nodes import KernelFacts
+from engine.cost.nodes import Work
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import WARP
@@ -15,11 +15,11 @@ from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import ROW_BYTES, Intrinsic
 from engine.tile.nodes import (
     AsyncCopy,
+    BlockRanges,
     For,
     Load,
     MatrixLoad,
     MatrixMultiply,
-    Ranges,
     Store,
     TileOp,
     TileProgram,
@@ -29,9 +29,9 @@ from engine.tile.source import CudaSource
 from engine.tile.trip_counts import executed
 
 
-def kernel_facts(
+def work_of_tile(
     program: TensorProgram, tile: TileProgram, source: CudaSource, registers: int | None = None
-) -> KernelFacts:
+) -> Work:
     """The figures that `predict` works with.  Masked accesses count as if they happened.
 
     registers: of one thread, once the kernel was compiled for the target.
@@ -43,7 +43,7 @@ def kernel_facts(
         products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
         flops -= sum(2 * math.prod(s.extents.values()) for s in products)
     moved = [_moved(tile, blocks, body) for blocks, body in _ranges(tile)]
-    return KernelFacts(
+    return Work(
         blocks=tile.grid,
         threads=tile.threads,
         flops=flops,
@@ -71,7 +71,7 @@ def _team_bytes(source: CudaSource) -> int:
 def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:
     """(blocks, what they do): all of them the same, but in a packed kernel."""
     match tile.body:
-        case (Ranges(parts),):
+        case (BlockRanges(parts),):
             return parts
         case body:
             return ((tile.grid, body),)

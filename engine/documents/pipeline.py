@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from engine.cost.alcop_nodes import Contraction
 from engine.documents.model import Term, Time
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 
 COPY, WAIT, COMPUTE, STORE = ROWS = ("copy", "wait", "compute", "store")
 """Rows of the chart."""
@@ -143,7 +143,7 @@ class ChartDoc:
     shared_bytes: int
     shared_limit: int
     contraction: Contraction | None
-    knobs: Knobs | None
+    knobs: GemmConfig | None
     choices: tuple[ChoiceDoc, ...]
 
 
@@ -164,7 +164,7 @@ class RefusalDoc:
     """Why knobs cannot be, with figures, and the nearest that can."""
 
     text: str
-    nearest: Knobs | None
+    nearest: GemmConfig | None
     offer: str
     """"3 stages"; "" where nothing near can be."""
 
@@ -173,7 +173,7 @@ class RefusalDoc:
 class WhatIfDoc:
     """What other knobs would give, by the model alone."""
 
-    knobs: Knobs
+    knobs: GemmConfig
     choices: tuple[ChoiceDoc, ...]
     quantities: tuple[QuantityDoc, ...]
     now: Time
@@ -191,7 +191,7 @@ class VariantDoc:
     group: str
     recipe: str
     """The advice that it starts from."""
-    knobs: Knobs
+    knobs: GemmConfig
     changed: str
     """The whole advice with the user's entries for these knobs, as text."""
     entries: tuple[str, ...]

@@ -122,15 +122,15 @@ def _absent(now: Kernel) -> Iterator[Candidate]:
     """Marks that the kernel could take and nobody has given."""
     given = {mark.name for _, mark in strongest(now)}
     statements = now.program.statements
-    heart = next((s for s in statements if s.reduction), statements[-1])
-    where = places(now.schedule.root)[heart.name].members
+    anchor = next((s for s in statements if s.reduction), statements[-1])
+    where = places(now.schedule.root)[anchor.name].members
     for name in _MENU.get(now.group.kind, ()):
         if name in given or not where:
             continue
         for value in _FIRST.get(name) or _blocks(now):
-            entry = Entry((heart.name,), "innermost", "mark", (name, value))
+            entry = Entry((anchor.name,), "innermost", "mark", (name, value))
             title = f"{_what(now, name, where[-1])} {value}"
-            yield Candidate(name, title, (heart.name,), Change((entry,)))
+            yield Candidate(name, title, (anchor.name,), Change((entry,)))
 
 
 def _blocks(now: Kernel) -> tuple[int, int]:

@@ -33,11 +33,11 @@ def group_mappings(group: FusionGroup, recipe: Recipe, check: Checker | None = N
     check: compares a kernel with the reference; without it mappings that have a kernel are only compiled.
     """
     sums = [s for s in group.program.statements if s.reduction is not None]
-    heart = next((s for s in sums if is_contraction(s)), sums[0] if sums else None)
-    forms = products(heart, group.program.arrays) if heart else "no statement of the group is a sum"
-    if heart is None or isinstance(forms, str):
+    anchor = next((s for s in sums if is_contraction(s)), sums[0] if sums else None)
+    forms = products(anchor, group.program.arrays) if anchor else "no statement of the group is a sum"
+    if anchor is None or isinstance(forms, str):
         refused = tuple(RefusedDoc(name, str(forms)) for name in ABSTRACTIONS)
-        return MappingsDoc(group.name, heart.name if heart else "", "", "", (), refused)
+        return MappingsDoc(group.name, anchor.name if anchor else "", "", "", (), refused)
     found: list[MappingDoc] = []
     reasons: list[RefusedDoc] = []
     for name, abstraction in ABSTRACTIONS.items():
@@ -45,25 +45,25 @@ def group_mappings(group: FusionGroup, recipe: Recipe, check: Checker | None = N
         if isinstance(listed, str):
             reasons.append(RefusedDoc(name, listed))
         else:
-            found += [_document(mapping, heart, group, recipe, check) for mapping in listed]
-    return MappingsDoc(group.name, heart.name, str(forms[0]), forms[0].because, tuple(found), tuple(reasons))
+            found += [_document(mapping, anchor, group, recipe, check) for mapping in listed]
+    return MappingsDoc(group.name, anchor.name, str(forms[0]), forms[0].because, tuple(found), tuple(reasons))
 
 
-def entries_of(mapping: IntrinsicMapping, heart: Statement, group: FusionGroup, recipe: Recipe) -> tuple[Entry, ...]:
+def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup, recipe: Recipe) -> tuple[Entry, ...]:
     """The entries of author `tensorize` that ask for a mapping.
 
     Where a kernel can take it, with the tiles that the adviser would give; else what the mapping itself says: cuts of
     iterators, the intrinsic on the summed loop, a tile of the intrinsic on each axis, 1 on the loops around it.
     """
-    if not why_no_kernel(mapping, heart, group, recipe):
+    if not why_no_kernel(mapping, anchor, group, recipe):
         intrinsic = INTRINSICS[mapping.abstraction.name]
-        binding = bind(heart, group.program.arrays, intrinsic)
+        binding = bind(anchor, group.program.arrays, intrinsic)
         assert not isinstance(binding, str), "asked just now"
-        binding = row_binding(group.program.statements, heart, binding)
+        binding = row_binding(group.program.statements, anchor, binding)
         machine = target(recipe.target)
         promise = promise_of(machine, group.program, intrinsic)
-        return tuple(entries_for(heart, binding, intrinsic, int(machine.sms.value), promise))
-    names = (heart.name,)
+        return tuple(entries_for(anchor, binding, intrinsic, int(machine.sms.value), promise))
+    names = (anchor.name,)
     entries = [
         Entry(names, iterator, "split", by, because="an index divides it: groups of channels")
         for iterator, by in mapping.product.splits
@@ -87,14 +87,14 @@ def _intrinsic(names: tuple[str, ...], summed: list[Iterator], mapping: Intrinsi
     return Entry(names, summed[-1].name, "mark", ("intrinsic", mapping.abstraction.name), because=because)
 
 
-def why_no_kernel(mapping: IntrinsicMapping, heart: Statement, group: FusionGroup, recipe: Recipe) -> str:
+def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup, recipe: Recipe) -> str:
     """Why no kernel can be generated for a mapping; "" where one can be tried."""
     name = mapping.abstraction.name
     if mapping.abstraction.why_not:
         return mapping.abstraction.why_not
     if mapping.product.because:
         return f"{mapping.product.because}: kernels multiply arrays, this factor is none"
-    binding = bind(heart, group.program.arrays, INTRINSICS[name])
+    binding = bind(anchor, group.program.arrays, INTRINSICS[name])
     if isinstance(binding, str):
         return binding
     if mapping.is_swapped:
@@ -109,10 +109,10 @@ def why_no_kernel(mapping: IntrinsicMapping, heart: Statement, group: FusionGrou
 
 
 def _document(
-    mapping: IntrinsicMapping, heart: Statement, group: FusionGroup, recipe: Recipe, check: Checker | None
+    mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup, recipe: Recipe, check: Checker | None
 ) -> MappingDoc:
-    entries = entries_of(mapping, heart, group, recipe)
-    why_not = why_no_kernel(mapping, heart, group, recipe)
+    entries = entries_of(mapping, anchor, group, recipe)
+    why_not = why_no_kernel(mapping, anchor, group, recipe)
     state = LISTED
     if not why_not:
         state, why_not = _tried(mapping.abstraction.name, entries, group, recipe, check)

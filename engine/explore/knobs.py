@@ -8,15 +8,17 @@ from dataclasses import replace
 from engine.cost.alcop_problem import Sides
 from engine.recipe import Advice, Entry, Recipe, with_entries
 from engine.scheduling.advisers.mapping import mark
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 
 
-def entries_of(sides: Sides, knobs: Knobs, before: Knobs | None = None, on_tensor_cores: bool = True) -> list[Entry]:
+def entries_of(
+    sides: Sides, knobs: GemmConfig, before: GemmConfig | None = None, on_tensor_cores: bool = True
+) -> list[Entry]:
     """The marks that ask for `knobs`; with `before` only those that differ from it."""
     part = "warp" if on_tensor_cores else "thread"
     rows, columns, depth = sides.rows[-1].name, sides.columns[-1].name, sides.depth[-1].name
 
-    def values(chosen: Knobs) -> list[tuple[str, str, int]]:
+    def values(chosen: GemmConfig) -> list[tuple[str, str, int]]:
         return [
             (rows, "block", chosen.block[0]), (rows, part, chosen.part[0]), (columns, "block", chosen.block[1]),
             (columns, part, chosen.part[1]), (depth, "tile", chosen.block[2]), (depth, "stages", chosen.stages),

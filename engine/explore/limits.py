@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from engine.cost.alcop import promised
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.alcop_work import work_of_knobs
+from engine.cost.alcop_work import alcop_work_of_config
 from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.shared import most_shared
 from engine.target.teams import MOST_BYTES, MOST_PARTS, SUM_BYTES, whole_parts
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 
 KIB = 1024
 MOST_STAGES = 6
 """Buffers in shared memory."""
 
-Test = Callable[[Contraction, Knobs, Target], str]
+Test = Callable[[Contraction, GemmConfig, Target], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Limit:
 
 
 def first_broken(
-    contraction: Contraction, knobs: Knobs, machine: Target, limits: Sequence[Limit] | None = None
+    contraction: Contraction, knobs: GemmConfig, machine: Target, limits: Sequence[Limit] | None = None
 ) -> tuple[Limit, str] | None:
     """The first limit that knobs break, and how; None where they keep all.  limits: LIMITS where none are given."""
     for limit in LIMITS if limits is None else limits:
@@ -48,7 +48,7 @@ def kib(size: float) -> str:
     return f"{size / KIB:.3g} KiB"
 
 
-def _alignment(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _alignment(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     m, n, k = contraction.instruction
     for what, size, unit in zip(("rows", "columns", "depths"), knobs.block, (m, n, k), strict=True):
         if size % unit:
@@ -56,14 +56,14 @@ def _alignment(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     return ""
 
 
-def _parts(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _parts(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     rows, columns, _ = knobs.block
     if rows % knobs.part[0] or columns % knobs.part[1]:
         return f"parts of {knobs.part[0]} x {knobs.part[1]} do not divide a tile of {rows} x {columns}"
     return ""
 
 
-def _rows(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _rows(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     columns = knobs.block[1]
     if not contraction.has_whole_rows or columns >= contraction.n:
         return ""
@@ -71,7 +71,7 @@ def _rows(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     return f"tiles of {columns} columns cut rows of {contraction.n}, which the kernel reduces: nearest is {nearest}"
 
 
-def _stages(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _stages(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     depth = knobs.block[2]
     tiles = -(-contraction.k // depth)
     steps = -(-tiles // knobs.split_k)
@@ -83,7 +83,7 @@ def _stages(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     return ""
 
 
-def _split(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _split(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     """Every block of a team has a tile of the depth to multiply, and memory holds the sums of all."""
     (rows, columns, depth), parts = knobs.block, knobs.split_k
     if parts == 1:
@@ -98,7 +98,7 @@ def _split(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     return f"{kib(left)} of sums in global memory, a kernel keeps {kib(MOST_BYTES)}" if left > MOST_BYTES else ""
 
 
-def _inner(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _inner(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     depth, k = knobs.block[2], contraction.instruction[2]
     if depth % (k * knobs.slices):
         return f"{knobs.slices} slices of {depth} depths are no whole steps of {k}"
@@ -108,20 +108,20 @@ def _inner(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     return ""
 
 
-def _shared(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _shared(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     rows, columns, depth = knobs.block
     needed, limit = knobs.stages * (rows + columns) * depth * contraction.element_bytes, most_shared(machine)
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 
-def _threads(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _threads(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     threads, most = knobs.parts * contraction.lanes, machine.threads_per_block.value
     return f"{threads:,} threads, a block may have {most:,.0f}" if threads > most else ""
 
 
-def _room(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _room(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     try:
-        promised(work_of_knobs(contraction, knobs), machine)
+        promised(alcop_work_of_config(contraction, knobs), machine)
     except Unsupported as error:
         return error.reason
     return ""

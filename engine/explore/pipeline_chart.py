@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from engine.compilation import Kernel
 from engine.cost.alcop import predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import PipelinePrediction
-from engine.cost.alcop_problem import contraction_of, knobs_of
-from engine.cost.alcop_work import estimated_registers, main_loop, work_of_kernel
+from engine.cost.alcop_problem import config_of_tile, contraction_of
+from engine.cost.alcop_work import alcop_work_of_kernel, estimated_registers, main_loop
 from engine.documents.model import Time
 from engine.documents.pipeline import COMPUTE, COPY, STORE, WAIT, BarDoc, ChartDoc, FlightDoc
 from engine.explore.pipeline_clock import ISSUE_CYCLES, STALL, Arrival, Clock, Rhythm, Span
@@ -62,9 +62,9 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
 
     Raises Unsupported where a block does not fit the target.
     """
-    contraction, knobs = contraction_of(kernel.program, kernel.tile, kernel.facts), knobs_of(kernel.tile)
+    contraction, knobs = contraction_of(kernel.program, kernel.tile, kernel.facts), config_of_tile(kernel.tile)
     held = registers or (estimated_registers(contraction, knobs) if contraction and knobs else None)
-    work = work_of_kernel(kernel.tile, replace(kernel.facts, registers=held))
+    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=held))
     predicted, least = predict_pipeline(work, kernel.target), predict_bottleneck(work, kernel.target)
     played = trace(kernel.tile)
     empty = ChartDoc(

@@ -14,18 +14,18 @@ from engine.tile.nodes import (
     Assign,
     AsyncCopy,
     Barrier,
-    Bind,
     Commit,
     For,
+    If,
+    Let,
     Load,
     MatrixLoad,
     MatrixMultiply,
     Store,
     TileOp,
     TileProgram,
-    Uniform,
+    UniformIf,
     Wait,
-    When,
     operations,
 )
 
@@ -134,13 +134,13 @@ class _Walker:
         known = dict(values)
         for op in body:
             match op:
-                case Bind(name, index):
+                case Let(name, index):
                     known[name] = self._value(index, known)
                 case For(name, extent, inner):
                     yield from self._loop(op, name, extent, inner, known, step)
-                case When(_, inner):
+                case If(_, inner):
                     yield from self.walk(inner, known, step)
-                case Uniform(condition, inner):
+                case UniformIf(condition, inner):
                     if self._value(condition, known).constant >= 0:
                         yield from self.walk(inner, known, step)
                 case _:
@@ -205,7 +205,7 @@ def _arithmetic(op: TileOp) -> float:
     match op:
         case For(_, extent, inner):
             return extent * sum(map(_arithmetic, inner))
-        case When(_, inner) | Uniform(_, inner):
+        case If(_, inner) | UniformIf(_, inner):
             return sum(map(_arithmetic, inner))
         case MatrixMultiply():
             return 1.0

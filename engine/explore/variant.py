@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from engine.compilation import Kernel, compile_group
 from engine.cost.alcop import predict_pipeline
-from engine.cost.alcop_problem import contraction_of, knobs_of, sides_of
-from engine.cost.alcop_work import work_of_kernel
+from engine.cost.alcop_problem import config_of_tile, contraction_of, sides_of
+from engine.cost.alcop_work import alcop_work_of_kernel
 from engine.documents.model import Time
 from engine.documents.pipeline import VariantDoc
 from engine.execution.nvrtc import compile_cuda
@@ -18,17 +18,17 @@ from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
 from engine.scheduling.text import entry_text, to_text
 from engine.support.errors import BadInput, Unsupported
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 
 
-def variant(group: FusionGroup, recipe: Recipe, knobs: Knobs) -> VariantDoc:
+def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc:
     """The kernel of a contraction at other knobs, compiled by NVRTC for the recipe's target.
 
     Raises BadInput for a group without a contraction, Unsupported where the kernel cannot take the knobs, and what
     `compile` and NVRTC raise.
     """
     now = compile_group(group, recipe)
-    sides, before = sides_of(now.program), knobs_of(now.tile)
+    sides, before = sides_of(now.program), config_of_tile(now.tile)
     if sides is None or before is None:
         raise BadInput("explore", group.name, "is no contraction with tiles: it has no such knobs")
     contraction = contraction_of(now.program, now.tile, now.facts)
@@ -39,10 +39,10 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: Knobs) -> VariantDoc:
     entries = entries_of(sides, knobs, before, bool(now.tile.intrinsic))
     changed = with_knobs(recipe, group.name, entries)
     kernel = compile_group(group, changed)
-    if knobs_of(kernel.tile) != knobs:
+    if config_of_tile(kernel.tile) != knobs:
         raise Unsupported("explore", group.name, f"cannot be {knobs}: {_why_not(kernel)}", _nearest(kernel))
     compiled = compile_cuda(kernel.source.text, kernel.target.architecture)
-    work = work_of_kernel(kernel.tile, replace(kernel.facts, registers=compiled.registers))
+    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=compiled.registers))
     predicted = predict_pipeline(replace(work, spill_bytes=compiled.spill_bytes), kernel.target)
     return VariantDoc(
         group=group.name,
@@ -66,5 +66,5 @@ def _why_not(kernel: Kernel) -> str:
 
 
 def _nearest(kernel: Kernel) -> str:
-    taken = knobs_of(kernel.tile)
+    taken = config_of_tile(kernel.tile)
     return f"nearest is {taken}" if taken else ""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.cost.alcop import allowed_registers, predict_pipeline
-from engine.cost.alcop_nodes import Contraction, PipelinePrediction, Work
-from engine.cost.alcop_work import estimated_registers, work_of_knobs
+from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
+from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
 from engine.documents.model import Time
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
 from engine.explore.limits import MOST_STAGES, first_broken, kib
@@ -15,7 +15,7 @@ from engine.support.errors import BadInput
 from engine.target import Target
 from engine.target import target as find_target
 from engine.target.shared import most_shared
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 
 NOTE = "pipeline model, uncalibrated"
 MOST_SETS, SLICES, SPLITS = (1, 2, 4), (1, 2, 4), (1, 2, 3, 4, 6, 8, 12, 16)
@@ -27,7 +27,7 @@ TITLES = {
 }  # fmt: skip
 
 
-def choices(contraction: Contraction, knobs: Knobs, target: Target) -> tuple[ChoiceDoc, ...]:
+def choices(contraction: Contraction, knobs: GemmConfig, target: Target) -> tuple[ChoiceDoc, ...]:
     """The knobs with the values that a slider offers; what does not fit is refused with figures, not left out."""
     on_tensor_cores = bool(contraction.unit)
     sides = (16, 32, 64, 128, 256) if on_tensor_cores else (8, 16, 32, 64, 128)
@@ -46,7 +46,7 @@ def choices(contraction: Contraction, knobs: Knobs, target: Target) -> tuple[Cho
     )
 
 
-def turned(contraction: Contraction, knobs: Knobs, name: str, value: int) -> Knobs:
+def turned(contraction: Contraction, knobs: GemmConfig, name: str, value: int) -> GemmConfig:
     """The knobs with one turned; parts are cut anew where the tile or their number changes."""
     match name:
         case "rows":
@@ -67,12 +67,12 @@ def turned(contraction: Contraction, knobs: Knobs, name: str, value: int) -> Kno
             return replace(knobs, slices=value)
 
 
-def _cut(knobs: Knobs) -> int:
+def _cut(knobs: GemmConfig) -> int:
     """Parts that a tile's rows and columns are cut into."""
     return knobs.parts // knobs.slices
 
 
-def _with_parts(contraction: Contraction, knobs: Knobs, count: int) -> Knobs:
+def _with_parts(contraction: Contraction, knobs: GemmConfig, count: int) -> GemmConfig:
     """The block cut into `count` parts, or as many as there is room for, the squarest that read the least."""
     rows, columns, _ = knobs.block
     least = 16 if contraction.unit else 1
@@ -91,14 +91,16 @@ def _divisors(number: int) -> tuple[int, ...]:
     return tuple(n for n in range(1, number + 1) if number % n == 0)
 
 
-def what_if_of_chart(chart: ChartDoc, knobs: Knobs, target: str) -> WhatIfDoc:
+def what_if_of_chart(chart: ChartDoc, knobs: GemmConfig, target: str) -> WhatIfDoc:
     """What other knobs would give a chart's contraction.  BadInput where there are no knobs, or no such target."""
     if chart.contraction is None or chart.knobs is None:
         raise BadInput("explore", chart.group, "is no contraction with tiles: it has no such knobs")
     return what_if(chart.contraction, chart.knobs, knobs, target, chart.registers)
 
 
-def what_if(contraction: Contraction, now: Knobs, then: Knobs, target_name: str, registers: int = 0) -> WhatIfDoc:
+def what_if(
+    contraction: Contraction, now: GemmConfig, then: GemmConfig, target_name: str, registers: int = 0
+) -> WhatIfDoc:
     """Registers, occupancy and time under `then` beside those under `now`.
 
     registers: of a thread now, as NVRTC says; the estimate for `then` is off by as much as that for `now`.
@@ -120,12 +122,12 @@ def what_if(contraction: Contraction, now: Knobs, then: Knobs, target_name: str,
     )
 
 
-def _work(contraction: Contraction, knobs: Knobs, off: int) -> Work:
+def _work(contraction: Contraction, knobs: GemmConfig, off: int) -> AlcopWork:
     """A kernel at some knobs, its registers estimated and put right by `off`."""
-    return work_of_knobs(contraction, knobs, max(1, estimated_registers(contraction, knobs) + off))
+    return alcop_work_of_config(contraction, knobs, max(1, estimated_registers(contraction, knobs) + off))
 
 
-def refused(contraction: Contraction, knobs: Knobs, machine: Target) -> RefusalDoc | None:
+def refused(contraction: Contraction, knobs: GemmConfig, machine: Target) -> RefusalDoc | None:
     """Why a kernel cannot have these knobs, with figures, and the nearest that it can; None where it can."""
     broken = first_broken(contraction, knobs, machine)
     if broken is None:
@@ -135,7 +137,7 @@ def refused(contraction: Contraction, knobs: Knobs, machine: Target) -> RefusalD
     return RefusalDoc(text, nearest, _difference(knobs, nearest) if nearest else "")
 
 
-def _nearest(contraction: Contraction, knobs: Knobs, machine: Target) -> Knobs | None:
+def _nearest(contraction: Contraction, knobs: GemmConfig, machine: Target) -> GemmConfig | None:
     """The fewest steps back: split-K first, then slices, register stages, stages, whole parts, half a tile."""
     steps = max(1, -(-contraction.k // knobs.block[2]))
     for stages in range(min(knobs.stages, steps), 0, -1):
@@ -157,7 +159,7 @@ def _nearest(contraction: Contraction, knobs: Knobs, machine: Target) -> Knobs |
     return None
 
 
-def _difference(asked: Knobs, near: Knobs) -> str:
+def _difference(asked: GemmConfig, near: GemmConfig) -> str:
     """What changes, in words: "3 stages", "a tile of 128 x 64 x 32"."""
     if asked.block != near.block:
         return "a tile of {} x {} x {}".format(*near.block)
@@ -172,7 +174,7 @@ def _difference(asked: Knobs, near: Knobs) -> str:
     return f"{near.register_stages} register stage{'s' if near.register_stages > 1 else ''}"
 
 
-def _sweep(contraction: Contraction, knobs: Knobs, machine: Target, off: int) -> list[tuple[int, float]]:
+def _sweep(contraction: Contraction, knobs: GemmConfig, machine: Target, off: int) -> list[tuple[int, float]]:
     """Predicted time over the number of stages."""
     found = []
     for stages in range(1, MOST_STAGES + 1):
@@ -183,7 +185,8 @@ def _sweep(contraction: Contraction, knobs: Knobs, machine: Target, off: int) ->
 
 
 def _quantities(
-    works: Sequence[Work], found: tuple[PipelinePrediction, PipelinePrediction | None], machine: Target, known: bool
+    works: Sequence[AlcopWork], found: tuple[PipelinePrediction, PipelinePrediction | None], machine: Target,
+    known: bool,
 ) -> tuple[QuantityDoc, ...]:
     """The figures that decide how many blocks an SM holds.  known: whether the present registers are NVRTC's."""
     now, then = works
@@ -203,7 +206,7 @@ def _quantities(
     return (*limits, *rest)
 
 
-def _registers(work: Work, machine: Target, known: bool) -> str:
+def _registers(work: AlcopWork, machine: Target, known: bool) -> str:
     held = work.registers or 0
     spills = ", spills" if held > allowed_registers(work.threads, machine) else ""
     return f"{'' if known else '≈ '}{held}{spills}"

@@ -97,19 +97,23 @@ def _take_in(
     """Put an element-wise step into the kernel of a product that it reads from, the one handing over most first."""
     arrays = flow.program.arrays
 
-    def handed(heart: int) -> int:
-        return sum(arrays[a].bytes for p in flow.producers[n] if home.get(p) == heart for a in flow.steps[p].made)
+    def handed(anchor: int) -> int:
+        return sum(arrays[a].bytes for p in flow.producers[n] if home.get(p) == anchor for a in flow.steps[p].made)
 
-    hearts = {home[p] for p in flow.producers[n] if p in home}
-    for heart in sorted(hearts, key=lambda heart: (-handed(heart), flow.order[heart])) if len(hearts) > 1 else hearts:
-        steps = (*found[heart].steps, n)
+    anchors = {home[p] for p in flow.producers[n] if p in home}
+    if len(anchors) > 1:  # of the many with one, nothing need be counted
+        ranked = sorted(anchors, key=lambda anchor: (-handed(anchor), flow.order[anchor]))
+    else:
+        ranked = list(anchors)
+    for anchor in ranked:
+        steps = (*found[anchor].steps, n)
         if joins.closes_cycle(_numbers(flow, steps)) or (apart and _parted(flow, steps, apart)):
             continue
         grown = shapes.of(steps)
         if grown is not None:
             joins.join(_numbers(flow, steps))
-            found[heart] = grown
-            home[n] = heart
+            found[anchor] = grown
+            home[n] = anchor
             return
 
 
@@ -124,20 +128,20 @@ def _parted(flow: Flow, steps: Sequence[int], apart: Sequence[Collection[str]]) 
     return any(operators.issuperset(pair) for pair in apart)
 
 
-def _with_factors(flow: Flow, heart: int, shapes: _Shapes, home: dict[int, int]) -> _Grown:
+def _with_factors(flow: Flow, anchor: int, shapes: _Shapes, home: dict[int, int]) -> _Grown:
     """A product with what is done to its factors alone, such as a cast, where no memory-bound kernel is near."""
-    home[heart] = heart
-    product = shapes.of((heart,))
-    assert product is not None, heart
-    for n in flow.producers[heart]:
+    home[anchor] = anchor
+    product = shapes.of((anchor,))
+    assert product is not None, anchor
+    for n in flow.producers[anchor]:
         step = flow.steps[n]
         settled = all(p in home or flow.steps[p].closed for p in flow.producers[n])
-        if n in home or step.closed or not settled or flow.consumers[n] != (heart,):
+        if n in home or step.closed or not settled or flow.consumers[n] != (anchor,):
             continue
         grown = shapes.of((n, *product.steps))
         if grown is not None and grown.shape.kind == product.shape.kind:
             product = grown
-            home[n] = heart
+            home[n] = anchor
     return product
 
 

@@ -19,9 +19,9 @@ WIDE = 32
 
 
 def group_splits(
-    statements: Sequence[Statement], heart: Statement, kept: Collection[str]
+    statements: Sequence[Statement], anchor: Statement, kept: Collection[str]
 ) -> dict[tuple[str, str], int]:
-    """(statement, iterator) -> points of the inner loop, for all that walk an axis of `heart` which one has in two.
+    """(statement, iterator) -> points of the inner loop, for all that walk an axis of `anchor` which one has in two.
 
     kept: arrays needed outside.  A result that is read there reads best as one array, by a kernel of all its readers.
     Where rows of results are reduced, what is made of them may be read in any pieces: no tile goes along them.
@@ -29,15 +29,15 @@ def group_splits(
     made = {s.write.array for s in statements}
     cut: dict[tuple[str, int], int] = {}
     splits: dict[tuple[str, str], int] = {}
-    has_rows, own = bool(row_reductions(statements, heart)), heart.write.array
+    has_rows, own = bool(row_reductions(statements, anchor)), anchor.write.array
     results = made if has_rows else {own} - set(kept)
-    read = [(s, a) for s in statements for a in s.reads() if a.array in results and s is not heart]
-    for statement, access in [(heart, heart.write), *read]:
+    read = [(s, a) for s in statements for a in s.reads() if a.array in results and s is not anchor]
+    for statement, access in [(anchor, anchor.write), *read]:
         for axis, index in enumerate(access.indices):
             places = sorted(digits(index, statement.extents).values())
-            if len(places) == 2 and (statement is heart or has_rows or places[1] >= WIDE):
+            if len(places) == 2 and (statement is anchor or has_rows or places[1] >= WIDE):
                 cut.setdefault((access.array, axis), places[1])
-            divided = quotient(index) if has_rows and statement is not heart else None
+            divided = quotient(index) if has_rows and statement is not anchor else None
             if divided is not None and statement.extents[divided[0]] % divided[1] == 0:
                 splits.setdefault((statement.name, divided[0]), divided[1])
     walked = [

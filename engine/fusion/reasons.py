@@ -36,9 +36,9 @@ def main_word(built: Built, kinds: Mapping[str, str]) -> str:
     if built.kind == ATTENTION:
         return built.kind
     statements = built.program.statements
-    heart = next((s for s in statements if is_contraction(s)), None)
-    heart = heart or next((s for s in statements if s.reduction is not None), statements[0])
-    return word(kinds.get(built.instance.statements[heart.name], "kernel"))
+    anchor = next((s for s in statements if is_contraction(s)), None)
+    anchor = anchor or next((s for s in statements if s.reduction is not None), statements[0])
+    return word(kinds.get(built.instance.statements[anchor.name], "kernel"))
 
 
 def group_title(built: Built, kinds: Mapping[str, str]) -> str:
@@ -85,17 +85,17 @@ def _stored(program: TensorProgram) -> frozenset[str]:
     return handed_over(shape, program.statements) if isinstance(shape, Shape) else frozenset()
 
 
-def _rows_reason(program: TensorProgram, heart: Statement, kinds: Mapping[str, str]) -> str:
+def _rows_reason(program: TensorProgram, anchor: Statement, kinds: Mapping[str, str]) -> str:
     """Why a product's kernel reduces rows of its results."""
-    reduced = row_reductions(program.statements, heart)
+    reduced = row_reductions(program.statements, anchor)
     handed = {a.array for s in reduced for a in s.reads()} & {s.write.array for s in program.statements if s.parallel}
-    wide = [a for a in sorted(handed) if program.arrays[a].elements >= program.arrays[heart.write.array].elements]
+    wide = [a for a in sorted(handed) if program.arrays[a].elements >= program.arrays[anchor.write.array].elements]
     saved = sum(program.arrays[a].bytes * (1 if a in program.outputs else 2) for a in wide)
-    columns = math.prod(heart.extents[name] for name in reduced_columns(program.statements, heart))
+    columns = math.prod(anchor.extents[name] for name in reduced_columns(program.statements, anchor))
     return (
-        f"{kinds.get(heart.operator, heart.operator)} keeps whole rows of {columns} results in a block, which reduces "
-        f"them {len(reduced)} time{'s' * (len(reduced) > 1)} and uses them again: {saved:,} bytes do not cross global "
-        "memory, and a launch is saved"
+        f"{kinds.get(anchor.operator, anchor.operator)} keeps whole rows of {columns} results in a block, which "
+        f"reduces them {len(reduced)} time{'s' * (len(reduced) > 1)} and uses them again: {saved:,} bytes do not cross "
+        "global memory, and a launch is saved"
     )
 
 
@@ -106,17 +106,17 @@ def group_reason(built: Built, kinds: Mapping[str, str], instances: int, target:
         saved = gain(built.program, attention_of(built.program), target)
         return f"scores and their softmax never leave the block that uses them: {saved}{together}"
     statements = built.program.statements
-    heart = next((s for s in statements if is_contraction(s)), None)
+    anchor = next((s for s in statements if is_contraction(s)), None)
     reductions = [s for s in statements if s.reduction is not None]
     if built.kind == PACKED:
         text = f"{len(parts_of(statements))} parts that no value connects share one launch"
     elif built.kind == STITCHED:
         shapes = len({tuple(i.extent for i in s.iterators) for s in statements})
         text = f"a block owns what its statements, of {shapes} shapes, hand to each other: nothing leaves it on the way"
-    elif heart is not None and len(reductions) > 1:
-        text = _rows_reason(built.program, heart, kinds)
-    elif heart is not None:
-        text = f"{kinds.get(heart.operator, heart.operator)} keeps its tile of results in registers"
+    elif anchor is not None and len(reductions) > 1:
+        text = _rows_reason(built.program, anchor, kinds)
+    elif anchor is not None:
+        text = f"{kinds.get(anchor.operator, anchor.operator)} keeps its tile of results in registers"
         text += "; the element-wise operators after it use it there" if len(statements) > 1 else ""
     elif len(reductions) > 1:
         rows = ", ".join(i.name for i in reductions[0].parallel) or "everything"

@@ -23,33 +23,33 @@ SPREAD = frozenset(("sum", "prod", "max", "min", "any", "all"))
 """Reductions whose terms several threads can share."""
 
 
-def row_reductions(statements: Sequence[Statement], heart: Statement) -> tuple[Statement, ...]:
+def row_reductions(statements: Sequence[Statement], anchor: Statement) -> tuple[Statement, ...]:
     """The reductions beside the product."""
-    return tuple(s for s in statements if s.reduction is not None and s is not heart)
+    return tuple(s for s in statements if s.reduction is not None and s is not anchor)
 
 
 def cut_rows(
-    statements: Sequence[Statement], heart: Statement, axes: Axes, sides: Sequence[Collection[int]]
+    statements: Sequence[Statement], anchor: Statement, axes: Axes, sides: Sequence[Collection[int]]
 ) -> str:
     """Why no tile of a product's results serves the reductions after it; "" where a tile of whole rows does.
 
     axes: of every iterator.  sides: axes that only the first and only the second factor moves with.
     """
-    reductions = row_reductions(statements, heart)
+    reductions = row_reductions(statements, anchor)
     columns = _reduced(reductions[0], axes)
     if not any(columns <= set(side) for side in sides):
-        return f"{CUT}: {heart.operator} and {reductions[0].operator}"
+        return f"{CUT}: {anchor.operator} and {reductions[0].operator}"
     for other in reductions:
         if _reduced(other, axes) != columns:
             return f"{other.operator} reduces other axes than {reductions[0].operator}"
         if other.reduction and not (other.reduction.associative and other.reduction.operation in SPREAD):
             return f"{other.operator} takes its terms in order, and several threads would share them"
-    extents = {axes[heart.name, i.name]: i.extent for i in heart.iterators}
+    extents = {axes[anchor.name, i.name]: i.extent for i in anchor.iterators}
     size = math.prod(extents.get(axis, 1) for axis in columns)
     if size > MOST_COLUMNS:
-        needs = f"{reductions[0].operator} needs all {size:,} columns of {heart.operator}"
+        needs = f"{reductions[0].operator} needs all {size:,} columns of {anchor.operator}"
         return f"{CUT}: {needs}, a block holds up to {MOST_COLUMNS}"
-    return _shared_by_threads(statements, heart, axes, columns)
+    return _shared_by_threads(statements, anchor, axes, columns)
 
 
 def _reduced(statement: Statement, axes: Axes) -> set[int]:
@@ -58,7 +58,7 @@ def _reduced(statement: Statement, axes: Axes) -> set[int]:
 
 
 def _shared_by_threads(
-    statements: Sequence[Statement], heart: Statement, axes: Axes, columns: Collection[int]
+    statements: Sequence[Statement], anchor: Statement, axes: Axes, columns: Collection[int]
 ) -> str:
     """Why the threads of a row would meet in memory, or look up what they made; or ""."""
     made = {s.write.array: s for s in statements}
@@ -67,7 +67,7 @@ def _shared_by_threads(
         for array in looked_up(statement) & made.keys():
             return f"{made[array].operator} computes indices that are looked up in memory"
         walked = {axes[statement.name, i.name] for i in statement.parallel}
-        if statement is not heart and statement.write.array in read and not walked.issuperset(columns):
+        if statement is not anchor and statement.write.array in read and not walked.issuperset(columns):
             return f"{statement.operator} overwrites {statement.write.array}, which other threads of the row read"
         read |= {access.array for access in statement.reads()}
     return ""

@@ -136,9 +136,9 @@ class _Joiner:
         return ""
 
     def _between(self, numbers: Sequence[int], statements: Sequence[Statement]) -> str:
-        heart = next(s for s in statements if is_contraction(s))
+        anchor = next(s for s in statements if is_contraction(s))
         closes = self._joins.closes_cycle(numbers)
-        return f"another kernel needs results of {heart.operator} and feeds what reduces them" if closes else ""
+        return f"another kernel needs results of {anchor.operator} and feeds what reduces them" if closes else ""
 
     def _loops(
         self,

@@ -110,40 +110,40 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     """
     if len(statements) == 1:
         return _single_shape(statements[0])
-    hearts = [s for s in statements if is_contraction(s)]
-    if len(hearts) > 1:
-        names = dict.fromkeys(s.operator for s in hearts)
+    anchors = [s for s in statements if is_contraction(s)]
+    if len(anchors) > 1:
+        names = dict.fromkeys(s.operator for s in anchors)
         return f"{TWO_PRODUCTS}: {' and '.join(names)}"
-    splits = group_splits(statements, hearts[0], kept) if hearts else {}
+    splits = group_splits(statements, anchors[0], kept) if anchors else {}
     cut = [split(s, splits) for s in statements]
-    shape = _common_shape(cut, kept, [s for s, before in zip(cut, statements, strict=True) if before in hearts])
+    shape = _common_shape(cut, kept, [s for s, before in zip(cut, statements, strict=True) if before in anchors])
     if isinstance(shape, str) or not splits:
         return shape
     inner = {key: shape.axes[key[0], inner_of(key[1])] for key in splits if key[0] not in shape.inlined}
     return replace(shape, axes={**shape.axes, **inner}, splits=splits)
 
 
-def _common_shape(statements: Sequence[Statement], kept: frozenset[str], hearts: Sequence[Statement]) -> Shape | str:
+def _common_shape(statements: Sequence[Statement], kept: frozenset[str], anchors: Sequence[Statement]) -> Shape | str:
     """The loop space of statements with their loops as they are, around one product or none."""
-    heart = hearts[0] if hearts else None
+    anchor = anchors[0] if anchors else None
     reductions = [s for s in statements if s.reduction is not None]
-    axes = _join(statements, heart)
+    axes = _join(statements, anchor)
     if isinstance(axes, str):
         return axes
-    if heart is not None and len(reductions) > 1:
-        cut = cut_rows(statements, heart, axes, _factor_axes(heart, axes))
+    if anchor is not None and len(reductions) > 1:
+        cut = cut_rows(statements, anchor, axes, _factor_axes(anchor, axes))
         if cut:
             return cut
-    anchor = heart or max(statements, key=lambda s: len(s.iterators))
+    widest = anchor or max(statements, key=lambda s: len(s.iterators))
     reduced = {axes[s.name, n] for s in reductions if s.reduction for n in s.reduction.iterators}
-    own = heart.parallel if heart else anchor.iterators
-    rows = tuple(axes[anchor.name, i.name] for i in own if axes[anchor.name, i.name] not in reduced)
-    columns = tuple(axes[anchor.name, i.name] for i in anchor.iterators if axes[anchor.name, i.name] in reduced)
+    own = widest.parallel if anchor else widest.iterators
+    rows = tuple(axes[widest.name, i.name] for i in own if axes[widest.name, i.name] not in reduced)
+    columns = tuple(axes[widest.name, i.name] for i in widest.iterators if axes[widest.name, i.name] in reduced)
     extents = {axes[s.name, i.name]: i.extent for s in statements for i in s.iterators}
     inlined: list[str] = []
     for statement in statements:
-        reason = _misfit(statement, axes, set(rows), set(columns), heart)
-        if reason and not _can_inline(statement, statements, kept, heart):
+        reason = _misfit(statement, axes, set(rows), set(columns), anchor)
+        if reason and not _can_inline(statement, statements, kept, anchor):
             return reason
         if reason:
             inlined.append(statement.name)
@@ -151,17 +151,17 @@ def _common_shape(statements: Sequence[Statement], kept: frozenset[str], hearts:
     again = _walks_again(statements, axes, set(columns))
     if not rows and again is not None and size > ONE_BLOCK:
         return f"{again.operator} needs a value reduced from all {size} elements: one block would walk them all twice"
-    kind = "contraction" if heart else "reduction" if reductions else "element-wise"
+    kind = "contraction" if anchor else "reduction" if reductions else "element-wise"
     found = {key: axis for key, axis in axes.items() if key[0] not in inlined}
     return Shape(kind, found, rows, columns, extents, tuple(inlined))
 
 
-def _factor_axes(heart: Statement, axes: Mapping[Key, int]) -> tuple[set[int], set[int]]:
+def _factor_axes(anchor: Statement, axes: Mapping[Key, int]) -> tuple[set[int], set[int]]:
     """Parallel axes that only the first and only the second factor of a product moves with."""
-    factors = product_operands(heart.expression)
-    assert factors is not None, heart
+    factors = product_operands(anchor.expression)
+    assert factors is not None, anchor
     used = [{n for a in _arrays(factor) for i in a.indices for n in i.iterators()} for factor in factors]
-    own = {i.name: axes[heart.name, i.name] for i in heart.parallel}
+    own = {i.name: axes[anchor.name, i.name] for i in anchor.parallel}
     first, second = ({axis for name, axis in own.items() if name in used[n] - used[1 - n]} for n in (0, 1))
     return first, second
 
@@ -182,7 +182,7 @@ def _single_shape(statement: Statement) -> Shape:
     )
 
 
-def _join(statements: Sequence[Statement], heart: Statement | None) -> dict[Key, int] | str:
+def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key, int] | str:
     """Union of iterators over the reads of intermediates; a reason when a read is not element by element."""
     axis_of = UnionFind((s.name, i.name) for s in statements for i in s.iterators)
     writer: dict[str, Statement] = {}
@@ -203,7 +203,7 @@ def _join(statements: Sequence[Statement], heart: Statement | None) -> dict[Key,
                 if access.guards or (pairs is None and written != read):
                     return f"{statement.operator} reads {access.array} in another arrangement than it is written"
         writer[statement.write.array] = statement
-    if heart is None:
+    if anchor is None:
         _join_by_position(statements, axis_of)
     numbers: dict[Key, int] = {}
     keys = [(s.name, i.name) for s in statements for i in s.iterators]
@@ -263,19 +263,20 @@ def _walks_again(statements: Sequence[Statement], axes: Mapping[Key, int], colum
 
 
 def _misfit(
-    statement: Statement, axes: Mapping[Key, int], rows: set[int], columns: set[int], heart: Statement | None
+    statement: Statement, axes: Mapping[Key, int], rows: set[int], columns: set[int], anchor: Statement | None
 ) -> str:
     """Why a statement does not run in the common loop space, or ""."""
     mine = {axes[statement.name, i.name] for i in statement.iterators}
-    if statement is heart:
+    if statement is anchor:
         return ""
-    if heart is not None:
-        if any(access.array == statement.write.array for access in heart.reads()):
-            return f"{statement.operator} makes what {heart.operator} multiplies, which is copied to tiles as it stands"
-        walked = columns - {axes[heart.name, i.name] for i in heart.reduced}
+    if anchor is not None:
+        if any(access.array == statement.write.array for access in anchor.reads()):
+            made = f"{statement.operator} makes what {anchor.operator} multiplies"
+            return f"{made}, which is copied to tiles as it stands"
+        walked = columns - {axes[anchor.name, i.name] for i in anchor.reduced}
         if _is_of_rows(statement, axes, rows, walked):
             return ""
-        return f"{statement.operator} has another shape than the result of {heart.operator}"
+        return f"{statement.operator} has another shape than the result of {anchor.operator}"
     if statement.reduction is not None:
         reduced = {axes[statement.name, n] for n in statement.reduction.iterators}
         if reduced != columns or mine - reduced != rows:
@@ -298,7 +299,7 @@ def _is_of_rows(statement: Statement, axes: Mapping[Key, int], rows: set[int], c
 
 
 def _can_inline(
-    statement: Statement, statements: Sequence[Statement], kept: frozenset[str], heart: Statement | None
+    statement: Statement, statements: Sequence[Statement], kept: frozenset[str], anchor: Statement | None
 ) -> bool:
     """Cheap to compute again: element-wise, reads nothing made here, and nobody outside wants it."""
     if statement.reduction is not None or statement.write.array in kept:
@@ -307,7 +308,7 @@ def _can_inline(
     if any(a.array in made for a in statement.reads()):
         return False
     readers = [s for s in statements if any(a.array == statement.write.array for a in s.reads())]
-    if heart is not None and heart in readers:
+    if anchor is not None and anchor in readers:
         # A tile is copied as it stands, before anyone knows where its elements will be used: a factor reads one array,
         # no number beside it, and may not ask for its position.
         return len(readers) == 1 and len(statement.reads()) == 1 and not _asks_position(statement.expression)

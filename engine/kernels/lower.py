@@ -86,9 +86,9 @@ def _kernel(
         nest = block_nest(group.program, tree)
         marks = Marks(nest)
         return marks, lower_stitched(group, nest, marks)
-    heart = next((s for s in group.program.statements if is_contraction(s)), None)
-    if group.kind == "contraction" and heart is not None and row_reductions(group.program.statements, heart):
-        nest = row_nest(group.program, tree, heart)
+    anchor = next((s for s in group.program.statements if is_contraction(s)), None)
+    if group.kind == "contraction" and anchor is not None and row_reductions(group.program.statements, anchor):
+        nest = row_nest(group.program, tree, anchor)
     else:
         nest = loop_nest(group.program, tree)
     marks = Marks(nest)
@@ -99,10 +99,10 @@ def _of_nest(
     group: FusionGroup, nest: Nest, marks: Marks, numerics: Mapping[str, str], architecture: str
 ) -> TileProgram:
     if group.kind == "contraction":
-        heart = next(s for s in group.program.statements if is_contraction(s))
+        anchor = next(s for s in group.program.statements if is_contraction(s))
 
         def why_not(intrinsic: Intrinsic) -> str:
-            binding = bind(heart, group.program.arrays, intrinsic)
+            binding = bind(anchor, group.program.arrays, intrinsic)
             return binding if isinstance(binding, str) else ""
 
         intrinsic = _intrinsic(marks, numerics, architecture, why_not)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from engine.kernels.loop_nest import Nest
 from engine.recipe import AUTHORS
 from engine.scheduling.nodes import Mark, Member
-from engine.tile.nodes import Note, Wish
+from engine.tile.nodes import Note, PipelineRequest
 
 Fit = Callable[[int], int]
 """The nearest number to the one asked for that a kernel can take."""
@@ -83,12 +83,12 @@ class Marks:
                 self.notes[mark.path] = Note(reason, name, f"{given}{unit}")
         return given
 
-    def wish(self, name: str, default: int, buffers: tuple[str, ...], members: Collection[Member]) -> Wish:
+    def wish(self, name: str, default: int, buffers: tuple[str, ...], members: Collection[Member]) -> PipelineRequest:
         """The stages that a mark on one of `members` asks for, or the default: whether they can be is seen later."""
         marks = [mark for _, mark in self._named(name, members)]
         asked = {mark.path: mark.value for mark in marks if isinstance(mark.value, int)}
         self.notes |= {mark.path: Note(f"{name} is a number") for mark in marks if mark.path not in asked}
-        return Wish(buffers, next(iter(asked.values()), default), name, asked)
+        return PipelineRequest(buffers, next(iter(asked.values()), default), name, asked)
 
     def power(
         self, name: str, default: int, most: int, members: Collection[Member] | None = None, least: int = 1

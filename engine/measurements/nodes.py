@@ -29,7 +29,7 @@ An ENTRY holds a time or the reason why there is none (a kernel without one may 
 
 A STATE is {"seconds": 1.25, "sm_clock": 1980, "memory_clock": 3201, "temperature": 41, "power": 312.4}: seconds since
 the first sample, MHz, MHz, degrees Celsius, watts.  A LAUNCH is {"group": "softmax_0", "kind": "row reduction",
-"count": 1, "facts": {the fields of `engine.cost.nodes.KernelFacts`}, "advice": "the group's advice, as text"}.
+"count": 1, "facts": {the fields of `engine.cost.nodes.Work`}, "advice": "the group's advice, as text"}.
 Every text of an environment is for people.
 """
 
@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.cost.nodes import KernelFacts
+from engine.cost.nodes import Work
 from engine.execution.nodes import Failure, Timing
 
 OURS = "loomscope"
@@ -54,7 +54,7 @@ class Launched:
     """Of the group's work: `engine.fusion.nodes.FusionGroup.kind`."""
     count: int
     """Launches of it in what was timed."""
-    facts: KernelFacts
+    facts: Work
     """With the registers that the compiler gave."""
     advice: str = ""
     """What the kernel was made by: `engine.scheduling.text.to_text`; "" where the file does not say."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.cost.nodes import KernelFacts
+from engine.cost.nodes import Work
 from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, GpuState, Timing
 from engine.measurements.nodes import OURS, Entry, Launched, Measured, Measurements
 from engine.support.errors import BadInput
@@ -75,7 +75,7 @@ def _entry(data: Mapping[str, Any]) -> Entry:
 
 
 def _launched(data: Mapping[str, Any]) -> Launched:
-    facts, advice = from_json(KernelFacts, data["facts"]), str(data.get("advice") or "")
+    facts, advice = from_json(Work, data["facts"]), str(data.get("advice") or "")
     return Launched(str(data["group"]), str(data["kind"]), int(data["count"]), facts, advice)
 
 

@@ -27,10 +27,10 @@ from engine.tile.nodes import (
     For,
     Load,
     MatrixLoad,
+    PipelineRequest,
     Store,
     TileOp,
     TileProgram,
-    Wish,
     operations,
 )
 from engine.tile.storage import shared_bytes_of, shared_map
@@ -46,7 +46,7 @@ def detect(program: TileProgram) -> tuple[Decision, ...]:
     return _agreeing(program, found)
 
 
-def _decision(program: TileProgram, wish: Wish) -> Decision:
+def _decision(program: TileProgram, wish: PipelineRequest) -> Decision:
     """A wish by itself: rules 1 and 2, then what the loop and the memory have room for."""
     used = {buffer: uses(program.body, buffer) for buffer in wish.buffers}
     paths = {_loop_of(program.body, one) for one in used.values()}
@@ -68,7 +68,7 @@ def _decision(program: TileProgram, wish: Wish) -> Decision:
 
 
 def _refusal(
-    program: TileProgram, wish: Wish, used: Mapping[str, Uses], paths: set[Path | None]
+    program: TileProgram, wish: PipelineRequest, used: Mapping[str, Uses], paths: set[Path | None]
 ) -> Refusal | None:
     """What rules 1 and 2 have against a wish."""
     if not wish.buffers:
@@ -145,7 +145,7 @@ def _loop_of(body: tuple[TileOp, ...], used: Uses) -> Path | None:
     return common or None
 
 
-def _rule_2(wish: Wish, paths: set[Path | None]) -> Refusal:
+def _rule_2(wish: PipelineRequest, paths: set[Path | None]) -> Refusal:
     names = " and ".join(wish.buffers)
     if None in paths:
         return Refusal(2, f"no loop fills and uses {names} in turn", "let a block walk over several of its tiles")
@@ -156,7 +156,7 @@ def _rule_2(wish: Wish, paths: set[Path | None]) -> Refusal:
 
 
 def _shared_limit(
-    program: TileProgram, wish: Wish, loop: For, path: Path, held: tuple[str, ...]
+    program: TileProgram, wish: PipelineRequest, loop: For, path: Path, held: tuple[str, ...]
 ) -> tuple[int, Refusal | None]:
     """Stages that the loop's extent and the shared memory of a block allow.
 
@@ -181,7 +181,7 @@ def _shared_limit(
     return stages, Refusal(0, f"a pipeline has up to {MAX_STAGES} stages")
 
 
-def _register_limit(wish: Wish, loop: For) -> tuple[int, Refusal | None]:
+def _register_limit(wish: PipelineRequest, loop: For) -> tuple[int, Refusal | None]:
     """Stages that divide a loop that is written out, so that the compiler knows every register by name."""
     if not loop.unroll:
         return 1, Refusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")

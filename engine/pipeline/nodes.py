@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.tile.nodes import For, Wish
+from engine.tile.nodes import For, PipelineRequest
 
 Path = tuple[int, ...]
 """An operation's place: its number in the outermost body, then in the body of that operation, and so on."""
@@ -31,7 +31,7 @@ class Refusal:
 class Decision:
     """What becomes of one wish."""
 
-    wish: Wish
+    wish: PipelineRequest
     stages: int
     """That the buffers get; 1 is not pipelined."""
     path: Path = ()

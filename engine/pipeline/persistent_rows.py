@@ -22,10 +22,10 @@ from engine.tile.nodes import (
     THREAD,
     AsyncCopy,
     Barrier,
-    Bind,
     Buffer,
     Commit,
     For,
+    Let,
     Load,
     Mask,
     TileOp,
@@ -150,7 +150,7 @@ def _names(body: Sequence[TileOp], needed: set[str]) -> list[TileOp]:
     """The `Bind` and `Mask` operations of a body behind some names, in order."""
     found: list[TileOp] = []
     for op in reversed(body):
-        if isinstance(op, Bind | Mask) and op.name in needed:
+        if isinstance(op, Let | Mask) and op.name in needed:
             found.append(op)
             needed |= set(names_read(op))
     return found[::-1]
@@ -160,6 +160,6 @@ def _varying(body: Sequence[TileOp], names: set[str]) -> frozenset[str]:
     """Names that depend on some others."""
     found = set(names)
     for op in operations(tuple(body)):
-        if isinstance(op, Bind) and set(op.index.iterators()) & found:
+        if isinstance(op, Let) and set(op.index.iterators()) & found:
             found.add(op.name)
     return frozenset(found)

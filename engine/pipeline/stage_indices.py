@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.tensor.index import Extents, Index
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
-from engine.tile.nodes import AsyncCopy, Bind, For, Load, MatrixLoad, Slot, Store, TileOp
+from engine.tile.nodes import AsyncCopy, For, Let, Load, MatrixLoad, Slot, Store, TileOp
 
 
 def counter(loops: Sequence[For]) -> Index:
@@ -128,7 +128,7 @@ class Known(dict[str, int]):
                 case For(name, extent, inner):
                     self[name] = max(extent, self.get(name, 1))
                     self.note(inner)
-                case Bind(name, index, _, limit):
+                case Let(name, index, _, limit):
                     high = index.bounds(self)[1]
                     self[name] = max(self.get(name, 1), (high if limit is None else min(high, limit)) + 1)
                 case _:

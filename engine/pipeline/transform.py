@@ -34,19 +34,19 @@ from engine.tensor.index import Index
 from engine.tile.names import names_read
 from engine.tile.nodes import (
     Barrier,
-    Bind,
+    BreakIf,
     Buffer,
     Comment,
     Commit,
     Declare,
     For,
-    Leave,
+    Let,
     Mask,
     Note,
     Store,
     TileOp,
     TileProgram,
-    Uniform,
+    UniformIf,
     Wait,
     operations,
 )
@@ -145,14 +145,14 @@ class _Rewriting:
         if stages == 1:
             return [about, replace(loop, body=self.body(loop.body, decision.path))]
         fresh: tuple[TileOp, ...] = (Wait(stages - 2, link), Barrier(link))
-        leaving = [number + 1 for number, op in enumerate(loop.body) if isinstance(op, Leave)]
+        leaving = [number + 1 for number, op in enumerate(loop.body) if isinstance(op, BreakIf)]
         ends = loop.body[: max(leaving, default=0)]  # before anything is awaited or copied for a tile that nobody uses
         parts = _parted(loop.body[len(ends) :], decision.wish.buffers)
         filled = self._early(decision, loop, "ahead", parts.filled)
         first = For("ahead", ahead, (*filled, Commit(link)), True, link)
         another = Index((), loop.extent - 1 - ahead) - Index.of(loop.name)
-        guarded = Uniform(another, self._ahead(decision, loop, parts.issued), link)
-        put = (Uniform(another, self._ahead(decision, loop, parts.put), link),) if parts.put else ()
+        guarded = UniformIf(another, self._ahead(decision, loop, parts.issued), link)
+        put = (UniformIf(another, self._ahead(decision, loop, parts.put), link),) if parts.put else ()
         before, used = self._used(decision, loop, parts.used, (*put, *fresh))
         start, turn, end = ((*fresh, *before), (), ()) if before else ((), fresh, put)
         drain = (Wait(0, link), Barrier(link)) if later or len(decision.path) > 1 else (Wait(0, link),)
@@ -212,7 +212,7 @@ class _Rewriting:
         used = self._change(decision, {}, number.mod(decision.stages, self.extents), self.extents).operations(use)
         if around is None:
             another = Index((), loop.extent - 1 - ahead) - number
-            later: tuple[TileOp, ...] = (Uniform(another, self._ahead(decision, loop, loads), link),)
+            later: tuple[TileOp, ...] = (UniformIf(another, self._ahead(decision, loop, loads), link),)
         else:
             early = Change({around.loop.name: Index()}, {}, {}, self.extents).operations(early)
             later = self._across(decision, loop, around, loads)
@@ -230,7 +230,7 @@ class _Rewriting:
         later = Index.of(loop.name) + ahead
         change = self._change(decision, shifted(loops, ahead, known), later.mod(decision.stages, known), known)
         begins = later.mod(loop.extent, known) * -1
-        return (Uniform(begins, around.fresh, loop.at), *change.operations(loads))
+        return (UniformIf(begins, around.fresh, loop.at), *change.operations(loads))
 
     # Both
 
@@ -271,7 +271,7 @@ def _parted(body: Sequence[TileOp], buffers: Sequence[str]) -> _Parts:
     old = {n for n, op in enumerate(body) if isinstance(op, Commit | Wait)}
     old |= {n + 1 for n in old if isinstance(body[n], Wait) and isinstance(body[n + 1], Barrier)}
     old |= {len(body) - 1} if isinstance(body[-1], Barrier) else set()
-    names = {n for n, op in enumerate(body) if isinstance(op, Bind | Mask)}
+    names = {n for n, op in enumerate(body) if isinstance(op, Let | Mask)}
     rest = set(range(len(body))) - fills - loads - declared - old - names
     issued, stored = _with_names(body, names, fills - put | loads), _with_names(body, names, put)
     known = {id(op) for op in issued}
@@ -300,7 +300,7 @@ def _with_names(body: Sequence[TileOp], names: set[int], chosen: set[int]) -> li
 
 
 def _name(op: TileOp) -> str:
-    return op.name if isinstance(op, Bind | Mask) else ""
+    return op.name if isinstance(op, Let | Mask) else ""
 
 
 def _text(decision: Decision) -> str:

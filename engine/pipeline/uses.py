@@ -11,15 +11,15 @@ from engine.tile.nodes import (
     Assign,
     AsyncCopy,
     For,
+    If,
     Load,
     MapFragment,
     MatrixLoad,
     MatrixMultiply,
     Store,
     TileOp,
-    Uniform,
+    UniformIf,
     WarpReduce,
-    When,
 )
 
 
@@ -46,14 +46,14 @@ def numbered(body: tuple[TileOp, ...], path: Path = ()) -> Iterator[tuple[Path, 
     """Every operation with its place, outermost first."""
     for number, op in enumerate(body):
         yield (*path, number), op
-        if isinstance(op, For | When | Uniform):
+        if isinstance(op, For | If | UniformIf):
             yield from numbered(op.body, (*path, number))
 
 
 def at_path(body: tuple[TileOp, ...], path: Path) -> TileOp:
     """The operation at a place."""
     op = body[path[0]]
-    return at_path(op.body, path[1:]) if len(path) > 1 and isinstance(op, For | When | Uniform) else op
+    return at_path(op.body, path[1:]) if len(path) > 1 and isinstance(op, For | If | UniformIf) else op
 
 
 def buffers_written(op: TileOp) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.compilation import Kernel, compile_group, default_recipe
 from engine.cost.calibration import predict
-from engine.cost.nodes import KernelFacts, Prediction
+from engine.cost.nodes import Prediction, Work
 from engine.documents.model import (
     CheckDoc,
     CompiledDoc,
@@ -194,7 +194,7 @@ def _group_doc(
 ) -> GroupDoc:
     """A group but for its time and its share, which are known together with those of the others."""
     moved = sum(compulsory_bytes(group.program))
-    heart = max(group.program.statements, key=lambda s: s.points)
+    anchor = max(group.program.statements, key=lambda s: s.points)
     neighbours = [
         f"{b.producer} → {b.consumer}: {b.because}" for b in plan.boundaries if group.name in (b.producer, b.consumer)
     ]
@@ -203,7 +203,7 @@ def _group_doc(
         title=group.title,
         kind=group.kind,
         shape=_loop_shape(group.program),
-        dtype=group.program.arrays[heart.write.array].dtype,
+        dtype=group.program.arrays[anchor.write.array].dtype,
         instances=len(group.instances),
         statements=tuple(map(str, group.program.statements)),
         because=group.because,
@@ -303,7 +303,7 @@ def _repair_doc(repair: Repair, advice: Sequence[Advice]) -> RepairDoc:
     )
 
 
-def _with_registers(kernel: Kernel, compiled: Sequence[Compiled]) -> KernelFacts:
+def _with_registers(kernel: Kernel, compiled: Sequence[Compiled]) -> Work:
     known = [c.registers for c in compiled if c.architecture == kernel.target.architecture]
     return replace(kernel.facts, registers=known[0]) if known else kernel.facts
 

@@ -18,7 +18,7 @@ FRAGMENT = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
+class GemmConfig:
     """What a tuner may choose of a contraction: ALCOP's knobs, and who shares the depth."""
 
     block: tuple[int, int, int]
@@ -76,12 +76,12 @@ class Space:
     def __len__(self) -> int:
         return math.prod(map(len, self.choices))
 
-    def points(self) -> Iterator[Knobs]:
+    def points(self) -> Iterator[GemmConfig]:
         """Every configuration once."""
         for row_warps, column_warps, rows, columns, chunk, stages, sets in itertools.product(*self.choices):
             part = (self.fragment * rows, self.fragment * columns)
             block = (part[0] * row_warps, part[1] * column_warps, self.fragment * chunk)
-            yield Knobs(block, part, stages, sets)
+            yield GemmConfig(block, part, stages, sets)
 
     def unpipelined(self) -> Space:
         """The published baseline: the same tiles, nothing pipelined."""

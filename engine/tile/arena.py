@@ -15,14 +15,14 @@ from engine.tile.nodes import (
     Barrier,
     Buffer,
     For,
-    LastOfTeam,
+    If,
+    LastArrival,
     Load,
     MatrixLoad,
     Store,
     TileOp,
     TileProgram,
-    Uniform,
-    When,
+    UniformIf,
     operations,
 )
 from engine.tile.storage import shared_bytes_of
@@ -63,7 +63,7 @@ class _Lives:
         """Note every access of a body, which comes after all those noted before."""
         for op in body:
             match op:
-                case Barrier() | LastOfTeam():
+                case Barrier() | LastArrival():
                     self._now += 1
                 case For(_, _, inner):
                     before = self._now
@@ -71,7 +71,7 @@ class _Lives:
                     if self._now > before:  # what one iteration reads, the next one may overwrite
                         for name in shared_names(inner) & self._shared:
                             self._note(name, before, self._now)
-                case When(_, inner) | Uniform(_, inner):
+                case If(_, inner) | UniformIf(_, inner):
                     self.walk(inner)
                 case _:
                     for name in shared_names((op,)) & self._shared:

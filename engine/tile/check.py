@@ -15,30 +15,30 @@ from engine.tile.nodes import (
     Assign,
     AsyncCopy,
     Barrier,
-    Bind,
+    BlockRanges,
+    BreakIf,
     Commit,
     Declare,
     For,
-    LastOfTeam,
-    Leave,
+    If,
+    LastArrival,
+    Let,
     Load,
     MapFragment,
     Mask,
     MatrixLoad,
     MatrixMultiply,
-    Ranges,
     Store,
     TileOp,
     TileProgram,
-    Uniform,
+    UniformIf,
     Wait,
     WarpReduce,
     WarpSync,
-    When,
     operations,
 )
 
-TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce, WarpSync, MatrixLoad, MatrixMultiply, LastOfTeam)
+TOGETHER = (Barrier, AsyncCopy, Commit, Wait, WarpReduce, WarpSync, MatrixLoad, MatrixMultiply, LastArrival)
 """Operations that all threads of a warp or block take part in."""
 
 
@@ -58,11 +58,11 @@ def _collectives(body: tuple[TileOp, ...], mask: str) -> Iterator[str]:
     for op in body:
         if mask and isinstance(op, TOGETHER):
             yield f"{type(op).__name__} stands under the branch on {mask}, which threads take differently"
-        if isinstance(op, When):
+        if isinstance(op, If):
             yield from _collectives(op.body, op.mask)
-        elif isinstance(op, For | Uniform):
+        elif isinstance(op, For | UniformIf):
             yield from _collectives(op.body, mask)
-        elif isinstance(op, Ranges):
+        elif isinstance(op, BlockRanges):
             for _, part in op.parts:
                 yield from _collectives(part, mask)
 
@@ -71,18 +71,18 @@ def _uniform(body: tuple[TileOp, ...], same: set[str]) -> Iterator[str]:
     """Branches that all threads take together may depend only on what is the `same` in all of them."""
     for op in body:
         match op:
-            case Bind(name, index) if set(index.iterators()) <= same:
+            case Let(name, index) if set(index.iterators()) <= same:
                 same |= {name}
-            case Uniform(condition, inner):
+            case UniformIf(condition, inner):
                 yield from _differing(condition, same)
                 yield from _uniform(inner, set(same))
-            case Leave(condition) | LastOfTeam(position=condition):
+            case BreakIf(condition) | LastArrival(position=condition):
                 yield from _differing(condition, same)
             case For(name, _, inner):
                 yield from _uniform(inner, {*same, name})
-            case When(_, inner):
+            case If(_, inner):
                 yield from _uniform(inner, set(same))
-            case Ranges(parts):
+            case BlockRanges(parts):
                 for _, inner in parts:
                     yield from _uniform(inner, set(same))
             case _:
@@ -93,11 +93,11 @@ def _loose(body: tuple[TileOp, ...]) -> Iterator[str]:
     """Only a loop can be left."""
     for op in body:
         match op:
-            case Leave(condition):
+            case BreakIf(condition):
                 yield f"there is no loop to leave where {condition} >= 0"
-            case When(_, inner) | Uniform(_, inner):
+            case If(_, inner) | UniformIf(_, inner):
                 yield from _loose(inner)
-            case Ranges(parts):
+            case BlockRanges(parts):
                 for _, inner in parts:
                     yield from _loose(inner)
             case _:
@@ -130,7 +130,7 @@ def _buffers(program: TileProgram) -> Iterator[str]:
                 names = (sums.buffer, first.buffer, second.buffer)
             case Declare(buffer):
                 names = (buffer,)
-            case LastOfTeam(counters):
+            case LastArrival(counters):
                 names = (counters,)
             case _:
                 continue
@@ -144,7 +144,7 @@ def _scope(body: tuple[TileOp, ...], visible: set[str], program: TileProgram) ->
     for op in body:
         needed = set(names_read(op)) - {""}
         match op:
-            case Bind(name) | Mask(name) | Declare(name):
+            case Let(name) | Mask(name) | Declare(name):
                 made = {name}
             case Load(slot) if slot.buffer in program.buffers and not program.buffers[slot.buffer].shape:
                 made = {slot.buffer}
@@ -157,9 +157,9 @@ def _scope(body: tuple[TileOp, ...], visible: set[str], program: TileProgram) ->
         visible |= made
         if isinstance(op, For):
             yield from _scope(op.body, visible | {op.name}, program)
-        elif isinstance(op, When | Uniform):
+        elif isinstance(op, If | UniformIf):
             yield from _scope(op.body, set(visible), program)
-        elif isinstance(op, Ranges):
+        elif isinstance(op, BlockRanges):
             for _, part in op.parts:
                 yield from _scope(part, set(visible), program)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.tile.names import names_read
-from engine.tile.nodes import Bind, For, Mask, TileOp, Uniform, When, operations
+from engine.tile.nodes import For, If, Let, Mask, TileOp, UniformIf, operations
 
 
 def without_unused(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
@@ -21,7 +21,7 @@ def without_unused(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
 def _kept(body: tuple[TileOp, ...], used: set[str]) -> tuple[TileOp, ...]:
     kept: list[TileOp] = []
     for op in body:
-        if isinstance(op, Bind | Mask) and op.name not in used:
+        if isinstance(op, Let | Mask) and op.name not in used:
             continue
-        kept.append(replace(op, body=_kept(op.body, used)) if isinstance(op, For | When | Uniform) else op)
+        kept.append(replace(op, body=_kept(op.body, used)) if isinstance(op, For | If | UniformIf) else op)
     return tuple(kept)

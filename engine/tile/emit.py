@@ -24,10 +24,10 @@ from engine.tile.nodes import (
     Declare,
     For,
     Load,
+    PipelineRequest,
     Slot,
     Store,
     TileProgram,
-    Wish,
 )
 from engine.tile.scope import LANE_OF_VECTOR as LANE_OF_VECTOR
 from engine.tile.scope import Scope
@@ -278,7 +278,7 @@ class Emitter(Scope):
         constants: Mapping[str, int],
         placements: Mapping[str, str],
         assertions: tuple[tuple[str, str], ...] = (),
-        wishes: tuple[Wish, ...] = (),
+        wishes: tuple[PipelineRequest, ...] = (),
         sequential: tuple[str, ...] = (),
     ) -> TileProgram:
         """The tile program of everything added."""

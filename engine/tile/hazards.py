@@ -19,18 +19,18 @@ from engine.tile.nodes import (
     THREAD,
     AsyncCopy,
     Barrier,
-    Bind,
+    BlockRanges,
     For,
-    LastOfTeam,
+    If,
+    LastArrival,
+    Let,
     Load,
     MatrixLoad,
-    Ranges,
     Store,
     TileOp,
     TileProgram,
-    Uniform,
+    UniformIf,
     WarpSync,
-    When,
     operations,
 )
 from engine.tile.storage import shared_map
@@ -98,21 +98,21 @@ class _Walk:
         """Faults of a body; what it touched since the last barrier is kept."""
         for op in body:
             match op:
-                case Barrier() | LastOfTeam():
+                case Barrier() | LastArrival():
                     self._stored, self._read = [], []
-                case Bind(name, index, _, limit):
+                case Let(name, index, _, limit):
                     scope = scope.bind(name, index, limit)
                 case For(name, extent, inner, unroll) if any(isinstance(o, Barrier) for o in operations(inner)):
                     for value in range(extent if unroll else min(extent, ROUNDS)):
                         yield from self.body(inner, scope.bind(name, Index((), value), None))
                 case For(name, extent, inner):
                     yield from self.body(inner, scope.count(name, extent))
-                case Uniform(condition, inner):
+                case UniformIf(condition, inner):
                     if (scope.bounds(condition) or (0, 0))[1] >= 0:
                         yield from self.body(inner, scope)
-                case When(_, inner):
+                case If(_, inner):
                     yield from self.body(inner, scope)
-                case Ranges(parts):
+                case BlockRanges(parts):
                     for blocks, inner in parts:  # no block does two of them
                         self._stored, self._read = [], []
                         yield from self.body(inner, scope.count(BLOCK, blocks))

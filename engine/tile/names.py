@@ -9,10 +9,11 @@ from engine.tensor.nodes import Access, Apply, Position, Scalar
 from engine.tile.nodes import (
     Assign,
     AsyncCopy,
-    Bind,
+    BreakIf,
     Declare,
-    LastOfTeam,
-    Leave,
+    If,
+    LastArrival,
+    Let,
     Load,
     MapFragment,
     Mask,
@@ -21,16 +22,15 @@ from engine.tile.nodes import (
     Slot,
     Store,
     TileOp,
-    Uniform,
+    UniformIf,
     WarpReduce,
-    When,
 )
 
 
 def names_read(op: TileOp) -> Iterator[str]:
     """Every variable, mask and register that an operation reads."""
     match op:
-        case Bind(_, index):
+        case Let(_, index):
             yield from index.iterators()
         case Mask(_, conditions, within):
             yield from within
@@ -62,11 +62,11 @@ def names_read(op: TileOp) -> Iterator[str]:
         case MatrixMultiply(_, sums, first, second):
             for slot in (sums, first, second):
                 yield from _of_slot(slot)
-        case When(mask):
+        case If(mask):
             yield mask
-        case Uniform(condition) | Leave(condition):
+        case UniformIf(condition) | BreakIf(condition):
             yield from condition.iterators()
-        case LastOfTeam(_, position):
+        case LastArrival(_, position):
             yield from position.iterators()
         case _:
             return

@@ -63,7 +63,7 @@ class Comment:
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class Let:
     """`const int name = index`; with `limit`, the smaller of the two."""
 
     name: str
@@ -230,7 +230,7 @@ class For:
 
 
 @dataclass(frozen=True, slots=True)
-class When:
+class If:
     """A branch on a mask that may differ between threads: only operations of a single thread may stand below."""
 
     mask: str
@@ -239,7 +239,7 @@ class When:
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class UniformIf:
     """A branch on `condition >= 0` over loop counters and the block: all threads of the block take it together."""
 
     condition: Index
@@ -248,7 +248,7 @@ class Uniform:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class BreakIf:
     """Leave the innermost loop where `condition >= 0`, over loop counters and the block: all threads of it do.
 
     It holds for all iterations after the first that it holds for.
@@ -261,7 +261,7 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
-class LastOfTeam:
+class LastArrival:
     """The blocks of a team meet at a counter: all but the last to come leave the kernel.
 
     That one sees what the others stored to workspaces before, sets the counter back to zero, and alone runs what
@@ -277,7 +277,7 @@ class LastOfTeam:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class BlockRanges:
     """Ranges of the launch's blocks that do different things; inside, `block` counts from the start of its range."""
 
     parts: tuple[tuple[int, tuple[TileOp, ...]], ...]
@@ -286,9 +286,9 @@ class Ranges:
 
 
 TileOp = (
-    Comment | Bind | Mask | Declare | Load | Store | AsyncCopy | Commit | Wait | Barrier | Assign | WarpReduce
-    | WarpSync | MatrixLoad | MapFragment | MatrixMultiply | For | When | Uniform
-    | Leave | LastOfTeam | Ranges
+    Comment | Let | Mask | Declare | Load | Store | AsyncCopy | Commit | Wait | Barrier | Assign | WarpReduce
+    | WarpSync | MatrixLoad | MapFragment | MatrixMultiply | For | If | UniformIf
+    | BreakIf | LastArrival | BlockRanges
 )  # fmt: skip
 
 
@@ -307,7 +307,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PipelineRequest:
     """Buffers that somebody wants filled ahead of their use; `engine.pipeline` decides whether they may be."""
 
     buffers: tuple[str, ...]
@@ -344,7 +344,7 @@ class TileProgram:
     """Stages of the register pipeline; 1 when loads from shared memory and use alternate."""
     turns: int = 1
     """Groups of rows that a block is asked to take one after the other; the grid does not count them yet."""
-    wishes: tuple[Wish, ...] = ()
+    wishes: tuple[PipelineRequest, ...] = ()
     """Pipelines asked for that the program does not have yet."""
     notes: Mapping[tuple[int, ...], Note] = field(default_factory=dict)
     """Recipe entries that could not be taken as given: place in the recipe -> why, and what was done instead."""
@@ -365,20 +365,20 @@ class TileProgram:
     @property
     def team(self) -> int:
         """Blocks that hand sums to each other: block b works with b + grid / team, b + 2 * grid / team and so on."""
-        return next((op.team for op in operations(self.body) if isinstance(op, LastOfTeam)), 1)
+        return next((op.team for op in operations(self.body) if isinstance(op, LastArrival)), 1)
 
 
 def before_meeting(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
     """What every block of a team does; the last one alone goes on."""
-    return tuple(itertools.takewhile(lambda op: not isinstance(op, LastOfTeam), body))
+    return tuple(itertools.takewhile(lambda op: not isinstance(op, LastArrival), body))
 
 
 def operations(body: tuple[TileOp, ...]) -> Iterator[TileOp]:
     """Every operation, outermost first."""
     for op in body:
         yield op
-        if isinstance(op, For | When | Uniform):
+        if isinstance(op, For | If | UniformIf):
             yield from operations(op.body)
-        elif isinstance(op, Ranges):
+        elif isinstance(op, BlockRanges):
             for _, body in op.parts:
                 yield from operations(body)

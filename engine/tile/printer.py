@@ -27,29 +27,29 @@ from engine.tile.nodes import (
     Assign,
     AsyncCopy,
     Barrier,
-    Bind,
+    BlockRanges,
+    BreakIf,
     Buffer,
     Comment,
     Commit,
     Declare,
     For,
-    LastOfTeam,
-    Leave,
+    If,
+    LastArrival,
+    Let,
     Load,
     MapFragment,
     Mask,
     MatrixLoad,
     MatrixMultiply,
-    Ranges,
     Slot,
     Store,
     TileOp,
     TileProgram,
-    Uniform,
+    UniformIf,
     Wait,
     WarpReduce,
     WarpSync,
-    When,
     operations,
 )
 from engine.tile.registers import assigned, packs
@@ -185,7 +185,7 @@ class _Printer:
         match op:
             case Comment(text, at):
                 self.line(f"// {text}", at)
-            case Bind(name, index, at, limit):
+            case Let(name, index, at, limit):
                 value = index_text(index)
                 kind = "i64" if self.is_long(index) else "int"
                 if limit is not None:
@@ -232,20 +232,20 @@ class _Printer:
                     self.line("#pragma unroll", at)
                 self.line(f"for (int {name} = 0; {name} < {extent}; ++{name}) {{", at)
                 self.nested(body)
-            case When(mask, body, at):
+            case If(mask, body, at):
                 self.line(f"if ({mask}) {{", at)
                 self.nested(body)
-            case Leave(condition, _, at):
+            case BreakIf(condition, _, at):
                 self.line(f"if ({condition_text(condition)}) break;", at)
-            case LastOfTeam(counters, position, team, at):
+            case LastArrival(counters, position, team, at):
                 self.line(f"if (!is_last_of<{team}>({counters}, {index_text(position)})) return;", at)
-            case Ranges():
+            case BlockRanges():
                 self.ranges(op)
-            case Uniform(condition, body, at):
+            case UniformIf(condition, body, at):
                 self.line(f"if ({condition_text(condition)}) {{", at)
                 self.nested(body)
 
-    def ranges(self, op: Ranges) -> None:
+    def ranges(self, op: BlockRanges) -> None:
         """A branch on the block's number for each range; the variable of later ones counts from their start."""
         start = 0
         for number, (blocks, body) in enumerate(op.parts):

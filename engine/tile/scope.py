@@ -11,14 +11,14 @@ from engine.tile.nodes import (
     BLOCK,
     THREAD,
     Assign,
-    Bind,
     Buffer,
     Declare,
     For,
+    If,
+    Let,
     Mask,
     Slot,
     TileOp,
-    When,
 )
 from engine.tile.source import NOWHERE, Line
 
@@ -81,7 +81,7 @@ class Scope:
         self._open()
         yield
         self.branches.pop()
-        self.add(When(mask, tuple(self._close()), at))
+        self.add(If(mask, tuple(self._close()), at))
 
     def _open(self) -> None:
         self.bodies.append([])
@@ -111,7 +111,7 @@ class Scope:
         self.extents[name] = (high if limit is None else min(high, limit)) + 1
         self.depth[name] = len(self.bodies) - 1
         self.definitions[name] = self.expand(index)
-        self.add(Bind(name, index, at, limit if limit is not None and high > limit else None))
+        self.add(Let(name, index, at, limit if limit is not None and high > limit else None))
         return Index.of(name)
 
     def mask(

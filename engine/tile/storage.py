@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.graph.nodes import DTYPES
-from engine.tile.nodes import AsyncCopy, Buffer, LastOfTeam, Load, Store, TileProgram, operations
+from engine.tile.nodes import AsyncCopy, Buffer, LastArrival, Load, Store, TileProgram, operations
 from engine.tile.source import Workspace
 
 ALIGNMENT = 16
@@ -30,7 +30,7 @@ def alignments(program: TileProgram) -> dict[str, int]:
 def workspaces(program: TileProgram) -> tuple[Workspace, ...]:
     """The memory that a launch needs besides its arrays: what blocks of a team leave, and the counters they meet at."""
     aligned = alignments(program)
-    counters = {op.counters for op in operations(program.body) if isinstance(op, LastOfTeam)}
+    counters = {op.counters for op in operations(program.body) if isinstance(op, LastArrival)}
     return tuple(
         Workspace(f"{b.name}_", b.name, b.dtype, b.elements, aligned[b.name], b.name in counters)
         for b in program.buffers.values()

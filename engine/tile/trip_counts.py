@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from engine.tensor.index import Index
-from engine.tile.nodes import For, LastOfTeam, Leave, Ranges, TileOp, Uniform, When
+from engine.tile.nodes import BlockRanges, BreakIf, For, If, LastArrival, TileOp, UniformIf
 
 
 def executed(
@@ -23,16 +23,16 @@ def executed(
         match op:
             case For(name, extent, inner):
                 yield from executed(inner, times * extent, {**around, name: extent})
-            case When(_, inner):
+            case If(_, inner):
                 yield from executed(inner, times, around)
-            case Uniform(condition, inner):
+            case UniformIf(condition, inner):
                 taken, of = _taken(condition, around)
                 yield from executed(inner, times * taken // of, around)
-            case Leave(_, (some, every)):
+            case BreakIf(_, (some, every)):
                 times = times * some // every
-            case LastOfTeam(team=team):
+            case LastArrival(team=team):
                 times //= team
-            case Ranges(parts):
+            case BlockRanges(parts):
                 for _, inner in parts:
                     yield from executed(inner, times, around)
             case _:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.cost.calibration import predict
-from engine.cost.nodes import KernelFacts
+from engine.cost.nodes import Work
 from engine.target import Target
-from engine.tuning.nodes import Figures
+from engine.tuning.nodes import ResourceEstimate
 
 
 def promised(
-    base: KernelFacts, figures: Figures, machine: Target, accesses: float, requested: int | None = None
+    base: Work, figures: ResourceEstimate, machine: Target, accesses: float, requested: int | None = None
 ) -> float:
     """Microseconds of a program.
 

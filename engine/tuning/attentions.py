@@ -28,7 +28,7 @@ from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tuning.analytical_estimate import promised
 from engine.tuning.family import OfKernel
-from engine.tuning.nodes import Figures, Program, Refused, Task, Value
+from engine.tuning.nodes import Program, Refused, ResourceEstimate, Task, Value
 from engine.tuning.products import CUDA_CORES
 from engine.tuning.prune import Check, checked, resource_checks, user_check
 from engine.tuning.rules import (
@@ -99,7 +99,7 @@ class AttentionTiles(OfKernel):
         """Of a block: a warp for its queries, or the threads that share a row of scores."""
         return program.number("queries") // program.number("own") * (WARP if self.intrinsic else SHARERS)
 
-    def figures(self, program: Program) -> Figures:
+    def figures(self, program: Program) -> ResourceEstimate:
         """From the tiles: every block reads all keys and values of its batch, or its part of them."""
         sizes, facts = self.sizes, self.kernel.facts
         queries, keys, stages = (program.number(name) for name in ("queries", "keys", "stages"))
@@ -110,7 +110,7 @@ class AttentionTiles(OfKernel):
         of_block = (queries * depth + steps * keys * (depth + heads)) * element
         threads = self.threads(program)
         held = (keys + heads) * queries // threads
-        return Figures(
+        return ResourceEstimate(
             blocks=blocks,
             threads=threads,
             steps=steps,

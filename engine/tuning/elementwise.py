@@ -26,7 +26,7 @@ from engine.tensor.live_values import most_alive
 from engine.tensor.rewrite import plain_iterator
 from engine.tuning.analytical_estimate import promised
 from engine.tuning.family import OfKernel
-from engine.tuning.nodes import Figures, Program, Task, Value
+from engine.tuning.nodes import Program, ResourceEstimate, Task, Value
 from engine.tuning.prune import Check, checked, resource_checks, user_check
 from engine.tuning.rules import CACHE_READ, INLINE, TILING, Choices, Situation, sketch
 
@@ -71,14 +71,14 @@ class Walks(OfKernel):
             mark(target, "innermost", "block", block, ""),
         )
 
-    def figures(self, program: Program) -> Figures:
+    def figures(self, program: Program) -> ResourceEstimate:
         """From the walk: every element is asked for once."""
         width, steps = self.plan(program).walk.width, program.number("steps")
         block = self.portion(program) * steps
         blocks = -(-self.elements // block)
         facts = self.kernel.facts
         ours = facts.blocks * self.kernel.tile.constants.get("BLOCK_ELEMENTS", TILE**2)
-        return Figures(
+        return ResourceEstimate(
             blocks=blocks,
             threads=program.number("threads"),
             steps=1 if steps <= UNROLLED else steps,
@@ -138,11 +138,11 @@ class Tiles(OfKernel):
         threads = mark(target, "innermost", "thread", program.number("threads"), "")
         return (mark(target, "innermost", "tile", TILE, ""), threads)
 
-    def figures(self, program: Program) -> Figures:
+    def figures(self, program: Program) -> ResourceEstimate:
         """A tile for each block, every read turned in one of its own."""
         threads, facts = program.number("threads"), self.kernel.facts
         turned = 4 * TILE * (TILE + 1)
-        return Figures(
+        return ResourceEstimate(
             -(-self.elements // TILE**2), threads, 1, 1, turned, BESIDE + self.alive * (TILE**2 // threads),
             facts.l2_bytes,
         )  # fmt: skip

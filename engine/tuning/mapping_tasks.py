@@ -38,10 +38,10 @@ class _Mapping:
 
 def product_tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]]:
     """A task for each mapping of a contraction that has a kernel, that of `kernel` first; why others have none."""
-    heart = next(s for s in kernel.program.statements if is_contraction(s))
+    anchor = next(s for s in kernel.program.statements if is_contraction(s))
     found: list[Task] = []
     refused: list[Refused] = []
-    for mapping in _mappings(heart, kernel):
+    for mapping in _mappings(anchor, kernel):
         task = _task(group, kernel, mapping)
         if isinstance(task, str):
             refused.append(Refused(mapping.name, task))
@@ -51,17 +51,17 @@ def product_tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[
     return sorted(found, key=lambda task: task.name != now), refused
 
 
-def _mappings(heart: Statement, kernel: Kernel) -> Iterator[_Mapping]:
+def _mappings(anchor: Statement, kernel: Kernel) -> Iterator[_Mapping]:
     """What binds, and CUDA cores; alone what the user asks for, where that is an intrinsic."""
     machine, program = kernel.target, kernel.program
     wish = next((e.value[1] for e in _of_user(kernel) if isinstance(e.value, tuple) and e.value[0] == "intrinsic"), "")
     for intrinsic in INTRINSICS.values():
-        binding = bind(heart, program.arrays, intrinsic)
+        binding = bind(anchor, program.arrays, intrinsic)
         is_wanted = wish in ("", intrinsic.name)
         if is_wanted and isinstance(binding, Binding) and allowed(intrinsic, kernel.recipe.numerics):
-            binding = row_binding(program.statements, heart, binding)
+            binding = row_binding(program.statements, anchor, binding)
             promise = promise_of(machine, program, intrinsic)
-            entries = entries_for(heart, binding, intrinsic, int(machine.sms.value), promise)
+            entries = entries_for(anchor, binding, intrinsic, int(machine.sms.value), promise)
             yield _Mapping(intrinsic.name, tuple(entries))
     if not wish:
         promises = partial(promise_of, machine, program)
@@ -91,9 +91,9 @@ def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping) -> Task | str:
 def refused_mappings(group: FusionGroup, recipe: Recipe) -> list[Refused]:
     """The mappings of a group's sum to all intrinsics that code generation cannot apply, counted by reason."""
     sums = [s for s in group.program.statements if s.reduction is not None]
-    heart = next((s for s in sums if is_contraction(s)), sums[0] if sums else None)
-    forms = products(heart, group.program.arrays) if heart else "no statement is a sum"
-    if heart is None or isinstance(forms, str):
+    anchor = next((s for s in sums if is_contraction(s)), sums[0] if sums else None)
+    forms = products(anchor, group.program.arrays) if anchor else "no statement is a sum"
+    if anchor is None or isinstance(forms, str):
         return []
     found: list[Refused] = []
     for name, abstraction in ABSTRACTIONS.items():
@@ -101,6 +101,6 @@ def refused_mappings(group: FusionGroup, recipe: Recipe) -> list[Refused]:
         if isinstance(listed, str):
             found.append(Refused(name, listed, 0))
             continue
-        reasons = Counter(why_no_kernel(mapping, heart, group, recipe) for mapping in listed)
+        reasons = Counter(why_no_kernel(mapping, anchor, group, recipe) for mapping in listed)
         found += [Refused(name, because, count) for because, count in reasons.items() if because]
     return found

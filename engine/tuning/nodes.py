@@ -106,7 +106,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ResourceEstimate:
     """What is known of a program before it is compiled; estimates, all for one launch."""
 
     blocks: int
@@ -124,8 +124,8 @@ class Figures:
     """Bytes that all blocks ask of L2."""
 
 
-FIGURES = ("blocks", "threads", "steps", "stages", "shared_bytes", "registers", "requested")
-"""Names of `Figures` in the order in which features have them."""
+RESOURCE_NAMES = ("blocks", "threads", "steps", "stages", "shared_bytes", "registers", "requested")
+"""Names of `ResourceEstimate` in the order in which features have them."""
 PROMISED = "promised"
 """Name of the feature that is the modelled time."""
 
@@ -144,7 +144,7 @@ class Family(Protocol):
     def entries(self, program: Program) -> Sequence[Entry]:
         """The entries that ask for a program."""
 
-    def figures(self, program: Program) -> Figures:
+    def figures(self, program: Program) -> ResourceEstimate:
         """Launch and resources, before it is compiled."""
 
     def rank(self, program: Program) -> float:
@@ -174,7 +174,7 @@ class Task:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """What `features` holds: every dimension, every figure of `FIGURES`, the promised time."""
-        return (*self.dimensions, *FIGURES, PROMISED)
+        return (*self.dimensions, *RESOURCE_NAMES, PROMISED)
 
     def rank(self, program: Program) -> float:
         """The time that a model promises a program before it is compiled, in microseconds."""
@@ -190,7 +190,7 @@ class Task:
             for name, value in program.values
         )
         figures = self.family.figures(program)
-        known = (_log(getattr(figures, name)) for name in FIGURES)
+        known = (_log(getattr(figures, name)) for name in RESOURCE_NAMES)
         return (*chosen, *known, _log(self.family.rank(program)))
 
 

@@ -22,7 +22,7 @@ from engine.tensor.live_values import most_alive
 from engine.tuning.analytical_estimate import promised
 from engine.tuning.block_walks import BlockWalks, block_walks, held, longest_loop, met_bytes, scratch_bytes, visited
 from engine.tuning.family import OfKernel
-from engine.tuning.nodes import Figures, Program, Task, Value
+from engine.tuning.nodes import Program, ResourceEstimate, Task, Value
 from engine.tuning.prune import Check, checked, resource_checks, user_check
 from engine.tuning.rules import INLINE, TILING, Choices, Situation, sketch
 from engine.tuning.tuned_entries import kind_of
@@ -97,14 +97,14 @@ class Packed(OfKernel):
             found.append(mark((part.target,), "innermost", "block", threads * part.now * share, ""))
         return found
 
-    def figures(self, program: Program) -> Figures:
+    def figures(self, program: Program) -> ResourceEstimate:
         """From the walks of the parts."""
         threads, facts = program.number("threads"), self.kernel.facts
         walked = [p.walks.parts(threads, p.share(program)) for p in self.parts if p.walks]
         now = sum(part.visited(self.kernel.tile.threads, part.now if part.is_stitched else 1) for part in self.parts)
         here = sum(part.visited(threads, part.share(program)) for part in self.parts)
         values = [part.alive * part.now for part in self.parts if not part.is_stitched]
-        return Figures(
+        return ResourceEstimate(
             blocks=sum(part.blocks(threads, part.share(program)) for part in self.parts),
             threads=threads,
             steps=max(map(longest_loop, walked), default=1),

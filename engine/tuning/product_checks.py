@@ -15,7 +15,7 @@ from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import MAX_THREADS
 from engine.target.shared import most_shared
 from engine.tensor.access import VECTOR_BYTES
-from engine.tensorize.space import FRAGMENT, Knobs
+from engine.tensorize.space import FRAGMENT, GemmConfig
 from engine.tuning.prune import GRID, REGISTERS_BECAUSE, whole_warps
 
 CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
@@ -24,7 +24,7 @@ BLOCKS, WARPS, DEPTHS = (16, 256), (16, 64), (16, 128)
 """Smallest and largest rows or columns of a block's and of a warp's tile, and depths, that tensor-core kernels take."""
 
 
-def _shape(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _shape(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     if not contraction.unit:
         return _core_shape(knobs, MOST_COLUMNS if contraction.has_whole_rows else CORE_BLOCK)
     sizes = [(size, BLOCKS, "a block") for size in knobs.block[:2]]
@@ -37,7 +37,7 @@ def _shape(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     return ""
 
 
-def _core_shape(knobs: Knobs, widest: int) -> str:
+def _core_shape(knobs: GemmConfig, widest: int) -> str:
     """The same for a kernel on CUDA cores."""
     rows, columns, depth = knobs.block
     sizes = [(rows, CORE_BLOCK, "a block"), (columns, widest, "a block"), (depth, CORE_DEPTH, "its depth")]
@@ -49,11 +49,11 @@ def _core_shape(knobs: Knobs, widest: int) -> str:
     return f"{knobs.parts} threads, with so small a tile a block has up to {most}" if knobs.parts > most else ""
 
 
-def _warps(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _warps(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     return whole_warps(knobs.parts * contraction.lanes)
 
 
-def _exchange(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _exchange(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     warps = knobs.parts // knobs.slices
     exchanged = SUM_BYTES * (knobs.block[0] * knobs.block[1] + warps * FRAGMENT * knobs.part[1])
     if knobs.slices == 1 or knobs.slices * exchanged <= most_shared(machine):
@@ -61,7 +61,7 @@ def _exchange(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(most_shared(machine))}"
 
 
-def _copies(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _copies(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     """What is too small for an asynchronous copy goes through registers: they must hold a thread's part of a tile."""
     if knobs.stages == 1:
         return ""
@@ -83,19 +83,19 @@ def _shared_width(elements: int, width: int, threads: int) -> int:
     return width
 
 
-def registers_of_tiles(contraction: Contraction, knobs: Knobs) -> int:
+def registers_of_tiles(contraction: Contraction, knobs: GemmConfig) -> int:
     """What sums and fragments take: addresses of narrow copies are left out, the compiler may walk them in turn."""
     wide = VECTOR_BYTES // contraction.element_bytes
     return estimated_registers(replace(contraction, widths=(wide, wide)), knobs)
 
 
-def _registers(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _registers(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     needed = registers_of_tiles(contraction, knobs)
     most = allowed_registers(knobs.parts * contraction.lanes, machine)
     return f"about {needed} registers, a thread may have {most}" if needed > most * (1 + ESTIMATE_ERROR) else ""
 
 
-def _grid(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _grid(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     tiles = (-(-size // tile) for size, tile in zip((contraction.m, contraction.n), knobs.block, strict=False))
     blocks = contraction.batch
     for count in tiles:
@@ -103,7 +103,7 @@ def _grid(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
     return f"{blocks:,} blocks, a grid may have {GRID:,}" if blocks > GRID else ""
 
 
-def _empty(contraction: Contraction, knobs: Knobs, machine: Target) -> str:
+def _empty(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     for what, size, tile, unit in zip(
         ("rows", "columns", "depths"), (contraction.m, contraction.n, contraction.k), knobs.block, (16, 16, 16),
         strict=True,

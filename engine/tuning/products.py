@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from engine.compilation import Kernel
 from engine.cost.alcop import promised
-from engine.cost.alcop_nodes import Contraction, Work
-from engine.cost.alcop_problem import Sides, knobs_of
-from engine.cost.alcop_work import work_of_knobs
+from engine.cost.alcop_nodes import AlcopWork, Contraction
+from engine.cost.alcop_problem import Sides, config_of_tile
+from engine.cost.alcop_work import alcop_work_of_config
 from engine.explore.knobs import entries_of
 from engine.explore.limits import first_broken
 from engine.fusion.nodes import FusionGroup
@@ -18,8 +18,8 @@ from engine.recipe import Entry
 from engine.scheduling.advisers.tensorize import raster_entries
 from engine.target import Target
 from engine.target.copies import SMALLEST_COPY
-from engine.tensorize.space import FRAGMENT, Knobs
-from engine.tuning.nodes import Figures, Funnel, Program, Task
+from engine.tensorize.space import FRAGMENT, GemmConfig
+from engine.tuning.nodes import Funnel, Program, ResourceEstimate, Task
 from engine.tuning.product_checks import PRODUCT_LIMITS, registers_of_tiles
 from engine.tuning.prune import Check, Named, first, promising, prune, user_check
 from engine.tuning.rules import (
@@ -84,7 +84,7 @@ class Products:
         """What tiles are counted in."""
         return FRAGMENT if self.contraction.unit else 1
 
-    def program(self, knobs: Knobs) -> Program:
+    def program(self, knobs: GemmConfig) -> Program:
         """The program with these knobs."""
         unit = self.fragment
         rows, columns = knobs.part
@@ -95,7 +95,7 @@ class Products:
         )  # fmt: skip
         return Program(self.name, tuple(zip(DIMENSIONS, values, strict=True)))
 
-    def knobs(self, program: Program) -> Knobs:
+    def knobs(self, program: Program) -> GemmConfig:
         """Tiles and stages of a program."""
         given = dict(program.values)
         row_warps, column_warps, rows, columns, chunks, stages, sets, slices, split = (
@@ -104,7 +104,7 @@ class Products:
         unit = self.fragment
         part = (rows * unit, columns * unit)
         block = (part[0] * row_warps, part[1] * column_warps, chunks * unit * slices)
-        return Knobs(block, part, stages, sets, slices, split)
+        return GemmConfig(block, part, stages, sets, slices, split)
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The mapping's own entries, and the marks that ask for the tiles."""
@@ -112,16 +112,16 @@ class Products:
         tiles = entries_of(self.sides, knobs, on_tensor_cores=on_tensor_cores)
         return (*self.kept, *tiles, *(self._raster(knobs) if on_tensor_cores else ()))
 
-    def _raster(self, knobs: Knobs) -> Sequence[Entry]:
+    def _raster(self, knobs: GemmConfig) -> Sequence[Entry]:
         """The order of blocks that suits these tiles."""
         row, sizes = self.sides.rows[-1].name, (self.contraction.m, self.contraction.n)
         return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], int(self.machine.sms.value))
 
-    def figures(self, program: Program) -> Figures:
+    def figures(self, program: Program) -> ResourceEstimate:
         """From the equations of the pipeline model."""
         work = self._work(program)
         blocks = math.prod(work.grid)
-        return Figures(
+        return ResourceEstimate(
             blocks, work.threads, work.steps, work.stages, work.shared_bytes, work.registers or 0,
             round(work.fetched * work.steps * blocks),
         )  # fmt: skip
@@ -130,14 +130,14 @@ class Products:
         """The time that the pipeline model promises, in microseconds."""
         return promised(self._work(program), self.machine)
 
-    def _work(self, program: Program) -> Work:
+    def _work(self, program: Program) -> AlcopWork:
         """What the equations need; registers as the rule about them estimates, the compiler may take copies in turn."""
         knobs = self.knobs(program)
-        return work_of_knobs(self.contraction, knobs, registers_of_tiles(self.contraction, knobs))
+        return alcop_work_of_config(self.contraction, knobs, registers_of_tiles(self.contraction, knobs))
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        knobs = knobs_of(kernel.tile)
+        knobs = config_of_tile(kernel.tile)
         return self.program(knobs) if knobs and (kernel.tile.intrinsic or CUDA_CORES) == self.name else None
 
     @property

@@ -17,7 +17,7 @@ from engine.recipe import Entry
 from engine.target import Target
 from engine.target.hardware import WARP
 from engine.target.shared import most_shared
-from engine.tuning.nodes import Dropped, Family, Figures, Funnel, Program
+from engine.tuning.nodes import Dropped, Family, Funnel, Program, ResourceEstimate
 from engine.tuning.tuned_entries import kind_of
 
 GRID = 2**31 - 1
@@ -140,7 +140,7 @@ def _never(program: Program) -> str:
     return ""
 
 
-def resource_checks(figures: Callable[[Program], Figures], machine: Target) -> tuple[Check, ...]:
+def resource_checks(figures: Callable[[Program], ResourceEstimate], machine: Target) -> tuple[Check, ...]:
     """What a launch may ask of a GPU, by a family's estimates."""
     return (
         Check("whole warps", lambda p: whole_warps(figures(p).threads), "lanes without a thread cost as much"),
@@ -159,24 +159,24 @@ def whole_warps(threads: int) -> str:
     return f"{threads} threads are no whole warps of {WARP}" if threads % WARP else ""
 
 
-def too_many_threads(figures: Figures, machine: Target) -> str:
+def too_many_threads(figures: ResourceEstimate, machine: Target) -> str:
     """How a block asks for more threads than it may have."""
     most = machine.threads_per_block.value
     return f"{figures.threads:,} threads, a block may have {most:,.0f}" if figures.threads > most else ""
 
 
-def too_much_shared(figures: Figures, machine: Target) -> str:
+def too_much_shared(figures: ResourceEstimate, machine: Target) -> str:
     """How a block asks for more shared memory than it may have."""
     needed, limit = figures.shared_bytes, most_shared(machine)
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 
-def too_many_registers(figures: Figures, machine: Target) -> str:
+def too_many_registers(figures: ResourceEstimate, machine: Target) -> str:
     """How a thread needs more registers than it may have."""
     most = allowed_registers(figures.threads, machine)
     return f"about {figures.registers} registers, a thread may have {most}" if figures.registers > most else ""
 
 
-def too_many_blocks(figures: Figures) -> str:
+def too_many_blocks(figures: ResourceEstimate) -> str:
     """How a grid is longer than it may be."""
     return f"{figures.blocks:,} blocks, a grid may have {GRID:,}" if figures.blocks > GRID else ""

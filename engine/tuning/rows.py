@@ -26,7 +26,7 @@ from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
 from engine.tuning.analytical_estimate import promised
 from engine.tuning.family import OfKernel
-from engine.tuning.nodes import Figures, Program, Task, Value
+from engine.tuning.nodes import Program, ResourceEstimate, Task, Value
 from engine.tuning.prune import Check, checked, resource_checks, user_check
 from engine.tuning.rules import CACHE_READ, CROSS_THREAD, INLINE, PLACE_MAIN, TILING, Choices, Situation, sketch
 
@@ -126,7 +126,7 @@ class Rows(OfKernel):
         fits = bool(self.again) and fits_registers(self.layout(program), len(self.again))
         return fits and program["staging"] == REGISTER
 
-    def figures(self, program: Program) -> Figures:
+    def figures(self, program: Program) -> ResourceEstimate:
         """From the layout: how often each element is asked for, and what a thread has of it."""
         layout, turns = self.layout(program), program.number("turns")
         holds = self.holds(program)
@@ -137,7 +137,7 @@ class Rows(OfKernel):
         of_thread = layout.vector * (layout.chunks if holds else layout.strip if layout.is_unrolled else 1)
         registers = BESIDE + of_thread * max(1, len(self.again) if holds else 1)
         staged = self._staged(layout, holds) if turns > 1 else 0
-        return Figures(
+        return ResourceEstimate(
             blocks=max(1, layout.blocks // turns),
             threads=layout.threads,
             steps=steps * turns,

@@ -29,7 +29,7 @@ from engine.tuning.block_walks import (
     visited,
 )
 from engine.tuning.family import OfKernel
-from engine.tuning.nodes import Figures, Program, Task, Value
+from engine.tuning.nodes import Program, ResourceEstimate, Task, Value
 from engine.tuning.prune import Check, checked, resource_checks, user_check
 from engine.tuning.rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation, sketch
 
@@ -103,10 +103,10 @@ class Stitched(OfKernel):
         except Unsupported as error:
             return error.reason
 
-    def figures(self, program: Program) -> Figures:
+    def figures(self, program: Program) -> ResourceEstimate:
         """From the walks and the places."""
         parts, blocks = self.parts(program), self.walks.points // program.number("points")
-        return Figures(
+        return ResourceEstimate(
             blocks=blocks,
             threads=program.number("threads"),
             steps=longest_loop(parts),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.cost.nodes import KernelFacts
+from engine.cost.nodes import Work
 from engine.documents.model import ModelDoc
 from engine.execution.statistics import summarise
 
@@ -56,7 +56,7 @@ def of_model(model: ModelDoc, count: int = 200, origin: str = "synthetic", facto
 
 def launch(group: str, advice: str) -> dict[str, Any]:
     """What a file says of the kernel behind a time."""
-    counts = {one.name: 1 for one in fields(KernelFacts) if one.default is MISSING}
+    counts = {one.name: 1 for one in fields(Work) if one.default is MISSING}
     return {"group": group, "kind": "row", "count": 1, "facts": counts, "advice": advice}
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 import engine
 from engine.cost.alcop import allowed_registers, predict_bottleneck, predict_pipeline
-from engine.cost.alcop_nodes import Contraction, PipelinePrediction, Work
-from engine.cost.alcop_problem import Sides, contraction_of, knobs_of, sides_of
-from engine.cost.alcop_work import estimated_registers, work_of_kernel, work_of_knobs
+from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
+from engine.cost.alcop_problem import Sides, config_of_tile, contraction_of, sides_of
+from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.execution.emulate.emulate import emulate
 from engine.explore.knobs import entries_of, with_knobs
 from engine.fusion.nodes import FusionGroup
@@ -24,7 +24,7 @@ from engine.suite.operators import model_of
 from engine.support.errors import EngineError, Unsupported
 from engine.target import Target, target
 from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 
 SUITE, TARGET, ARCHITECTURE = "alcop", "a100", "sm_80"
 TILES = (
@@ -40,7 +40,7 @@ TILES = (
     ((32, 32, 64), (16, 16)),
 )
 """Blocks and warps, the largest reuse first."""
-CLASSIC = (Knobs((128, 256, 32), (64, 64), 3), Knobs((256, 128, 32), (64, 64), 3))
+CLASSIC = (GemmConfig((128, 256, 32), (64, 64), 3), GemmConfig((256, 128, 32), (64, 64), 3))
 """Tiles that the best kernels of this class use on an A100."""
 STAGES, SETS = (2, 3, 4, 5, 6), (1, 2, 4)
 TOP = 10
@@ -91,33 +91,33 @@ class Operator:
         self.contraction: Contraction = contraction
         self.sides: Sides = sides
 
-    def kernel(self, knobs: Knobs) -> engine.Kernel | None:
+    def kernel(self, knobs: GemmConfig) -> engine.Kernel | None:
         """The kernel at some knobs; None where it does not take them all."""
         recipe = with_knobs(self.recipe, self.group.name, entries_of(self.sides, knobs))
         try:
             kernel = engine.compile(self.group, recipe)
         except Unsupported:
             return None
-        return kernel if knobs_of(kernel.tile) == knobs else None
+        return kernel if config_of_tile(kernel.tile) == knobs else None
 
-    def ranked(self) -> list[Knobs]:
+    def ranked(self) -> list[GemmConfig]:
         """Every pipelined configuration that fits the GPU and its registers, the fastest by the model first."""
-        sets = SETS if self.kernel(Knobs(*TILES[0], stages=3, register_stages=2)) else (1,)
+        sets = SETS if self.kernel(GemmConfig(*TILES[0], stages=3, register_stages=2)) else (1,)
         times = dict(self._predicted(sets))
         return sorted(times, key=times.__getitem__)
 
-    def _predicted(self, sets: tuple[int, ...]) -> Iterator[tuple[Knobs, float]]:
+    def _predicted(self, sets: tuple[int, ...]) -> Iterator[tuple[GemmConfig, float]]:
         for block, part in TILES:
             for stages in STAGES:
                 for register_stages in (s for s in sets if s <= max(1, block[2] // self.contraction.instruction[2])):
-                    knobs = Knobs(block, part, stages, register_stages)
-                    work = work_of_knobs(self.contraction, knobs)
+                    knobs = GemmConfig(block, part, stages, register_stages)
+                    work = alcop_work_of_config(self.contraction, knobs)
                     spills = (work.registers or 0) > allowed_registers(work.threads, self.machine)
                     found = None if spills or not self._is_held(knobs) else _fitting(work, self.machine)
                     if found and stages <= -(-self.contraction.k // block[2]):
                         yield knobs, found.microseconds
 
-    def _is_held(self, knobs: Knobs) -> bool:
+    def _is_held(self, knobs: GemmConfig) -> bool:
         """Whether a thread has registers for what no asynchronous copy brings; else nothing is pipelined."""
         size, threads = self.contraction.element_bytes, knobs.parts * self.contraction.lanes
         sides = zip(knobs.block[:2], self.contraction.widths, strict=True)
@@ -127,13 +127,13 @@ class Operator:
             for side, w in sides
         )
 
-    def compiled(self, knobs: Knobs, rank: int) -> Configuration | None:
+    def compiled(self, knobs: GemmConfig, rank: int) -> Configuration | None:
         """Registers, spills, occupancy and both models' times; None for knobs that the kernel does not take."""
         kernel = self.kernel(knobs)
         if kernel is None:
             return None
         figures = engine.nvrtc(kernel, ARCHITECTURE)
-        work = work_of_kernel(kernel.tile, replace(kernel.facts, registers=figures.registers))
+        work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=figures.registers))
         work = replace(work, spill_bytes=figures.spill_bytes)
         alcop, bottleneck = predict_pipeline(work, self.machine), predict_bottleneck(work, self.machine)
         return Configuration(
@@ -151,7 +151,7 @@ class Operator:
             bottleneck_microseconds=bottleneck.microseconds,
         )
 
-    def with_conflicts(self, configuration: Configuration, knobs: Knobs) -> Configuration:
+    def with_conflicts(self, configuration: Configuration, knobs: GemmConfig) -> Configuration:
         """The same with the conflicts that one block of a small operator of this kind has."""
         loads, conflicts, copies = counted(self.row, knobs)
         return replace(configuration, loads=loads, load_conflicts=conflicts, copy_conflicts=copies)
@@ -164,8 +164,8 @@ def run_operator(name: str, top: int = TOP, every_tile: bool = True) -> list[Con
     ranks = {knobs: number for number, knobs in enumerate(ranked, 1)}
     best = ranked[:top]
     tiles = TILES if every_tile else TILES[:1]
-    spread = [Knobs(block, part, 3) for block, part in tiles]
-    plain = [Knobs(block, part) for block, part in tiles]
+    spread = [GemmConfig(block, part, 3) for block, part in tiles]
+    plain = [GemmConfig(block, part) for block, part in tiles]
     chosen = dict.fromkeys((*best, *CLASSIC, *(k for k in spread if k in ranks), *plain))
     found = [(knobs, operator.compiled(knobs, ranks.get(knobs, 0))) for knobs in chosen]
     rows = [(knobs, row) for knobs, row in found if row is not None]
@@ -173,7 +173,7 @@ def run_operator(name: str, top: int = TOP, every_tile: bool = True) -> list[Con
     return [operator.with_conflicts(row, knobs) if knobs in first else row for knobs, row in rows]
 
 
-def _time(rows: list[tuple[Knobs, Configuration]], knobs: Knobs) -> float:
+def _time(rows: list[tuple[GemmConfig, Configuration]], knobs: GemmConfig) -> float:
     return next(row.alcop_microseconds for other, row in rows if other == knobs)
 
 
@@ -182,14 +182,14 @@ def contraction_group(groups: tuple[FusionGroup, ...]) -> FusionGroup:
     return next(group for group in groups if group.kind == "contraction")
 
 
-def _fitting(work: Work, machine: Target) -> PipelinePrediction | None:
+def _fitting(work: AlcopWork, machine: Target) -> PipelinePrediction | None:
     try:
         return predict_pipeline(work, machine)
     except Unsupported:
         return None
 
 
-def counted(row: Row, knobs: Knobs) -> tuple[int, int, int]:
+def counted(row: Row, knobs: GemmConfig) -> tuple[int, int, int]:
     """Reads of shared memory, their extra passes, and those of copies: a block of a small operator of the kind."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "small.onnx"
@@ -201,14 +201,14 @@ def counted(row: Row, knobs: Knobs) -> tuple[int, int, int]:
         kernel = engine.compile(group, recipe)
     zeros = {b.array: np.zeros(b.elements, b.dtype) for b in kernel.source.buffers if b.read}
     run, _, _ = emulate(kernel.source, zeros, blocks=(0,), timeout=60)
-    if run.findings or knobs_of(kernel.tile) != knobs:
+    if run.findings or config_of_tile(kernel.tile) != knobs:
         raise EngineError("benchmark", row.name, f"the small kernel of {knobs} is not the same: {run.findings[:1]}")
     loads = [site for site in run.counts if site.kind == "shared load"]
     copies = sum(site.conflicts for site in run.counts if site.kind in ("async copy", "shared store"))
     return sum(site.requests for site in loads), sum(site.conflicts for site in loads), copies
 
 
-def _reduced(row: Row, knobs: Knobs) -> dict[str, Size]:
+def _reduced(row: Row, knobs: GemmConfig) -> dict[str, Size]:
     """Two blocks along each side and enough depth to fill the pipeline."""
     m, n, k = knobs.block
     deep = (knobs.stages + 2) * k

@@ -27,8 +27,8 @@ from engine.execution.nvrtc import nvrtc_version
 from engine.suite import Row, read_suite
 from engine.support.cache import digest, digest_of_files
 from engine.support.errors import EngineError
-from engine.tensorize.space import Knobs
-from engine.tile.nodes import AsyncCopy, Bind, Load, MatrixLoad, MatrixMultiply, TileOp
+from engine.tensorize.space import GemmConfig
+from engine.tile.nodes import AsyncCopy, Let, Load, MatrixLoad, MatrixMultiply, TileOp
 from engine.tile.trip_counts import executed
 from engine.tuning.nodes import Program, Task
 from engine.tuning.problem import Problem, problem
@@ -89,7 +89,7 @@ class Operator:
         share = min(1.0, size / len(self.task.programs))
         return [program for program in everything(self.task) if _place(program) < share]
 
-    def knobs(self, program: Program) -> Knobs:
+    def knobs(self, program: Program) -> GemmConfig:
         """Tiles and stages of a program."""
         family = self.task.family
         assert isinstance(family, Products), "every mapping of a product has tiles"
@@ -178,7 +178,7 @@ def _operations(body: tuple[TileOp, ...], kernel: Kernel) -> Mapping[str, float]
                 found["read"] += times
             case MatrixMultiply():
                 found["product"] += times
-            case Bind():
+            case Let():
                 found["index"] += times
             case _:
                 continue
@@ -196,7 +196,7 @@ def _compiled(kernel: Kernel, kept: Kept) -> Compiled:
     return Compiled(*map(int, known))
 
 
-def _conflicts(row: Row, knobs: Knobs, kept: Kept) -> float:
+def _conflicts(row: Row, knobs: GemmConfig, kept: Kept) -> float:
     """Extra passes of copies and reads for each read of fragments, counted by the emulator in one block.
 
     Where a tile lies in shared memory depends on its size alone, not on stages; slices share one tile.  The side whose
@@ -204,7 +204,7 @@ def _conflicts(row: Row, knobs: Knobs, kept: Kept) -> float:
     """
     (rows, columns, depth), part = knobs.block, knobs.part
     block = (rows, part[1], depth) if row.operator == "conv" else (part[0], columns, depth)
-    tile = Knobs(block, part)
+    tile = GemmConfig(block, part)
     name = digest("conflicts", row.operator, str(tile), _code_generator())
     known = kept.get(name)
     if known is None:

@@ -10,7 +10,7 @@ import pytest
 from engine.calibration.fit import fitted, predicted_time, speaking
 from engine.calibration.nodes import Observation
 from engine.cost.calibration import FITTED
-from engine.cost.nodes import KernelFacts
+from engine.cost.nodes import Work
 from engine.target import DEVICES, Target
 
 H200 = DEVICES["h200"]
@@ -23,15 +23,15 @@ def scaled(target: Target, factors: dict[str, float]) -> Target:
     return replace(target, **{n: replace(f, value=f.value * factors[n]) for n, f in figures.items()})
 
 
-def facts(size: int, **changes: int) -> KernelFacts:
-    plain = KernelFacts(
+def facts(size: int, **changes: int) -> Work:
+    plain = Work(
         blocks=132 * 8, threads=256, flops=size // 4, special=0, dram_bytes_read=size, dram_bytes_written=size,
         l2_bytes=2 * size, registers=32,
     )  # fmt: skip
     return replace(plain, **changes)
 
 
-def kernels() -> list[tuple[str, KernelFacts]]:
+def kernels() -> list[tuple[str, Work]]:
     """Kernels of several sizes, each kind bound by another figure."""
     made = [("tiny", facts(1 << n)) for n in range(8, 16)]
     made += [("element-wise", facts(1 << n)) for n in range(22, 30)]

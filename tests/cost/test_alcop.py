@@ -10,25 +10,25 @@ from hypothesis import strategies as st
 
 import engine
 from engine.cost.alcop import allowed_registers, distinct_bytes, pipelined, predict_bottleneck, predict_pipeline
-from engine.cost.alcop_nodes import Contraction, Work
-from engine.cost.alcop_problem import contraction_of, knobs_of
-from engine.cost.alcop_work import estimated_registers, work_of_kernel, work_of_knobs
+from engine.cost.alcop_nodes import AlcopWork, Contraction
+from engine.cost.alcop_problem import config_of_tile, contraction_of
+from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.cost.roofline import predict
 from engine.support.errors import Unsupported
 from engine.target import Target, target
 from engine.target.teams import team_seconds
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 
 A100, H200 = target("a100"), target("h200")
 CUBE = Contraction(4096, 4096, 4096)
-TILE = Knobs((128, 128, 32), (64, 32), 4)
+TILE = GemmConfig((128, 128, 32), (64, 32), 4)
 TIMES = st.floats(0.001, 10.0)
 COUNTS = st.integers(1, 40)
 
 
-def lone(steps: int = 16, **changes: object) -> Work:
+def lone(steps: int = 16, **changes: object) -> AlcopWork:
     """One block on a whole GPU, without results: nothing but its main loop."""
-    work = work_of_knobs(Contraction(64, 64, 32 * steps), Knobs((64, 64, 32), (32, 32)), registers=64)
+    work = alcop_work_of_config(Contraction(64, 64, 32 * steps), GemmConfig((64, 64, 32), (32, 32)), registers=64)
     return replace(work, results=0.0, **changes)  # type: ignore[arg-type]
 
 
@@ -108,7 +108,7 @@ def test_the_bottleneck_model_knows_no_stages_but_through_occupancy() -> None:
 @pytest.mark.parametrize("machine", [A100, H200])
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 def test_the_bottleneck_is_never_slower(machine: Target, stages: int) -> None:
-    work = work_of_knobs(CUBE, replace(TILE, stages=stages))
+    work = alcop_work_of_config(CUBE, replace(TILE, stages=stages))
     assert predict_bottleneck(work, machine).microseconds <= predict_pipeline(work, machine).microseconds
 
 
@@ -125,7 +125,7 @@ def test_blocks_of_a_wave_share_panels_in_memory() -> None:
 
 def test_more_stages_help_until_they_cost_a_resident_block() -> None:
     """Two more stages hide the copies of two blocks; six leave room for one block, and that is slower again."""
-    found = {s: predict_pipeline(work_of_knobs(CUBE, replace(TILE, stages=s)), A100) for s in range(1, 7)}
+    found = {s: predict_pipeline(alcop_work_of_config(CUBE, replace(TILE, stages=s)), A100) for s in range(1, 7)}
     assert [found[s].occupancy.blocks for s in range(1, 7)] == [2, 2, 2, 2, 2, 1]
     times = {stages: prediction.microseconds for stages, prediction in found.items()}
     assert times[1] > 1.3 * times[2] > 1.3 * times[3] and times[3] == times[4] == times[5] < times[6]
@@ -138,8 +138,8 @@ def test_more_stages_help_until_they_cost_a_resident_block() -> None:
 
 def test_slices_of_the_depth_bring_warps_and_pay_for_their_sums() -> None:
     """One warp to a block waits for its own fragments; four share the depth and add 48 kB of sums at the end."""
-    narrow, tile = Contraction(64, 64, 16384), Knobs((64, 64, 64), (64, 64), 3)
-    alone, sliced = (work_of_knobs(narrow, replace(tile, slices=slices)) for slices in (1, 4))
+    narrow, tile = Contraction(64, 64, 16384), GemmConfig((64, 64, 64), (64, 64), 3)
+    alone, sliced = (alcop_work_of_config(narrow, replace(tile, slices=slices)) for slices in (1, 4))
     assert sliced.blocks == alone.blocks and sliced.threads == 4 * alone.threads
     assert sliced.inner_steps * 4 == alone.inner_steps and sliced.fragments == 4 * alone.fragments
     assert (alone.partial, sliced.partial) == (0, 3 * 64 * 64 * 4)
@@ -150,8 +150,8 @@ def test_slices_of_the_depth_bring_warps_and_pay_for_their_sums() -> None:
 
 def test_split_k_fills_the_sms_and_pays_for_its_meeting() -> None:
     """16 tiles on 108 SMs: six blocks share each, walk a sixth of the depth, and hand over 96 kB of sums."""
-    deep, tile = Contraction(256, 256, 6144), Knobs((64, 64, 64), (32, 32), 3)
-    alone, split = (work_of_knobs(deep, replace(tile, split_k=parts)) for parts in (1, 6))
+    deep, tile = Contraction(256, 256, 6144), GemmConfig((64, 64, 64), (32, 32), 3)
+    alone, split = (alcop_work_of_config(deep, replace(tile, split_k=parts)) for parts in (1, 6))
     assert (alone.grid, split.grid) == ((4, 4, 1), (4, 4, 6)) and alone.steps == 96 == 6 * split.steps
     assert (alone.team_bytes, split.team_bytes) == (0, 6 * 64 * 64 * 4)
     one, six = (predict_pipeline(work, A100) for work in (alone, split))
@@ -166,18 +166,18 @@ def test_registers_are_estimated_from_sums_and_fragments() -> None:
     """64 x 32 of a warp: 64 sums a lane, 24 registers of fragments for each set."""
     one, two = (estimated_registers(CUBE, replace(TILE, register_stages=sets)) for sets in (1, 2))
     assert two - one == 24
-    wide = estimated_registers(CUBE, Knobs((128, 128, 32), (64, 64)))
+    wide = estimated_registers(CUBE, GemmConfig((128, 128, 32), (64, 64)))
     assert wide - one == 64 + 16 + 8 + 4  # addresses for 64 sums more, copies shared by half the threads
     gathered = replace(CUBE, widths=(1, 8))  # 16 elements of the first operand for each of 256 threads
     assert 110 < estimated_registers(gathered, TILE) - one < 130
-    in_turns = Knobs((128, 128, 32), (64, 64))  # 32 elements for each of 128 threads
+    in_turns = GemmConfig((128, 128, 32), (64, 64))  # 32 elements for each of 128 threads
     assert 0 < estimated_registers(gathered, in_turns) - wide < 20
 
 
 def test_a_block_that_does_not_fit_is_refused_with_figures() -> None:
     with pytest.raises(Unsupported, match=r"bytes of shared memory; a block of a100 may have 166,912"):
-        predict_pipeline(work_of_knobs(CUBE, Knobs((256, 256, 64), (64, 64), 3)), A100)
-    assert predict_pipeline(work_of_knobs(CUBE, Knobs((256, 256, 64), (64, 64), 2)), A100).microseconds > 0
+        predict_pipeline(alcop_work_of_config(CUBE, GemmConfig((256, 256, 64), (64, 64), 3)), A100)
+    assert predict_pipeline(alcop_work_of_config(CUBE, GemmConfig((256, 256, 64), (64, 64), 2)), A100).microseconds > 0
 
 
 @pytest.mark.parametrize(
@@ -192,10 +192,10 @@ def test_a_compiled_kernel_has_the_figures_of_its_knobs(row: str, contraction: C
     """The facts of the tile program, counted independently, are those that the knobs promise."""
     group = engine.fuse(engine.load(f"suite:alcop/{row}")).groups[0]
     kernel = engine.compile(group, engine.default_recipe(group, target="a100"))
-    knobs = knobs_of(kernel.tile)
+    knobs = config_of_tile(kernel.tile)
     assert knobs is not None and contraction_of(kernel.program, kernel.tile, kernel.facts) == contraction
-    counted = work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
-    promised = work_of_knobs(contraction, knobs, registers=100)
+    counted = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
+    promised = alcop_work_of_config(contraction, knobs, registers=100)
     assert counted == promised
 
 
@@ -203,10 +203,10 @@ def test_a_compiled_split_has_the_figures_of_its_knobs() -> None:
     group = engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).groups[0]
     recipe = engine.default_recipe(group, target="a100")
     kernel = engine.compile(group, recipe.advise("user", engine.entry("S0", mark=("split_k", 4), at="k")))
-    knobs = knobs_of(kernel.tile)
+    knobs = config_of_tile(kernel.tile)
     assert knobs is not None and knobs.split_k == kernel.source.team == 4
-    counted = work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
-    assert counted == work_of_knobs(Contraction(1024, 64, 2048), knobs, registers=100)
+    counted = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=100))
+    assert counted == alcop_work_of_config(Contraction(1024, 64, 2048), knobs, registers=100)
     whole = predict(replace(kernel.facts, team=1), A100).microseconds
     met = 1e6 * team_seconds(kernel.facts.team_bytes, A100)
     assert predict(kernel.facts, A100).microseconds - whole == pytest.approx(met)
@@ -215,7 +215,7 @@ def test_a_compiled_split_has_the_figures_of_its_knobs() -> None:
 def test_a_kernel_on_cuda_cores_has_a_pace_too() -> None:
     group = engine.fuse(engine.load("resources/models/matmul_bias_gelu_128x256x512.onnx")).groups[0]
     kernel = engine.compile(group)
-    found = predict_pipeline(work_of_kernel(kernel.tile, kernel.facts), H200)
+    found = predict_pipeline(alcop_work_of_kernel(kernel.tile, kernel.facts), H200)
     assert kernel.tile.intrinsic == "" and kernel.facts.stages > 1
     assert found.pace.use > 0 and found.pace.transfer > 0 and found.microseconds > 2
 
@@ -223,8 +223,8 @@ def test_a_kernel_on_cuda_cores_has_a_pace_too() -> None:
 def test_more_registers_than_a_block_may_have_are_spilled_and_cost_time() -> None:
     """512 threads get 128 registers each; what is estimated above that passes through local memory in every step."""
     assert allowed_registers(128, A100) == 255 and allowed_registers(512, A100) == 128
-    fits = work_of_knobs(CUBE, Knobs((128, 256, 32), (64, 64), 2))
-    tight = work_of_knobs(CUBE, Knobs((256, 256, 32), (64, 64), 2))
+    fits = alcop_work_of_config(CUBE, GemmConfig((128, 256, 32), (64, 64), 2))
+    tight = alcop_work_of_config(CUBE, GemmConfig((256, 256, 32), (64, 64), 2))
     assert fits.threads == 256 and fits.registers is not None and fits.registers < 255
     assert tight.threads == 512 and tight.registers is not None and tight.registers > 128
     known = predict_pipeline(replace(tight, registers=128), A100)

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cost.nodes import KernelFacts
+from engine.cost.nodes import Work
 from engine.cost.roofline import predict
 from engine.target import target
 
 H200 = target("h200")
-COPY = KernelFacts(
+COPY = Work(
     blocks=65536, threads=256, flops=0, special=0, dram_bytes_read=1 << 30, dram_bytes_written=1 << 30, l2_bytes=1 << 31
 )
-PRODUCT = KernelFacts(
+PRODUCT = Work(
     blocks=2048, threads=256, flops=2 * 4096**3, special=0, dram_bytes_read=128 << 20, dram_bytes_written=64 << 20,
     l2_bytes=4 << 30, shared_bytes=32768, shared_bytes_moved=32 << 30, registers=128, stages=3, serial_steps=256,
 )  # fmt: skip
 
 
-def term(kernel: KernelFacts, name: str) -> float:
+def term(kernel: Work, name: str) -> float:
     return next(t.value for t in predict(kernel, H200).terms if t.name == name)
 
 
@@ -71,7 +71,7 @@ def test_one_stage_waits_at_every_step_and_more_stages_overlap() -> None:
 
 
 def test_a_full_machine_hides_latency_that_a_single_block_does_not() -> None:
-    one = KernelFacts(
+    one = Work(
         blocks=132, threads=128, flops=132 * 10**5, special=0, dram_bytes_read=132 * 1024, dram_bytes_written=0,
         l2_bytes=132 * 1024, serial_steps=64,
     )  # fmt: skip
@@ -89,7 +89,7 @@ GROWING = ("flops", "special", "dram_bytes_read", "dram_bytes_written", "l2_byte
     st.integers(0, 10**12),
     st.integers(0, 10**12),
 )
-def test_more_work_never_takes_less_time(field: str, base: KernelFacts, amount: int, more: int) -> None:
+def test_more_work_never_takes_less_time(field: str, base: Work, amount: int, more: int) -> None:
     less = predict(replace(base, **{field: amount}), H200)
     greater = predict(replace(base, **{field: amount + more}), H200)
     assert greater.microseconds >= less.microseconds * (1 - 1e-12)
@@ -98,7 +98,7 @@ def test_more_work_never_takes_less_time(field: str, base: KernelFacts, amount: 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 10**6), st.integers(1, 1024), st.integers(0, 10**12), st.integers(0, 10**12))
 def test_no_time_is_under_a_floor(blocks: int, threads: int, flops: int, moved: int) -> None:
-    kernel = KernelFacts(
+    kernel = Work(
         blocks=blocks,
         threads=threads,
         flops=flops,

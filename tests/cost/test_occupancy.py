@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cost.nodes import KernelFacts
+from engine.cost.nodes import Work
 from engine.cost.occupancy import occupancy
 from engine.support.errors import Unsupported
 from engine.target import target
 
 
-def facts(threads: int, registers: int | None, shared: int) -> KernelFacts:
-    return KernelFacts(
+def facts(threads: int, registers: int | None, shared: int) -> Work:
+    return Work(
         blocks=1000, threads=threads, flops=1, special=0, dram_bytes_read=1, dram_bytes_written=1, l2_bytes=2,
         shared_bytes=shared, registers=registers,
     )  # fmt: skip

@@ -19,17 +19,17 @@ from engine.explore.pipeline_hazards import hazards
 from engine.explore.pipeline_trace import trace
 from engine.explore.shared_memory import place
 from engine.support.serialization import from_json, to_json
-from engine.tensorize.space import Knobs
-from engine.tile.nodes import Barrier, Commit, For, TileOp, TileProgram, Uniform, Wait
+from engine.tensorize.space import GemmConfig
+from engine.tile.nodes import Barrier, Commit, For, TileOp, TileProgram, UniformIf, Wait
 from tests.support.attentions import Attention
 from tests.support.needs import needs_compiler
 from views.pipeline.canvas import describe
 
-TILE = Knobs((128, 128, 32), (64, 32), 3)
+TILE = GemmConfig((128, 128, 32), (64, 32), 3)
 
 
 @cache
-def kernel(knobs: Knobs = TILE, row: str = "transformer/8192x3072x768-bias-gelu") -> Kernel:
+def kernel(knobs: GemmConfig = TILE, row: str = "transformer/8192x3072x768-bias-gelu") -> Kernel:
     group = next(g for g in engine.fuse(engine.load(f"suite:{row}")).groups if g.kind == "contraction")
     recipe = engine.default_recipe(group)
     sides = sides_of(group.program)
@@ -41,7 +41,7 @@ def changed(tile: TileProgram, change: Callable[[TileOp], tuple[TileOp, ...]]) -
     """A tile program whose operations went through `change`, innermost first."""
 
     def through(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
-        inside = (replace(op, body=through(op.body)) if isinstance(op, For | Uniform) else op for op in body)
+        inside = (replace(op, body=through(op.body)) if isinstance(op, For | UniformIf) else op for op in body)
         return tuple(new for op in inside for new in change(op))
 
     return replace(tile, body=through(tile.body))
@@ -156,8 +156,8 @@ def test_bars_know_their_lines() -> None:
     assert max(fill) < min(loop)
 
 
-@pytest.mark.parametrize("knobs", [TILE, replace(TILE, stages=1), Knobs((128, 128, 64), (64, 32), 3, 2)])
-def test_sound_pipelines_have_no_hazard(knobs: Knobs) -> None:
+@pytest.mark.parametrize("knobs", [TILE, replace(TILE, stages=1), GemmConfig((128, 128, 64), (64, 32), 3, 2)])
+def test_sound_pipelines_have_no_hazard(knobs: GemmConfig) -> None:
     found = trace(kernel(knobs).tile)
     assert found is not None and hazards(found) == ()
 
@@ -209,7 +209,7 @@ def test_shared_memory_is_mapped_byte_by_byte() -> None:
 @needs_compiler
 def test_the_permutation_is_the_one_that_the_emulator_sees() -> None:
     """The first matrix load of a warp, address by address: rows of one chunk, where `place` says they lie."""
-    found = kernel(Knobs((64, 64, 32), (32, 32), 2), "gta/gemm-16x512x128")
+    found = kernel(GemmConfig((64, 64, 32), (32, 32), 2), "gta/gemm-16x512x128")
     lanes = next(each for each in engine.addresses(found).lanes if each.kind == "shared load")
     buffer = next(s for s in chart(found).shared if lanes.array == s.name)
     by_rows = [place(lane % 16 * buffer.row_bytes // 2 + lane // 16 * 8, buffer.row_bytes, 2) * 2 for lane in range(32)]

@@ -13,11 +13,11 @@ from engine.explore.listing import NO_TOOL, disassembler
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turned, what_if
 from engine.support.errors import BadInput, Unsupported
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 from tests.support.needs import needs_nvrtc
 
 FFN = Contraction(8192, 3072, 768)
-NOW = Knobs((128, 128, 32), (64, 32), 4)
+NOW = GemmConfig((128, 128, 32), (64, 32), 4)
 
 
 def test_an_answer_takes_less_than_fifty_milliseconds() -> None:
@@ -57,7 +57,7 @@ def test_figures_of_both_stand_beside_each_other() -> None:
         (replace(NOW, part=(48, 32)), "parts of 48 x 32 do not divide a tile of 128 x 128", "parts of 64 x 32"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_with_figures(knobs: Knobs, text: str, offer: str) -> None:
+def test_what_cannot_be_is_refused_with_figures(knobs: GemmConfig, text: str, offer: str) -> None:
     doc = what_if(FFN, NOW, knobs, "h200")
     assert doc.then is None and doc.refusal is not None
     assert text in doc.refusal.text and doc.refusal.offer == offer
@@ -83,21 +83,21 @@ def test_turning_a_knob_cuts_the_tile_anew() -> None:
     assert turned(FFN, NOW, "warps", 4).part == (64, 64)
     small = turned(FFN, turned(FFN, NOW, "rows", 16), "columns", 32)
     assert small.part == (16, 16) and small.parts == 2
-    assert turned(replace(FFN, unit=""), Knobs((32, 32, 16), (2, 4)), "threads", 256).parts == 256
+    assert turned(replace(FFN, unit=""), GemmConfig((32, 32, 16), (2, 4)), "threads", 256).parts == 256
 
 
 @needs_nvrtc
 def test_a_variant_is_compiled_and_its_advice_asks_for_it() -> None:
     group = engine.fuse(engine.load("suite:transformer/8192x3072x768-bias-gelu")).groups[0]
     recipe = engine.default_recipe(group, target="a100")
-    asked = Knobs((128, 128, 64), (64, 64), 3, 2)
+    asked = GemmConfig((128, 128, 64), (64, 64), 3, 2)
     found = engine.variant(group, recipe, asked)
     assert found.entries == ("S0 @ k: mark tile 64", "S0 @ k: mark stages 3")
     assert (found.shared_bytes, found.spill_bytes, found.architecture) == (98304, 0, "sm_80")
     assert 100 < found.registers <= 255 and found.time.origin == "predicted"
     again = engine.edited(recipe, group, found.changed)
     assert engine.chart(engine.compile(group, again)).knobs == asked
-    back = engine.variant(group, again, Knobs((128, 128, 64), (64, 64), 2, 2))
+    back = engine.variant(group, again, GemmConfig((128, 128, 64), (64, 64), 2, 2))
     assert back.changed.count("stages 2") == 2 and "stages 3" not in back.changed  # the old entry gives way
 
 
@@ -105,7 +105,7 @@ def test_a_variant_is_compiled_and_its_advice_asks_for_it() -> None:
 def test_knobs_that_the_kernel_does_not_take_are_refused() -> None:
     group = engine.fuse(engine.load("suite:transformer/8192x3072x768-bias-gelu")).groups[0]
     with pytest.raises(Unsupported, match="up to 6") as refused:
-        engine.variant(group, engine.default_recipe(group), Knobs((128, 128, 32), (64, 32), 9))
+        engine.variant(group, engine.default_recipe(group), GemmConfig((128, 128, 32), (64, 32), 9))
     assert refused.value.hint == "the nearest that can be: 6 stages"
     softmax = engine.fuse(engine.load("resources/models/softmax_96x512.onnx")).groups[0]
     with pytest.raises(BadInput, match="no contraction"):

@@ -15,7 +15,7 @@ import engine
 from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.tensor.index import Index
 from engine.tile.check import check_tile
-from engine.tile.nodes import For, Leave, MatrixMultiply, operations
+from engine.tile.nodes import BreakIf, For, MatrixMultiply, operations
 from engine.verify.tolerance import group_tolerance, on_tensor_cores
 from tests.semantics.single import Node, write_model
 from tests.support.attentions import Attention, inputs_of
@@ -137,7 +137,7 @@ def test_tiles_behind_a_diagonal_are_left_out(
     """Where the file itself holds the triangle, which is then not read; rows without any key have to see them all."""
     case = Attention(queries=queries, keys=110, mask=mask, dtype=dtype, heads=4)
     kernel = compiled(case, tmp_path, "S0 @ j: mark block 32", "S0 @ k: mark tile 16", "S0 @ k: mark stages 3")
-    found = [op for op in operations(kernel.tile.body) if isinstance(op, Leave)]
+    found = [op for op in operations(kernel.tile.body) if isinstance(op, BreakIf)]
     assert bool(found) == leaves
     assert len(kernel.group.program.inputs) == (3 if "triangle" in mask else 4)
     if leaves:
@@ -161,13 +161,13 @@ def test_a_loop_that_nothing_leaves_stays_as_it_is(queries: int, keys: int, tile
     """One tile of keys, or a diagonal that begins in the last one for all queries of the only block."""
     case = Attention(queries=queries, keys=keys, mask="triangle", heads=2)
     kernel = compiled(case, tmp_path, "S0 @ j: mark block 64", f"S0 @ k: mark tile {tile}")
-    assert not any(isinstance(op, Leave) for op in operations(kernel.tile.body))
+    assert not any(isinstance(op, BreakIf) for op in operations(kernel.tile.body))
     agrees(kernel, case)
 
 
 def test_only_loops_are_left_by_all_threads_together(tmp_path: Path) -> None:
     tile = compiled(STAGED, tmp_path).tile
-    loose, alone = Leave(Index.of("block"), (1, 2)), Leave(Index.of("thread"), (1, 2))
+    loose, alone = BreakIf(Index.of("block"), (1, 2)), BreakIf(Index.of("thread"), (1, 2))
     assert check_tile(replace(tile, body=(loose,))) == ("there is no loop to leave where block >= 0",)
     assert check_tile(replace(tile, body=(For("turn", 2, (loose,)),))) == ()
     (told,) = check_tile(replace(tile, body=(For("turn", 2, (alone,)),)))

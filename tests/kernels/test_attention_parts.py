@@ -13,7 +13,7 @@ import pytest
 import engine
 from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
-from engine.tile.nodes import Leave, operations
+from engine.tile.nodes import BreakIf, operations
 from tests.kernels.test_attention import KINDS, agrees, compiled, is_on_tensor_cores, stored
 from tests.semantics.single import Node, write_model
 from tests.support.attentions import Attention, inputs_of
@@ -76,7 +76,7 @@ def test_parts_behind_a_diagonal_are_left_at_once(dtype: str, tmp_path: Path) ->
     case = Attention(queries=96, keys=128, mask="triangle", dtype=dtype, heads=1)
     rows = stored(case).triangle
     kernel = split(case, tmp_path, 4, 16, "S0 @ i: mark block 32", "S0 @ i: mark stages 3")
-    (left,) = (op for op in operations(kernel.tile.body) if isinstance(op, Leave))
+    (left,) = (op for op in operations(kernel.tile.body) if isinstance(op, BreakIf))
     seen = [np.isfinite(rows[n : n + 32]).any(0) for n in (0, 32, 64)]
     assert left.runs == (sum(tile[k : k + 16].any() for tile in seen for k in range(0, 128, 16)), 3 * 8)
     agrees(kernel, case)

@@ -26,10 +26,11 @@ from engine.tile.dead_code import without_unused
 from engine.tile.expressions import condition_text, index_text
 from engine.tile.nodes import (
     Barrier,
-    Bind,
     Buffer,
     Declare,
     For,
+    If,
+    Let,
     Load,
     Mask,
     Slot,
@@ -37,7 +38,6 @@ from engine.tile.nodes import (
     TileOp,
     TileProgram,
     WarpReduce,
-    When,
     operations,
 )
 from tests.semantics.random_graphs import RandomGraph
@@ -127,14 +127,14 @@ INSIDE = Mask("inside", (Index((), 20) - THREAD,))
 def test_what_all_threads_do_together_is_refused_under_a_branch(together: TileOp) -> None:
     assert check_tile(program(LOADED, INSIDE, together)) == ()
     assert check_tile(program(LOADED, For("n", 4, (together,)))) == ()
-    assert check_tile(program(LOADED, INSIDE, When("inside", (LOADED,)))) == ()
-    branch = When("inside", (For("n", 4, (together,)),))
+    assert check_tile(program(LOADED, INSIDE, If("inside", (LOADED,)))) == ()
+    branch = If("inside", (For("n", 4, (together,)),))
     (violation,) = check_tile(program(LOADED, INSIDE, branch))
     assert type(together).__name__ in violation and "inside" in violation
 
 
 def test_names_are_refused_outside_their_body() -> None:
-    bound = Bind("row", THREAD * 2)
+    bound = Let("row", THREAD * 2)
     store = Store("x", Index.of("row"), Slot("r"), 1)
     assert check_tile(program(LOADED, bound, For("n", 4, (store,)))) == ()
     assert check_tile(program(LOADED, For("n", 4, (bound, store)))) == ()
@@ -156,8 +156,8 @@ def test_unknown_buffers_are_refused() -> None:
 
 
 def test_what_nothing_reads_is_left_out() -> None:
-    unused = Bind("half", Index.of("row")), Mask("low", (Index((), 3) - Index.of("half"),))
-    body = (LOADED, Bind("row", THREAD), For("n", 2, unused), Store("x", THREAD, Slot("r"), 1))
+    unused = Let("half", Index.of("row")), Mask("low", (Index((), 3) - Index.of("half"),))
+    body = (LOADED, Let("row", THREAD), For("n", 2, unused), Store("x", THREAD, Slot("r"), 1))
     assert without_unused(body) == (LOADED, For("n", 2, ()), body[-1])
 
 

@@ -13,7 +13,7 @@ from engine.fusion.packing import packed_shape, parts_of
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import TensorProgram
 from engine.tile.check import check_tile
-from engine.tile.nodes import Barrier, Ranges, When
+from engine.tile.nodes import Barrier, BlockRanges, If
 from tests.kernels.stitched_programs import (
     RandomBlocks,
     checked,
@@ -29,7 +29,7 @@ from tests.support.programs import elementwise_chain, matmul_bias_relu, softmax
 
 def ranges(kernel: engine.Kernel) -> list[int]:
     (op,) = kernel.tile.body
-    assert isinstance(op, Ranges)
+    assert isinstance(op, BlockRanges)
     return [blocks for blocks, _ in op.parts]
 
 
@@ -89,10 +89,10 @@ def test_a_barrier_in_a_range_is_one_for_all_its_threads() -> None:
     tile = kernel_of(independent()).tile
     assert check_tile(tile) == ()
     (op,) = tile.body
-    assert isinstance(op, Ranges)
+    assert isinstance(op, BlockRanges)
     (blocks, body), *rest = op.parts
     mask = next(name for name, buffer in tile.buffers.items() if buffer.dtype == "bool")
-    wrong = Ranges(((blocks, (*body, When(mask, (Barrier(),)))), *rest))
+    wrong = BlockRanges(((blocks, (*body, If(mask, (Barrier(),)))), *rest))
     assert any("Barrier stands under the branch" in fault for fault in check_tile(replace(tile, body=(wrong,))))
 
 

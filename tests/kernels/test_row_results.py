@@ -298,8 +298,8 @@ def test_passes_are_as_few_as_the_order_allows(tmp_path: Path) -> None:
 
     def names(case: Case) -> list[tuple[str, str]]:
         statements = group_of(case, tmp_path).program.statements
-        heart = next(s for s in statements if is_contraction(s))
-        todo = passes(heart, [s for s in statements if s is not heart])
+        anchor = next(s for s in statements if is_contraction(s))
+        todo = passes(anchor, [s for s in statements if s is not anchor])
         return [tuple(" ".join(s.name for s in part) for part in (p.of_rows, p.of_elements)) for p in todo]
 
     assert names(layer_norm()) == [("", "S1 S2 S3"), ("S3 S4", "S5"), ("S5 S6", "S7")]

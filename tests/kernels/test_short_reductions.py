@@ -41,8 +41,8 @@ def convolved(folder: Path, channels: int, size: int, window: int, step: int = 1
 
 def asked(group: FusionGroup, lanes: int) -> engine.Kernel:
     """The kernel with so many threads for a result."""
-    (heart,) = (s for s in group.program.statements if s.reduction)
-    wish = engine.entry(heart.name, at="innermost", mark=("lane", lanes))
+    (anchor,) = (s for s in group.program.statements if s.reduction)
+    wish = engine.entry(anchor.name, at="innermost", mark=("lane", lanes))
     return engine.compile(group, engine.default_recipe(group).advise("user", wish))
 
 
@@ -109,7 +109,7 @@ def test_depthwise_convolutions_of_real_models(name: str) -> None:
     plan = engine.fuse(engine.load(SHARED / "models" / f"{name}.onnx"))
     found = []
     for group in plan.groups:
-        heart = next((s for s in group.program.statements if s.reduction), None)
-        if heart and group.kind == "row reduction" and len(heart.reduced) == 2 and "conv" in group.title:
+        anchor = next((s for s in group.program.statements if s.reduction), None)
+        if anchor and group.kind == "row reduction" and len(anchor.reduced) == 2 and "conv" in group.title:
             found.append(threads(engine.compile(group)))
     assert len(found) > 3 and max(found) <= MOST

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from engine.cost.nodes import KernelFacts
+from engine.cost.nodes import Work
 from engine.execution.nodes import Failure, GpuState, Timing
 from engine.measurements import measurements_of, read_measurements
 from engine.support.errors import BadInput
 from engine.support.serialization import to_json
 
-FACTS = KernelFacts(
+FACTS = Work(
     blocks=4, threads=128, flops=1000, special=0, dram_bytes_read=4096, dram_bytes_written=2048, l2_bytes=8192
 )
 STATE = {"seconds": 0.5, "sm_clock": 1980, "memory_clock": 3201, "temperature": 41, "power": 312.4}

@@ -15,11 +15,11 @@ from engine.tile.nodes import (
     Declare,
     For,
     Load,
+    PipelineRequest,
     Slot,
     TileOp,
     TileProgram,
     Wait,
-    Wish,
 )
 
 KO, KI = 8, 4
@@ -53,5 +53,6 @@ def figure_7(shared: int = 3, register: int = 2, ko: int = KO, ki: int = KI) -> 
         "acc": Buffer("acc", "float32", (), "register"),
     }
     program = TileProgram("figure", (), 1, 1, {}, buffers, frozenset(), frozenset(("A",)), body, ())
-    wishes = (Wish(("A_shared",), shared, "stages"), Wish(("A_reg",), register, "register_stages"))
+    inner = PipelineRequest(("A_reg",), register, "register_stages")
+    wishes = (PipelineRequest(("A_shared",), shared, "stages"), inner)
     return replace(program, wishes=wishes)

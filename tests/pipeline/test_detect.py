@@ -29,11 +29,11 @@ from engine.tile.nodes import (
     Buffer,
     For,
     Load,
+    PipelineRequest,
     Slot,
     Store,
     TileOp,
     TileProgram,
-    Wish,
     operations,
 )
 from tests.explore.groups import made_of
@@ -138,7 +138,7 @@ def two_buffers(stages: tuple[int, int], tail: bool = False) -> TileProgram:
     buffers = dict(figure_7().buffers)
     buffers["B_shared"] = replace(buffers["A_shared"], name="B_shared")
     buffers["late"] = Buffer("late", "float32", (), "register")
-    wishes = (Wish(("A_shared",), stages[0], "stages"), Wish(("B_shared",), stages[1], "stages"))
+    wishes = (PipelineRequest(("A_shared",), stages[0], "stages"), PipelineRequest(("B_shared",), stages[1], "stages"))
     return edited(beside, buffers=buffers, wishes=wishes)
 
 
@@ -241,13 +241,13 @@ def test_channels_innermost_are_copied_asynchronously(innermost: str) -> None:
     else:
         order, read, weight, shape = "bohwcrs", at("x", "b", "c", row, column), "ocrs", (2, 32, 14, 14)
     factors = tuple(Apply("cast", (factor,), "float32") for factor in (read, at("k", *weight)))
-    heart = Statement(
+    anchor = Statement(
         "S0", "conv", tuple(Iterator(name, extents[name]) for name in order), at("y", *order[:4]),
         Apply("mul", factors, "float32"), Reduction("sum", tuple(order[4:]), 0.0, "float32"),
     )  # fmt: skip
     shapes = {"x": shape, "k": tuple(extents[n] for n in weight), "y": tuple(extents[n] for n in order[:4])}
     arrays = {name: Array(name, shape, "float16") for name, shape in shapes.items()}
-    kernel = engine.compile(made_of(TensorProgram("conv", arrays, (heart,), ("x", "k"), ("y",)), "contraction"))
+    kernel = engine.compile(made_of(TensorProgram("conv", arrays, (anchor,), ("x", "k"), ("y",)), "contraction"))
     (wish,) = (v for v in kernel.verdicts if v.placed.author == "pipeline" and "stages" in v.placed.entry.value)
     assert kernel.tile.intrinsic
     assert wish.outcome == "honoured" and kernel.tile.stages > 1

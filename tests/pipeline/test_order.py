@@ -9,14 +9,14 @@ import pytest
 
 import engine
 from engine.tensor.index import Index
-from engine.tile.nodes import Bind
+from engine.tile.nodes import Let
 from tests.kernels.test_tensor_cores import advised, check_against_numpy, halves, product_arrays, product_group
 from tests.support.needs import needs_compiler
 
 
 def tiles(kernel: engine.Kernel) -> list[tuple[int, int]]:
     """(row, column) of the tile of each block, in order."""
-    bound = {op.name: op.index for op in kernel.tile.body if isinstance(op, Bind)}
+    bound = {op.name: op.index for op in kernel.tile.body if isinstance(op, Let)}
 
     def value(name: str, block: int) -> int:
         return bound[name].substitute({"block": Index((), block)}, {}).constant

@@ -21,7 +21,7 @@ from engine.tile.nodes import (
     Load,
     TileOp,
     TileProgram,
-    Uniform,
+    UniformIf,
     Wait,
     operations,
 )
@@ -40,7 +40,7 @@ def test_figure_7_index_by_index() -> None:
     assert program.buffers["A_shared"].elements == 3 * CHUNK
     assert program.buffers["A_reg"].shape == (2, PART)
     outer, inner = loop(program, "ko"), loop(program, "ki")
-    (guard,) = (op for op in outer.body if isinstance(op, Uniform))
+    (guard,) = (op for op in outer.body if isinstance(op, UniformIf))
     (copy,) = (op for op in operations(guard.body) if isinstance(op, AsyncCopy))
     assert str(guard.condition) == "-ko + 5"
     assert str(copy.target_position) == f"{CHUNK}*((ko + 2) % 3) + 4*c"
@@ -48,7 +48,7 @@ def test_figure_7_index_by_index() -> None:
     (load,) = (op for op in inner.body if isinstance(op, Load))
     assert str(load.position) == f"{CHUNK}*(((ki + 1) / {KI} + ko) % 3) + {PART}*((ki + 1) % {KI})"
     assert [str(index) for index in load.slot.indices] == ["(ki + 1) % 2"]
-    (wait,) = (op for op in inner.body if isinstance(op, Uniform))
+    (wait,) = (op for op in inner.body if isinstance(op, UniformIf))
     assert str(wait.condition) == f"-(ki + 1) % {KI}"
     assert wait.body == (Wait(1), Barrier())
     (use,) = (op for op in operations(inner.body) if isinstance(op, Assign))
@@ -77,7 +77,7 @@ def run(body: tuple[TileOp, ...], point: dict[str, int]) -> Iterator[tuple[TileO
             case For(name, extent, inner):
                 for value in range(extent):
                     yield from run(inner, {**point, name: value})
-            case Uniform(condition, inner):
+            case UniformIf(condition, inner):
                 if value_of(condition, point) >= 0:
                     yield from run(inner, point)
             case _:

@@ -57,9 +57,9 @@ def test_a_rewritten_kernel_computes_what_the_reference_does(file: str, lines: t
 def test_an_ordered_reduction_of_a_real_group_becomes_free_and_is_checked() -> None:
     """As fused every sum is free; with the order of the text required, only the rewrite lets k run in parallel."""
     group = strict(group_of(MATMUL))
-    heart = group.program.statements[0]
-    assert heart.reduction is not None
-    wish = entry("S0", pin=heart.reduction.iterators, at="outermost", required=True)
+    anchor = group.program.statements[0]
+    assert anchor.reduction is not None
+    wish = entry("S0", pin=anchor.reduction.iterators, at="outermost", required=True)
     parallel = entry("S0", parallel=True, at="outermost", required=True)
     asked = Recipe("h200", groups={group.name: (Advice("user", Scenario((wish, parallel))),)})
     with pytest.raises(Conflict) as caught:

@@ -12,7 +12,7 @@ from engine.scheduling.advisers.tiles import NEAR, Loop, Tile, candidates, promi
 from engine.support.errors import Unsupported
 from engine.target import target
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 from tests.kernels.test_tensor_cores import advised, product_group
 
 WIDE, SQUARE, SMALL = Tile((128, 128), (64, 64)), Tile((64, 64), (32, 32)), Tile((16, 32), (16, 16))
@@ -41,7 +41,7 @@ def test_what_passes_registers_is_not_sliced_and_many_sums_are_not_left_to_other
 
 
 def test_the_simplest_of_the_best_is_taken() -> None:
-    plain, sliced, split = Knobs((64, 64, 32), (32, 32)), Knobs((64, 64, 64), (32, 32), slices=2), Knobs(
+    plain, sliced, split = GemmConfig((64, 64, 32), (32, 32)), GemmConfig((64, 64, 64), (32, 32), slices=2), GemmConfig(
         (64, 64, 32), (32, 32), split_k=2
     )
     times = {plain: 10.0 * NEAR, sliced: 10.0, split: 10.5}
@@ -56,14 +56,14 @@ def test_the_simplest_of_the_best_is_taken() -> None:
 
 def test_few_warps_and_blocks_that_do_not_fit_are_the_last_resort() -> None:
     (narrow,) = (k for k in candidates((SMALL,), depth(32), 512))
-    full = Knobs((64, 64, 32), (32, 32))
+    full = GemmConfig((64, 64, 32), (32, 32))
 
-    def promise(knobs: Knobs) -> float:
+    def promise(knobs: GemmConfig) -> float:
         if knobs == huge:
             raise Unsupported("predict", "block", "does not fit")
         return 1.0 if knobs == narrow else 5.0
 
-    huge = Knobs((128, 128, 128), (64, 64), 6)
+    huge = GemmConfig((128, 128, 128), (64, 64), 6)
     assert promised_best((narrow, full, huge), promise) == (full, 5.0)
     assert promised_best((narrow, huge), promise) == (narrow, 1.0)
 
@@ -107,7 +107,7 @@ def test_advice_is_as_good_as_the_model_knows(row: str) -> None:
     assert sides is not None
     promise = promise_of(target("a100"), kernel.program, INTRINSICS[kernel.tile.intrinsic])
     sizes = kernel.tile.constants
-    taken = Knobs(
+    taken = GemmConfig(
         (sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], sizes["TILE_DEPTH"]), (sizes["WARP_ROWS"], sizes["WARP_COLUMNS"]),
         kernel.tile.stages, kernel.tile.register_stages, sizes["SLICES"], kernel.source.team,
     )  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from engine.support.errors import BadInput
 from engine.support.serialization import from_json
-from engine.tensorize.space import ALCOP_SPACES, Knobs, Space
+from engine.tensorize.space import ALCOP_SPACES, GemmConfig, Space
 
 SIZES = {"dense": (1_620, 108), "batched": (4_860, 324), "conv2d": (2_430, 162), "conv3d": (3_645, 243)}
 """Published, pipelined and not: ALCOP's artifact."""
@@ -32,10 +32,11 @@ def test_points_are_whole_fragments_shared_by_at_most_sixteen_warps() -> None:
 def test_knobs_below_one_are_refused() -> None:
     for wrong in ({"block": [128, 0, 32]}, {"part": [-16, 16]}, {"stages": 0}, {"slices": -1}):
         with pytest.raises(BadInput, match="1 or more"):
-            from_json(Knobs, {"block": [64, 64, 32], "part": [32, 32], **wrong})
-    assert from_json(Knobs, {"block": [64, 64, 32], "part": [32, 32], "stages": 2}) == Knobs((64, 64, 32), (32, 32), 2)
+            from_json(GemmConfig, {"block": [64, 64, 32], "part": [32, 32], **wrong})
+    given = {"block": [64, 64, 32], "part": [32, 32], "stages": 2}
+    assert from_json(GemmConfig, given) == GemmConfig((64, 64, 32), (32, 32), 2)
 
 
 def test_a_space_is_every_combination_of_its_choices() -> None:
     space = Space((1, 2), (4,), (2,), row_warps=(1,), column_warps=(2,), stages=(3,), register_stages=(1,))
-    assert list(space.points()) == [Knobs((16, 128, 32), (16, 64), 3), Knobs((32, 128, 32), (32, 64), 3)]
+    assert list(space.points()) == [GemmConfig((16, 128, 32), (16, 64), 3), GemmConfig((32, 128, 32), (32, 64), 3)]

@@ -20,7 +20,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
 from engine.suite.nodes import Row, Size
 from engine.suite.operators import model_of
-from engine.tuning.nodes import FIGURES, Program, Task
+from engine.tuning.nodes import RESOURCE_NAMES, Program, Task
 from engine.tuning.problem import Problem, problem
 from engine.tuning.statistics import rank_correlation
 from tests.kernels.stitched_programs import checked, group_norm, layernorm_backward, pooled_attention, stitched
@@ -140,7 +140,7 @@ def test_features_have_names_and_differ(case: tuple[Case, Problem]) -> None:
     _, found = case
     for task in found.tasks:
         features = [task.features(program) for program in sampled(task, SAMPLE)]
-        assert task.feature_names == (*task.dimensions, *FIGURES, "promised")
+        assert task.feature_names == (*task.dimensions, *RESOURCE_NAMES, "promised")
         assert all(len(one) == len(task.feature_names) and all(map(math.isfinite, one)) for one in features)
         assert len(set(features)) == len(features)
 

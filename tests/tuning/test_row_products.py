@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.cost.alcop_problem import contraction_of, knobs_of
+from engine.cost.alcop_problem import config_of_tile, contraction_of
 from engine.explore.limits import first_broken
 from engine.target import target
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 from engine.tuning.mapping_tasks import product_tasks
 from engine.tuning.tuned_entries import tuned
 from tests.kernels.test_row_results import Case, group_of, layer_norm, means_of_planes, softmax_of_floats
@@ -47,7 +47,8 @@ def test_knobs_that_cut_rows_are_refused_with_the_nearest(tmp_path: Path) -> Non
     kernel = engine.compile(group_of(layer_norm(), tmp_path))
     contraction = contraction_of(kernel.program, kernel.tile, kernel.facts)
     assert contraction is not None and contraction.has_whole_rows
-    broken = first_broken(contraction, Knobs((32, 64, 32), (16, 32)), target("h200"))
+    broken = first_broken(contraction, GemmConfig((32, 64, 32), (16, 32)), target("h200"))
     assert broken is not None
     assert broken[1] == "tiles of 64 columns cut rows of 104, which the kernel reduces: nearest is 128"
-    assert first_broken(contraction, knobs_of(kernel.tile) or Knobs((1, 1, 1), (1, 1)), target("h200")) is None
+    now = config_of_tile(kernel.tile) or GemmConfig((1, 1, 1), (1, 1))
+    assert first_broken(contraction, now, target("h200")) is None

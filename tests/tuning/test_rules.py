@@ -12,9 +12,9 @@ import pytest
 
 import engine
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.alcop_problem import contraction_of, knobs_of, sides_of
+from engine.cost.alcop_problem import config_of_tile, contraction_of, sides_of
 from engine.target import target
-from engine.tensorize.space import ALCOP_SPACES, Knobs
+from engine.tensorize.space import ALCOP_SPACES, GemmConfig
 from engine.tuning.nodes import Applied, Funnel, Program
 from engine.tuning.problem import Problem, problem
 from engine.tuning.product_checks import PRODUCT_LIMITS
@@ -27,7 +27,7 @@ H200 = target("h200")
 INTRINSIC = "mma_m16n8k16_f16"
 SQUARE = Contraction(2048, 2048, 2048)
 CORES = Contraction(2048, 2048, 2048, unit="", instruction=(1, 1, 4), element_bytes=4, widths=(4, 4))
-GOOD = Knobs((128, 128, 32), (64, 64), 3, 2)
+GOOD = GemmConfig((128, 128, 32), (64, 64), 3, 2)
 
 
 @cache
@@ -55,7 +55,7 @@ def family(contraction: Contraction) -> Products:
     return replace(family_of("gta/gemm-1024x1024x1024"), contraction=contraction, name=name)
 
 
-def prune(points: Iterable[Knobs], contraction: Contraction) -> Funnel:
+def prune(points: Iterable[GemmConfig], contraction: Contraction) -> Funnel:
     return pruned(family(contraction), map(family(contraction).program, points))
 
 
@@ -112,14 +112,14 @@ BROKEN = [
     (replace(GOOD, block=(256, 256, 64), stages=6), "shared memory", "KiB"),
     (replace(GOOD, block=(256, 256, 32), part=(16, 16)), "shape of tiles", "256 warps"),
     (replace(GOOD, block=(256, 256, 32), part=(64, 32), register_stages=2), "registers", "a thread may have 64"),
-    (Knobs((32, 256, 64), (32, 64), 1, 1, 4), "exchange of sums", "4 slices exchange"),
-    (Knobs((32, 256, 64), (32, 64), 1, 1, 2), "", ""),
+    (GemmConfig((32, 256, 64), (32, 64), 1, 1, 4), "exchange of sums", "4 slices exchange"),
+    (GemmConfig((32, 256, 64), (32, 64), 1, 1, 2), "", ""),
     (GOOD, "", ""),
 ]
 
 
 @pytest.mark.parametrize(("knobs", "rule", "figures"), BROKEN, ids=[str(knobs) for knobs, *_ in BROKEN])
-def test_each_rule_drops_what_breaks_it(knobs: Knobs, rule: str, figures: str) -> None:
+def test_each_rule_drops_what_breaks_it(knobs: GemmConfig, rule: str, figures: str) -> None:
     funnel = prune((knobs,), SQUARE)
     assert [d.rule for d in funnel.dropped if d.count] == ([rule] if rule else [])
     assert len(funnel.left) == (not rule)
@@ -129,7 +129,7 @@ def test_each_rule_drops_what_breaks_it(knobs: Knobs, rule: str, figures: str) -
 
 
 def test_grids_half_empty_tiles_and_narrow_copies() -> None:
-    def rule(contraction: Contraction, knobs: Knobs) -> list[str]:
+    def rule(contraction: Contraction, knobs: GemmConfig) -> list[str]:
         return [d.rule for d in prune((knobs,), contraction).dropped if d.count]
 
     assert rule(replace(SQUARE, batch=2**24), GOOD) == ["grid"]
@@ -158,7 +158,7 @@ def test_the_funnel_adds_up(space: str, total: int) -> None:
     "row", ["conv2d-C1-b16", "transposed-1x256x7x7-512-k3-s1", "conv1d-1x512x892-512-k3-s1", "gemm-16x512x128"]
 )
 def test_what_the_advisers_chose_is_never_dropped(row: str) -> None:
-    knobs, here = knobs_of(kernel_of(f"gta/{row}").tile), family_of(f"gta/{row}")
+    knobs, here = config_of_tile(kernel_of(f"gta/{row}").tile), family_of(f"gta/{row}")
     assert knobs is not None
     assert pruned(here, [here.program(knobs)]).left == (here.program(knobs),)
 

@@ -13,7 +13,7 @@ from engine.documents.model import Problem
 from engine.documents.pipeline import COMPUTE, COPY, STORE, BarDoc, ChartDoc, HazardDoc, VariantDoc, WhatIfDoc
 from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turned, what_if
-from engine.tensorize.space import Knobs
+from engine.tensorize.space import GemmConfig
 from views.pipeline.canvas import PipelineCanvas, describe
 from views.pipeline.geometry import Place, Plan
 from views.pipeline.shared import SharedMap
@@ -151,7 +151,7 @@ def test_a_refusal_has_figures_and_a_way_out(qtbot: object) -> None:
     panel.show_choices(gelu())
     doc = gelu()
     assert doc.contraction is not None and doc.knobs is not None
-    panel.show_answer(what_if(doc.contraction, doc.knobs, Knobs((256, 256, 64), (64, 64), 6), "h200"), doc)
+    panel.show_answer(what_if(doc.contraction, doc.knobs, GemmConfig((256, 256, 64), (64, 64), 6), "h200"), doc)
     assert not panel.refusal.isHidden() and not panel.apply_button.isEnabled()
     assert "384 KiB of shared memory, a block may have 163 KiB" in panel.refusal.text.text()
     assert panel.refusal.button.text() == "Use 2 stages" and panel.headline.text() == "–"

@@ -83,8 +83,8 @@ class Assessor:
                 return f"you made {together}, which takes in no other"
         if not kernel.closed:
             return ""
-        heart = next((s.operator for s in self.flow.statements(kernel.members) if s.reduction), "")
-        return f"the product {heart} takes in only element-wise operators after it" if heart else LAID_OUT
+        anchor = next((s.operator for s in self.flow.statements(kernel.members) if s.reduction), "")
+        return f"the product {anchor} takes in only element-wise operators after it" if anchor else LAID_OUT
 
     def gain(self, parts: Sequence[Kernel], whole: Kernel) -> Gain | None:
         """What one kernel instead of several saves; None where it cannot be one."""

@@ -28,7 +28,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
-from engine.tile.nodes import Barrier, Comment, Commit, Leave, TileProgram, Wait, Wish
+from engine.tile.nodes import Barrier, BreakIf, Comment, Commit, PipelineRequest, TileProgram, Wait
 from engine.tile.source import Line
 
 SMALLEST_ROW = 32
@@ -161,7 +161,7 @@ class Block:
             return
         emitter.add(Comment("all later keys are masked for the queries of this block", self.scores_link))
         behind = tile * tiles.keys - self.start - first
-        emitter.add(Leave(behind, (used, every), self.scores_link))
+        emitter.add(BreakIf(behind, (used, every), self.scores_link))
 
     def copy_keys_and_values(self, tile: Index) -> None:
         """One tile of each, awaited together."""
@@ -198,9 +198,9 @@ class Block:
     def epilogue(self, owned: Owned) -> None:
         """Round the results, run the statements after the second product, store."""
         emitter, nest = self.emitter, self.nest
-        heart = finished(nest.values, Literal(0.0, "float32"))
+        anchor = finished(nest.values, Literal(0.0, "float32"))
         along = nest.heads[-1] if nest.heads else None
-        vector = self.vector([heart, *nest.after], along, owned.vector)
+        vector = self.vector([anchor, *nest.after], along, owned.vector)
         self.set_vector(vector)
         link = Line(tuple(s.name for s in (nest.values, *nest.after)), self.names)
         emitter.add(Comment("the results of the block's queries", link))
@@ -232,7 +232,8 @@ class Block:
             )
 
     def finish(
-        self, constants: Mapping[str, int], assertions: tuple[tuple[str, str], ...], held: str, wishes: tuple[Wish, ...]
+        self, constants: Mapping[str, int], assertions: tuple[tuple[str, str], ...], held: str,
+        wishes: tuple[PipelineRequest, ...],
     ) -> TileProgram:
         """The tile program.  held: where scores and results live, for the reader."""
         placements = {s.name: held for s in self.program.statements}

@@ -27,7 +27,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator, rewrite_scalar
 from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
-from engine.tile.nodes import Barrier, Commit, TileProgram, Wait, Wish
+from engine.tile.nodes import Barrier, Commit, PipelineRequest, TileProgram, Wait
 from engine.tile.source import Line
 
 Multiply = Callable[[Index], None]
@@ -226,18 +226,18 @@ class Product:
         along = self.free[1][-1].rows
         runs = {s.name: (name,) for s in (self.statement, *self.after) if (name := plain_iterator(along[s.name]))}
         outside = {a: self.program.arrays[a] for a in (*self.program.inputs, *self.program.outputs)}
-        heart = finished(self.statement, Literal(0.0, "float32"))
-        return vector_limit([heart, *self.after], outside, runs)
+        anchor = finished(self.statement, Literal(0.0, "float32"))
+        return vector_limit([anchor, *self.after], outside, runs)
 
     def _evaluate(self, variables: dict[str, Index], total: Access, inside: str | None) -> None:
         emitter = self.emitter
         dtype = self.program.arrays[self.statement.write.array].dtype
         is_rounded = emitter.buffers[total.array].dtype == dtype
-        heart = finished(self.statement, total if is_rounded else Apply("cast", (total,), dtype))
+        anchor = finished(self.statement, total if is_rounded else Apply("cast", (total,), dtype))
         emitter.masked = frozenset(i.name for st in (self.statement, *self.after) for i in st.parallel)
         evaluate_block(
             emitter,
-            [heart, *self.after],
+            [anchor, *self.after],
             lambda st: place(st, self.nest.outer, variables),
             {total.array: total},
             mask=inside,
@@ -248,7 +248,7 @@ class Product:
 
     def finish(
         self, block: tuple[int, int], constants: Mapping[str, int], assertions: tuple[tuple[str, str], ...], held: str,
-        wishes: tuple[Wish, ...],
+        wishes: tuple[PipelineRequest, ...],
     ) -> TileProgram:  # fmt: skip
         """The tile program.  held: where the sums live, for the reader."""
         shared = {"PARTS": self.parts} if self.parts > 1 else {}

@@ -66,7 +66,7 @@ class Pass:
         return tuple(s for s in self.of_elements if s.reduction is not None)
 
 
-def passes(heart: Statement, after: Sequence[Statement]) -> tuple[Pass, ...]:
+def passes(anchor: Statement, after: Sequence[Statement]) -> tuple[Pass, ...]:
     """What follows a product, in passes over the elements of its rows.
 
     after: in an order that is legal to run, which stays theirs.
@@ -76,7 +76,7 @@ def passes(heart: Statement, after: Sequence[Statement]) -> tuple[Pass, ...]:
         reduced = _reductions(found[-1][1])
         if {s.write.array for s in reduced} & {access.array for access in statement.reads()}:
             found.append((reduced, []))
-        is_of_row = statement.reduction is None and len(statement.parallel) < len(heart.parallel)
+        is_of_row = statement.reduction is None and len(statement.parallel) < len(anchor.parallel)
         found[-1][0 if is_of_row else 1].append(statement)
     if _reductions(found[-1][1]):
         found.append((_reductions(found[-1][1]), []))
@@ -123,13 +123,13 @@ class _Rows:
 
     def emit(self) -> None:
         """All passes."""
-        heart = self.product.statement
-        todo = passes(heart, self.product.after)
+        anchor = self.product.statement
+        todo = passes(anchor, self.product.after)
         for number, one in enumerate(todo):
             later = {access.array for other in todo[number + 1 :] for s in other.of_elements for access in s.reads()}
             if one.of_rows:
                 self._of_rows(one.of_rows)
-            elements = one.of_elements if number else (heart, *one.of_elements)
+            elements = one.of_elements if number else (anchor, *one.of_elements)
             if elements:
                 self._of_elements(elements, one.reductions, later)
             for statement in one.reductions:

@@ -20,7 +20,7 @@ from engine.target.teams import most_parts, whole_parts
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Literal
 from engine.tile.emit import LANE_OF_VECTOR, Emitter
-from engine.tile.nodes import Buffer, Comment, LastOfTeam, Load, Slot, Store
+from engine.tile.nodes import Buffer, Comment, LastArrival, Load, Slot, Store
 from engine.tile.source import Line
 
 WIDEST = 4
@@ -97,7 +97,7 @@ class Team:
         """Only the last block to come goes on, and sees what all of them left."""
         emitter = self.emitter
         emitter.buffers["arrivals"] = Buffer("arrivals", "int32", (self.tiles,), "workspace")
-        emitter.add(LastOfTeam("arrivals", self.tile, self.parts, self.link))
+        emitter.add(LastArrival("arrivals", self.tile, self.parts, self.link))
         emitter.reached = (self.part - (self.parts - 1),)
 
     def take(self, name: str, part: Index, within: Index, width: int, mask: str | None = None) -> Lanes:

@@ -15,7 +15,7 @@ from engine.kernels.stitched.lower import lower_stitched
 from engine.scheduling.nodes import Node, ScheduleTree, Sequence, statements_of
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
-from engine.tile.nodes import BLOCK, Buffer, Ranges, TileProgram
+from engine.tile.nodes import BLOCK, BlockRanges, Buffer, TileProgram
 from engine.tile.source import Footprint
 
 
@@ -79,7 +79,7 @@ def _together(group: FusionGroup, programs: list[TileProgram], taken: Mapping[st
         buffers={**outside, **taken},
         written=frozenset(n for p in programs for n in p.written),
         read=frozenset(n for p in programs for n in p.read),
-        body=(Ranges(tuple((p.grid, p.body) for p in programs)),),
+        body=(BlockRanges(tuple((p.grid, p.body) for p in programs)),),
         footprints=tuple(footprints),
         placements={n: text for p in programs for n, text in p.placements.items()},
         notes={path: note for p in programs for path, note in p.notes.items()},

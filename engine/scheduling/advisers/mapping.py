@@ -36,9 +36,9 @@ def map_group(group: FusionGroup, sms: int, ranked: Sequence[Plan], promises: Pr
     """
     program = group.program
     reductions = [s for s in program.statements if s.reduction is not None]
-    heart = next((s for s in reductions if is_contraction(s)), None)
-    if heart is not None:
-        entries = _contraction(heart, reduced_columns(program.statements, heart), sms, promises(None))
+    anchor = next((s for s in reductions if is_contraction(s)), None)
+    if anchor is not None:
+        entries = _contraction(anchor, reduced_columns(program.statements, anchor), sms, promises(None))
     elif reductions and group.kind == "column reduction":
         entries = _columns(reductions)
     elif reductions:
@@ -105,14 +105,14 @@ def _columns(reductions: list[Statement]) -> list[Entry]:
     return [mark(names, "innermost", "warp", warps, reason)]
 
 
-def _contraction(heart: Statement, whole: Sequence[str], sms: int, promise: Promise) -> list[Entry]:
+def _contraction(anchor: Statement, whole: Sequence[str], sms: int, promise: Promise) -> list[Entry]:
     """Tiles of a product.  whole: columns that a block has all of, because rows of the results are reduced."""
-    factors = factors_of(heart, whole)
+    factors = factors_of(anchor, whole)
     used = [{n for a in accesses(f) for i in a.indices for n in i.iterators()} for f in factors]
-    sides = [[i for i in heart.parallel if i.name in used[n] and i.name not in used[1 - n]] for n in (0, 1)]
+    sides = [[i for i in anchor.parallel if i.name in used[n] and i.name not in used[1 - n]] for n in (0, 1)]
     sides[1] = [i for i in sides[1] if i.name in whole] or sides[1]
     rows, columns = (math.prod(i.extent for i in side) for side in sides)
-    results, depth = math.prod(i.extent for i in heart.parallel), math.prod(i.extent for i in heart.reduced)
+    results, depth = math.prod(i.extent for i in anchor.parallel), math.prod(i.extent for i in anchor.reduced)
     tiles = list(dict.fromkeys(_fitted(tile, (rows, columns)) for tile in TILES))
     if whole:
         tiles = [Tile(block, thread_tile(block)) for block in row_tiles(rows, columns, least=1)]
@@ -124,12 +124,13 @@ def _contraction(heart: Statement, whole: Sequence[str], sms: int, promise: Prom
     reason = f"{blocks} tiles for {sms} SMs, {promised:.3g} µs predicted: none of {len(tiles)} tiles is much faster"
     entries: list[Entry] = []
     for side, tile, owned in zip(sides, chosen.block[:2], chosen.part, strict=True):
-        entries.append(mark((heart.name,), side[-1].name, "block", tile, reason))
-        entries.append(mark((heart.name,), side[-1].name, "thread", owned, "each operand read serves several products"))
+        entries.append(mark((anchor.name,), side[-1].name, "block", tile, reason))
+        reuse = "each operand read serves several products"
+        entries.append(mark((anchor.name,), side[-1].name, "thread", owned, reuse))
     if chosen.split_k > 1:
         reason = why_split(blocks, sms, promised, candidates(tiles, loop, results), promise)
-        entries.append(mark((heart.name,), heart.reduced[-1].name, "split_k", chosen.split_k, reason))
-    return [*entries, _depth(heart)]
+        entries.append(mark((anchor.name,), anchor.reduced[-1].name, "split_k", chosen.split_k, reason))
+    return [*entries, _depth(anchor)]
 
 
 def _fitted(tile: Tile, sizes: tuple[int, int]) -> Tile:
@@ -139,9 +140,9 @@ def _fitted(tile: Tile, sizes: tuple[int, int]) -> Tile:
     return Tile((block[0], block[1]), (owned[0], owned[1]))
 
 
-def _depth(heart: Statement) -> Entry:
-    depth = _tile_depth(math.prod(i.extent for i in heart.reduced))
-    return mark((heart.name,), heart.reduced[-1].name, "tile", depth, "a tile of both factors in shared memory")
+def _depth(anchor: Statement) -> Entry:
+    depth = _tile_depth(math.prod(i.extent for i in anchor.reduced))
+    return mark((anchor.name,), anchor.reduced[-1].name, "tile", depth, "a tile of both factors in shared memory")
 
 
 def _tile_depth(depth: int) -> int:

@@ -21,13 +21,13 @@ def pipeline_group(group: FusionGroup, asked: Asked | None = None) -> Advice:
 
     asked: the tile for tensor cores; None on CUDA cores, where the compiler moves loads of registers ahead by itself.
     """
-    heart = next((s for s in group.program.statements if is_contraction(s)), None)
-    return Advice("pipeline", Scenario(tuple(_entries(heart, asked)) if heart else ()))
+    anchor = next((s for s in group.program.statements if is_contraction(s)), None)
+    return Advice("pipeline", Scenario(tuple(_entries(anchor, asked)) if anchor else ()))
 
 
-def _entries(heart: Statement, asked: Asked | None) -> Iterator[Entry]:
-    along = ((heart.name,), heart.reduced[-1].name)
-    tiles = -(-math.prod(i.extent for i in heart.reduced) // (asked.depth if asked else DEPTH))
+def _entries(anchor: Statement, asked: Asked | None) -> Iterator[Entry]:
+    along = ((anchor.name,), anchor.reduced[-1].name)
+    tiles = -(-math.prod(i.extent for i in anchor.reduced) // (asked.depth if asked else DEPTH))
     tiles = -(-tiles // asked.split_k) if asked else tiles
     if asked and asked.through_registers and tiles > 1:
         reason = "elements go one by one through registers, which hold one tile: it is loaded while another is used"

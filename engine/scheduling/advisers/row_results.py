@@ -16,14 +16,14 @@ from engine.tensorize.bind import Binding
 def row_pins(group: FusionGroup) -> Advice:
     """One loop around all statements for each axis that no reduction of results walks; nothing for other groups."""
     program = group.program
-    heart = next((s for s in program.statements if is_contraction(s)), None)
-    columns = reduced_columns(program.statements, heart) if heart else ()
-    if heart is None or not columns:
+    anchor = next((s for s in program.statements if is_contraction(s)), None)
+    columns = reduced_columns(program.statements, anchor) if anchor else ()
+    if anchor is None or not columns:
         return Advice("stitch", Scenario())
     everyone = tuple(s.name for s in program.statements)
     entries: list[Entry] = []
     where = "outermost"
-    for iterator in heart.parallel:
+    for iterator in anchor.parallel:
         if iterator.name not in columns:
             because = f"rows are independent: what {iterator.name} makes of one stays in its block"
             entries.append(Entry(everyone, where, "pin", (iterator.name,), because=because))
@@ -31,9 +31,9 @@ def row_pins(group: FusionGroup) -> Advice:
     return Advice("stitch", Scenario(tuple(entries)))
 
 
-def row_binding(statements: Sequence[Statement], heart: Statement, binding: Binding) -> Binding:
+def row_binding(statements: Sequence[Statement], anchor: Statement, binding: Binding) -> Binding:
     """The binding of a product whose rows are reduced: the columns are what is reduced, and no others."""
-    columns = reduced_columns(statements, heart)
+    columns = reduced_columns(statements, anchor)
     if not columns:
         return binding
     is_swapped = columns[0] in {i.name for i in binding.rows}

@@ -51,14 +51,14 @@ def tensorize_group(group: FusionGroup, sms: int, numerics: Mapping[str, str], p
     tf32.  promises: the model of kernels of a binding.
     """
     program = group.program
-    heart = next((s for s in program.statements if is_contraction(s)), None)
-    for intrinsic in INTRINSICS.values() if heart else ():
-        assert heart is not None
-        binding = bind(heart, program.arrays, intrinsic)
+    anchor = next((s for s in program.statements if is_contraction(s)), None)
+    for intrinsic in INTRINSICS.values() if anchor else ():
+        assert anchor is not None
+        binding = bind(anchor, program.arrays, intrinsic)
         if isinstance(binding, Binding):
-            binding = row_binding(program.statements, heart, binding)
+            binding = row_binding(program.statements, anchor, binding)
         if isinstance(binding, Binding) and allowed(intrinsic, numerics) and min(binding.sizes) >= LEAST:
-            entries = entries_for(heart, binding, intrinsic, sms, promises(intrinsic))
+            entries = entries_for(anchor, binding, intrinsic, sms, promises(intrinsic))
             return Advice("tensorize", Scenario(tuple(entries)))
     return Advice("tensorize", Scenario())
 
@@ -70,12 +70,12 @@ def asked_tile(group: FusionGroup, advice: Advice) -> Asked | None:
     if not isinstance(depth, int) or not isinstance(slices, int) or not isinstance(split, int):
         return None
     intrinsic = INTRINSICS[str(marks["intrinsic"])]
-    heart = next(s for s in group.program.statements if is_contraction(s))
-    return Asked(intrinsic.k * slices, depth, goes_through_registers(heart, intrinsic), split)
+    anchor = next(s for s in group.program.statements if is_contraction(s))
+    return Asked(intrinsic.k * slices, depth, goes_through_registers(anchor, intrinsic), split)
 
 
 def entries_for(
-    heart: Statement, binding: Binding, intrinsic: Intrinsic, sms: int, promise: Promise
+    anchor: Statement, binding: Binding, intrinsic: Intrinsic, sms: int, promise: Promise
 ) -> list[Entry]:
     """The instruction for a contraction bound to it, and the tiles that the model promises most of.
 
@@ -83,18 +83,18 @@ def entries_for(
     """
     m, n, k = binding.sizes
     depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT, 1 << (k - 1).bit_length()))
-    loop = Loop(k, depth, intrinsic.k, goes_through_registers(heart, intrinsic))
-    tiles = _tiles(heart, binding, loop)
+    loop = Loop(k, depth, intrinsic.k, goes_through_registers(anchor, intrinsic))
+    tiles = _tiles(anchor, binding, loop)
     chosen, promised = promised_best(candidates(tiles, loop, m * n * binding.batches), promise)
     waste = binding.padding(chosen.block)
     padded = f"{waste:.0%} of the products fill ragged tiles" if waste else "whole tiles, no padding"
     blocks = binding.batches * math.prod(-(-size // b) for size, b in zip((m, n), chosen.block[:2], strict=True))
-    entries = [_intrinsic(heart, intrinsic, f"{binding}; {padded}; {intrinsic.because}")]
+    entries = [_intrinsic(anchor, intrinsic, f"{binding}; {padded}; {intrinsic.because}")]
     because = f"{blocks} tiles for {sms} SMs, {promised:.3g} µs predicted: none of {len(tiles)} tiles is much faster"
     for side, rows, of_warp in zip((binding.rows, binding.columns), chosen.block[:2], chosen.part, strict=True):
-        entries += _tile(heart, side, rows, of_warp, because)
+        entries += _tile(anchor, side, rows, of_warp, because)
     steps = f"{depth // intrinsic.k} steps of {intrinsic.k} to a barrier"
-    along = ((heart.name,), binding.depth[-1].name)
+    along = ((anchor.name,), binding.depth[-1].name)
     if chosen.slices > 1:
         why = f"{blocks} tiles leave SMs empty" if blocks < sms else "a tile has few warps"
         reason = f"{why}: {chosen.slices} times as many hide each other's waiting"
@@ -105,19 +105,19 @@ def entries_for(
         entries.append(mark(*along, "split_k", chosen.split_k, reason))
     reason = f"{steps}, rows of {chosen.block[2] * intrinsic.element_bytes} bytes"
     entries.append(mark(*along, "tile", chosen.block[2], reason))
-    return [*entries, *raster_entries(heart.name, binding.rows[-1].name, (m, n), chosen.block[:2], sms)]
+    return [*entries, *raster_entries(anchor.name, binding.rows[-1].name, (m, n), chosen.block[:2], sms)]
 
 
-def _tiles(heart: Statement, binding: Binding, loop: Loop) -> list[Tile]:
+def _tiles(anchor: Statement, binding: Binding, loop: Loop) -> list[Tile]:
     """Tiles no wider than the product; whole rows where they are reduced, few addresses where elements are gathered."""
     sizes = binding.sizes[:2]
-    tiles: tuple[Tile, ...] = (GATHERED, *TILES[1:]) if _is_gathered(heart) else TILES
+    tiles: tuple[Tile, ...] = (GATHERED, *TILES[1:]) if _is_gathered(anchor) else TILES
     if binding.has_whole_rows:
         tiles = tuple(Tile(block, warp_tile(block)) for block in row_tiles(*sizes))
     fitted = list(dict.fromkeys(_fitted(tile, sizes) for tile in tiles))
     if not loop.through_registers:
         return fitted
-    few = fitted[_windows(heart) > MOST_WINDOWS :] or fitted
+    few = fitted[_windows(anchor) > MOST_WINDOWS :] or fitted
     return [t for t in few if max(t.block) * loop.tile <= MOST_HELD * WARP * t.warps] or few[-1:]
 
 
@@ -147,20 +147,20 @@ def _raster(sizes: tuple[int, int], block: tuple[int, int], sms: int) -> tuple[i
     return best, f"{sms} blocks at once then read {saved}"
 
 
-def _is_gathered(heart: Statement) -> bool:
+def _is_gathered(anchor: Statement) -> bool:
     """Whether a factor is read through windows: an index that several iterators move, as convolutions have."""
-    return any(len(index.iterators()) > 1 for access in heart.reads() for index in access.indices)
+    return any(len(index.iterators()) > 1 for access in anchor.reads() for index in access.indices)
 
 
-def _windows(heart: Statement) -> int:
+def _windows(anchor: Statement) -> int:
     """Axes along which windows slide."""
-    return max(sum(len(index.iterators()) > 1 for index in access.indices) for access in heart.reads())
+    return max(sum(len(index.iterators()) > 1 for index in access.indices) for access in anchor.reads())
 
 
-def goes_through_registers(heart: Statement, intrinsic: Intrinsic) -> bool:
+def goes_through_registers(anchor: Statement, intrinsic: Intrinsic) -> bool:
     """Whether single elements of a factor, smaller than any asynchronous copy, are read in steps along its last axis:
     windows slide there, and no copy moves neighbours together."""
-    last = [access.indices[-1] for access in heart.reads() if access.indices]
+    last = [access.indices[-1] for access in anchor.reads() if access.indices]
     return intrinsic.element_bytes < SMALLEST_COPY and any(plain_iterator(index) is None for index in last)
 
 
@@ -171,14 +171,14 @@ def _fitted(tile: Tile, sizes: tuple[int, int]) -> Tile:
     return Tile((block[0], block[1]), (warp[0], warp[1]))
 
 
-def _intrinsic(heart: Statement, intrinsic: Intrinsic, because: str) -> Entry:
-    return Entry((heart.name,), heart.reduced[-1].name, "mark", ("intrinsic", intrinsic.name), because=because)
+def _intrinsic(anchor: Statement, intrinsic: Intrinsic, because: str) -> Entry:
+    return Entry((anchor.name,), anchor.reduced[-1].name, "mark", ("intrinsic", intrinsic.name), because=because)
 
 
-def _tile(heart: Statement, side: tuple[Iterator, ...], block: int, warp: int, because: str) -> list[Entry]:
+def _tile(anchor: Statement, side: tuple[Iterator, ...], block: int, warp: int, because: str) -> list[Entry]:
     name = side[-1].name
     sharing = f"{block // warp} warps of the block share it" if block > warp else "every warp spans the block's tile"
     return [
-        mark((heart.name,), name, "block", block, because),
-        mark((heart.name,), name, "warp", warp, f"{sharing}; wider ones read shared memory less often"),
+        mark((anchor.name,), name, "block", block, because),
+        mark((anchor.name,), name, "warp", warp, f"{sharing}; wider ones read shared memory less often"),
     ]

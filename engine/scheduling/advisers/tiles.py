@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from engine.support.errors import Unsupported
 from engine.target.shared import SHARED_BYTES
 from engine.tensorize.nodes import Intrinsic
-from engine.tensorize.space import FRAGMENT, Knobs
+from engine.tensorize.space import FRAGMENT, GemmConfig
 
-Promise = Callable[[Knobs], float]
+Promise = Callable[[GemmConfig], float]
 """Microseconds of the kernel with some knobs; Unsupported where no block of it fits an SM."""
 
 Promises = Callable[[Intrinsic | None], Promise]
@@ -83,7 +83,7 @@ class Loop:
     """Whether elements of a factor go to its tile one by one."""
 
 
-def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[Knobs]:
+def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[GemmConfig]:
     """Kernels with these tiles: alone, with slices of the depth, with blocks that share it.
 
     sums: results of the product.
@@ -102,15 +102,15 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[Knobs]:
                     continue
                 stages = min(2, mine) if loop.through_registers else stages_of(mine, loop.step > 0)
                 sets = 2 if loop.tile > loop.step > 0 else 1
-                yield Knobs((*tile.block, loop.tile * slices), tile.warp, stages, sets, slices, split)
+                yield GemmConfig((*tile.block, loop.tile * slices), tile.warp, stages, sets, slices, split)
 
 
-def promised_best(choices: Iterable[Knobs], promise: Promise) -> tuple[Knobs, float]:
+def promised_best(choices: Iterable[GemmConfig], promise: Promise) -> tuple[GemmConfig, float]:
     """(the simplest of the best, its microseconds): who shares a depth must be worth it, blocks more than slices.
 
     Blocks of fewer than four warps are taken where there is nothing else.
     """
-    times: dict[Knobs, float] = {}
+    times: dict[GemmConfig, float] = {}
     for knobs in choices:
         try:
             times[knobs] = promise(knobs)
@@ -124,7 +124,7 @@ def promised_best(choices: Iterable[Knobs], promise: Promise) -> tuple[Knobs, fl
     return next((knobs, full[knobs]) for knobs in best if full[knobs] <= limit)
 
 
-def why_split(tiles: int, sms: int, promised: float, choices: Iterable[Knobs], promise: Promise) -> str:
+def why_split(tiles: int, sms: int, promised: float, choices: Iterable[GemmConfig], promise: Promise) -> str:
     """Why blocks share a depth, with what is promised where none do.  tiles: of the result."""
     alone = promised_best((knobs for knobs in choices if knobs.split_k == 1), promise)[1]
     return f"{tiles} tiles on {sms} SMs: {promised:.3g} µs predicted, {alone:.3g} where no blocks share a depth"
