@@ -19,7 +19,7 @@ from engine.explore.pipeline_trace import Trace, tiles_of, trace
 from engine.explore.shared_memory import shared_docs
 from engine.explore.what_if import choices
 from engine.scheduling.text import to_text
-from engine.target.hardware import SCHEDULERS
+from engine.target.hardware import SCHEDULERS, WARP
 from engine.target.shared import most_shared
 
 HEAD, TAIL = 6, 2
@@ -132,7 +132,7 @@ def _drawn(kernel: Kernel, played: Trace, predicted: PipelinePrediction, empty: 
 
 
 def _rhythm(kernel: Kernel, predicted: PipelinePrediction, clock: float) -> Rhythm:
-    pace, warps = predicted.pace, -(-kernel.tile.threads // 32)
+    pace, warps = predicted.pace, -(-kernel.tile.threads // WARP)
     waves = max(1.0, predicted.term("waves").value)
     return Rhythm(
         resident=pace.resident,

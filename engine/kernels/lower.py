@@ -25,7 +25,7 @@ from engine.kernels.reduction.lower import lower_reduction
 from engine.kernels.stitched.lower import lower_stitched
 from engine.scheduling.nodes import ScheduleTree
 from engine.support.errors import Unsupported
-from engine.tensor.live_values import MOST_PRIVATE
+from engine.target.registers import MAX_PRIVATE
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
@@ -61,11 +61,11 @@ def lower(
 def _with_room(tile: TileProgram) -> TileProgram:
     """The program itself; Unsupported where a thread would keep more of an array than its registers hold."""
     for buffer in tile.buffers.values():
-        if buffer.scope == "register" and buffer.elements > MOST_PRIVATE:
+        if buffer.scope == "register" and buffer.elements > MAX_PRIVATE:
             raise Unsupported(
                 "codegen",
                 f"{buffer.name} of {tile.name}",
-                f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MOST_PRIVATE} at most",
+                f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MAX_PRIVATE} at most",
                 "ask for more threads, or for smaller tiles of a thread",
             )
     return tile

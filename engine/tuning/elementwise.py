@@ -22,6 +22,7 @@ from engine.scheduling.advisers.mapping import mark
 from engine.scheduling.advisers.plans import Plan, plans, widest
 from engine.scheduling.advisers.vectorize import plan_entries
 from engine.target.hardware import SECTOR
+from engine.target.registers import ELEMENTWISE_BASE
 from engine.tensor.live_values import most_alive
 from engine.tensor.rewrite import plain_iterator
 from engine.tuning.analytical_estimate import promised
@@ -36,8 +37,6 @@ ORDER = frozenset(("pin", "cut", "split", "parallel", "terms", "equal", "objecti
 """Fields of entries that say in which order loops are, or how they are cut."""
 THREADS, STEPS = (32, 64, 128, 256, 512, 1024), (1, 2, 4, 8)
 """Threads of a block, and portions that each of them takes."""
-BESIDE = 20
-"""Registers of a thread beside the values that it computes: an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Walks(OfKernel):
             steps=1 if steps <= UNROLLED else steps,
             stages=1,
             shared_bytes=0,
-            registers=BESIDE + self.alive * width,
+            registers=ELEMENTWISE_BASE + self.alive * width,
             requested=facts.l2_bytes * blocks * block // ours,
         )
 
@@ -143,7 +142,7 @@ class Tiles(OfKernel):
         threads, facts = program.number("threads"), self.kernel.facts
         turned = 4 * TILE * (TILE + 1)
         return ResourceEstimate(
-            -(-self.elements // TILE**2), threads, 1, 1, turned, BESIDE + self.alive * (TILE**2 // threads),
+            -(-self.elements // TILE**2), threads, 1, 1, turned, ELEMENTWISE_BASE + self.alive * (TILE**2 // threads),
             facts.l2_bytes,
         )  # fmt: skip
 

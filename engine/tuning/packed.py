@@ -18,6 +18,7 @@ from engine.scheduling.advisers.pack import pack_group
 from engine.scheduling.advisers.plans import widest
 from engine.scheduling.nodes import Node, ScheduleTree
 from engine.target.hardware import WARP
+from engine.target.registers import STITCHED_BASE
 from engine.tensor.live_values import most_alive
 from engine.tuning.analytical_estimate import promised
 from engine.tuning.block_walks import BlockWalks, block_walks, held, longest_loop, met_bytes, scratch_bytes, visited
@@ -35,7 +36,8 @@ STEPS = (1, 2, 4)
 """Times that the threads of a block go on to further elements of an element-wise part."""
 OPEN_PARTS = 4
 """Parts that have a choice: those with most elements."""
-BESIDE, ELEMENT_BYTES = 32, 4
+ELEMENT_BYTES = 4
+"""Of an access, taken as float32: parts may have several element types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Packed(OfKernel):
             steps=max(map(longest_loop, walked), default=1),
             stages=1,
             shared_bytes=max((scratch_bytes(p) for parts in walked for p in parts), default=0),
-            registers=BESIDE + max((*map(held, walked), *values)),
+            registers=STITCHED_BASE + max((*map(held, walked), *values)),
             requested=facts.l2_bytes * here // now,
         )
 

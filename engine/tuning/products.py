@@ -18,7 +18,8 @@ from engine.recipe import Entry
 from engine.scheduling.advisers.tensorize import raster_entries
 from engine.target import Target
 from engine.target.copies import SMALLEST_COPY
-from engine.tensorize.space import FRAGMENT, GemmConfig
+from engine.tensorize.nodes import FRAGMENT_SIZE
+from engine.tensorize.space import GemmConfig
 from engine.tuning.nodes import Funnel, Program, ResourceEstimate, Task
 from engine.tuning.product_checks import PRODUCT_LIMITS, registers_of_tiles
 from engine.tuning.prune import Check, Named, first, promising, prune, user_check
@@ -82,7 +83,7 @@ class Products:
     @property
     def fragment(self) -> int:
         """What tiles are counted in."""
-        return FRAGMENT if self.contraction.unit else 1
+        return FRAGMENT_SIZE if self.contraction.unit else 1
 
     def program(self, knobs: GemmConfig) -> Program:
         """The program with these knobs."""
@@ -143,7 +144,7 @@ class Products:
     @property
     def smallest_grid(self) -> int:
         """Blocks with the largest tiles: what is sure to run at once."""
-        tile, c = FRAGMENT * TENSOR_TILES[-1] * TENSOR_WARPS[-1], self.contraction
+        tile, c = FRAGMENT_SIZE * TENSOR_TILES[-1] * TENSOR_WARPS[-1], self.contraction
         return -(-c.m // tile) * -(-c.n // tile) * c.batch
 
 
@@ -177,7 +178,7 @@ def _why_not_shared(family: Products) -> str:
 def _shares(family: Products) -> Choices:
     """Who may share the depth: on tensor cores sets of warps, where there is much of it several blocks."""
     depth = family.contraction.k
-    sliced = family.contraction.unit and depth // (FRAGMENT * 2) >= 2 * FEWEST_STEPS
+    sliced = family.contraction.unit and depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS
     found = {"slices": SLICES} if sliced else {}
     return found | ({"split_k": SPLITS} if depth >= 2 * FEWEST_DEPTHS else {})
 

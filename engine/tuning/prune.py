@@ -15,13 +15,11 @@ from engine.cost.alcop import allowed_registers
 from engine.explore.limits import kib
 from engine.recipe import Entry
 from engine.target import Target
-from engine.target.hardware import WARP
+from engine.target.hardware import MAX_GRID, WARP
 from engine.target.shared import most_shared
 from engine.tuning.nodes import Dropped, Family, Funnel, Program, ResourceEstimate
 from engine.tuning.tuned_entries import kind_of
 
-GRID = 2**31 - 1
-"""Blocks along the first axis of a grid, on every NVIDIA GPU since compute capability 3.0."""
 PROMISE = "promise"
 """Name of the rule that asks a model of times."""
 FAR, FEWEST = 1.5, 64
@@ -179,4 +177,4 @@ def too_many_registers(figures: ResourceEstimate, machine: Target) -> str:
 
 def too_many_blocks(figures: ResourceEstimate) -> str:
     """How a grid is longer than it may be."""
-    return f"{figures.blocks:,} blocks, a grid may have {GRID:,}" if figures.blocks > GRID else ""
+    return f"{figures.blocks:,} blocks, a grid may have {MAX_GRID:,}" if figures.blocks > MAX_GRID else ""

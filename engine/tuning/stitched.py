@@ -16,10 +16,10 @@ from engine.kernels.stitched.walk import Walk
 from engine.recipe import Entry
 from engine.scheduling.advisers.mapping import mark
 from engine.support.errors import Unsupported
-from engine.target.hardware import WARP
+from engine.target.hardware import SUM_BYTES, WARP
+from engine.target.registers import STITCHED_BASE
 from engine.tuning.analytical_estimate import promised
 from engine.tuning.block_walks import (
-    SUM_BYTES,
     BlockWalks,
     block_walks,
     held,
@@ -43,8 +43,6 @@ SHARERS: tuple[Value, ...] = (AUTO, 4, 16, 32, 128)
 PLACES: tuple[Value, ...] = (AUTO, SHARED, AGAIN)
 OPEN_PLACES = 2
 """Intermediates whose place is open: those with most elements."""
-BESIDE = 32
-"""Registers of a thread beside what it holds: an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class Stitched(OfKernel):
             steps=longest_loop(parts),
             stages=1,
             shared_bytes=max(map(scratch_bytes, parts)) + self._staged(self.plan(program)),
-            registers=BESIDE + held(parts),
+            registers=STITCHED_BASE + held(parts),
             requested=self.kernel.facts.l2_bytes * blocks * visited(parts) // self.visited,
         )
 

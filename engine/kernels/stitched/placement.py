@@ -15,16 +15,14 @@ from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE
 from engine.graph.nodes import DTYPES
 from engine.kernels.stitched.parts import Names, Part, Span
 from engine.support.errors import Unsupported
+from engine.target.hardware import BLOCK_REGISTERS
+from engine.target.registers import HELD_ELEMENTS, STITCHED_RESERVE
 from engine.target.shared import most_handed_over
 from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import looked_up
 
 AGAIN = "recompute"
 """The scheme of an intermediate that its consumer computes again."""
-HELD = 64
-"""Elements that a thread keeps in registers from one part to another: twice as many still fit without spills."""
-REGISTERS, OWN = 64 * 1024, 40
-"""Registers that the threads of a block share, and those that each needs for itself."""
 WRITTEN_OUT = 32
 """Iterations of loops that are written out, as registers that later parts use need."""
 ROOMY = 96 * 1024
@@ -153,7 +151,8 @@ class _Planner:
 
     def _room(self) -> int:
         """Further elements that a thread can keep in registers."""
-        return min(HELD, REGISTERS // self.parts[0].walk.threads - OWN) - sum(self.held.values())
+        registers = BLOCK_REGISTERS // self.parts[0].walk.threads - STITCHED_RESERVE
+        return min(HELD_ELEMENTS, registers) - sum(self.held.values())
 
     def _at_own_point(self, array: str, number: int) -> bool:
         """Whether a part reads an array only where its own point was made."""

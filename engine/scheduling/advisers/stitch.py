@@ -13,6 +13,7 @@ from engine.recipe import ONLINE, Advice, Entry, Scenario
 from engine.rewrite.online import online
 from engine.scheduling.advisers.mapping import mark
 from engine.support.errors import BadInput, Unsupported
+from engine.target.hardware import MAX_THREADS
 from engine.target.shared import most_handed_over
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
@@ -21,7 +22,7 @@ ENOUGH = 2048
 """Elements of its widest part that keep a block busy: 8 for each of 256 threads."""
 EACH = 4
 """Elements of its widest part that one thread takes, where there are as many threads."""
-FEWEST_THREADS, MOST_THREADS = 64, 1024
+FEWEST_THREADS = 64
 LONG = 24 * 1024
 """Elements of a row past which no block keeps it: 24 in registers of each of 1024 threads, or 96 kB."""
 NEIGHBOURS = 32
@@ -92,7 +93,7 @@ def _blocks(program: TensorProgram, shape: Shape, sms: int) -> Iterable[Entry]:
     shared = sum(row_bytes(shape, program.statements, program.arrays).values())
     most = max(1, min(most, most_handed_over() // max(1, shared)))
     points = next(n for n in range(most, 0, -1) if total % n == 0)
-    threads = max(FEWEST_THREADS, min(MOST_THREADS, _floor(widest * points // EACH)))
+    threads = max(FEWEST_THREADS, min(MAX_THREADS, _floor(widest * points // EACH)))
     if shape.rows:
         because = f"{widest} elements a point: {points} point{'s' if points > 1 else ''} keep a block busy"
         yield mark(everyone, "outermost", "block", points, because)

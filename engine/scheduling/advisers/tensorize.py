@@ -18,12 +18,10 @@ from engine.tensor.nodes import Iterator, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import Binding, allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import Intrinsic
+from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 
 LEAST = 8
 """Rows, columns and depths below which most of an instruction would multiply zeros."""
-FRAGMENT = 16
-"""Rows, columns and depths of the smallest tile: what one matrix load brings."""
 DEPTH_BYTES = 64
 """Of one row of a tile: 32 halves, two steps of an instruction for each barrier."""
 
@@ -82,7 +80,7 @@ def entries_for(
     sms: streaming multiprocessors of the target.  promise: the model's microseconds of a kernel with some knobs.
     """
     m, n, k = binding.sizes
-    depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT, 1 << (k - 1).bit_length()))
+    depth = min(DEPTH_BYTES // intrinsic.element_bytes, max(FRAGMENT_SIZE, 1 << (k - 1).bit_length()))
     loop = Loop(k, depth, intrinsic.k, goes_through_registers(anchor, intrinsic))
     tiles = _tiles(anchor, binding, loop)
     chosen, promised = promised_best(candidates(tiles, loop, m * n * binding.batches), promise)
@@ -166,7 +164,7 @@ def goes_through_registers(anchor: Statement, intrinsic: Intrinsic) -> bool:
 
 def _fitted(tile: Tile, sizes: tuple[int, int]) -> Tile:
     """A tile no wider than the product needs."""
-    block = tuple(min(b, max(FRAGMENT, 1 << (s - 1).bit_length())) for b, s in zip(tile.block, sizes, strict=True))
+    block = tuple(min(b, max(FRAGMENT_SIZE, 1 << (s - 1).bit_length())) for b, s in zip(tile.block, sizes, strict=True))
     warp = tuple(map(min, block, tile.warp))
     return Tile((block[0], block[1]), (warp[0], warp[1]))
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.support.errors import Unsupported
+from engine.target.hardware import SUM_BYTES
 from engine.target.shared import SHARED_BYTES
-from engine.tensorize.nodes import Intrinsic
-from engine.tensorize.space import FRAGMENT, GemmConfig
+from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
+from engine.tensorize.space import GemmConfig
 
 Promise = Callable[[GemmConfig], float]
 """Microseconds of the kernel with some knobs; Unsupported where no block of it fits an SM."""
@@ -28,7 +29,6 @@ FEWEST_TILES = 4
 """Of the depth to a block or a slice of it: they fill a pipeline."""
 MOST_SUMS = 2**23
 """That all blocks of a split product leave to each other: 32 MB of float32 stay in L2."""
-SUM_BYTES = 4
 NEAR = 1.1
 """Promises this close are one for a model that nothing calibrates: the simpler kernel is taken."""
 
@@ -66,7 +66,7 @@ class Tile:
 
     def exchanges(self, slices: int) -> bool:
         """Whether shared memory has room for the sums of all slices and their way out."""
-        sums = math.prod(self.block) + self.warps * FRAGMENT * self.warp[1]
+        sums = math.prod(self.block) + self.warps * FRAGMENT_SIZE * self.warp[1]
         return slices == 1 or slices * sums * SUM_BYTES <= SHARED_BYTES
 
 
