@@ -103,22 +103,20 @@ def default_recipe(
 
 def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> tuple[Advice, ...]:
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
-    sms = int(machine.sms.value)
     if group.kind == ATTENTION:
         return attention_group(group, machine, numerics)
     if group.kind == STITCHED:
-        return (_with_schemes(group, stitch_group(group, sms), machine),)
-    places = sms * int(machine.threads_per_sm.value)
+        return (_with_schemes(group, stitch_group(group, machine), machine),)
     if group.kind == PACKED:
-        return (_with_schemes(group, pack_group(group, sms, places), machine),)
-    ranked = plans(group.program, places)
+        return (_with_schemes(group, pack_group(group, machine), machine),)
+    ranked = plans(group.program, machine.resident_threads)
     promises = partial(promise_of, machine, group.program)
-    tensor = tensorize_group(group, sms, numerics, promises)
+    tensor = tensorize_group(group, machine, numerics, promises)
     asked = asked_tile(group, tensor)
     proposals = (
         row_pins(group),
         vectorize_group(group, ranked),
-        tensor if asked else map_group(group, sms, ranked, promises),
+        tensor if asked else map_group(group, machine, ranked, promises),
         pipeline_group(group, asked),
     )
     return tuple(a for a in proposals if a.scenario.entries or a.scenario.alternatives)
@@ -155,7 +153,7 @@ def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Obs
 
 def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> Kernel:
     """The kernel, whether or not it takes every required entry as given."""
-    advice = recipe.groups.get(group.name, ())
+    advice, machine = recipe.groups.get(group.name, ()), target(recipe.target)
     timings: list[tuple[str, float]] = []
     start = time.perf_counter()
 
@@ -181,9 +179,9 @@ def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> K
     tell("legality", solved.tree, (), solved.checking)
 
     try:
-        tile = lower(replace(group, program=program), solved.tree, recipe.numerics, target(recipe.target).architecture)
+        tile = lower(replace(group, program=program), solved.tree, machine, recipe.numerics)
         tell("tile program", solved.tree, tile)
-        alternating, tile = tile, pipelined(tile)
+        alternating, tile = tile, pipelined(tile, machine)
     except Unsupported as refused:
         raise NoKernel(refused, program, solved) from refused
     wrong = check_tile(tile)

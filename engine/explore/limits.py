@@ -12,7 +12,6 @@ from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.hardware import SUM_BYTES
-from engine.target.shared import most_shared
 from engine.target.teams import MOST_BYTES, MOST_PARTS, whole_parts
 from engine.tensorize.space import GemmConfig
 
@@ -110,7 +109,7 @@ def _inner(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
 
 def _shared(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     rows, columns, depth = knobs.block
-    needed, limit = knobs.stages * (rows + columns) * depth * contraction.element_bytes, most_shared(machine)
+    needed, limit = knobs.stages * (rows + columns) * depth * contraction.element_bytes, machine.shared_limit
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 

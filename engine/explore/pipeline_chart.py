@@ -20,7 +20,6 @@ from engine.explore.shared_memory import shared_docs
 from engine.explore.what_if import choices
 from engine.scheduling.text import to_text
 from engine.target.hardware import SCHEDULERS, WARP
-from engine.target.shared import most_shared
 
 HEAD, TAIL = 6, 2
 """Steps that are drawn at the beginning and at the end of a long loop."""
@@ -91,7 +90,7 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
         terms=predicted.terms,
         shared=shared_docs(kernel.tile),
         shared_bytes=kernel.source.shared_bytes,
-        shared_limit=most_shared(kernel.target),
+        shared_limit=kernel.target.shared_limit,
         contraction=contraction,
         knobs=knobs,
         choices=choices(contraction, knobs, kernel.target) if contraction and knobs else (),

@@ -5,13 +5,10 @@ from __future__ import annotations
 from engine.cost.alcop_work import copied_buffers
 from engine.documents.pipeline import SharedDoc
 from engine.graph.nodes import DTYPES
-from engine.target.hardware import BANK_BYTES, BANKS, VECTOR_BYTES
+from engine.target.hardware import BANK_BYTES, BANKS, PASS_BYTES, VECTOR_BYTES
 from engine.tensorize.nodes import MATRIX_ROWS
 from engine.tile.nodes import AsyncCopy, Buffer, Load, Store, TileProgram, operations
 from engine.tile.storage import shared_map
-
-LINE = BANKS * BANK_BYTES
-"""Bytes of all banks."""
 
 
 def shared_docs(tile: TileProgram) -> tuple[SharedDoc, ...]:
@@ -23,7 +20,7 @@ def shared_docs(tile: TileProgram) -> tuple[SharedDoc, ...]:
 
 def place(index: int, row_bytes: int, size: int) -> int:
     """Where element `index` lies: `swizzle` of include/swizzle.cuh, for elements of `size` bytes."""
-    line, chunks = max(LINE, row_bytes), min(LINE, row_bytes) // VECTOR_BYTES
+    line, chunks = max(PASS_BYTES, row_bytes), min(PASS_BYTES, row_bytes) // VECTOR_BYTES
     row = index // (line // size) % chunks
     phase = row * 2 % chunks + row * 2 // chunks if size == BANK_BYTES else row
     return index ^ (phase * (VECTOR_BYTES // size))
@@ -58,7 +55,7 @@ def _array(tile: TileProgram, name: str) -> str:
 
 def _table(row_bytes: int, size: int) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
     """For the places of the first lines of all banks: the chunk along its row, and the row, of what lies there."""
-    line, of_row, across = max(LINE, row_bytes) // VECTOR_BYTES, row_bytes // VECTOR_BYTES, LINE // VECTOR_BYTES
+    line, of_row, across = (length // VECTOR_BYTES for length in (max(PASS_BYTES, row_bytes), row_bytes, PASS_BYTES))
     found: dict[int, int] = {}
     for chunk in range(MATRIX_ROWS * line):
         found[place(chunk * VECTOR_BYTES // size, row_bytes, size) * size // VECTOR_BYTES] = chunk

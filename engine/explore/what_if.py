@@ -15,7 +15,6 @@ from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import BadInput
 from engine.target import Target
 from engine.target import target as find_target
-from engine.target.shared import most_shared
 from engine.tensorize.space import GemmConfig
 
 NOTE = "pipeline model, uncalibrated"
@@ -194,7 +193,7 @@ def _quantities(
     limiter = found[1].occupancy.limiter if found[1] else ""
     placed = [_placed(prediction, machine) for prediction in found]
     rows = (
-        ("Shared per block", kib(now.shared_bytes), kib(then.shared_bytes), kib(most_shared(machine)), "shared memory"),
+        ("Shared per block", kib(now.shared_bytes), kib(then.shared_bytes), kib(machine.shared_limit), "shared memory"),
         (
             "Registers per thread", _registers(now, machine, known), _registers(then, machine, False),
             f"{allowed_registers(then.threads, machine)}", "registers",

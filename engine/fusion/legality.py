@@ -13,11 +13,10 @@ from engine.fusion.recompute import MOST_DIVISIONS, cost, divisions
 from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitched import KIND, own_axes, stitched_shape
 from engine.fusion.stitching.nodes import Fit
-from engine.fusion.stitching.shared_memory import degradation_order
+from engine.fusion.stitching.shared_memory import degradation_order, stitched_limit
 from engine.target import Target
 from engine.target.hardware import MAX_WARPS, WARP
 from engine.target.registers import MAX_PRIVATE, VALUE_REGISTERS
-from engine.target.shared import most_handed_over
 from engine.tensor.index import Index
 from engine.tensor.live_values import most_alive, overwritten_before
 from engine.tensor.nodes import Access, Array, Statement
@@ -31,7 +30,7 @@ class Fits:
     """The legality of kernels of one program: no value crosses blocks, and the code generator has a form for them."""
 
     def __init__(self, arrays: Mapping[str, Array], target: Target) -> None:
-        self._arrays, self._target = arrays, target
+        self._arrays, self.target = arrays, target
 
     def __call__(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
         """How they fit, or why they do not.  Simple kernels come first: one loop space, then everything in one
@@ -93,7 +92,7 @@ class Fits:
             parts = ((part, part_shape(part, kept)) for part in parts_of(statements))
             reasons = (self._too_large(its, part, kept) for part, its in parts if isinstance(its, Shape))
             return next(filter(None, reasons), "")
-        fit, limit = self.of(shape, statements), most_handed_over(self._target)
+        fit, limit = self.of(shape, statements), stitched_limit(self.target)
         if len(statements) > VALUE_REGISTERS and (crowded := self._too_many_alive(statements, fit)):
             return crowded
         if shape.kind == "reduction" and fit.columns > MAX_PRIVATE * MAX_WARPS:
@@ -108,7 +107,7 @@ class Fits:
         first = f"; {operators[giving_way[0]]} is the cheapest to leave out" if giving_way else ""
         return (
             f"the rows that {operators[largest]} and others hand over take {fit.shared_bytes:,} bytes of shared "
-            f"memory; a block of {self._target.name} may have {limit:,}{first}"
+            f"memory; a block of {self.target.name} may have {limit:,}{first}"
         )
 
     def _too_many_alive(self, statements: Sequence[Statement], fit: Fit) -> str:
@@ -116,10 +115,10 @@ class Fits:
         peak = most_alive(statements, fit.shared_arrays)
         if peak.values <= VALUE_REGISTERS:
             return ""
-        most = int(self._target.registers_per_thread.value)
+        most = int(self.target.registers_per_thread.value)
         return (
             f"{peak.values} values are alive at once when {peak.operator} is computed, by an estimate of their life "
-            f"times; a thread of {self._target.name} may have {most} registers, {most - VALUE_REGISTERS} of them for "
+            f"times; a thread of {self.target.name} may have {most} registers, {most - VALUE_REGISTERS} of them for "
             "addresses"
         )
 

@@ -25,6 +25,7 @@ from engine.kernels.reduction.lower import lower_reduction
 from engine.kernels.stitched.lower import lower_stitched
 from engine.scheduling.nodes import ScheduleTree
 from engine.support.errors import Unsupported
+from engine.target import Target
 from engine.target.registers import MAX_PRIVATE
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed, bind
@@ -36,25 +37,21 @@ MOST_ELEMENTS = 2**31 - 2**20
 """Elements of an array whose positions fit an int, with room for the threads past its end."""
 
 
-OLDEST = "sm_80"
-"""The instruction set that every target has."""
-
-
 def lower(
-    group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str] | None = None, architecture: str = OLDEST
+    group: FusionGroup, tree: ScheduleTree, machine: Target, numerics: Mapping[str, str] | None = None
 ) -> TileProgram:
     """The tile program of a group under a schedule; Unsupported where no kernel of ours follows that order.
 
-    numerics: the recipe's, which say whether tensor cores may round float32.  architecture: the target's instruction
-    set, which says what they can.
+    machine: whose instructions and shared memory the kernel may use.  numerics: the recipe's, which say whether tensor
+    cores may round float32.
     """
     outside = {*group.program.inputs, *group.program.outputs}
     largest = max((group.program.arrays[name] for name in outside), key=lambda array: array.elements)
     if largest.elements > MOST_ELEMENTS:
         raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
     if group.kind == PACKED:
-        return _with_room(lower_packed(group, tree))
-    marks, tile = _kernel(group, tree, numerics or {}, architecture)
+        return _with_room(lower_packed(group, tree, machine))
+    marks, tile = _kernel(group, tree, machine, numerics or {})
     return _with_room(replace(tile, notes=marks.unread()))
 
 
@@ -72,7 +69,7 @@ def _with_room(tile: TileProgram) -> TileProgram:
 
 
 def _kernel(
-    group: FusionGroup, tree: ScheduleTree, numerics: Mapping[str, str], architecture: str
+    group: FusionGroup, tree: ScheduleTree, machine: Target, numerics: Mapping[str, str]
 ) -> tuple[Marks, TileProgram]:
     if group.kind == ATTENTION:
         parts = attention_nest(group.program, tree)
@@ -81,22 +78,22 @@ def _kernel(
         def why_not(intrinsic: Intrinsic) -> str:
             return intrinsic_misfit(parts.scores, parts.values, group.program, intrinsic)
 
-        return marks, lower_attention(group, parts, marks, _intrinsic(marks, numerics, architecture, why_not))
+        return marks, lower_attention(group, parts, marks, _intrinsic(marks, machine, numerics, why_not))
     if group.kind == STITCHED:
         nest = block_nest(group.program, tree)
         marks = Marks(nest)
-        return marks, lower_stitched(group, nest, marks)
+        return marks, lower_stitched(group, nest, marks, machine)
     anchor = next((s for s in group.program.statements if is_contraction(s)), None)
     if group.kind == "contraction" and anchor is not None and row_reductions(group.program.statements, anchor):
         nest = row_nest(group.program, tree, anchor)
     else:
         nest = loop_nest(group.program, tree)
     marks = Marks(nest)
-    return marks, _of_nest(group, nest, marks, numerics, architecture)
+    return marks, _of_nest(group, nest, marks, machine, numerics)
 
 
 def _of_nest(
-    group: FusionGroup, nest: Nest, marks: Marks, numerics: Mapping[str, str], architecture: str
+    group: FusionGroup, nest: Nest, marks: Marks, machine: Target, numerics: Mapping[str, str]
 ) -> TileProgram:
     if group.kind == "contraction":
         anchor = next(s for s in group.program.statements if is_contraction(s))
@@ -105,8 +102,10 @@ def _of_nest(
             binding = bind(anchor, group.program.arrays, intrinsic)
             return binding if isinstance(binding, str) else ""
 
-        intrinsic = _intrinsic(marks, numerics, architecture, why_not)
-        return lower_tensor_cores(group, nest, marks, intrinsic) if intrinsic else lower_contraction(group, nest, marks)
+        intrinsic = _intrinsic(marks, machine, numerics, why_not)
+        if intrinsic is None:
+            return lower_contraction(group, nest, marks)
+        return lower_tensor_cores(group, nest, marks, intrinsic, machine)
     if any(s.reduction for s in group.program.statements):
         # On a walked loop `lane` asks for threads along the reduced elements, `warp` for some along the kept ones too.
         wish = marks.first("lane", "warp", members=[m for phase in nest.phases for m in phase.members])
@@ -118,7 +117,7 @@ def _of_nest(
 
 
 def _intrinsic(
-    marks: Marks, numerics: Mapping[str, str], architecture: str, misfit: Callable[[Intrinsic], str]
+    marks: Marks, machine: Target, numerics: Mapping[str, str], misfit: Callable[[Intrinsic], str]
 ) -> Intrinsic | None:
     """The instruction that an `intrinsic` mark names, if it computes what it should; else a note says why not.
 
@@ -130,9 +129,9 @@ def _intrinsic(
     intrinsic = INTRINSICS.get(name)
     if intrinsic is None:
         why_not = f"known are {', '.join(INTRINSICS)}"
-    elif _generation(architecture) < _generation(intrinsic.architecture):
+    elif _generation(machine.architecture) < _generation(intrinsic.architecture):
         instruction = intrinsic.ptx.partition(".row")[0]
-        why_not = f"{architecture} has no {instruction}, the first with it is {intrinsic.architecture}"
+        why_not = f"{machine.architecture} has no {instruction}, the first with it is {intrinsic.architecture}"
     else:
         why_not = misfit(intrinsic)
         if not why_not and not allowed(intrinsic, numerics):

@@ -22,5 +22,7 @@ VECTOR_BYTES = 16
 """Bytes that one instruction of a thread moves at most (PTX ISA, ld and st: .v4 of 32 bits)."""
 BANKS, BANK_BYTES = 32, 4
 """Of shared memory, each of which serves one word a clock (CUDA C++ Programming Guide, shared memory)."""
+PASS_BYTES = BANKS * BANK_BYTES
+"""That all banks serve in one pass."""
 SUM_BYTES = 4
 """Of an accumulator: all sums of products are float32, on tensor cores (PTX ISA, mma.sync .f32) and on CUDA cores."""

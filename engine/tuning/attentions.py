@@ -274,7 +274,7 @@ def _task(family: AttentionTiles, kernel: Kernel) -> Task:
 
 def _why_not_shared(family: AttentionTiles) -> str:
     """Why blocks do not share keys; "" where they may."""
-    blocks, sms = family.teams(QUERIES[-1]), int(family.machine.sms.value)
+    blocks, sms = family.teams(QUERIES[-1]), family.machine.sm_count
     if blocks >= sms:
         return f"{blocks} blocks of the most queries fill {sms} SMs"
     return "" if family.sizes["KEYS"] > KEYS[0] else f"{family.sizes['KEYS']} keys are one tile"

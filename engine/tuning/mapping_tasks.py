@@ -61,11 +61,11 @@ def _mappings(anchor: Statement, kernel: Kernel) -> Iterator[_Mapping]:
         if is_wanted and isinstance(binding, Binding) and allowed(intrinsic, kernel.recipe.numerics):
             binding = row_binding(program.statements, anchor, binding)
             promise = promise_of(machine, program, intrinsic)
-            entries = entries_for(anchor, binding, intrinsic, int(machine.sms.value), promise)
+            entries = entries_for(anchor, binding, intrinsic, machine, promise)
             yield _Mapping(intrinsic.name, tuple(entries))
     if not wish:
         promises = partial(promise_of, machine, program)
-        yield _Mapping(CUDA_CORES, map_group(kernel.group, int(machine.sms.value), (), promises).scenario.entries)
+        yield _Mapping(CUDA_CORES, map_group(kernel.group, machine, (), promises).scenario.entries)
 
 
 def _of_user(kernel: Kernel) -> Iterator[Entry]:

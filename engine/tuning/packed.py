@@ -142,8 +142,7 @@ def _open(parts: Sequence[_Part]) -> tuple[_Part, ...]:
 
 def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     """The one task of a packed group."""
-    sms = int(kernel.target.sms.value)
-    advice = pack_group(group, sms, sms * int(kernel.target.threads_per_sm.value))
+    advice = pack_group(group, kernel.target)
     found = parts_of(group, kernel.schedule.root)
     parts = tuple(_part(n, part, node, advice.scenario.entries) for n, (part, node) in enumerate(found))
     family = Packed(group, kernel, parts)

@@ -13,7 +13,6 @@ from engine.target import Target
 from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import MAX_GRID, MAX_THREADS, MAX_WARPS, SUM_BYTES, VECTOR_BYTES
 from engine.target.registers import GEMM_ERROR
-from engine.target.shared import most_shared
 from engine.tensorize.nodes import FRAGMENT_SIZE
 from engine.tensorize.space import GemmConfig
 from engine.tuning.prune import REGISTERS_BECAUSE, whole_warps
@@ -56,9 +55,9 @@ def _warps(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
 def _exchange(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     warps = knobs.parts // knobs.slices
     exchanged = SUM_BYTES * (knobs.block[0] * knobs.block[1] + warps * FRAGMENT_SIZE * knobs.part[1])
-    if knobs.slices == 1 or knobs.slices * exchanged <= most_shared(machine):
+    if knobs.slices == 1 or knobs.slices * exchanged <= machine.shared_limit:
         return ""
-    return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(most_shared(machine))}"
+    return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(machine.shared_limit)}"
 
 
 def _copies(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:

@@ -116,7 +116,7 @@ class Products:
     def _raster(self, knobs: GemmConfig) -> Sequence[Entry]:
         """The order of blocks that suits these tiles."""
         row, sizes = self.sides.rows[-1].name, (self.contraction.m, self.contraction.n)
-        return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], int(self.machine.sms.value))
+        return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], self.machine.sm_count)
 
     def figures(self, program: Program) -> ResourceEstimate:
         """From the equations of the pipeline model."""
@@ -169,7 +169,7 @@ def situation(family: Products) -> Situation:
 
 def _why_not_shared(family: Products) -> str:
     """Why neither several sets of warps nor several blocks share the depth of a tile; "" where some may."""
-    blocks, sms = family.smallest_grid, int(family.machine.sms.value)
+    blocks, sms = family.smallest_grid, family.machine.sm_count
     if blocks >= sms:
         return f"{blocks} blocks of the largest tiles fill {sms} SMs"
     return "" if _shares(family) else f"{family.contraction.k} depths are too few to share"

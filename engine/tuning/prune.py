@@ -16,7 +16,6 @@ from engine.explore.limits import kib
 from engine.recipe import Entry
 from engine.target import Target
 from engine.target.hardware import MAX_GRID, WARP
-from engine.target.shared import most_shared
 from engine.tuning.nodes import Dropped, Family, Funnel, Program, ResourceEstimate
 from engine.tuning.tuned_entries import kind_of
 
@@ -165,7 +164,7 @@ def too_many_threads(figures: ResourceEstimate, machine: Target) -> str:
 
 def too_much_shared(figures: ResourceEstimate, machine: Target) -> str:
     """How a block asks for more shared memory than it may have."""
-    needed, limit = figures.shared_bytes, most_shared(machine)
+    needed, limit = figures.shared_bytes, machine.shared_limit
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 

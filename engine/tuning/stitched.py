@@ -97,7 +97,7 @@ class Stitched(OfKernel):
         wishes = {statements.statement(s).write.array: str(w) for s in self.places if (w := program[_place(s)]) != AUTO}
         try:
             points = program.number("points")
-            return plan_parts(statements, self.parts(program), self.walks.names, points, wishes)
+            return plan_parts(statements, self.parts(program), self.walks.names, points, wishes, self.machine)
         except Unsupported as error:
             return error.reason
 

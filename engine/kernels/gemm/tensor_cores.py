@@ -21,8 +21,8 @@ from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, nearest_power, power_up_to
 from engine.kernels.mma_fragments import SHARERS, Lanes
+from engine.target import Target
 from engine.target.hardware import MAX_WARPS, SUM_BYTES, WARP
-from engine.target.shared import SHARED_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensorize.bind import prologue
@@ -59,11 +59,13 @@ class _Tiles:
         return math.prod(b // w for b, w in zip(self.block, self.warp, strict=True))
 
 
-def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic) -> TileProgram:
+def lower_tensor_cores(
+    group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic, machine: Target
+) -> TileProgram:
     """One kernel for a contraction that `intrinsic` computes, and the element-wise statements after it."""
     product = Product(group, nest)
     marks.refuse(REFUSED)
-    tiles = _tiles(product, marks, intrinsic)
+    tiles = _tiles(product, marks, intrinsic, machine)
     tiling = Tiling(product.loop.members, tiles.depth, is_swizzled=True)
     threads, raster = tiles.warps * tiles.slices * WARP, product.raster(marks, tiles.block[0])
     parts = parts_of(product, marks, tiles.block, tiles.depth)
@@ -97,7 +99,7 @@ def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: 
     )
 
 
-def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
+def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic, machine: Target) -> _Tiles:
     """What the marks ask for: whole fragments to a warp, at most 32 warps to a block."""
     blocks, warps = [], []
     for side, members in enumerate(product.free):
@@ -115,7 +117,8 @@ def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
         marks.changed("warp", warps[side], because, product.free[side])
     count = math.prod(b // w for b, w in zip(blocks, warps, strict=True))
     exchanged = (math.prod(blocks) + count * FRAGMENT_SIZE * warps[1]) * SUM_BYTES
-    most = power_up_to(MAX_WARPS)(min(depth // intrinsic.k, MAX_WARPS // count, max(1, SHARED_BYTES // exchanged)))
+    sharing = min(depth // intrinsic.k, MAX_WARPS // count, max(1, machine.shared_limit // exchanged))
+    most = power_up_to(MAX_WARPS)(sharing)
     needs = f"a power of two up to {most}: slices share a block and its shared memory"
     slices = marks.number("slices", 1, nearest_power(1, most), needs, loop)
     return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth, slices)

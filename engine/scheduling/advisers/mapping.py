@@ -12,7 +12,17 @@ from engine.fusion.shape import is_contraction
 from engine.recipe import Advice, Entry, Scenario
 from engine.scheduling.advisers.access import row_vector
 from engine.scheduling.advisers.plans import Plan, widest
-from engine.scheduling.advisers.tiles import Loop, Promise, Promises, Tile, candidates, promised_best, why_split
+from engine.scheduling.advisers.tiles import (
+    Loop,
+    Promise,
+    Promises,
+    Tile,
+    candidates,
+    promised_best,
+    tile_reason,
+    why_split,
+)
+from engine.target import Target
 from engine.target.hardware import WARP
 from engine.tensor.access import reads_beside
 from engine.tensor.nodes import Statement, TensorProgram, accesses
@@ -28,23 +38,23 @@ TILES = (Tile((128, 128), (8, 8)), Tile((64, 64), (4, 4)), Tile((32, 32), (2, 4)
 """Of a contraction, parts of a thread in place of a warp's: largest reuse first."""
 
 
-def map_group(group: FusionGroup, sms: int, ranked: Sequence[Plan], promises: Promises) -> Advice:
+def map_group(group: FusionGroup, machine: Target, ranked: Sequence[Plan], promises: Promises) -> Advice:
     """Blocks and threads for a group.
 
-    sms: streaming multiprocessors of the target, which want a block each.  ranked: the group's `plans`, best first.
-    promises: the model of a contraction's kernels.
+    machine: whose streaming multiprocessors want a block each.  ranked: the group's `plans`, best first.  promises: the
+    model of a contraction's kernels.
     """
     program = group.program
     reductions = [s for s in program.statements if s.reduction is not None]
     anchor = next((s for s in reductions if is_contraction(s)), None)
     if anchor is not None:
-        entries = _contraction(anchor, reduced_columns(program.statements, anchor), sms, promises(None))
+        entries = _contraction(anchor, reduced_columns(program.statements, anchor), machine, promises(None))
     elif reductions and group.kind == "column reduction":
         entries = _columns(reductions)
     elif reductions:
-        entries = _rows(reductions, program, sms)
+        entries = _rows(reductions, program, machine)
     else:
-        entries = _elementwise(program, sms, ranked[0]) if ranked else []
+        entries = _elementwise(program, machine, ranked[0]) if ranked else []
     return Advice("map", Scenario(tuple(entries)))
 
 
@@ -53,22 +63,22 @@ def mark(statements: tuple[str, ...], dimension: str, name: str, value: int, bec
     return Entry(statements, dimension, "mark", (name, value), because=because)
 
 
-def _elementwise(program: TensorProgram, sms: int, plan: Plan) -> list[Entry]:
+def _elementwise(program: TensorProgram, machine: Target, plan: Plan) -> list[Entry]:
     statement = (widest(program).name,)
     if plan.is_tiled:
         reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
         return [mark(statement, "innermost", "tile", WARP, reason)]
     vectors = -(-math.prod(extent for _, extent in plan.walk.order) // plan.walk.width)
     threads = THREADS
-    while threads > FEWEST_THREADS and -(-vectors // threads) < sms:
+    while threads > FEWEST_THREADS and -(-vectors // threads) < machine.sm_count:
         threads //= 2
     blocks = -(-vectors // threads)
     several = f"{blocks:,} block{'s' if blocks > 1 else ''} of {threads} threads"
-    reason = f"elements are independent: {several} for {sms} SMs, {plan.walk.width} elements a thread"
+    reason = f"elements are independent: {several} for {machine.sm_count} SMs, {plan.walk.width} elements a thread"
     return [mark(statement, "innermost", "thread", threads, reason)]
 
 
-def _rows(reductions: list[Statement], program: TensorProgram, sms: int) -> list[Entry]:
+def _rows(reductions: list[Statement], program: TensorProgram, machine: Target) -> list[Entry]:
     first = reductions[0]
     columns = math.prod(i.extent for i in first.reduced)
     rows = math.prod(i.extent for i in first.parallel)
@@ -78,7 +88,7 @@ def _rows(reductions: list[Statement], program: TensorProgram, sms: int) -> list
         lanes *= 2
     if all(reads_beside(s, program.arrays) for s in reductions):
         lanes = 1
-        while rows * lanes < sms * BUSY and lanes * 2 <= min(columns, WARP):
+        while rows * lanes < machine.sm_count * BUSY and lanes * 2 <= min(columns, WARP):
             lanes *= 2
     while 1 < lanes <= WARP and columns <= lanes // 2 * vector:
         lanes //= 2
@@ -105,7 +115,7 @@ def _columns(reductions: list[Statement]) -> list[Entry]:
     return [mark(names, "innermost", "warp", warps, reason)]
 
 
-def _contraction(anchor: Statement, whole: Sequence[str], sms: int, promise: Promise) -> list[Entry]:
+def _contraction(anchor: Statement, whole: Sequence[str], machine: Target, promise: Promise) -> list[Entry]:
     """Tiles of a product.  whole: columns that a block has all of, because rows of the results are reduced."""
     factors = factors_of(anchor, whole)
     used = [{n for a in accesses(f) for i in a.indices for n in i.iterators()} for f in factors]
@@ -117,18 +127,19 @@ def _contraction(anchor: Statement, whole: Sequence[str], sms: int, promise: Pro
     if whole:
         tiles = [Tile(block, thread_tile(block)) for block in row_tiles(rows, columns, least=1)]
     loop = Loop(depth, _tile_depth(depth))
-    chosen, promised = promised_best(candidates(tiles, loop, results), promise)
+    choices = list(candidates(tiles, loop, results, machine))
+    chosen, promised = promised_best(choices, promise)
     blocks = results // (rows * columns) * math.prod(
         -(-size // b) for size, b in zip((rows, columns), chosen.block[:2], strict=True)
     )
-    reason = f"{blocks} tiles for {sms} SMs, {promised:.3g} µs predicted: none of {len(tiles)} tiles is much faster"
+    reason = tile_reason(blocks, promised, len(tiles), machine)
     entries: list[Entry] = []
     for side, tile, owned in zip(sides, chosen.block[:2], chosen.part, strict=True):
         entries.append(mark((anchor.name,), side[-1].name, "block", tile, reason))
         reuse = "each operand read serves several products"
         entries.append(mark((anchor.name,), side[-1].name, "thread", owned, reuse))
     if chosen.split_k > 1:
-        reason = why_split(blocks, sms, promised, candidates(tiles, loop, results), promise)
+        reason = why_split(blocks, machine, promised, choices, promise)
         entries.append(mark((anchor.name,), anchor.reduced[-1].name, "split_k", chosen.split_k, reason))
     return [*entries, _depth(anchor)]
 
