@@ -10,7 +10,7 @@ from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
 from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
 from engine.documents.model import Time
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
-from engine.explore.limits import first_broken, kib
+from engine.kernels.gemm.limits import first_broken, kib
 from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import BadInput
 from engine.target import Target

@@ -10,10 +10,12 @@ from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape
 from engine.fusion.stitched import stitched_shape
 from engine.fusion.stitching.shared_memory import stitched_limit
-from engine.recipe import ONLINE, Advice, Entry, Scenario
+from engine.kernels.advice import mark
+from engine.kernels.family import Setting
+from engine.kernels.nodes import Compile
+from engine.recipe import ONLINE, Advice, Entry, Recipe, Scenario
 from engine.rewrite.online import online
-from engine.scheduling.advisers.mapping import mark
-from engine.support.errors import BadInput, Unsupported
+from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.target import Target
 from engine.target.hardware import MAX_THREADS
 from engine.tensor.nodes import TensorProgram
@@ -40,6 +42,16 @@ def stitch_group(group: FusionGroup, machine: Target) -> Advice:
         return Advice("stitch", Scenario())
     entries = (*_online(program, shape), *_pins(program, shape), *_blocks(program, shape, machine))
     return Advice("stitch", Scenario(entries))
+
+
+def with_own_schemes(advice: Advice, group: FusionGroup, setting: Setting, compile_group: Compile) -> Advice:
+    """The advice with what its own kernel says of the intermediates, so that it can be seen and changed."""
+    recipe = Recipe(setting.machine.name, groups={group.name: (advice,)})
+    try:
+        kernel = compile_group(group, recipe)
+    except EngineError:
+        return advice  # whoever compiles it is told why it has no kernel
+    return with_schemes(advice, kernel.tile.schemes)
 
 
 def with_schemes(advice: Advice, schemes: Mapping[str, tuple[str, str]]) -> Advice:
