@@ -1,4 +1,4 @@
-"""How many files an extension of the program touches: each patch under cases/extensions is applied and its tests run."""
+"""Extensions as patches under cases/extensions: each touches few files, and its tests pass in a copy of the program."""
 
 from __future__ import annotations
 
