@@ -31,6 +31,7 @@ from app.cli.options import (
     verb,
 )
 from app.exit_codes import PIPE_CLOSED
+from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.sigint import noted
 
 app = typer.Typer(
@@ -105,12 +106,11 @@ def render(
         typer.Option(
             "--panel",
             metavar="NAME",
-            help="Only this one: outline, explain, graph, schedule, constraints, moves, code, timing, history, "
-            "problems, jobs, tuning, trials, search, trial, run.",
+            help=f"Only this one: {', '.join(panel.name for panel in PANELS)}.",
         ),
     ] = None,
     perspective: Annotated[
-        str, typer.Option("--perspective", metavar="NAME", help="explore, schedule, pipeline or tune.")
+        str, typer.Option("--perspective", metavar="NAME", help=f"One of {', '.join(PERSPECTIVES).lower()}.")
     ] = "explore",
     size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels.")] = "1440x900",
     theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="dark or light.")] = "dark",

@@ -16,7 +16,7 @@ from views.diff.view import DiffWindow
 from views.theme import Theme
 
 
-class Comparing(QObject):
+class DiffController(QObject):
     """One comparison at a time, in a window that does not stop the other."""
 
     def __init__(self, parent: QWidget, workspace: Workspace) -> None:
@@ -45,7 +45,7 @@ class Comparing(QObject):
 
         def refused(problem: Problem) -> None:
             if asked == self._asked:
-                self.view.show_refusal(f"{problem.subject}: {problem.reason}")
+                self.view.show_refusal(problem.sentence)
 
         arguments = {"group": group, "a": before.text, "b": after.text}
         self._workspace.client.request(

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject
 
 from app.controllers.edge_descriptions import boundary_told, link_told, refused_told, short, trial_note
 from app.controllers.packing_candidates import beside
-from app.session.fusion_edits import Fusing, Pair
+from app.session.fusion_edits import FusionEdits, Pair
 from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, WhyDoc, Wish
 from engine.documents.model import EdgeDoc, LinkDoc, NodeDoc, Problem
 from views.fusion.chooser import Chooser, Option
@@ -19,10 +19,10 @@ from views.graph.view import GraphView
 MERGE, MOVE = "Merge with…", "Move to…"
 
 
-class Grouping(QObject):
+class FusionController(QObject):
     """The wishes of one graph panel."""
 
-    def __init__(self, view: GraphView, fusing: Fusing) -> None:
+    def __init__(self, view: GraphView, fusing: FusionEdits) -> None:
         super().__init__()
         self.view, self.fusing = view, fusing
         self.workspace = fusing.workspace

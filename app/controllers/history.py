@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.session.fusion_constraints import FUSION, fixed_of
-from app.session.fusion_edits import Fusing
+from app.session.fusion_edits import FusionEdits
 from app.session.history import FIRST, PREDICTED, History, Step
 from app.session.selection import Selection
 from app.session.workspace import Workspace
@@ -20,13 +20,13 @@ NO_CHANGE = "none"
 GROUPS = "which operators are one kernel"
 
 
-class Stepping(QObject):
+class HistoryController(QObject):
     """Shows the history of the selected group and carries out what is asked of it."""
 
     compare_requested = Signal(str, int, int)
     """A group, its baseline and the step to compare with it."""
 
-    def __init__(self, view: HistoryView, workspace: Workspace, fusing: Fusing) -> None:
+    def __init__(self, view: HistoryView, workspace: Workspace, fusing: FusionEdits) -> None:
         super().__init__()
         self.view, self.workspace, self.fusing = view, workspace, fusing
         # A turn of the event loop of its own: a new kernel also changes the code, the constraints and the graph.

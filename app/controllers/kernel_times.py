@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import QObject
 
 from app.controllers.roofline import roofline, where
-from app.controllers.timing import Timing
+from app.controllers.timing import TimingController
 from app.session.workspace import Workspace
 from engine.documents.model import Time
 from engine.target import target
@@ -17,10 +17,10 @@ from views.timing.view import ROOFLINE, TimingView
 MEASURED = ("measured", "synthetic")
 
 
-class Times(QObject):
+class KernelTimesController(QObject):
     """Keeps three views in step with what is known."""
 
-    def __init__(self, timing: TimingView, graph: GraphView, workspace: Workspace, samples: Timing) -> None:
+    def __init__(self, timing: TimingView, graph: GraphView, workspace: Workspace, samples: TimingController) -> None:
         super().__init__()
         self._timing, self._graph = timing, graph
         self._workspace, self._samples = workspace, samples

@@ -23,7 +23,7 @@ REPAINT_MS = 50
 """Samples that come faster are shown together."""
 
 
-class Timing(QObject):
+class TimingController(QObject):
     """Fills the live page; samples come from the measuring worker or from a recording."""
 
     times_changed = Signal()

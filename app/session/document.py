@@ -21,7 +21,7 @@ from app.session.loom_file import (
     write_loom,
 )
 from app.session.named_models import EXAMPLE, path_of
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from app.session.recovery import Journal, Left, Orphan, find_orphans
 from app.session.selection import Selection
 from app.session.workspace import Workspace
@@ -128,7 +128,7 @@ class Document(QObject):
         folder = Path(left.loom).parent if left.loom else Path()
         self._orphans.remove(orphan)
 
-        def ready(opening: Opening) -> None:
+        def ready(opening: OpenRequest) -> None:
             self._recovering = orphan
             self.workspace.open(opening.path, replace(opening, unsaved=True))
 
@@ -221,7 +221,7 @@ class Document(QObject):
         self.refused.emit(path, problem)
 
 
-def _opening(content: LoomFile, loom: str, folder: Path, model: str = "") -> Opening:
+def _opening(content: LoomFile, loom: str, folder: Path, model: str = "") -> OpenRequest:
     """What a workspace asks to be opened, with a warning where its model is not the one that it was saved with."""
     path = model or find_model(content.model, folder)
     known, found = content.model.sha256, "" if path == EXAMPLE else digest(Path(path))
@@ -229,7 +229,7 @@ def _opening(content: LoomFile, loom: str, folder: Path, model: str = "") -> Ope
     if known and found and known != found:
         reason = f"is not the file that {Path(loom).name} was saved with"
         warnings = (Problem("workspace", Path(path).name, reason, "its histories are kept by group name", "warning"),)
-    return Opening(
+    return OpenRequest(
         path, content.target, content.dimensions, content.groups, Selection(content.selection, content.statements),
         content.view, loom, warnings, asleep=content.asleep,
     )  # fmt: skip

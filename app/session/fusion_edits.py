@@ -20,7 +20,7 @@ Pair = tuple[str, str]
 Answer = AttemptDoc | WhyDoc | Problem
 
 
-class Fusing(QObject):
+class FusionEdits(QObject):
     """What a person fixes about groups.  One question is under way at a time; of those that wait, the newest counts."""
 
     answered = Signal(object)

@@ -13,7 +13,7 @@ from engine.documents.model import ModelDoc, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class OpenRequest:
     """A model and its machine; with a workspace file also the histories to go on with and what was in sight."""
 
     path: str

@@ -15,7 +15,7 @@ from app.session.edit_summaries import FIRST_TITLE, title_of
 from app.session.fusion_constraints import Asleep, carried, heir, renamed
 from app.session.history import Checked, History, Trail
 from app.session.named_models import EXAMPLE, is_name
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from app.session.refusals import problems_of
 from app.session.selection import Selection, SelectionBus
 from engine.documents.model import CheckDoc, CompiledDoc, EntryDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
@@ -44,7 +44,7 @@ class Workspace(QObject):
     def __init__(self, client: Client, target: str = "h200", dimensions: Mapping[str, int] | None = None) -> None:
         super().__init__()
         self.client = client
-        self.opened = Opening("", target, dict(dimensions or {}))
+        self.opened = OpenRequest("", target, dict(dimensions or {}))
         """The file that is open, and for which machine."""
         self.bus = SelectionBus()
         self.overview: Overview | None = None
@@ -95,12 +95,12 @@ class Workspace(QObject):
         """Asks what this machine can do."""
         self.client.request("machine", {}, "Looking at this machine", Pending(None, self._on_machine, self._on_silent))
 
-    def open(self, path: str, opening: Opening | None = None) -> None:
+    def open(self, path: str, opening: OpenRequest | None = None) -> None:
         """Opens a file, for the present machine unless `opening` says another; what was open stays until it is read."""
         self.opening_changed.emit(True)
         if not is_name(path):
             path = str(Path(path).absolute())  # the worker has a working directory of its own
-        asked = replace(opening or Opening(path, self.opened.target, self.opened.dimensions), path=path)
+        asked = replace(opening or OpenRequest(path, self.opened.target, self.opened.dimensions), path=path)
         self._request_open(asked, f"Opening {Path(path).name}")
 
     def recipe(self, group: str) -> str | None:
@@ -123,6 +123,16 @@ class Workspace(QObject):
         history = self.histories.get(group)
         kernel = self._kernels.get((group, history.step.text)) if history else None
         return kernel if kernel and kernel.has_kernel else self._legal.get(group)
+
+    def is_refused(self, group: str) -> bool:
+        """Whether the advice that was asked for gave no legal kernel."""
+        kernel = self.kernel(group)
+        return self.refusal(group) is not None or (kernel is not None and not kernel.has_kernel)
+
+    def legal_recipe(self, group: str) -> str | None:
+        """The advice that was asked for, or the last legal one where that was refused; None until one is known."""
+        history = self.histories.get(group)
+        return history.step.text if history and self.is_refused(group) else self.recipe(group)
 
     def refusal(self, group: str) -> Problem | None:
         """Why the applied advice gave no kernel at all."""
@@ -256,7 +266,7 @@ class Workspace(QObject):
         pending = Pending(kind, on_result, lambda problem: self.add_problem(group, problem))
         self.client.request(verb, arguments, title, pending)
 
-    def _request_open(self, opening: Opening, title: str, again: bool = False) -> None:
+    def _request_open(self, opening: OpenRequest, title: str, again: bool = False) -> None:
         pending = Pending(
             ModelDoc,
             lambda opened: self._on_opened(opening, opened, again),
@@ -354,7 +364,7 @@ class Workspace(QObject):
         else:
             history.refuse(text)
 
-    def _on_opened(self, opening: Opening, opened: Overview, again: bool = False) -> None:
+    def _on_opened(self, opening: OpenRequest, opened: Overview, again: bool = False) -> None:
         model = opened.model
         same = self.path == opening.path and self._as_opened == model and (again or not opening.trails)
         self.opened = replace(opening, trails={}, asleep=(), selection=Selection(), warnings=())
@@ -410,7 +420,7 @@ class Workspace(QObject):
                 self._ask_kernel(group, texts[-1])
         self._on_selected(self.bus.selection)
 
-    def _on_not_opened(self, opening: Opening, problem: Problem) -> None:
+    def _on_not_opened(self, opening: OpenRequest, problem: Problem) -> None:
         """A file that cannot be read changes nothing: the worker keeps the old one open, too."""
         self.opening_changed.emit(False)
         self.add_problem("", problem)

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QObject, QRectF, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from app.shell.actions import ACTIONS, MENUS, ActionInfo
+from app.shell.actions import ACTIONS, LISTED, ActionInfo
 from views.field import Field
 from views.rows import Row, RowState, RowView, draw_text, text_width
 from views.theme import Theme, face, semibold
@@ -107,7 +107,7 @@ class Shortcuts(QWidget):
                 Row(name, plain(infos[name].text), (self._actions[name], infos[name]), (), 24, infos[name].tip)
                 for name in names if name in infos and not self._actions[name].shortcut().isEmpty()
             ))
-            for menu, names in MENUS
+            for menu, names in LISTED
         )  # fmt: skip
         self.list.expandAll()
         self.show()
@@ -131,7 +131,7 @@ def matches(text: str) -> Sequence[tuple[str, ActionInfo]]:
     words = text.lower().split()
     found = [
         (f"{plain(menu)}: {plain(info.text)}", info)
-        for menu, names in MENUS
+        for menu, names in LISTED
         for name in names
         for info in ACTIONS
         if info.name == name

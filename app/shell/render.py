@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.session.advice import with_pasted
 from app.session.client import COMMAND
-from app.shell.layout import PERSPECTIVES
 from app.shell.main import application, make_window
+from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.sigint import noted
 from app.shell.window import SMALLEST, Window
 from engine.documents.model import ModelDoc
@@ -27,8 +27,8 @@ from views.tuning.view import TABS as TUNING
 
 UNREADABLE = "recipe"
 """The stage that problems of a text come from which is no advice, or speaks of what the group has not."""
-SCHEDULE_ONLY = ("code", "constraints", "moves", "history")
-"""Panels that the Explore perspective does not show."""
+SCHEDULE_ONLY = {panel.name for panel in PANELS if "Schedule" in panel.places and "Explore" not in panel.places}
+"""Panels that the Explore perspective does not show, and the Schedule perspective does."""
 QUIET_MS = 120
 LARGEST = 8192
 """Pixels of a side of the window, at most."""
@@ -89,7 +89,7 @@ def render(
         _open_tab(window, PIPELINE if perspective == PIPELINE.lower() else _TABS[tab])
         _wait_idle(window)
         for name, value in (what_if or {}).items():
-            window.wiring.pipelines.preview(name, value)
+            window.wiring.pipeline.preview(name, value)
         if tile is not None:
             _select_tile(window, tile)
         _wait_idle(window)
@@ -239,7 +239,7 @@ def _wait_idle(window: Window) -> None:
 
 def _is_idle(window: Window) -> bool:
     wiring = window.wiring
-    settled = window.workspace.client.is_idle and wiring.explored.exploring.is_settled and wiring.pipelines.is_settled
+    settled = window.workspace.client.is_idle and wiring.queries.is_settled
     settled = settled and window.wiring.timing.is_idle and window.wiring.tuning.is_settled
     return settled and window.document.is_idle and not window.panels.graph.scene.is_building
 

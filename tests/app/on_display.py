@@ -15,8 +15,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 
 from app.shell.actions import ACTIONS
-from app.shell.layout import PERSPECTIVES
 from app.shell.main import application, make_window
+from app.shell.panels import PERSPECTIVES
 from app.shell.render import wait
 from app.shell.window import SMALLEST, Window
 from tests.app.conftest import keep_settings_in

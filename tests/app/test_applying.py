@@ -8,7 +8,7 @@ import pytest
 
 from app.controllers.tuning.follower import Follower
 from app.controllers.tuning.preview import merged
-from app.controllers.tuning.tuning import LiveTuning
+from app.controllers.tuning.tuning import TuningController
 from app.shell.window import Window
 from engine.execution.nodes import MEASURED
 from engine.records.nodes import CHECKED, FINISHED, RUNNING, Round
@@ -25,7 +25,7 @@ def checked(number: int, group: str) -> Round:
 
 
 @pytest.fixture
-def several(quiet: Window, qtbot: object, tmp_path: Path) -> LiveTuning:
+def several(quiet: Window, qtbot: object, tmp_path: Path) -> TuningController:
     """A run of three groups: two became faster, of which one has no history in the window yet."""
     for group in (SLOWER, OTHER, GROUP):
         select(quiet, qtbot, group)
@@ -83,7 +83,7 @@ def test_entries_of_the_user_replace_those_of_the_trial() -> None:
 
 
 def test_the_best_of_all_groups_is_one_step_that_undo_takes_back(
-    quiet: Window, several: LiveTuning, qtbot: object
+    quiet: Window, several: TuningController, qtbot: object
 ) -> None:
     histories = quiet.workspace.histories
     first, slower = histories[GROUP].step.text, histories[SLOWER].step.text
@@ -108,7 +108,7 @@ def test_the_best_of_all_groups_is_one_step_that_undo_takes_back(
     assert histories[GROUP].current == histories[OTHER].current == 1, "from whichever group"
 
 
-def test_a_later_edit_of_one_group_is_taken_back_alone(quiet: Window, several: LiveTuning, qtbot: object) -> None:
+def test_a_later_edit_of_one_group_is_taken_back_alone(quiet: Window, several: TuningController, qtbot: object) -> None:
     histories = quiet.workspace.histories
     quiet.action(ALL).trigger()
     wait(qtbot, lambda: OTHER in histories and len(histories[OTHER].steps) == len(histories[GROUP].steps) == 2)
@@ -127,7 +127,7 @@ def test_a_later_edit_of_one_group_is_taken_back_alone(quiet: Window, several: L
     assert histories[OTHER].current == 0 and histories[GROUP].current == 2, "what was edited since stays"
 
 
-def test_the_entries_of_the_user_stay_in_every_group(quiet: Window, several: LiveTuning, qtbot: object) -> None:
+def test_the_entries_of_the_user_stay_in_every_group(quiet: Window, several: TuningController, qtbot: object) -> None:
     workspace = quiet.workspace
     select(quiet, qtbot, OTHER)
     for group in (GROUP, OTHER):

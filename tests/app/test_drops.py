@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtWidgets import QWidget
 
-from app.shell.layout import PERSPECTIVES
+from app.shell.panels import PERSPECTIVES
 from app.shell.window import Window
 from tests.app.driving import select, settle
 from tests.app.dropping import dragged, file_data

@@ -27,10 +27,10 @@ pytestmark = needs_nvrtc
 
 def ready(window: Window, qtbot: object) -> None:
     """Waits until the worker has answered everything that the tabs want."""
-    pipelines, client, scene = window.wiring.pipelines, window.workspace.client, window.panels.graph.scene
+    queries, client, scene = window.wiring.queries, window.workspace.client, window.panels.graph.scene
 
     def settled() -> bool:
-        return client.is_idle and pipelines.is_settled and not scene.is_building
+        return client.is_idle and queries.is_settled and not scene.is_building
 
     qtbot.waitUntil(settled, timeout=4 * PATIENCE)  # type: ignore[attr-defined]  # real kernels, compiled by NVRTC
 

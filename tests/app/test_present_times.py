@@ -110,7 +110,7 @@ def test_every_place_tells_the_same_time(window: Window, qtbot: object, tmp_path
     assert "mark block 1" in window.workspace.histories[group].step.text
     totals.append(check_all(window, qtbot, group))
 
-    window.wiring.fusing.carry_out(Wish(SPLIT, ("n1", "n2")))
+    window.wiring.fusion_edits.carry_out(Wish(SPLIT, ("n1", "n2")))
     settled(window, qtbot)
     assert len(window.workspace.model.groups) == 4
     totals.append(check_all(window, qtbot))

@@ -45,7 +45,8 @@ def made() -> ModelDoc:
 
 @pytest.fixture
 def view(qtbot: object) -> GraphView:
-    panel = GraphView(THEME)
+    panel = GraphView()
+    panel.set_theme(THEME)
     qtbot.addWidget(panel)  # type: ignore[attr-defined]
     panel.set_theme(THEME)
     panel.resize(700, 800)

@@ -7,10 +7,11 @@ from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QFrame, QMenu, QVBoxLayout
 
 from engine.documents.exploration import MoveDoc, MovesDoc
-from engine.documents.model import Problem, Time
+from engine.documents.model import Time
+from views.answer import AnswerPanel
 from views.format import duration
 from views.moves.rows import GAIN, PREDICTED, WHY_NOT, describe, move_rows, paint_move
-from views.panel import Elided, Panel, column_heads, label
+from views.panel import Elided, column_heads, label
 from views.rows import Row, RowView
 from views.theme import Theme, code_face
 
@@ -20,14 +21,14 @@ PREVIEW_LINES = 2
 HINT = "Return applies"
 
 
-class MovesView(Panel):
+class MovesView(AnswerPanel):
     """Next steps; `apply_requested` carries the group's whole advice after the chosen one."""
 
     apply_requested = Signal(str)
     statements_selected = Signal(tuple)
 
     def __init__(self) -> None:
-        super().__init__("Moves")
+        super().__init__("Moves", EMPTY)
         self._now: Time | None = None
         self._moves: MovesDoc | None = None
         self.table = RowView("Next legal steps", paint_move, 0)
@@ -48,14 +49,13 @@ class MovesView(Panel):
         self.body_layout.addWidget(column_heads("Next legal step", (("Predicted", PREDICTED), ("Gain", GAIN))))
         self.body_layout.addWidget(self.table, 1)
         self.body_layout.addWidget(self.preview)
-        self.show_empty(EMPTY)
 
     @property
     def moves(self) -> MovesDoc | None:
         """What is shown."""
         return self._moves
 
-    def show_moves(self, moves: MovesDoc, now: Time | None, stale: bool = False) -> None:
+    def show_document(self, moves: MovesDoc, now: Time | None = None, stale: bool = False) -> None:
         """Replaces the table; `now` is the predicted time of the schedule in use, `stale` where an edit was refused."""
         self._now = now
         chosen = self._current_title()
@@ -71,15 +71,12 @@ class MovesView(Panel):
         else:
             self.show_empty(NOTHING)
 
-    def show_problem(self, problem: Problem) -> None:
-        """Says why there are no moves."""
-        self._clear()
-        self.show_empty(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
-
-    def show_nothing(self) -> None:
-        """Nothing is selected, or nothing is known yet."""
-        self._clear()
-        self.show_empty(EMPTY)
+    def show_nothing(self, sentence: str = "") -> None:
+        """No moves."""
+        self._moves = None
+        self.subtitle.setText("")
+        self.table.show_rows(())
+        super().show_nothing(sentence)
 
     def set_theme(self, theme: Theme) -> None:
         """Repaints with the tokens of `theme`."""
@@ -91,11 +88,6 @@ class MovesView(Panel):
         if event.type() == QEvent.Type.Leave:
             self._show_preview(self._current() or self._first())
         return super().eventFilter(watched, event)
-
-    def _clear(self) -> None:
-        self._moves = None
-        self.subtitle.setText("")
-        self.table.show_rows(())
 
     def _current(self) -> MoveDoc | None:
         index = self.table.currentIndex()

@@ -33,7 +33,7 @@ class ProblemsView(Panel):
     def show_problems(self, problems: Sequence[Problem]) -> None:
         """Replaces the list."""
         rows = (
-            Row(str(number), f"{each.subject}: {each.reason}", each, (), 26) for number, each in enumerate(problems)
+            Row(str(number), each.sentence, each, (), 26) for number, each in enumerate(problems)
         )
         self.list.show_rows(rows)
         self.subtitle.setText(str(len(problems)) if problems else "")

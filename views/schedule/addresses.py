@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtCore import QRectF, Signal
 from PySide6.QtGui import QPainter, QPen
-from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from engine.documents.exploration import LanesDoc, WarpDoc
-from engine.documents.model import Problem
+from views.answer import AnswerPage
 from views.format import plural
-from views.panel import LoadingBar, bar, label
+from views.panel import bar, label
 from views.rows import Row, RowState, RowView, draw_text
 from views.theme import Theme, code_face, face, semibold
 
@@ -82,14 +82,14 @@ def is_shared(lanes: LanesDoc) -> bool:
     return lanes.kind.startswith("shared")
 
 
-class AddressesPage(QWidget):
+class AddressesPage(AnswerPage):
     """Asked for by a button, because the emulator has to run; `line_selected` carries the line of a clicked row."""
 
     asked = Signal()
     line_selected = Signal(int)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(EMPTY)
         strip, layout = bar("subheader", 36)
         self.button = QPushButton("Run one block")
         self.button.setProperty("role", "small")
@@ -103,41 +103,27 @@ class AddressesPage(QWidget):
         self.table = RowView("Addresses of one warp", _paint, 0)
         self.table.chevrons = False
         self.table.row_selected.connect(self._select)
-        self.message = label(EMPTY, "hint", wrap=True)
-        self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.message.setContentsMargins(32, 0, 32, 0)
-        self.progress = LoadingBar(self)
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self.message)
-        self._pages.addWidget(self.table)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        self.pages.addWidget(self.table)
         for widget in (strip, self.heads):
-            column.addWidget(widget)
-        column.addWidget(self._pages, 1)
+            self.column.addWidget(widget)
+        self.column.addWidget(self.pages, 1)
         self._shown: tuple[WarpDoc, WarpDoc | None] | None = None
 
     def show_addresses(self, after: WarpDoc, before: WarpDoc | None) -> None:
         """Shows a warp under the present advice, beside the same under the baseline's where that is known."""
-        self._pages.setCurrentWidget(self.table)
+        self.show_body()
         self.heads.show_columns(before is not None)
         self.note.setText(f"first warp of block {after.block}, counted by the emulator")
         if (after, before) != self._shown:
             self._shown = (after, before)
             self.table.show_rows(address_rows(after, before))
 
-    def show_problem(self, problem: Problem) -> None:
-        """Says why nothing could be counted."""
-        self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
-
-    def show_nothing(self, sentence: str = EMPTY) -> None:
+    def show_nothing(self, sentence: str = "") -> None:
         """Nothing has been counted under this advice."""
         self._shown = None
         self.note.setText("")
         self.heads.hide()
-        self.message.setText(sentence)
-        self._pages.setCurrentWidget(self.message)
+        super().show_nothing(sentence)
 
     def show_loading(self, loading: bool) -> None:
         """A block is running."""

@@ -14,7 +14,7 @@ from app.controllers.tuning.launch import Order, RunProcess, order_again, recipe
 from app.controllers.tuning.shown import Shown
 from app.session.fusion_constraints import fixed_now
 from app.session.named_models import is_name, path_of
-from app.session.open_request import Opening
+from app.session.open_request import OpenRequest
 from app.session.workspace import Workspace
 from engine.documents.model import Problem
 from engine.records.nodes import GO, PAUSE, PAUSED, RUNNING, STOP, STOPPED, Request
@@ -221,7 +221,7 @@ class Control(QObject):
         self.changed.emit()
 
 
-def is_of(request: Request, opened: Opening) -> bool:
+def is_of(request: Request, opened: OpenRequest) -> bool:
     """Whether a run is of what is open: the file, the target, the sizes of its dimensions."""
     same = _full(request.source) == _full(opened.path) and request.target == opened.target
     return same and all(request.dimensions.get(name, size) == size for name, size in opened.dimensions.items())

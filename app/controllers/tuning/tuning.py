@@ -30,7 +30,7 @@ SLOWLY = 5
 """Repaints of the table between two of what is dearer to work out."""
 
 
-class LiveTuning(QObject):
+class TuningController(QObject):
     """Shows one group of the run at a time, the selected one where it is searched."""
 
     state_changed = Signal()
