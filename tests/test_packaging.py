@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from setuptools import find_packages
 
 from tests.support.commands import document, loomscope
 
@@ -16,20 +17,19 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
 
 
-def test_the_package_list_is_the_tree() -> None:
+def packages() -> list[str]:
+    """What setuptools finds and ships."""
+    return find_packages(str(ROOT), include=SETUPTOOLS["packages"]["find"]["include"])
+
+
+def test_the_packages_that_are_found_are_the_tree() -> None:
     folders = {
         module.parent
         for top in ("app", "engine", "resources", "views")
         for module in (ROOT / top).rglob("*.py")
         if "__pycache__" not in module.parts
     }
-    found = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    assert sorted(found) == sorted(SETUPTOOLS["packages"])
-
-
-def test_every_package_has_its_init_file() -> None:
-    for package in SETUPTOOLS["packages"]:
-        assert (ROOT / package.replace(".", "/") / "__init__.py").is_file(), package
+    assert sorted(packages()) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)
 
 
 def test_every_data_file_is_shipped() -> None:
@@ -81,7 +81,7 @@ def test_the_readme_says_what_every_package_of_the_engine_is_for() -> None:
     table = README.partition("| `engine/` | |")[2].partition("\n\n")[0]
     first = (row.split("|")[1] for row in table.splitlines() if row.startswith("| `"))
     told = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
-    packages = (name.split(".") for name in SETUPTOOLS["packages"] if name.startswith("engine."))
+    packages = (name.split(".") for name in packages() if name.startswith("engine."))
     assert told == {parts[1] for parts in packages if len(parts) == 2}
 
 
