@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from setuptools import find_packages
 
 from tests.support.commands import document, loomscope
 
@@ -15,17 +15,20 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
+TOP = ("app", "engine", "resources", "views")
 
 
 def packages() -> list[str]:
-    """What setuptools finds and ships."""
-    return find_packages(str(ROOT), include=SETUPTOOLS["packages"]["find"]["include"])
+    """What setuptools finds: folders with an __init__.py below those that are named."""
+    patterns = SETUPTOOLS["packages"]["find"]["include"]
+    folders = (file.parent.relative_to(ROOT).parts for top in TOP for file in (ROOT / top).rglob("__init__.py"))
+    return [name for name in map(".".join, folders) if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def test_the_packages_that_are_found_are_the_tree() -> None:
     folders = {
         module.parent
-        for top in ("app", "engine", "resources", "views")
+        for top in TOP
         for module in (ROOT / top).rglob("*.py")
         if "__pycache__" not in module.parts
     }
@@ -81,8 +84,8 @@ def test_the_readme_says_what_every_package_of_the_engine_is_for() -> None:
     table = README.partition("| `engine/` | |")[2].partition("\n\n")[0]
     first = (row.split("|")[1] for row in table.splitlines() if row.startswith("| `"))
     told = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
-    packages = (name.split(".") for name in packages() if name.startswith("engine."))
-    assert told == {parts[1] for parts in packages if len(parts) == 2}
+    engine = (name.split(".") for name in packages() if name.startswith("engine."))
+    assert told == {parts[1] for parts in engine if len(parts) == 2}
 
 
 def test_what_the_readme_shows_of_the_example_is_what_is_printed() -> None:
