@@ -27,8 +27,6 @@ from views.tuning.view import TABS as TUNING
 
 UNREADABLE = "recipe"
 """The stage that problems of a text come from which is no advice, or speaks of what the group has not."""
-SCHEDULE_ONLY = {panel.name for panel in PANELS if "Schedule" in panel.places and "Explore" not in panel.places}
-"""Panels that the Explore perspective does not show, and the Schedule perspective does."""
 QUIET_MS = 120
 LARGEST = 8192
 """Pixels of a side of the window, at most."""
@@ -73,7 +71,7 @@ def render(
     try:
         window.resize(*size)
         window.show()
-        window.set_perspective("Schedule" if panel in SCHEDULE_ONLY else _PERSPECTIVES[perspective])
+        window.set_perspective(_perspective_of(panel, _PERSPECTIVES[perspective]))
         model = _opened(window, path)
         if replay is not None:
             _replay(window, replay)
@@ -105,6 +103,12 @@ def _check_names(theme: str, perspective: str, tab: str) -> None:
     for what, given, known in choices:
         if given not in known:
             raise BadInput("window", f"{what} {given}", "there is none of that name", f"one of {', '.join(known)}")
+
+
+def _perspective_of(panel: str | None, wanted: str) -> str:
+    """The one that was asked for, or the first that has the panel: what is out of sight asks the worker nothing."""
+    places = next((info.places for info in PANELS if info.name == panel), {})
+    return wanted if wanted in places or not places else next(iter(places))
 
 
 def size_of(text: str) -> tuple[int, int]:
