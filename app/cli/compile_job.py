@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Job:
+class CompileJob:
     """The operands that most verbs share; each stage runs when it is first asked for."""
 
     file: str

@@ -16,7 +16,7 @@ from app.cli import output
 from app.exit_codes import INTERRUPTED, PIPE_CLOSED
 
 if TYPE_CHECKING:
-    from app.cli.compile_job import Job
+    from app.cli.compile_job import CompileJob
 
 File = Annotated[
     str,
@@ -108,9 +108,9 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
 def job(
     file: str, target: str | None = None, dim: list[str] = NO_DIMS, group: str | None = None,
     recipe: Path | None = None, tree: Path | None = None, policy: str | None = None,
-) -> Job:  # fmt: skip
+) -> CompileJob:  # fmt: skip
     """What a verb works on, from its operands."""
-    from app.cli.compile_job import Job
+    from app.cli.compile_job import CompileJob
     from app.session.dimensions import dimensions_of
 
-    return Job(file, target, dimensions_of(dim), group, recipe, tree, policy)
+    return CompileJob(file, target, dimensions_of(dim), group, recipe, tree, policy)

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.cli import output
-from app.cli.compile_job import Job
+from app.cli.compile_job import CompileJob
 from engine.regression import baseline as gate
 from engine.support.files import check_place
 from engine.support.serialization import to_json
 from views.format import plural
 
 
-def baseline(job: Job, out: Path) -> None:
+def baseline(job: CompileJob, out: Path) -> None:
     """Count every kernel and write what was found."""
     check_place(out, "gate")
     found = _taken(job)
@@ -21,7 +21,7 @@ def baseline(job: Job, out: Path) -> None:
     output.say(f"{out}: {plural(len(found.groups), 'group')}, {_totals(found)}")
 
 
-def check(job: Job, path: Path, tolerance: float, json: bool) -> bool:
+def check(job: CompileJob, path: Path, tolerance: float, json: bool) -> bool:
     """Count again; whether nothing grew by more than `tolerance` percent."""
     before = gate.read_baseline(path)
     asked = job.asked_target or before.target
@@ -45,7 +45,7 @@ def check(job: Job, path: Path, tolerance: float, json: bool) -> bool:
     return not worse
 
 
-def _taken(job: Job) -> gate.Baseline:
+def _taken(job: CompileJob) -> gate.Baseline:
     kernels = output.track(job.kernels(), len(job.groups), "counting")
     return gate.take(job.plan, kernels, job.target, job.asked_dimensions)
 

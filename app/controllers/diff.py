@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from app.session.client import Pending
-from app.session.history import Step
+from app.session.history import HistoryStep
 from app.session.workspace import Workspace
 from engine.documents.exploration import DiffDoc, FigureDoc
 from engine.documents.model import KernelDoc, Problem
@@ -56,7 +56,7 @@ class DiffController(QObject):
         """Repaints with the tokens of `theme`."""
         self.view.set_theme(theme)
 
-    def _further(self, group: str, a: Step, b: Step) -> Iterator[FigureDoc]:
+    def _further(self, group: str, a: HistoryStep, b: HistoryStep) -> Iterator[FigureDoc]:
         """What was measured, counted and compiled of two steps; one origin a figure."""
         origin = next((step.measured.origin for step in (a, b) if step.measured), "")
         if origin:

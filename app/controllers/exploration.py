@@ -12,11 +12,11 @@ from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, Space
 from engine.documents.model import Problem
 from views.constraints.view import ConstraintsView
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE, ScheduleView
-from views.space.trial import Trial
+from views.space.trial import AxisDrag
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class OrderPreview:
     """An order that breaks dependences, drawn but not applied."""
 
     question: Question
@@ -38,11 +38,11 @@ class ExplorationController(QObject):
         """Group -> the dimensions that a person chose to draw."""
         self._counted: set[Question] = set()
         """Addresses that a person asked for."""
-        self._trial: tuple[Trial, Question] | None = None
+        self._trial: tuple[AxisDrag, Question] | None = None
         """What is held over the iteration space."""
         self._dropped: Question | None = None
         """An order that was let go before the worker said what it means."""
-        self._preview: Preview | None = None
+        self._preview: OrderPreview | None = None
         self.queries.answered.connect(self._on_answered)
         self.queries.state_changed.connect(self.refresh)
         workspace.model_changed.connect(self._forget)
@@ -121,7 +121,7 @@ class ExplorationController(QObject):
         self._axes[self.group] = axes
         self.refresh()
 
-    def _try(self, trial: Trial) -> None:
+    def _try(self, trial: AxisDrag) -> None:
         """Asks what a drop would mean, while it is still held."""
         question = self._order(trial)
         if question is not None:
@@ -130,13 +130,13 @@ class ExplorationController(QObject):
                 self.queries.ask(question)
             self._show_trial()
 
-    def _drop(self, trial: Trial) -> None:
+    def _drop(self, trial: AxisDrag) -> None:
         """Applies what was dropped, as soon as the worker has said how it reads."""
         self._dropped = self._order(trial)
         if self._dropped is not None and not self._apply_dropped():
             self.queries.ask(self._dropped)
 
-    def _order(self, trial: Trial) -> Question | None:
+    def _order(self, trial: AxisDrag) -> Question | None:
         known, question = self._known_space(), self.question("order")
         if known is None or question is None:
             return None
@@ -154,7 +154,7 @@ class ExplorationController(QObject):
             self._apply(known.recipe)
         elif isinstance(known, OrderDoc) and order and space is not None:
             used = self._preview.used if self._preview else space.order
-            self._preview = Preview(question, known, used) if order != used else None
+            self._preview = OrderPreview(question, known, used) if order != used else None
             self.refresh()
         elif isinstance(known, OrderDoc):
             self.schedule.space.verdict.show_refusal(known.because)

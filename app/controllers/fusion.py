@@ -12,7 +12,7 @@ from app.session.fusion_edits import FusionEdits, Pair
 from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, WhyDoc, Wish
 from engine.documents.model import EdgeDoc, LinkDoc, NodeDoc, Problem
 from views.fusion.chooser import Chooser, Option
-from views.graph.drawing import Line
+from views.graph.drawing import EdgeLine
 from views.graph.handles import Handle
 from views.graph.view import GraphView
 
@@ -27,7 +27,7 @@ class FusionController(QObject):
         self.view, self.fusing = view, fusing
         self.workspace = fusing.workspace
         self.chooser = Chooser(view)
-        self._line: Line | None = None
+        self._line: EdgeLine | None = None
         self._dragged: Wish | None = None
         self._source: Handle = Handle("")
         self._target: Handle | None = None
@@ -106,7 +106,7 @@ class FusionController(QObject):
         elif handle is not None:
             self.fusing.carry_out(Wish(RELEASE, self._node(handle.node).operators))
 
-    def show_edge(self, line: Line | None) -> None:
+    def show_edge(self, line: EdgeLine | None) -> None:
         """Tells about an edge, or no longer."""
         self._line = line
         self.view.scene.mark_edge(line)
@@ -128,7 +128,7 @@ class FusionController(QObject):
         merged = self.fusing.ask(_joined(*map(self._node, _pair(line)))) if edge.fixed and known else None
         self.view.card.show_told(boundary_told(edge, line.tensors, names, known, merged))
 
-    def _is_boundary(self, line: Line) -> bool:
+    def _is_boundary(self, line: EdgeLine) -> bool:
         return all(_pair(line))
 
     def _choose(self, name: str) -> None:
@@ -229,7 +229,7 @@ class FusionController(QObject):
     def _title(self, node: str) -> str:
         return self._node(node).title if node else "the graph's input or output"
 
-    def _kept_pair(self, line: Line) -> tuple[str, ...]:
+    def _kept_pair(self, line: EdgeLine) -> tuple[str, ...]:
         """The operators at the ends of an edge that are kept apart."""
         edge = next((tensor for tensor in line.tensors if tensor.fixed), None)
         return self._apart(edge) if edge else ()
@@ -251,6 +251,6 @@ def _joined(first: NodeDoc, second: NodeDoc) -> Wish:
     return Wish(JOIN, tuple(dict.fromkeys((*first.operators, *second.operators))))
 
 
-def _pair(line: Line) -> Pair:
+def _pair(line: EdgeLine) -> Pair:
     """The launches that an edge goes between, in the first copy of what is drawn."""
     return line.tensors[0].source, line.tensors[0].target

@@ -6,7 +6,7 @@ import re
 import textwrap
 from itertools import pairwise
 
-from app.session.advice_spans import Outline, Path, outline
+from app.session.advice_spans import AdviceSpans, Path, outline
 from engine.documents.model import EntryDoc
 
 STAGES = re.compile(r"mark\s+stages\s+\d+")
@@ -109,7 +109,7 @@ def _added(text: str, author: str, block: list[str]) -> str:
     return _joined([*read.lines[:end], *indented, *read.lines[end:]])
 
 
-def _line_of(read: Outline, entry: EntryDoc) -> int | None:
+def _line_of(read: AdviceSpans, entry: EntryDoc) -> int | None:
     """The entry's line: where its path leads if the same stands there, else the author's line that says the same."""
     wanted = _core(entry.text)
     number = read.entries.get(entry.path)

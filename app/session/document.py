@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.session.background import Background
-from app.session.history import Trail, is_plain
+from app.session.history import HistoryRecord, is_plain
 from app.session.loom_file import (
     SUFFIX,
     LoomFile,
@@ -48,7 +48,7 @@ class Document(QObject):
         self._folder = journals
         self._journal = Journal(journals)
         self._background = Background()
-        self._saved: dict[str, Trail] = {}
+        self._saved: dict[str, HistoryRecord] = {}
         self._dirty: set[str] = set()
         self._orphans: list[Orphan] = []
         self._recovering: Orphan | None = None
@@ -189,7 +189,7 @@ class Document(QObject):
             self._write(lambda: self._journal.note(group, trail, self.edits))
         self.state_changed.emit()
 
-    def _begin(self, saved: Mapping[str, Trail]) -> None:
+    def _begin(self, saved: Mapping[str, HistoryRecord]) -> None:
         """Everything up to `saved` is in a file now."""
         self._saved = dict(saved)
         trails = self.workspace.trails()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.session.history import History, Trail, is_plain
+from app.session.history import History, HistoryRecord, is_plain
 from engine.documents.model import ModelDoc
 from engine.fusion.choices import choices_of, fusion_of
 from engine.fusion.stitching.nodes import DEFAULT_POLICY, Fixed
@@ -40,13 +40,13 @@ def fixed_arguments(text: str) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asleep:
+class DormantHistory:
     """The history of a group that the present plan does not have, to go on where it comes back."""
 
     operators: tuple[str, ...]
     """Of its first launch."""
     statements: tuple[str, ...]
-    trail: Trail
+    trail: HistoryRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ def carried(old: ModelDoc, new: ModelDoc) -> dict[str, str]:
 
 
 def renamed(
-    histories: Mapping[str, History], asleep: Sequence[Asleep], old: ModelDoc, new: ModelDoc
-) -> tuple[dict[str, History], list[Asleep]]:
+    histories: Mapping[str, History], asleep: Sequence[DormantHistory], old: ModelDoc, new: ModelDoc
+) -> tuple[dict[str, History], list[DormantHistory]]:
     """The histories under the names of a new plan: those of groups that are gone sleep, those that are back wake up."""
     names, before, after = carried(old, new), _groups(old), _groups(new)
     kept = {names.get(name, name): each for name, each in histories.items() if name in names or name not in before}
     left = [
-        Asleep(before[name].launches[0], before[name].statements, trail)
+        DormantHistory(before[name].launches[0], before[name].statements, trail)
         for name, trail in ((name, history.trail()) for name, history in histories.items())
         if name in before and name not in names and not is_plain(trail)
     ]

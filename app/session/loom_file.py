@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from app.session.fusion_constraints import FUSION, Asleep, fixed_of
-from app.session.history import History, Trail
+from app.session.fusion_constraints import FUSION, DormantHistory, fixed_of
+from app.session.history import History, HistoryRecord
 from app.session.named_models import is_name, path_of
 from engine.support.errors import BadInput
 from engine.support.files import replace_whole
@@ -52,13 +52,13 @@ class LoomFile:
     model: ModelReference
     target: str
     dimensions: Mapping[str, int] = field(default_factory=dict)
-    groups: Mapping[str, Trail] = field(default_factory=dict)
+    groups: Mapping[str, HistoryRecord] = field(default_factory=dict)
     """The history of each group, and that of what is fixed about groups."""
     selection: str = ""
     statements: tuple[str, ...] = ()
     view: Mapping[str, str] = field(default_factory=dict)
     """What was in sight: "perspective", "colour"."""
-    asleep: tuple[Asleep, ...] = ()
+    asleep: tuple[DormantHistory, ...] = ()
     """Histories of groups that other plans of the model had."""
 
 
@@ -116,7 +116,7 @@ def from_plain(data: object, name: str) -> LoomFile:
     return content
 
 
-def _check_fixed(trail: Trail, name: str) -> None:
+def _check_fixed(trail: HistoryRecord, name: str) -> None:
     """BadInput where a step of what is fixed about groups cannot be read."""
     for number, step in enumerate(trail.steps):
         try:

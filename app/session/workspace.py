@@ -12,8 +12,8 @@ from app.session import advice
 from app.session.client import Client, Pending
 from app.session.current_times import present_model, untimed
 from app.session.edit_summaries import FIRST_TITLE, title_of
-from app.session.fusion_constraints import Asleep, carried, heir, renamed
-from app.session.history import Checked, History, Trail
+from app.session.fusion_constraints import DormantHistory, carried, heir, renamed
+from app.session.history import Checked, History, HistoryRecord
 from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
 from app.session.refusals import problems_of
@@ -58,7 +58,7 @@ class Workspace(QObject):
         """(group or "", problem), the oldest first."""
         self.histories: dict[str, History] = {}
         """Of the groups whose first kernel is known, and of those that an opened file told of."""
-        self.asleep: list[Asleep] = []
+        self.asleep: list[DormantHistory] = []
         """Histories of groups that other plans of the model had."""
         self.is_fusing = False
         """Whether other groups are being made: those that are shown may be gone in a moment."""
@@ -146,7 +146,7 @@ class Workspace(QObject):
         """A group of the open model."""
         return next((group for group in self.model.groups if group.name == name), None) if self.model else None
 
-    def trails(self) -> dict[str, Trail]:
+    def trails(self) -> dict[str, HistoryRecord]:
         """The histories of all groups as plain data."""
         return {group: history.trail() for group, history in self.histories.items()}
 

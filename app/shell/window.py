@@ -28,7 +28,7 @@ from app.session.workspace import Workspace
 from app.shell.actions import ACTIONS, MENUS, make_actions
 from app.shell.commands import Commands
 from app.shell.drops import FileDrops
-from app.shell.files import Files
+from app.shell.files import FileActions
 from app.shell.layout import Dock, arrange, proportion_strip
 from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.search import SearchBox
@@ -65,7 +65,7 @@ class Window(QMainWindow):
         self.settings = QSettings()
         self.document = Document(workspace, journals or journal_folder())
         self.notice = Notice()
-        self.files = Files(self, self.document, self.settings, self.notice)
+        self.files = FileActions(self, self.document, self.settings, self.notice)
         self.files.replay_chosen.connect(lambda path: self.wiring.timing.replay(path))
         self.files.records_chosen.connect(lambda path: self.wiring.tuning.control.attach(path))
         self.theme = load_theme(theme or str(self.settings.value("theme", "dark")))

@@ -18,7 +18,7 @@ from views.constraints.view import TEXT
 from views.constraints.view import TREE as ENTRIES
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE, TREE
 from views.space.geometry import ACROSS, DOWN
-from views.space.trial import Trial
+from views.space.trial import AxisDrag
 
 ALTERNATIVES = """\
 advice user
@@ -145,10 +145,10 @@ def test_a_drop_faster_than_its_answer_is_applied_all_the_same(editing: Window, 
     before, schedule = advice(editing), editing.panels.schedule
     schedule.select_tab(SPACE)
     explored(editing, qtbot)
-    schedule.space.canvas.dropped.emit(Trial(ACROSS, tile=8))
+    schedule.space.canvas.dropped.emit(AxisDrag(ACROSS, tile=8))
     explored(editing, qtbot)
     assert advice(editing) == with_lines(before, ["all @ j: split 8"])
-    schedule.space.canvas.dropped.emit(Trial(ACROSS, tile=64))
+    schedule.space.canvas.dropped.emit(AxisDrag(ACROSS, tile=64))
     explored(editing, qtbot)
     assert advice(editing) == with_lines(before, ["all @ j: split 8"]), "an illegal tile is said, not applied"
     assert "exceeds the registers" in schedule.space.verdict.sentence.text()
@@ -160,14 +160,14 @@ def test_an_illegal_order_is_drawn_before_it_is_asked_for(editing: Window, qtbot
     before = advice(editing)
     schedule.select_tab(SPACE)
     explored(editing, qtbot)
-    schedule.space.canvas.dropped.emit(Trial(ACROSS, target=DOWN))
+    schedule.space.canvas.dropped.emit(AxisDrag(ACROSS, target=DOWN))
     explored(editing, qtbot)
     assert advice(editing) == before and schedule.space.chip.text() == "tried, not applied"
     assert [button.text() for button in schedule.space.verdict.buttons] == ["Ask Anyway", "Back"]
     schedule.space.verdict.buttons[1].click()
     explored(editing, qtbot)
     assert schedule.space.chip.text() == "order in use"
-    schedule.space.canvas.dropped.emit(Trial(ACROSS, target=DOWN))
+    schedule.space.canvas.dropped.emit(AxisDrag(ACROSS, target=DOWN))
     explored(editing, qtbot)
     schedule.space.verdict.buttons[0].click()
     explored(editing, qtbot)

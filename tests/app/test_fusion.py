@@ -22,7 +22,7 @@ from tests.fusion.test_plan import model
 from tests.semantics.single import Node
 from tests.support.pointer import drag_over
 from tests.support.stalls import assert_fluent
-from views.graph.drawing import Placed
+from views.graph.drawing import PlacedBox
 
 FLOAT = "float32"
 NODES: list[Node] = [
@@ -65,7 +65,7 @@ def groups(window: Window) -> list[set[str]]:
     return sorted((set(node.operators) for node in opened.nodes), key=min)
 
 
-def placed(window: Window, operator: str) -> Placed:
+def placed(window: Window, operator: str) -> PlacedBox:
     """The box of an operator where its launch is open, else that of its launch."""
     drawn = window.panels.graph.scene.drawing.placed
     inside = next((each for each in drawn if each.box.operator == operator), None)

@@ -9,7 +9,7 @@ import pytest
 from app.session.fusion_constraints import (
     FREE,
     FUSION,
-    Asleep,
+    DormantHistory,
     carried,
     fixed_arguments,
     fixed_of,
@@ -60,7 +60,7 @@ def test_histories_follow_their_groups_sleep_and_wake() -> None:
     histories["norm_0"].note(0, "a remark")
     kept, asleep = renamed(histories, [], BEFORE, AFTER)
     assert kept == {"sum_1": histories["sum_0"], FUSION: histories[FUSION]}
-    assert asleep == [Asleep(("n0", "n1"), NORM, histories["norm_0"].trail())]
+    assert asleep == [DormantHistory(("n0", "n1"), NORM, histories["norm_0"].trail())]
     back, none = renamed(kept, asleep, AFTER, BEFORE)
     assert {name: history.text for name, history in back.items()} == {n: h.text for n, h in histories.items()}
     assert none == []

@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 
 from app.session.edit_summaries import title_of
-from app.session.history import NO_STEP, Checked, History, Step, Trail, without_figures
+from app.session.history import NO_STEP, Checked, History, HistoryRecord, HistoryStep, without_figures
 from engine.documents.model import CheckDoc, CountDoc, Time
 from tests.app.fake_documents import ADVICE
 
@@ -163,15 +163,15 @@ def test_another_machine_knows_no_figures_of_this_one() -> None:
 @pytest.mark.parametrize(
     "trail",
     [
-        Trail((Step("a", "a", 0),)),
-        Trail((Step("a", "a", NO_STEP), Step("b", "b", 1))),
-        Trail((Step("a", "a", NO_STEP), Step("b", "b", NO_STEP))),
-        Trail((Step("a", "a", NO_STEP),), current=1),
-        Trail((Step("a", "a", NO_STEP),), baseline=-1),
-        Trail((Step("a", "a", NO_STEP), Step("b", "b", 0)), visited=((1, 1),)),
+        HistoryRecord((HistoryStep("a", "a", 0),)),
+        HistoryRecord((HistoryStep("a", "a", NO_STEP), HistoryStep("b", "b", 1))),
+        HistoryRecord((HistoryStep("a", "a", NO_STEP), HistoryStep("b", "b", NO_STEP))),
+        HistoryRecord((HistoryStep("a", "a", NO_STEP),), current=1),
+        HistoryRecord((HistoryStep("a", "a", NO_STEP),), baseline=-1),
+        HistoryRecord((HistoryStep("a", "a", NO_STEP), HistoryStep("b", "b", 0)), visited=((1, 1),)),
     ],
 )
-def test_a_trail_that_contradicts_itself_is_refused(trail: Trail) -> None:
+def test_a_trail_that_contradicts_itself_is_refused(trail: HistoryRecord) -> None:
     with pytest.raises(ValueError, match="step"):
         History.of(trail)
 

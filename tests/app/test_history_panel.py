@@ -14,7 +14,7 @@ from PySide6.QtGui import QImage, QPixmap
 from PySide6.QtWidgets import QApplication
 
 from app.session.client import COMMAND
-from app.session.history import NO_STEP, History, Step
+from app.session.history import NO_STEP, History, HistoryStep
 from app.session.recovery import journal_folder, read_journal
 from app.shell.window import Window
 from engine.documents.model import Time
@@ -163,8 +163,8 @@ def test_ten_thousand_steps_hold_up_nothing(window: Window, qtbot: object) -> No
     """Shown, walked, edited and journalled with 10,000 steps."""
     kernel = select(window, qtbot, GROUP)
     window.set_perspective("Schedule")
-    steps = [Step(kernel.recipe, "As advised", NO_STEP, kernel.time)]
-    steps += [Step(f"{kernel.recipe}# {number}\n", f"step {number}", number - 1) for number in range(1, 10_000)]
+    steps = [HistoryStep(kernel.recipe, "As advised", NO_STEP, kernel.time)]
+    steps += [HistoryStep(f"{kernel.recipe}# {number}\n", f"step {number}", number - 1) for number in range(1, 10_000)]
     window.workspace.histories[GROUP] = History(steps)
     window.workspace.go(GROUP, 0)
     window.workspace.edit(GROUP, kernel.recipe.replace("block 8", "block 3"))

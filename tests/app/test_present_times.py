@@ -19,7 +19,7 @@ from tests.app.test_fusion import NODES, SHAPES, settled
 from tests.app.tuning_runs import attached, resting, write_run
 from tests.fusion.test_plan import model
 from views.format import duration
-from views.rows import Row
+from views.rows import TreeRow
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def window(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> Window
     return made
 
 
-def rows(window: Window) -> Iterator[Row]:
+def rows(window: Window) -> Iterator[TreeRow]:
     """All rows of the outline as they are shown."""
     shown = window.panels.outline.tree.rows
     yield from (shown.row_at(shown.index_of(key)) for key in shown)

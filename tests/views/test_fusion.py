@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 
 from engine.documents.model import EdgeDoc, GroupDoc, LinkDoc, ModelDoc, NodeDoc, OperatorDoc
 from tests.support.pointer import drag_over
-from views.fusion.card import FusionCard, Told
+from views.fusion.card import CardContent, FusionCard
 from views.fusion.chooser import Chooser, Option
 from views.graph.drawing import reopened
 from views.graph.handles import Handle
@@ -147,10 +147,12 @@ def test_the_card_tells_and_asks(qtbot: object) -> None:
     chosen: list[str] = []
     card.chosen.connect(chosen.append)
     names = tuple(f"op{number}" for number in range(12))
-    card.show_told(Told("a → b", ("1 kB",), "Because.", (("Memory", "+1 µs", "why"),), False, (("Split", "split"),)))
+    card.show_told(
+        CardContent("a → b", ("1 kB",), "Because.", (("Memory", "+1 µs", "why"),), False, (("Split", "split"),))
+    )
     assert card.isVisible() and list(card.buttons) == ["split"] and card.names.isHidden()
     card.buttons["split"].click()
-    card.show_told(Told("No", (), "Never.", (), True, (), names))
+    card.show_told(CardContent("No", (), "Never.", (), True, (), names))
     assert chosen == ["split"] and card.buttons == {} and card.sentence.property("role") == "wrong-text"
     assert card.names.text().endswith("op7 and 4 more") and card.names.toolTip().splitlines() == list(names)
     card.close_card()

@@ -15,12 +15,12 @@ from views.constraints.tree import is_opened
 from views.format import amount, compact_shape, duration, figure, percent
 from views.hierarchy import boxes
 from views.outline.rows import OutlineItem, filtered, outline, rows_of_group
-from views.rows import Row, RowModel
-from views.search.index import Index
+from views.rows import RowModel, TreeRow
+from views.search.index import SearchIndex
 from views.timing.rows import kernel_rows, term_rows
 
 
-def titles(rows: tuple[Row, ...]) -> list[str]:
+def titles(rows: tuple[TreeRow, ...]) -> list[str]:
     return [title for row in rows for title in (row.title, *titles(row.children))]
 
 
@@ -74,12 +74,12 @@ def test_outline_adds_up() -> None:
     ],
 )
 def test_filter(query: str, expected: set[str]) -> None:
-    kept = filtered(outline(model(), boxes(model())), Index(model()).find(query).groups)
+    kept = filtered(outline(model(), boxes(model())), SearchIndex(model()).find(query).groups)
     groups = {row.title for row in flat(kept) if isinstance(row.value, OutlineItem) and row.value.group}
     assert groups == expected
 
 
-def flat(rows: tuple[Row, ...]) -> list[Row]:
+def flat(rows: tuple[TreeRow, ...]) -> list[TreeRow]:
     return [found for row in rows for found in (row, *flat(row.children))]
 
 

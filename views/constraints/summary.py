@@ -19,7 +19,7 @@ GAP = 12
 QUIET = ("not reached", "disabled", "matches nothing")
 
 
-class Summary(Strip):
+class OutcomeCounts(Strip):
     """Counts in the order of their weight; those that find no room stand in the tool tip only."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QToolTip
 
 from engine.documents.model import Time
 from views.format import duration
-from views.history.layout import Places, placed
+from views.history.layout import HistoryLayout, placed
 from views.moves.rows import gain_text
 from views.rows import draw_text
 from views.shapes import paint_gain, paint_time_mark, paint_verdict
@@ -77,7 +77,7 @@ class HistoryCanvas(QAbstractScrollArea):
         self._parents: tuple[int, ...] = ()
         self._chip: Callable[[int], Chip] = _no_chip
         self._redo = NOBODY
-        self._places = Places((), ())
+        self._places = HistoryLayout((), ())
         self._at: dict[tuple[int, int], int] = {}
 
     def show_steps(
@@ -100,7 +100,7 @@ class HistoryCanvas(QAbstractScrollArea):
         """Forgets the tree, so that the next one is seen from where it stands."""
         self.current = self.selected = NOBODY
         self._parents = ()
-        self._places, self._at = Places((), ()), {}
+        self._places, self._at = HistoryLayout((), ()), {}
 
     def select(self, number: int) -> None:
         """Selects a step, brings it into sight and says so."""

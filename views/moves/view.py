@@ -12,7 +12,7 @@ from views.answer import AnswerPanel
 from views.format import duration
 from views.moves.rows import GAIN, PREDICTED, WHY_NOT, describe, move_rows, paint_move
 from views.panel import Elided, column_heads, label
-from views.rows import Row, RowView
+from views.rows import RowView, TreeRow
 from views.theme import Theme, code_face
 
 EMPTY = "Select a group to see what can be done next"
@@ -45,7 +45,7 @@ class MovesView(AnswerPanel):
         self._copying = copying
         self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.table.customContextMenuRequested.connect(self._show_menu)
-        self.preview = Preview()
+        self.preview = MovePreview()
         self.body_layout.addWidget(column_heads("Next legal step", (("Predicted", PREDICTED), ("Gain", GAIN))))
         self.body_layout.addWidget(self.table, 1)
         self.body_layout.addWidget(self.preview)
@@ -111,7 +111,7 @@ class MovesView(AnswerPanel):
                 self.table.mark((key,))
                 return
 
-    def _choose(self, row: Row) -> None:
+    def _choose(self, row: TreeRow) -> None:
         self.table.mark((row.key,))
         if isinstance(row.value, MoveDoc):
             self._show_preview(row.value)
@@ -121,7 +121,7 @@ class MovesView(AnswerPanel):
         value = self.table.rows.row_at(index).value
         self._show_preview(value if isinstance(value, MoveDoc) else self._current() or self._first())
 
-    def _apply(self, row: Row) -> None:
+    def _apply(self, row: TreeRow) -> None:
         if isinstance(row.value, MoveDoc) and row.value.recipe:
             self.apply_requested.emit(row.value.recipe)
         elif row.key == WHY_NOT:
@@ -150,7 +150,7 @@ class MovesView(AnswerPanel):
         self.preview.show_move(move, self._now)
 
 
-class Preview(QFrame):
+class MovePreview(QFrame):
     """What a step says and what it would cost, beside what is in use; or why it cannot be taken."""
 
     def __init__(self) -> None:

@@ -7,9 +7,9 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
-from views.roofline.axes import Axes, Plot, axes_of, in_order, plotted
+from views.roofline.axes import Plot, RooflineAxes, axes_of, in_order, plotted
 from views.roofline.nodes import Point, Roofline
-from views.roofline.painting import Picture
+from views.roofline.painting import RooflinePainting
 from views.theme import Theme
 
 LEFT, BETWEEN, RIGHT, TOP, BOTTOM = 48.0, 36.0, 20.0, 30.0, 36.0
@@ -34,7 +34,7 @@ class RooflineCanvas(QWidget):
         self.selected = ""
         self.hovered = ""
         self.roofline: Roofline | None = None
-        self._axes: Axes | None = None
+        self._axes: RooflineAxes | None = None
         self._plots: list[Plot] = []
         """Of the present size; empty until somebody looks."""
 
@@ -81,7 +81,9 @@ class RooflineCanvas(QWidget):
             return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        picture = Picture(painter, self.theme, self.roofline, self._axes, self.selected, self.hovered, self.hasFocus())
+        picture = RooflinePainting(
+            painter, self.theme, self.roofline, self._axes, self.selected, self.hovered, self.hasFocus()
+        )
         for number, plot in enumerate(self._plotted()):
             picture.plot(plot, first=number == 0)
 

@@ -13,7 +13,7 @@ from engine.documents.exploration import LanesDoc, WarpDoc
 from views.answer import AnswerPage
 from views.format import plural
 from views.panel import bar, label
-from views.rows import Row, RowState, RowView, draw_text
+from views.rows import RowState, RowView, TreeRow, draw_text
 from views.theme import Theme, code_face, face, semibold
 
 SECTOR = 32
@@ -28,7 +28,7 @@ EMPTY = "Runs one block on the CPU and records what the first warp touches, acce
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessPair:
     """One access under the baseline's advice and under the present one; None where it has no counterpart."""
 
     before: LanesDoc | None
@@ -44,20 +44,20 @@ class Access:
         return lanes
 
 
-def address_rows(after: WarpDoc, before: WarpDoc | None) -> tuple[Row, ...]:
+def address_rows(after: WarpDoc, before: WarpDoc | None) -> tuple[TreeRow, ...]:
     """The accesses of both, paired by kind and array in the order in which they come."""
     waiting = list(before.lanes) if before else []
-    pairs: list[Access] = []
+    pairs: list[AccessPair] = []
     for lanes in after.lanes:
         old = next((each for each in waiting if (each.kind, each.array) == (lanes.kind, lanes.array)), None)
         if old is not None:
             waiting.remove(old)
-        pairs.append(Access(old, lanes, before is not None))
-    pairs += [Access(old, None, True) for old in waiting]
-    return tuple(Row(f"{number}", describe(pair), pair, (), HEIGHT) for number, pair in enumerate(pairs))
+        pairs.append(AccessPair(old, lanes, before is not None))
+    pairs += [AccessPair(old, None, True) for old in waiting]
+    return tuple(TreeRow(f"{number}", describe(pair), pair, (), HEIGHT) for number, pair in enumerate(pairs))
 
 
-def describe(access: Access) -> str:
+def describe(access: AccessPair) -> str:
     """An access in words, for screen readers and tool tips."""
     lanes = access.lanes
     parts = [f"Line {lanes.line}: {lanes.kind} of {lanes.array}, {plural(lanes.width, 'byte')} a lane"]
@@ -135,9 +135,9 @@ class AddressesPage(AnswerPage):
         self.table.set_theme(theme)
         self.heads.set_theme(theme)
 
-    def _select(self, row: Row) -> None:
+    def _select(self, row: TreeRow) -> None:
         self.table.mark((row.key,))
-        if isinstance(row.value, Access) and row.value.after is not None:
+        if isinstance(row.value, AccessPair) and row.value.after is not None:
             self.line_selected.emit(row.value.after.line)
 
 
@@ -191,9 +191,9 @@ def _columns(box: QRectF, compared: bool) -> list[QRectF]:
     return [QRectF(left + k * (width + 16), box.y(), width, box.height()) for k in range(2)]
 
 
-def _paint(painter: QPainter, row: Row, state: RowState, theme: Theme) -> None:
+def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     access, box = row.value, state.box
-    assert isinstance(access, Access)
+    assert isinstance(access, AccessPair)
     lanes = access.lanes
     painter.setFont(code_face())
     painter.setPen(theme.colour("text"))

@@ -115,12 +115,12 @@ class DecisionsPage(AnswerPage):
     def __init__(self) -> None:
         super().__init__(EMPTY)
         self.model = DecisionModel()
-        self.table = _Table(self.model)
+        self.table = _DecisionTable(self.model)
         self.table.chosen.connect(self._ask)
         self.table.selectionModel().currentChanged.connect(self._explain)
         self.table.entered.connect(self._explain)
         self.pages.addWidget(self.table)
-        self.legend = Legend()
+        self.legend = DecisionLegend()
         foot, layout = bar("header", 64)
         self.reason = label("", "second", wrap=True)
         layout.addWidget(self.reason, 1)
@@ -170,7 +170,7 @@ class DecisionsPage(AnswerPage):
             self.reason.setText("\n".join(self.model.explanation(index)))
 
 
-class Legend(QWidget):
+class DecisionLegend(QWidget):
     """What the marks of the cells mean."""
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ class Legend(QWidget):
             left += 22 + width + 18
 
 
-class _Table(QTableView):
+class _DecisionTable(QTableView):
     """Click and Return choose a cell."""
 
     chosen = Signal(QModelIndex)
@@ -216,7 +216,7 @@ class _Table(QTableView):
         self.theme: Theme | None = None
         self.statements: frozenset[str] = frozenset()
         self.setModel(model)
-        self.setItemDelegate(_Delegate(self, model))
+        self.setItemDelegate(_CellDelegate(self, model))
         self.setAccessibleName("Decisions: iterators against dimensions")
         self.setMouseTracking(True)
         self.setShowGrid(False)
@@ -253,10 +253,10 @@ class _Table(QTableView):
             super().keyPressEvent(event)
 
 
-class _Delegate(QStyledItemDelegate):
+class _CellDelegate(QStyledItemDelegate):
     """Paints a cell: mark and word, a frame around what is chosen, a ring around the keyboard."""
 
-    def __init__(self, table: _Table, model: DecisionModel) -> None:
+    def __init__(self, table: _DecisionTable, model: DecisionModel) -> None:
         super().__init__(table)
         self._table, self._model = table, model
 

@@ -12,7 +12,7 @@ from engine.documents.model import KernelDoc
 from views.answer import AnswerPage
 from views.format import plural
 from views.panel import Elided, bar, label, rule
-from views.schedule.tree import ScheduleTree
+from views.schedule.tree import ScheduleTreeView
 from views.space.canvas import SpaceCanvas
 from views.space.geometry import named_arrow
 from views.theme import Theme
@@ -43,11 +43,11 @@ class SpacePage(AnswerPage):
         self.canvas = SpaceCanvas()
         self.canvas.statement_selected.connect(lambda name: self.statements_selected.emit((name,) if name else ()))
         self.canvas.laid_out.connect(self._show_size)
-        self.verdict = Verdict()
+        self.verdict = VerdictBar()
         self.verdict.repair_requested.connect(self.repair_requested)
         self.verdict.accepted.connect(self.preview_accepted)
         self.verdict.dropped.connect(self.preview_dropped)
-        self.in_use = ScheduleTree("Schedule in use")
+        self.in_use = ScheduleTreeView("Schedule in use")
         self.in_use.statements_selected.connect(self.statements_selected)
         self.pages.addWidget(self.canvas)
         self.column.addWidget(self._make_choices())
@@ -160,7 +160,7 @@ class SpacePage(AnswerPage):
         self.axes_requested.emit(tuple(name for name in wanted if name != NONE))
 
 
-class Verdict(QFrame):
+class VerdictBar(QFrame):
     """Legal in a quiet line, or what is violated, in one box with the first repairs."""
 
     repair_requested = Signal(str)

@@ -18,7 +18,7 @@ PADDING = 12.0
 NO_BASELINE = "no baseline pinned; Shift+B pins these samples"
 
 
-class Headline(QWidget):
+class SampleHeadline(QWidget):
     """Two lines of text; of what finds no room, device, date and origin are left out last."""
 
     def __init__(self) -> None:

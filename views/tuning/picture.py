@@ -11,9 +11,9 @@ from views.format import duration, figure
 from views.rows import draw_text, text_width
 from views.theme import Theme, face, semibold
 from views.timing.scale import ticks
-from views.tuning.axes import Axes
+from views.tuning.axes import TrialAxes
 from views.tuning.dots import RADIUS, paint_dots
-from views.tuning.nodes import Summary
+from views.tuning.nodes import GroupProgress
 from views.tuning.trials import Numbers
 
 LINES, MARKS = 6, 6
@@ -24,7 +24,9 @@ RUG = 10.0
 class ProgressPicture:
     """The parts of the plot, painted one over the other."""
 
-    def __init__(self, painter: QPainter, theme: Theme, axes: Axes, times: Numbers, summary: Summary) -> None:
+    def __init__(
+        self, painter: QPainter, theme: Theme, axes: TrialAxes, times: Numbers, summary: GroupProgress
+    ) -> None:
         self.painter, self.theme, self.axes, self.times, self.summary = painter, theme, axes, times, summary
         self.x, self.y = axes.places(times)
 

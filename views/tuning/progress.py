@@ -9,8 +9,8 @@ from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintE
 from PySide6.QtWidgets import QWidget
 
 from views.theme import Theme
-from views.tuning.axes import Axes, progress_axes
-from views.tuning.nodes import Summary
+from views.tuning.axes import TrialAxes, progress_axes
+from views.tuning.nodes import GroupProgress
 from views.tuning.picture import ProgressPicture
 from views.tuning.trials import NONE, Rows, Trials
 
@@ -29,14 +29,14 @@ class ProgressPlot(QWidget):
         self.theme: Theme | None = None
         self.trials = Trials()
         self.rows: Rows = np.empty(0, np.int64)
-        self.summary: Summary | None = None
+        self.summary: GroupProgress | None = None
         self.selected = NONE
         self._room = 0
         self.setAccessibleName("Best so far, all trials and failures")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMinimumHeight(150)
 
-    def show_trials(self, trials: Trials, rows: Rows, summary: Summary, total: int) -> None:
+    def show_trials(self, trials: Trials, rows: Rows, summary: GroupProgress, total: int) -> None:
         """Replaces what is shown; `total`: trials that the group may get, 0 where nobody knows."""
         self.trials, self.rows, self.summary, self._room = trials, rows, summary, total
         best = f"best {summary.best:.4g} µs {summary.origin}, trial {summary.number}"
@@ -54,7 +54,7 @@ class ProgressPlot(QWidget):
         self.theme = theme
         self.update()
 
-    def axes(self) -> Axes:
+    def axes(self) -> TrialAxes:
         """Where trials and times stand at the present size."""
         area = QRectF(LEFT, TOP, max(self.width() - LEFT - RIGHT, 1.0), max(self.height() - TOP - BOTTOM, 1.0))
         before = self.summary.before if self.summary else 0.0

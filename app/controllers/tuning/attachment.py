@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.controllers.tuning.follower import Best, Follower, Kept, Update
+from app.controllers.tuning.follower import Best, Follower, Kept, RunUpdate
 from app.session.background import Background
 from engine.records.nodes import STOPPED
 from engine.records.reader import RunReader, require_records
@@ -163,7 +163,7 @@ class Attachment(QObject):
         if follower is not None and self.path == path and self.follower is None:
             self._follow(path, follower)
 
-    def _on_update(self, follower: Follower, update: Update | None) -> None:
+    def _on_update(self, follower: Follower, update: RunUpdate | None) -> None:
         self._looking = False
         if update is None or follower is not self.follower:
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.controllers.tuning.attachment import Attachment
-from app.controllers.tuning.follower import Follower, Update
+from app.controllers.tuning.follower import Follower, RunUpdate
 from app.controllers.tuning.launch import Order, RunProcess, order_again, recipe_beside, records_of, write_present
 from app.controllers.tuning.shown import Shown
 from app.session.fusion_constraints import fixed_now
@@ -20,14 +20,14 @@ from engine.documents.model import Problem
 from engine.records.nodes import GO, PAUSE, PAUSED, RUNNING, STOP, STOPPED, Request
 from engine.support.errors import EngineError
 from views.tuning.nodes import STARTING, STOPPING, Status
-from views.tuning.run import Settings
+from views.tuning.run import RunSettings
 
 KILL_MS = 100
 """A process of ours that has not stopped by then is ended: everything finished is in its records."""
 BEGINNING = Status("Tuning", STARTING, 0, 0, "", ())
 
 
-class Control(QObject):
+class RunControl(QObject):
     """Knows the run as far as it has been read; shows nothing."""
 
     changed = Signal()
@@ -84,7 +84,7 @@ class Control(QObject):
             return self.shown.status()
         return BEGINNING if self.is_live else None
 
-    def start(self, settings: Settings) -> None:
+    def start(self, settings: RunSettings) -> None:
         """Starts a run of the open model with its present advice; it is followed like any other."""
         if not self.can_start:
             return
@@ -183,7 +183,7 @@ class Control(QObject):
         self.shown, self.refusal = Shown.of(self.attachment.path, follower), None
         self.replaced.emit()
 
-    def _on_update(self, update: Update) -> None:
+    def _on_update(self, update: RunUpdate) -> None:
         if self.shown is not None:
             was_stopping = self.shown.overlay == STOPPING
             self.shown.take(update)

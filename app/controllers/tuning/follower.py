@@ -28,7 +28,7 @@ MOST = 1500
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class RunUpdate:
     """What came since the last look."""
 
     run: Run
@@ -84,7 +84,7 @@ class Follower:
         self._behind = True
         self._start: Recipe | None = None
 
-    def look(self) -> Update | None:
+    def look(self) -> RunUpdate | None:
         """What came since; None where nobody wrote."""
         version = self._reader.version()
         if version == self._version and not self._behind:
@@ -101,7 +101,7 @@ class Follower:
         batch = self._decoded(found)
         if any(one.kind == CHECKED for one in rounds):
             self._condemned = self._proved_wrong()
-        return Update(run, batch, rounds, dict(self._examples), not self._behind, self._condemned)
+        return RunUpdate(run, batch, rounds, dict(self._examples), not self._behind, self._condemned)
 
     def kept(self, trial: int, group: str) -> Kept:
         """A kept trial of a group."""

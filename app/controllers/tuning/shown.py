@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.controllers.tuning.figures import groups_of, summary
-from app.controllers.tuning.follower import Follower, Update
+from app.controllers.tuning.follower import Follower, RunUpdate
 from engine.documents.model import ModelDoc, Problem
 from engine.records.nodes import PAUSED, RUNNING, Round, Run
 from views.format import plural
 from views.hierarchy import ambiguous_titles
-from views.tuning.nodes import STARTING, STOPPING, Status, Summary
+from views.tuning.nodes import STARTING, STOPPING, GroupProgress, Status
 from views.tuning.trials import Rows, Trials
 
 RECENT = 40
@@ -44,7 +44,7 @@ class Shown:
         """A run of which nothing is known yet."""
         return Shown(path, follower, Trials(follower.words))
 
-    def take(self, update: Update) -> None:
+    def take(self, update: RunUpdate) -> None:
         """Takes in what came."""
         self.run = update.run
         self.trials.append(update.batch)
@@ -80,7 +80,7 @@ class Shown:
         last = next((each.group for each in reversed(self.rounds) if each.group in self.groups), "")
         return last or next(iter(self.groups), "")
 
-    def summary(self, group: str, rows: Rows, model: ModelDoc | None) -> Summary:
+    def summary(self, group: str, rows: Rows, model: ModelDoc | None) -> GroupProgress:
         """One group in a line."""
         assert self.run is not None
         return summary(self.run, self.trials, rows, self.rounds, group, self.title(group, model))

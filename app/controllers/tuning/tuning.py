@@ -7,9 +7,9 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.controllers.tuning.ablation import Ablation
 from app.controllers.tuning.applying import Applying
-from app.controllers.tuning.control import Control
+from app.controllers.tuning.control import RunControl
 from app.controllers.tuning.figures import causes, cuts, importance, shares
-from app.controllers.tuning.preview import Chosen, Preview
+from app.controllers.tuning.preview import ChosenTrial, TrialPreview
 from app.controllers.tuning.shown import Shown
 from app.session.selection import Selection
 from app.session.workspace import Workspace
@@ -39,9 +39,9 @@ class TuningController(QObject):
     def __init__(self, panels: TuningPanels, workspace: Workspace) -> None:
         super().__init__()
         self.panels, self.workspace = panels, workspace
-        self.control = Control(workspace)
+        self.control = RunControl(workspace)
         attachment = self.control.attachment
-        self.preview = Preview(panels.trial, workspace, attachment)
+        self.preview = TrialPreview(panels.trial, workspace, attachment)
         self.applying = Applying(workspace, attachment)
         self.ablation = Ablation(panels.tuning, workspace, attachment)
         self.group = ""
@@ -201,7 +201,7 @@ class TuningController(QObject):
             self.show()
             self._show_dear()
 
-    def _chosen(self, row: int) -> Chosen | None:
+    def _chosen(self, row: int) -> ChosenTrial | None:
         if self.shown is None or self.shown.run is None or row == NONE:
             return None
         trials, origin = self.shown.trials, self.shown.run.request.origin
@@ -210,7 +210,7 @@ class TuningController(QObject):
         outcome = ", ".join(filter(None, (came, trials.program(row))))
         title = f"Trial {int(trials.number[row]):,}"
         trial = int(trials.column("trial")[row])
-        return Chosen(trials.text("group", row), trial, title, outcome, failure, self.control.is_ours)
+        return ChosenTrial(trials.text("group", row), trial, title, outcome, failure, self.control.is_ours)
 
     def _find_group(self) -> None:
         """Turns to a group of the run where none is shown yet."""
