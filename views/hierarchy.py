@@ -65,7 +65,7 @@ class Repetition:
 def boxes(model: ModelDoc) -> tuple[GraphBox, ...]:
     """The top level of the model's graph."""
     number = {node.id: index for index, node in enumerate(model.nodes, 1)}
-    return _parted(_folded(model.nodes, number), number)
+    return _divide_level(_fold_repetitions(model.nodes, number), number)
 
 
 def group_times(model: ModelDoc) -> dict[str, float]:
@@ -97,7 +97,7 @@ def longest_run(names: Sequence[str], scopes: Sequence[str]) -> Repetition | Non
         if len(set(names[begin : begin + period])) == 1 and period > 1:
             continue
         covered = count * period
-        best = _aligned(begin, matches + period, period, count, scopes)
+        best = _align_repetition(begin, matches + period, period, count, scopes)
     return best
 
 
@@ -112,7 +112,7 @@ def scope_title(path: Sequence[str]) -> str:
     return " ".join(words[-2:]).replace("_", " ")
 
 
-def _folded(nodes: Sequence[NodeDoc], number: Mapping[str, int]) -> tuple[GraphBox, ...]:
+def _fold_repetitions(nodes: Sequence[NodeDoc], number: Mapping[str, int]) -> tuple[GraphBox, ...]:
     """Launches in order, with the repetitions among them as copies."""
     found: list[GraphBox] = []
     waiting: list[Sequence[NodeDoc] | GraphBox] = [nodes]
@@ -130,7 +130,7 @@ def _folded(nodes: Sequence[NodeDoc], number: Mapping[str, int]) -> tuple[GraphB
     return tuple(found)
 
 
-def _parted(level: tuple[GraphBox, ...], number: Mapping[str, int], depth: int = 0) -> tuple[GraphBox, ...]:
+def _divide_level(level: tuple[GraphBox, ...], number: Mapping[str, int], depth: int = 0) -> tuple[GraphBox, ...]:
     """A level of at most `LEVEL` boxes; `number` counts the launches of the model."""
     if len(level) <= LEVEL:
         return level
@@ -140,13 +140,15 @@ def _parted(level: tuple[GraphBox, ...], number: Mapping[str, int], depth: int =
     depths = math.ceil(math.log(len(parts), LEVEL) - 1e-9)
     size = math.ceil(len(parts) ** ((depths - 1) / depths) - 1e-9)
     ranges = (parts[start : start + size] for start in range(0, len(parts), size))
-    return tuple(_part(_range_title(inside, number), inside, _parted(inside, number, DEEPEST)) for inside in ranges)
+    return tuple(
+        _part(_range_title(inside, number), inside, _divide_level(inside, number, DEEPEST)) for inside in ranges
+    )
 
 
 def _modules(level: tuple[GraphBox, ...], number: Mapping[str, int], depth: int) -> tuple[GraphBox, ...]:
     """Neighbours of one module as one box each."""
     paths = {box.key: common_scope(box.nodes) for box in level}
-    shared = len(_shared(list(paths.values())))
+    shared = len(_common_prefix(list(paths.values())))
     found: list[GraphBox] = []
     for path, run in groupby(level, key=lambda box: paths[box.key][: shared + 1]):
         inside = tuple(run)
@@ -154,7 +156,7 @@ def _modules(level: tuple[GraphBox, ...], number: Mapping[str, int], depth: int)
             found += inside
         else:
             title = " ".join(path[-2:]).replace("_", " ")
-            found.append(_part(title, inside, _parted(inside, number, depth + 1)))
+            found.append(_part(title, inside, _divide_level(inside, number, depth + 1)))
     return tuple(found)
 
 
@@ -172,7 +174,7 @@ def _copies(inside: tuple[NodeDoc, ...], run: Repetition, number: Mapping[str, i
     if run.period == 1:
         return _box(f"{first[0].id}*{run.count}", first[0].title, (), inside, run.count)
     title = scope_title(common_scope(inside)) or "layer"
-    children = _parted(_folded(first, number), number)
+    children = _divide_level(_fold_repetitions(first, number), number)
     return _box(f"{first[0].id}*{run.count}", title, children, inside, run.count)
 
 
@@ -191,7 +193,7 @@ def _longest_true(flags: np.ndarray) -> tuple[int, int]:
     return int(starts[longest]), int(lengths[longest])
 
 
-def _aligned(begin: int, length: int, period: int, count: int, scopes: Sequence[str]) -> Repetition:
+def _align_repetition(begin: int, length: int, period: int, count: int, scopes: Sequence[str]) -> Repetition:
     slack = length - count * period
 
     def depth(offset: int) -> int:
@@ -203,10 +205,10 @@ def _aligned(begin: int, length: int, period: int, count: int, scopes: Sequence[
 
 
 def _common(scopes: Sequence[str]) -> tuple[str, ...]:
-    return _shared([scope.split(".") if scope else [] for scope in dict.fromkeys(scopes)])
+    return _common_prefix([scope.split(".") if scope else [] for scope in dict.fromkeys(scopes)])
 
 
-def _shared(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def _common_prefix(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """What all the paths begin with."""
     shared: list[str] = []
     for words in zip(*paths, strict=False):

@@ -32,7 +32,7 @@ def overview(model: ModelDoc) -> Overview:
     return Overview(model, outline(model, top), plan, opened, plan.draw(opened), SearchIndex(model))
 
 
-def retimed(known: Overview, model: ModelDoc) -> Overview:
+def with_times(known: Overview, model: ModelDoc) -> Overview:
     """The overview at other times of the same model's kernels; its index, which a search may be using, follows."""
     known.index.show_times(model)
     return replace(known, model=model, rows=timed_rows(known.rows, model))

@@ -291,7 +291,7 @@ def text_width(painter: QPainter, text: str) -> float:
     return painter.fontMetrics().horizontalAdvance(text)
 
 
-def styled(widget: QWidget, role: str) -> QWidget:
+def set_role(widget: QWidget, role: str) -> QWidget:
     """Sets the role by which the style sheet finds a widget."""
     widget.setProperty("role", role)
     return widget

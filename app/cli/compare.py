@@ -37,7 +37,7 @@ def compare(a: Path, b: Path, model: str | None, only: str | None, limit: float 
 
 
 def _compare_recipes(a: Path, b: Path, model: str | None, only: str | None, limit: float | None, json: bool) -> bool:
-    before, after = (_narrowed(engine.read_recipe(path), path, only, model) for path in (a, b))
+    before, after = (_restrict_to_group(engine.read_recipe(path), path, only, model) for path in (a, b))
     if limit is not None and model is None:
         raise BadInput("command line", "--max-slowdown", "needs kernels to predict", "add --model FILE")
     differences = diff(before, after)
@@ -53,7 +53,7 @@ def _compare_recipes(a: Path, b: Path, model: str | None, only: str | None, limi
     return not slow
 
 
-def _narrowed(recipe: Recipe, path: Path, only: str | None, model: str | None) -> Recipe:
+def _restrict_to_group(recipe: Recipe, path: Path, only: str | None, model: str | None) -> Recipe:
     """The recipe with what it says of one group; with a model, groups that it does not speak of are advised."""
     if only is None:
         return recipe

@@ -32,7 +32,7 @@ from app.cli.options import (
 )
 from app.exit_codes import PIPE_CLOSED
 from app.shell.panels import PANELS, PERSPECTIVES
-from app.shell.sigint import noted
+from app.shell.sigint import note_interrupts
 
 app = typer.Typer(
     help="Explore, edit, check and time GPU schedules of deep-learning operators.",
@@ -89,7 +89,7 @@ def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> N
     if not display():
         hint = "`loomscope render FILE -o PNG` draws the window without one; `loomscope verify FILE` checks kernels"
         raise MissingCapability("window", "display", "this machine has none, so no window can open", hint)
-    with noted():  # also while Qt is imported, which an exception would abort
+    with note_interrupts():  # also while Qt is imported, which an exception would abort
         from app.shell.main import run
 
         code = run(file or EXAMPLE, target=target, dimensions=dimensions)
@@ -145,7 +145,7 @@ def render(
     """Draw the window as a picture; no display is needed."""
     from app.session.dimensions import dimensions_of
 
-    with noted():  # also while Qt is imported, which an exception would abort
+    with note_interrupts():  # also while Qt is imported, which an exception would abort
         from app.shell.render import render as draw
         from app.shell.render import size_of
 

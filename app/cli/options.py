@@ -87,7 +87,7 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
             output.discard()
             raise typer.Exit(PIPE_CLOSED) from None
         except OSError as error:
-            output.failure(output.lost(error))
+            output.failure(output.io_error(error))
             raise typer.Exit(MissingCapability.exit_code) from error
         except MemoryError as error:
             short = OverBudget("start", body.__name__, "needs more memory than there is", "try a smaller model")
@@ -96,9 +96,9 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:  # the last resort: whatever it is, a person gets a message and not a traceback
-            from app.cli.fault import reported
+            from app.cli.fault import report_fault
 
-            fault = reported(error)
+            fault = report_fault(error)
             output.failure(fault)
             raise typer.Exit(fault.exit_code) from error
 

@@ -16,7 +16,7 @@ from views.format import plural
 def baseline(job: CompileJob, out: Path) -> None:
     """Count every kernel and write what was found."""
     check_place(out, "gate")
-    found = _taken(job)
+    found = _take_baseline(job)
     gate.write_baseline(found, out)
     output.say(f"{out}: {plural(len(found.groups), 'group')}, {_totals(found)}")
 
@@ -25,7 +25,9 @@ def check(job: CompileJob, path: Path, tolerance: float, json: bool) -> bool:
     """Count again; whether nothing grew by more than `tolerance` percent."""
     before = gate.read_baseline(path)
     asked = job.asked_target or before.target
-    found = _taken(replace(job, asked_target=asked, asked_dimensions={**before.dimensions, **job.asked_dimensions}))
+    found = _take_baseline(
+        replace(job, asked_target=asked, asked_dimensions={**before.dimensions, **job.asked_dimensions})
+    )
     result = gate.compare(before, found, tolerance / 100)
     if json:
         output.document(
@@ -45,7 +47,7 @@ def check(job: CompileJob, path: Path, tolerance: float, json: bool) -> bool:
     return not worse
 
 
-def _taken(job: CompileJob) -> gate.Baseline:
+def _take_baseline(job: CompileJob) -> gate.Baseline:
     kernels = output.track(job.kernels(), len(job.groups), "counting")
     return gate.take(job.plan, kernels, job.target, job.asked_dimensions)
 

@@ -52,7 +52,7 @@ def trials(records: Path, number: int | None, table: Path | None, origin: str | 
         kept = store.counts()
         if table is not None:
             export(store, _origin(origin, chosen, tuple(kept)), table)
-    found = _found(attempts)
+    found = _mapping_results(attempts)
     if json:
         output.document(**_document(runs, chosen, found, rounds, kept))
         return
@@ -71,7 +71,7 @@ def _origin(asked: str | None, run: Run | None, kept: Sequence[str]) -> str:
     return asked or (run.request.origin if run else next(iter(kept), ORIGINS[0]))
 
 
-def _found(attempts: Sequence[Attempt]) -> list[MappingResult]:
+def _mapping_results(attempts: Sequence[Attempt]) -> list[MappingResult]:
     """By group and mapping, in the order in which they were first tried."""
     by_mapping: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
     for attempt in attempts:
@@ -166,7 +166,7 @@ def _show(run: Run, found: Sequence[MappingResult], rounds: Sequence[Round]) -> 
     columns = ("group", "mapping", "attempts>", "failed>", "best>", "rank>", "what explains the times")
     output.table(f"Run {run.number}: {run.request.origin} times, rank correlation with the promised", columns, cells)
     if run.refused:
-        output.table("Mappings that are not searched", ("group", "mapping", "count>", "because"), _refused(run))
+        output.table("Mappings that are not searched", ("group", "mapping", "count>", "because"), _refusal_rows(run))
     spent = Counter[str]()
     for one in rounds:
         spent[one.group] += one.attempts
@@ -182,5 +182,5 @@ def _best(best: Attempt | None) -> str:
     return duration(best.microseconds) + spread
 
 
-def _refused(run: Run) -> Iterator[tuple[str, ...]]:
+def _refusal_rows(run: Run) -> Iterator[tuple[str, ...]]:
     return ((one.group, one.mapping, str(one.count), one.because) for one in run.refused)

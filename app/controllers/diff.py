@@ -39,17 +39,17 @@ class DiffController(QObject):
         self.window.raise_()
         self.window.activateWindow()
 
-        def answered(document: DiffDoc) -> None:
+        def show(document: DiffDoc) -> None:
             if asked == self._asked:
                 self.view.show_document(document, tuple(self._further(group, before, after)))
 
-        def refused(problem: Problem) -> None:
+        def refuse(problem: Problem) -> None:
             if asked == self._asked:
                 self.view.show_refusal(problem.sentence)
 
         arguments = {"group": group, "a": before.text, "b": after.text}
         self._workspace.client.request(
-            "diff", arguments, f"Comparing two steps of {group}", Pending(DiffDoc, answered, refused)
+            "diff", arguments, f"Comparing two steps of {group}", Pending(DiffDoc, show, refuse)
         )
 
     def set_theme(self, theme: Theme) -> None:
@@ -67,10 +67,10 @@ class DiffController(QObject):
             for name in ("sectors", "requests"):
                 before, after = (float(getattr(step.checked, name)) if step.checked else None for step in (a, b))
                 yield FigureDoc(name, "", before, after, "counted", True)
-        yield from _compiled(*(self._workspace.known_kernel(group, step.text) for step in (a, b)))
+        yield from _compiler_figures(*(self._workspace.known_kernel(group, step.text) for step in (a, b)))
 
 
-def _compiled(a: KernelDoc | None, b: KernelDoc | None) -> Iterator[FigureDoc]:
+def _compiler_figures(a: KernelDoc | None, b: KernelDoc | None) -> Iterator[FigureDoc]:
     """NVRTC's figures where either side was compiled."""
     old, new = ({each.architecture: each for each in kernel.compiled} if kernel else {} for kernel in (a, b))
     for name in dict.fromkeys((*old, *new)):

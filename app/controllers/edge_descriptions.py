@@ -46,8 +46,8 @@ def boundary_told(
         return CardContent(title, chips, f"{reason}.", (("One kernel", *_change_parts(merged)),), choices=choices)
     if not why.legal:
         return CardContent(title, chips, f"They stay two kernels: {why.because}.", choices=release)
-    rows = tuple((TERMS.get(term.name, term.name), _signed(term), term.because) for term in why.terms)
-    total = ("One kernel", _saved(why.microseconds), "predicted by the search's model, uncalibrated")
+    rows = tuple((TERMS.get(term.name, term.name), _signed_term(term), term.because) for term in why.terms)
+    total = ("One kernel", _saved_time(why.microseconds), "predicted by the search's model, uncalibrated")
     merge = (("Merge these two", "merge"),)
     return CardContent(title, chips, f"{reason}.", (*rows, total) if rows else (), choices=(*merge, *release))
 
@@ -109,9 +109,9 @@ def short(operator: str) -> str:
     return operator.rstrip("/").rpartition("/")[2]
 
 
-def _signed(term: Term) -> str:
+def _signed_term(term: Term) -> str:
     return f"{'+' if term.value >= 0 else '−'}{figure(abs(term.value))} {term.unit}"
 
 
-def _saved(microseconds: float) -> str:
+def _saved_time(microseconds: float) -> str:
     return f"{'▼' if microseconds >= 0 else '▲'} {figure(abs(microseconds))} µs"

@@ -82,9 +82,11 @@ class FusionController(QObject):
         handle, model = self.handle, self.workspace.model
         if handle is not None and model is not None:
             own = self._node(handle.node)
-            near = [(_told(other), _joined(own, other)) for other in self._neighbours(own.id)]
+            near = [(_node_title(other), _join_wish(own, other)) for other in self._neighbours(own.id)]
             others = beside(model.nodes, model.edges, own.id)
-            self._offer(MERGE, [*near, *((f"{_told(other)}  ·  beside it", _joined(own, other)) for other in others)])
+            self._offer(
+                MERGE, [*near, *((f"{_node_title(other)}  ·  beside it", _join_wish(own, other)) for other in others)]
+            )
 
     def move(self) -> None:
         """Offers the launches around an operator as those to move it to, or a kernel of its own."""
@@ -94,7 +96,7 @@ class FusionController(QObject):
         own = self._node(handle.node)
         operator = handle.operator or own.operators[-1]
         out = [("a kernel of its own", Wish(TAKE_OUT, (operator,)))] if len(own.operators) > 1 else []
-        others = [(_told(n), Wish(JOIN, (*n.operators, operator))) for n in self._neighbours(own.id)]
+        others = [(_node_title(n), Wish(JOIN, (*n.operators, operator))) for n in self._neighbours(own.id)]
         self._offer(f"{MOVE} {short(operator)}", [*others, *out])
 
     def release(self) -> None:
@@ -125,7 +127,7 @@ class FusionController(QObject):
             return
         edge, names = line.tensors[0], tuple(self._title(end) for end in _pair(line))
         known = self.fusing.answer(_pair(line)) if self._is_boundary(line) else None
-        merged = self.fusing.ask(_joined(*map(self._node, _pair(line)))) if edge.fixed and known else None
+        merged = self.fusing.ask(_join_wish(*map(self._node, _pair(line)))) if edge.fixed and known else None
         self.view.card.show_told(boundary_told(edge, line.tensors, names, known, merged))
 
     def _is_boundary(self, line: EdgeLine) -> bool:
@@ -140,7 +142,7 @@ class FusionController(QObject):
         elif line is not None and not line.links:
             first, second = (self._node(end) for end in _pair(line))
             if name == "merge":
-                self.fusing.carry_out(_joined(first, second))
+                self.fusing.carry_out(_join_wish(first, second))
 
     def _try(self, source: Handle, target: Handle | None) -> None:
         wish = self._dragged = self._wish(source, target)
@@ -162,7 +164,7 @@ class FusionController(QObject):
             alone = len(self._node(source.node).operators) < 2
             return Wish(TAKE_OUT, (source.operator,)) if source.operator and not alone else None
         own, other = self._node(source.node), self._node(target.node)
-        return Wish(JOIN, (*other.operators, source.operator)) if source.operator else _joined(own, other)
+        return Wish(JOIN, (*other.operators, source.operator)) if source.operator else _join_wish(own, other)
 
     def _on_answer(self, question: Wish | Pair) -> None:
         known = self.fusing.answer(question)
@@ -242,12 +244,12 @@ class FusionController(QObject):
         return ()
 
 
-def _told(node: NodeDoc) -> str:
+def _node_title(node: NodeDoc) -> str:
     """A launch by its title and its last operator: several may have one title."""
     return f"{node.title}  ·  {short(node.operators[-1])}"
 
 
-def _joined(first: NodeDoc, second: NodeDoc) -> Wish:
+def _join_wish(first: NodeDoc, second: NodeDoc) -> Wish:
     return Wish(JOIN, tuple(dict.fromkeys((*first.operators, *second.operators))))
 
 

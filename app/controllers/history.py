@@ -131,7 +131,7 @@ def _headlines(history: History, number: int, group: GroupDoc | None) -> tuple[S
         return _fixed_headlines(history, number)
     known = step.measured or history.steps[history.baseline].measured
     measured = _gain(history, number, known.origin if known else "measured")
-    others = _gain(history, number, PREDICTED), _counted(history, number), _checked(step), _floor(step, group)
+    others = _gain(history, number, PREDICTED), _event_figure(history, number), _check_figure(step), _floor(step, group)
     return (measured, *others) if known else (*others, measured)
 
 
@@ -176,7 +176,7 @@ def _floor(step: HistoryStep, group: GroupDoc) -> StepFigure:
     return StepFigure("Against floor", f"{figure(step.time.microseconds / group.floor)}×", detail)
 
 
-def _checked(step: HistoryStep) -> StepFigure:
+def _check_figure(step: HistoryStep) -> StepFigure:
     checked = step.checked
     if checked is None:
         return StepFigure("Checked", UNKNOWN, "F8 to check")
@@ -186,7 +186,7 @@ def _checked(step: HistoryStep) -> StepFigure:
     return StepFigure("Checked", f"{checked.blocks_run:,} / {checked.blocks_total:,}", detail)
 
 
-def _counted(history: History, number: int) -> StepFigure:
+def _event_figure(history: History, number: int) -> StepFigure:
     """The memory events of a check, against the baseline's where both ran as many blocks."""
     checked, base = history.steps[number].checked, history.steps[history.baseline].checked
     if checked is None or not checked.requests:

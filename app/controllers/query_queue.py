@@ -87,7 +87,7 @@ class QueryQueue(QObject):
 
     def is_open(self, question: Question) -> bool:
         """Whether a complete answer is still on its way."""
-        return question == self._sent or (question in self._asked() and self._is_due(question))
+        return question == self._sent or (question in self._all_questions() and self._is_due(question))
 
     def want(self, controller: object, questions: Iterable[Question | None]) -> None:
         """Replaces what a controller wants, the most urgent first; None stands for what cannot be asked yet."""
@@ -131,7 +131,7 @@ class QueryQueue(QObject):
         elif known is not None:
             show(known)
 
-    def _asked(self) -> tuple[Question, ...]:
+    def _all_questions(self) -> tuple[Question, ...]:
         """Everything to be asked, the most urgent first."""
         return (*self._urgent, *(question for wanted in self._wanted.values() for question in wanted))
 
@@ -143,7 +143,7 @@ class QueryQueue(QObject):
         return known is None or not getattr(known, "complete", True)
 
     def _next(self) -> Question | None:
-        return next(filter(self._is_due, self._asked()), None)
+        return next(filter(self._is_due, self._all_questions()), None)
 
     def _send_next(self) -> None:
         question = self._next()

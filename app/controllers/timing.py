@@ -89,7 +89,7 @@ class TimingController(QObject):
         if self.player is not None:
             return self.player.run
         group = self.workspace.bus.selection.group
-        return self.runs.get(group) or self._known(group)
+        return self.runs.get(group) or self._known_run(group)
 
     @property
     def _taken(self) -> dict[str, Take]:
@@ -112,24 +112,24 @@ class TimingController(QObject):
         before = self.runs.pop(group, None)
         self.runs[group] = run
 
-        def sampled(microseconds: float) -> None:
+        def on_sample(microseconds: float) -> None:
             run.samples.append(microseconds)
             self._show_soon()
 
-        def measured(time: Time) -> None:
+        def on_time(time: Time) -> None:
             self.runs[group] = SampleRun.of(run.title, group, replace(time, samples=time.samples or tuple(run.samples)))
             self.runs[group].looks = run.looks
             self.workspace.learn(group, text or "", measured=time)
             self._show_soon()
 
-        def failed(problem: Problem) -> None:
+        def on_problem(problem: Problem) -> None:
             self.runs.pop(group, None)
             if before is not None:
                 self.runs[group] = before
             self.workspace.add_problem(group, problem)
             self._refuse(f"{run.title} was not measured", problem)
 
-        pending = Pending(Time, measured, failed, sampled, run.look)
+        pending = Pending(Time, on_time, on_problem, on_sample, run.look)
         self.workspace.client.request("measure", {"group": group, "recipe": text}, f"Timing {group}", pending)
         self._show_soon()
 
@@ -209,7 +209,7 @@ class TimingController(QObject):
             return None, ""
         return SampleRun.of(step.title, run.row, time), f"“{step.title}”"
 
-    def _known(self, group: str) -> SampleRun | None:
+    def _known_run(self, group: str) -> SampleRun | None:
         """The samples that the group's present step was measured with."""
         time, known = self.workspace.measured.get(group), self.workspace.group(group)
         return SampleRun.of(known.title, group, time) if time and time.samples and known else None

@@ -100,13 +100,13 @@ class Document(QObject):
         def write() -> None:
             write_loom(replace(content, model=reference_to(opened.path, file.parent)), file)
 
-        def written(_: None) -> None:
+        def on_written(_: None) -> None:
             if self.workspace.path == opened.path:
                 self.workspace.opened = replace(self.workspace.opened, loom=str(file), unsaved=False)
                 self._begin(dict(content.groups))
             self.saved.emit(str(file))
 
-        self._background.run(write, written, lambda error: self._refuse(str(file), error))
+        self._background.run(write, on_written, lambda error: self._refuse(str(file), error))
 
     def content(self) -> LoomFile:
         """The workspace as it is now; the model is named by its path alone."""
@@ -132,11 +132,11 @@ class Document(QObject):
             self._recovering = orphan
             self.workspace.open(opening.path, replace(opening, unsaved=True))
 
-        def refused(error: EngineError) -> None:
+        def on_refused(error: EngineError) -> None:
             orphan.release()
             self._refuse(left.loom or left.content.model.path, error)
 
-        self._background.run(lambda: _opening(left.content, left.loom, folder), ready, refused)
+        self._background.run(lambda: _opening(left.content, left.loom, folder), ready, on_refused)
 
     def discard(self, orphan: Orphan) -> None:
         """Removes what was left behind."""

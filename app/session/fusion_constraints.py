@@ -57,7 +57,7 @@ class _Group:
     launches: tuple[tuple[str, ...], ...]
 
 
-def carried(old: ModelDoc, new: ModelDoc) -> dict[str, str]:
+def same_groups(old: ModelDoc, new: ModelDoc) -> dict[str, str]:
     """Groups of a plan that another plan of the model has as well: old name -> new name."""
     known, found = _groups(old), _groups(new)
     home = {(group.statements, launch): name for name, group in known.items() for launch in group.launches}
@@ -69,11 +69,11 @@ def carried(old: ModelDoc, new: ModelDoc) -> dict[str, str]:
     return names
 
 
-def renamed(
+def rename_histories(
     histories: Mapping[str, History], asleep: Sequence[DormantHistory], old: ModelDoc, new: ModelDoc
 ) -> tuple[dict[str, History], list[DormantHistory]]:
     """The histories under the names of a new plan: those of groups that are gone sleep, those that are back wake up."""
-    names, before, after = carried(old, new), _groups(old), _groups(new)
+    names, before, after = same_groups(old, new), _groups(old), _groups(new)
     kept = {names.get(name, name): each for name, each in histories.items() if name in names or name not in before}
     left = [
         DormantHistory(before[name].launches[0], before[name].statements, trail)
@@ -92,7 +92,7 @@ def renamed(
 
 def heir(group: str, old: ModelDoc, new: ModelDoc) -> str:
     """The group that has most of what a group was; "" where none has any of it."""
-    names = carried(old, new)
+    names = same_groups(old, new)
     if group in names:
         return names[group]
     launch = next((set(node.operators) for node in old.nodes if node.group == group), set())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from app.session.speedup import Speedup, gained
+from app.session.speedup import Speedup, speedup
 from engine.documents.model import CheckDoc, Time
 
 FIRST = 0
@@ -99,7 +99,7 @@ class History:
             self._children.setdefault(step.parent, []).append(number)
 
     @classmethod
-    def started(cls, text: str, title: str) -> History:
+    def start(cls, text: str, title: str) -> History:
         """A history of one step."""
         return cls([HistoryStep(text, title, NO_STEP)])
 
@@ -228,7 +228,7 @@ class History:
         step = self.steps[number]
         now = step.time_of(origin) if origin else step.time
         before = self.steps[reference].time_of(now.origin) if now and reference != NO_STEP else None
-        return gained(now, before) if now and before and number != reference else None
+        return speedup(now, before) if now and before and number != reference else None
 
 
 def is_plain(trail: HistoryRecord) -> bool:

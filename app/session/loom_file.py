@@ -66,7 +66,7 @@ def write_loom(content: LoomFile, path: Path) -> None:
     """Writes a workspace file, whole or not at all.  BadInput where it cannot be written."""
     text = json.dumps(as_plain(content), ensure_ascii=False, indent=1).encode()
     try:
-        replace_whole(path, text if len(text) < LARGE else _folded(text))
+        replace_whole(path, text if len(text) < LARGE else _compress(text))
     except OSError as error:
         raise BadInput(STAGE, path.name, f"cannot be written: {error.strerror}", f"looked at {path.parent}") from error
 
@@ -81,7 +81,7 @@ def read_loom(path: Path) -> LoomFile:
         data = path.read_bytes()
     except OSError as error:
         raise BadInput(STAGE, path.name, f"cannot be read: {error.strerror}", f"looked for {path}") from error
-    return from_plain(_parsed(_unfolded(data, path.name), path.name), path.name)
+    return from_plain(_parse(_decompress(data, path.name), path.name), path.name)
 
 
 def as_plain(content: LoomFile) -> dict[str, object]:
@@ -165,7 +165,7 @@ def _digest(file: Path, size: int, changed: int) -> str:
     return found.hexdigest()
 
 
-def _folded(text: bytes) -> bytes:
+def _compress(text: bytes) -> bytes:
     """The JSON as an archive."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
@@ -173,7 +173,7 @@ def _folded(text: bytes) -> bytes:
     return packed.getvalue()
 
 
-def _unfolded(data: bytes, name: str) -> bytes:
+def _decompress(data: bytes, name: str) -> bytes:
     """The JSON of a file, compressed or not."""
     if not data.startswith(b"PK"):
         return data
@@ -189,7 +189,7 @@ def _unfolded(data: bytes, name: str) -> bytes:
         raise BadInput(STAGE, name, f"is damaged or cut short: {error}", "take it from a backup") from error
 
 
-def _parsed(content: bytes, name: str) -> object:
+def _parse(content: bytes, name: str) -> object:
     try:
         return json.loads(content.decode())
     except UnicodeDecodeError:

@@ -20,7 +20,7 @@ class Speedup:
     """What the samples say: "-5.0 %, 95 % between -6.0 % and -4.1 %"; "" for a modelled time."""
 
 
-def gained(now: Time, before: Time) -> Speedup | None:
+def speedup(now: Time, before: Time) -> Speedup | None:
     """The gain from `before` to `now`; None where they are of other origins or devices."""
     if (now.origin, now.device) != (before.origin, before.device) or before.microseconds <= 0:
         return None

@@ -81,7 +81,7 @@ class Commands(QObject):
             **dict.fromkeys(("operators", "groups"), workspace.model is not None),
             **dict.fromkeys(("replay-pause", "replay-stop", "slower", "faster"), timing.player is not None),
             "pin-samples": timing.run is not None and bool(timing.run.samples),
-            **tuning.enabled(),
+            **tuning.action_states(),
             **dict.fromkeys(("save", "save-as", "script-all", "machine"), workspace.model is not None),
         }
         for name, can in enabled.items():

@@ -14,7 +14,7 @@ from app.session.advice import with_pasted
 from app.session.client import COMMAND
 from app.shell.main import application, make_window
 from app.shell.panels import PANELS, PERSPECTIVES
-from app.shell.sigint import noted
+from app.shell.sigint import note_interrupts
 from app.shell.window import SMALLEST, Window
 from engine.documents.model import ModelDoc
 from engine.support.errors import BadInput, EngineError, OverBudget
@@ -72,12 +72,12 @@ def render(
         window.resize(*size)
         window.show()
         window.set_perspective(_perspective_of(panel, _PERSPECTIVES[perspective]))
-        model = _opened(window, path)
+        model = _open_model(window, path)
         if replay is not None:
             _replay(window, replay)
         if records is not None:
             _attach(window, records)
-        window.workspace.bus.select_group(_known(model, group) if group else _first(window, model))
+        window.workspace.bus.select_group(_check_group(model, group) if group else _first(window, model))
         _wait_idle(window)
         if window.wiring.timing.player is not None:
             window.wiring.timing.player.finish()
@@ -121,7 +121,7 @@ def size_of(text: str) -> tuple[int, int]:
     return width, height
 
 
-def _opened(window: Window, path: str) -> ModelDoc:
+def _open_model(window: Window, path: str) -> ModelDoc:
     """Opens the file; the error of the worker where it is refused."""
     window.workspace.start()
     window.open_file(path)
@@ -142,7 +142,7 @@ def _first(window: Window, model: ModelDoc) -> str:
     return tuned if any(each.name == tuned for each in model.groups) else dearest_group(model)
 
 
-def _known(model: ModelDoc, group: str) -> str:
+def _check_group(model: ModelDoc, group: str) -> str:
     if all(each.name != group for each in model.groups):
         raise BadInput("window", f"group {group}", "the model has no such group", "`loomscope fuse FILE` lists them")
     return group
@@ -253,7 +253,7 @@ def wait(done: Callable[[], bool], limit: int = LIMIT_MS) -> bool:
     loop = QEventLoop()
     quiet = QTimer()
     quiet.setInterval(QUIET_MS)
-    with noted() as interrupts:
+    with note_interrupts() as interrupts:
         quiet.timeout.connect(lambda: loop.exit(0) if interrupts.any or done() else None)
         quiet.start()
         QTimer.singleShot(limit, lambda: loop.exit(1))

@@ -76,7 +76,7 @@ class Window(QMainWindow):
         self.wiring.tuning.applying.tied.connect(self.undo_stack.tie)
         self.diff = DiffController(self, workspace)
         self.history.compare_requested.connect(self.diff.compare)
-        self.docks: dict[str, Dock] = {name: Dock(panel) for name, panel in self.panels.named().items()}
+        self.docks: dict[str, Dock] = {name: Dock(panel) for name, panel in self.panels.by_name().items()}
         shown = {info.action: self.docks[info.name].toggleViewAction() for info in PANELS}
         self.actions_by_name: dict[str, QAction] = make_actions(self, shown)
         self.perspective = "Explore"
@@ -112,7 +112,7 @@ class Window(QMainWindow):
         if application.styleSheet() != sheet:  # setting it again would restyle every widget of every window
             application.setPalette(palette(self.theme))
             application.setStyleSheet(sheet)
-        for panel in self.panels.named().values():
+        for panel in self.panels.by_name().values():
             panel.set_theme(self.theme)
         self.diff.set_theme(self.theme)
         self.wiring.fusion.chooser.set_theme(self.theme)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -13,12 +12,11 @@ from app.controllers.pipeline import PipelineController
 from app.controllers.query_queue import QueryQueue
 from app.controllers.timing import TimingController
 from app.controllers.tuning.tuning import TuningController
-from app.session.advice import with_moved, with_pasted, with_required, without_entry
+from app.session.advice import with_enabled, with_moved, with_pasted, with_required, with_stages, without_entry
 from app.session.fusion_edits import FusionEdits
 from app.session.selection import Selection
 from app.session.workspace import Workspace
 from app.shell.panels import PANELS
-from engine.documents.model import EntryDoc
 from views.code.view import CodeView
 from views.constraints.view import ConstraintsView
 from views.explain.view import ExplainView
@@ -63,7 +61,7 @@ class Panels:
         for info in PANELS:
             setattr(self, info.name, load(info.view)())
 
-    def named(self) -> dict[str, Panel]:
+    def by_name(self) -> dict[str, Panel]:
         """The panels under their names, in the order of their declarations."""
         return dict(vars(self))
 
@@ -85,7 +83,7 @@ class Wiring:
         self.exploration = ExplorationController(panels.schedule, panels.constraints, workspace, self.queries)
         self.pipeline = PipelineController(panels.schedule, panels.code, workspace, self.queries)
         self.questions = [
-            load(info.controller)(panels.named()[info.name], info.question, workspace, self.queries)
+            load(info.controller)(panels.by_name()[info.name], info.question, workspace, self.queries)
             for info in PANELS
             if info.question
         ]
@@ -123,26 +121,17 @@ class Wiring:
         constraints, workspace = self.panels.constraints, self.workspace
         constraints.apply_requested.connect(lambda text: workspace.edit(self.group, text))
         constraints.entry_requested.connect(lambda line: workspace.add_entry(self.group, line))
-        constraints.enabled_requested.connect(self._switch)
-        constraints.stages_requested.connect(self._set_stages)
-        constraints.required_requested.connect(lambda entry, on: self._edit(with_required, entry, on))
-        constraints.removal_requested.connect(lambda entry: self._edit(without_entry, entry))
-        constraints.scenario_moved.connect(lambda path, place: self._edit(with_moved, path, place))
-        constraints.pasted.connect(lambda text: self._edit(with_pasted, text))
-        for panel in self.panels.named().values():
+        for signal, change in (
+            (constraints.enabled_requested, with_enabled),
+            (constraints.stages_requested, with_stages),
+            (constraints.required_requested, with_required),
+            (constraints.removal_requested, without_entry),
+            (constraints.scenario_moved, with_moved),
+            (constraints.pasted, with_pasted),
+        ):
+            signal.connect(lambda *arguments, change=change: workspace.change(self.group, change, *arguments))
+        for panel in self.panels.by_name().values():
             panel.cancel_requested.connect(workspace.client.cancel)
-
-    def _switch(self, entry: EntryDoc, enabled: bool) -> None:
-        self.workspace.switch_entry(self.group, entry, enabled)
-
-    def _edit(self, change: Callable[..., str], *arguments: object) -> None:
-        """Applies a change of the advice's text."""
-        text = self.workspace.recipe(self.group)
-        if text is not None:
-            self.workspace.edit(self.group, change(text, *arguments))
-
-    def _set_stages(self, entry: EntryDoc, stages: int) -> None:
-        self.workspace.set_stages(self.group, entry, stages)
 
     def _show_model(self) -> None:
         overview = self.workspace.overview

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.controllers.tuning.follower import Follower
-from app.controllers.tuning.preview import merged
+from app.controllers.tuning.preview import merge_advice
 from app.controllers.tuning.tuning import TuningController
 from app.shell.window import Window
 from engine.execution.nodes import MEASURED
@@ -78,8 +78,8 @@ def test_what_the_user_said_meanwhile_stays(tuned: Window, qtbot: object) -> Non
 def test_entries_of_the_user_replace_those_of_the_trial() -> None:
     tried = "advice map\n  S0 @ i: mark block 2\nadvice user\n  S0 @ i: split 4\n"
     present = "advice map\n  S0 @ i: mark block 8\nadvice user\n  S0 @ j: split 8\n"
-    assert merged(present, tried) == "advice map\n  S0 @ i: mark block 2\nadvice user\n  S0 @ j: split 8\n"
-    assert merged(tried, tried) is tried
+    assert merge_advice(present, tried) == "advice map\n  S0 @ i: mark block 2\nadvice user\n  S0 @ j: split 8\n"
+    assert merge_advice(tried, tried) is tried
 
 
 def test_the_best_of_all_groups_is_one_step_that_undo_takes_back(

@@ -27,7 +27,7 @@ def opened(quiet: Window, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def parts(window: Window) -> Iterator[tuple[str, QWidget]]:
     """Whatever is under the pointer somewhere in a panel in sight."""
-    for name, panel in window.panels.named().items():
+    for name, panel in window.panels.by_name().items():
         for part in (panel.header, panel, *panel.findChildren(QWidget)):
             if part.isVisible() and part.visibleRegion().contains(part.rect().center()):
                 yield name, part

@@ -25,7 +25,7 @@ def saved(history: History, number: int, reference: int, origin: str = "") -> fl
 
 def grown(count: int) -> History:
     """A history of `count` steps in a row after the first."""
-    history = History.started("0", "As advised")
+    history = History.start("0", "As advised")
     for number in range(1, count + 1):
         history.add(str(number), f"step {number}")
     return history
@@ -78,7 +78,7 @@ def test_ten_thousand_steps_there_and_back() -> None:
 def test_random_walks_match_a_list_of_texts() -> None:
     """The reference keeps for every node its parent and the child visited last, as nested dictionaries."""
     random_walk = random.Random(7)
-    history = History.started("", "As advised")
+    history = History.start("", "As advised")
     root: dict[str, object] = {"text": "", "parent": None, "last": None, "children": {}}
     node = root
     for _ in range(2000):
@@ -154,7 +154,7 @@ def test_figures_reach_every_step_with_the_advice() -> None:
 
 
 def test_another_machine_knows_no_figures_of_this_one() -> None:
-    history, untouched = grown(1), History.started("0", "As advised")
+    history, untouched = grown(1), History.start("0", "As advised")
     history.learn("1", predicted=predicted(3.0))
     trails = without_figures({"a": history.trail(), "b": untouched.trail()})
     assert list(trails) == ["a"] and [step.predicted for step in trails["a"].steps] == [None, None]

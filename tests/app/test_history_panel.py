@@ -21,7 +21,7 @@ from engine.documents.model import Time
 from tests.app.driving import select, settle
 from tests.app.test_real_session import MODEL
 from tests.support.stalls import assert_fluent, assert_fluent_in
-from views.history.layout import placed
+from views.history.layout import lay_out_steps
 
 GROUP = "softmax_0"
 """Of the made-up model."""
@@ -40,14 +40,14 @@ REAL_GROUP = "matmul_1"
     ],
 )
 def test_branches_stand_in_lanes_below(parents: list[int], lanes: list[int]) -> None:
-    assert list(placed(parents).lanes) == lanes
+    assert list(lay_out_steps(parents).lanes) == lanes
 
 
 def test_no_two_chips_share_a_place() -> None:
     dice = random.Random(5)
     for _ in range(60):
         parents = [-1] + [dice.randrange(max(number - 6, 0), number) for number in range(1, 80)]
-        places = placed(parents)
+        places = lay_out_steps(parents)
         cells = list(zip(places.columns, places.lanes, strict=True))
         assert len(set(cells)) == len(cells)
         for number, parent in enumerate(parents[1:], 1):
@@ -64,7 +64,7 @@ def test_ten_thousand_steps_are_placed_in_a_blink(shape: str) -> None:
         "star": [-1] + [0] * 999,
     }[shape]
     started = time.process_time()
-    placed(parents)
+    lay_out_steps(parents)
     assert time.process_time() - started < 0.5
 
 

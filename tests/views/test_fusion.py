@@ -13,7 +13,7 @@ from engine.documents.model import EdgeDoc, GroupDoc, LinkDoc, ModelDoc, NodeDoc
 from tests.support.pointer import drag_over
 from views.fusion.card import CardContent, FusionCard
 from views.fusion.chooser import Chooser, Option
-from views.graph.drawing import reopened
+from views.graph.drawing import keys_to_reopen
 from views.graph.handles import Handle
 from views.graph.items import SCHEMES, distance
 from views.graph.view import GraphView
@@ -93,7 +93,7 @@ def test_what_is_open_stays_open_with_other_groups(view: GraphView) -> None:
                       groups=(replace(model.groups[0], name="x_0"), model.groups[1]), edges=(), links=())  # fmt: skip
     view.show_model(overview(changed), keep=True)
     assert view.scene.opened == {"x_0#0", "two_0#0"}, "both have operators of the launch that was open"
-    assert reopened([], overview(model).plan.top) == frozenset()
+    assert keys_to_reopen([], overview(model).plan.top) == frozenset()
 
 
 def test_clicks_select_operators_and_edges(view: GraphView, qtbot: object) -> None:

@@ -15,7 +15,7 @@ from engine.documents.model import EdgeDoc, ModelDoc, NodeDoc
 from tests.app.fake_documents import model
 from views.graph.drawing import Drawing, GraphDrawing, first_open
 from views.graph.items import BoxItem, SceneState
-from views.graph.layout import WIDEST, Size, layered
+from views.graph.layout import WIDEST, Size, lay_out_layers
 from views.hierarchy import LEVEL, GraphBox, boxes, longest_run
 from views.theme import load_theme
 
@@ -132,7 +132,7 @@ def test_a_random_graph_is_drawn_cleanly(seed: int) -> None:
     random.seed(seed)
     keys = [f"n{number}" for number in range(random.randint(4, 18))]
     edges = {(a, b) for a, b in itertools.combinations(keys, 2) if random.random() < 2.0 / len(keys)}
-    level = layered(dict.fromkeys(keys, BOX), sorted(edges))
+    level = lay_out_layers(dict.fromkeys(keys, BOX), sorted(edges))
     rectangles = {key: (x - 50, y, x + 50, y + 40) for key, (x, y) in level.places.items()}
     for one, other in itertools.combinations(rectangles.values(), 2):
         assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
@@ -149,12 +149,12 @@ def test_ports_stand_alone_above_and_below() -> None:
     """Also where a box has no edge to them, and ends above others."""
     sizes = {"in": Size(0.0, 0.0), "a": BOX, "free": BOX, "b": BOX, "c": BOX, "out": Size(0.0, 0.0)}
     edges = [("in", "a"), ("a", "b"), ("free", "b"), ("b", "c"), ("a", "out")]
-    tops = {key: y for key, (_, y) in layered(sizes, edges, "in", "out").places.items()}
+    tops = {key: y for key, (_, y) in lay_out_layers(sizes, edges, "in", "out").places.items()}
     assert all(tops["in"] < tops[key] < tops["out"] for key in ("a", "free", "b", "c"))
 
 
 def test_an_edge_against_the_order_is_left_out() -> None:
-    level = layered({"a": BOX, "b": BOX}, [("a", "b"), ("b", "a")])
+    level = lay_out_layers({"a": BOX, "b": BOX}, [("a", "b"), ("b", "a")])
     assert set(level.routes) == {("a", "b")}
 
 

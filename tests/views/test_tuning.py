@@ -14,7 +14,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 from views.theme import load_theme
 from views.tuning.axes import progress_axes
 from views.tuning.dots import paint_dots
-from views.tuning.filtering import kept
+from views.tuning.filtering import filter_trials
 from views.tuning.nodes import Cut, GroupProgress, TrialShare
 from views.tuning.progress import ProgressPlot, improvements
 from views.tuning.rows import cut_rows, share_rows
@@ -133,14 +133,14 @@ def test_a_failure_says_its_kind_and_a_wrong_result_is_told_apart() -> None:
 )  # fmt: skip
 def test_filters(text: str, numbers: list[int]) -> None:
     trials = trials_of(3.0, math.nan, 1.0, 2.0)
-    rows, unknown = kept(trials, trials.rows_of("g"), text)
+    rows, unknown = filter_trials(trials, trials.rows_of("g"), text)
     assert list(trials.number[rows]) == numbers and unknown == ""
 
 
 @pytest.mark.parametrize("text", ["nobody", "warps=3", "time<fast"])
 def test_words_that_mean_nothing_are_told_and_keep_everything(text: str) -> None:
     trials = trials_of(3.0, 1.0)
-    rows, unknown = kept(trials, trials.rows_of("g"), text)
+    rows, unknown = filter_trials(trials, trials.rows_of("g"), text)
     assert len(rows) == 2 and unknown == text
 
 

@@ -57,7 +57,7 @@ def rows_of(
             "/".join(names) or "all",
             ", ".join(names) or "All statements",
             names,
-            tuple(_row(entry, wish(entry), offered(repairs)) for entry in inside),
+            tuple(_row(entry, wish(entry), repairs_to_show(repairs)) for entry in inside),
             26,
         )
         for names, inside in headings.items()
@@ -143,7 +143,7 @@ def _line(entry: EntryDoc) -> str:
     return f"{entry.text}  # because {entry.because}" if entry.because else entry.text
 
 
-def offered(repairs: Sequence[RepairDoc]) -> list[RepairDoc]:
+def repairs_to_show(repairs: Sequence[RepairDoc]) -> list[RepairDoc]:
     """The repairs that are shown: of entries written in place of another only the first few."""
     replacing = [repair for repair in repairs if repair.kind == "replace"][REPLACEMENTS:]
     return [repair for repair in repairs if repair not in replacing]
@@ -162,7 +162,7 @@ def _alternatives(
             continue
         place = scenario.path
         inside = tuple(
-            _row(entry, plain_text(entry), offered(repairs)) for entry in entries if entry.path[:-1] == place
+            _row(entry, plain_text(entry), repairs_to_show(repairs)) for entry in entries if entry.path[:-1] == place
         )
         nested = tuple(_alternatives(place, entries, repairs, scenarios, False))
         number = ".".join(str(each + 1) for each in place[1:])

@@ -73,7 +73,7 @@ class FusionCard(QWidget):
         self.sentence.setProperty("role", "wrong-text" if told.is_refusal else "paragraph")
         self.sentence.style().unpolish(self.sentence)
         self.sentence.style().polish(self.sentence)
-        self.names.setText(_listed(told.names))
+        self.names.setText(_list_names(told.names))
         self.names.setToolTip("\n".join(told.names))
         self.names.setVisible(bool(told.names))
         _clear(self._chips)
@@ -129,7 +129,7 @@ class FusionCard(QWidget):
         self._choices.addStretch(1)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:MOST_NAMES])
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.documents.model import EdgeDoc, LinkDoc, ModelDoc
 from views.graph.hull import Inside, placed_inside
-from views.graph.layout import Edge, LevelLayout, Point, Size, layered
+from views.graph.layout import Edge, LevelLayout, Point, Size, lay_out_layers
 from views.hierarchy import GraphBox
 
 NODE = Size(264.0, 44.0)
@@ -84,7 +84,7 @@ class GraphDrawing:
 
     def __init__(self, model: ModelDoc, top: tuple[GraphBox, ...]) -> None:
         links = [(edge.source, edge.target, edge) for edge in model.edges if edge.source and edge.target]
-        self._top = _levelled(top, links)
+        self._top = _make_level(top, links)
         self._inside_launches = Inside(model)
         self._inner: dict[str, LevelDrawing] = {}
 
@@ -119,7 +119,7 @@ class GraphDrawing:
             for box in level.boxes
             if box.key in opened
         }
-        return _drawn(level.boxes, level.tensors, inner, depth)
+        return _draw_level(level.boxes, level.tensors, inner, depth)
 
     def _hull(self, box: GraphBox, depth: int) -> Drawing:
         """The operators of a launch."""
@@ -140,18 +140,18 @@ class GraphDrawing:
             inside: list[Link] = []
             for source, target, edge in level.touching.get(box.key, ()):
                 inside += _seen_inside(place.get(source), place.get(target), edge, box)
-            self._inner[box.key] = _levelled(box.children, inside)
+            self._inner[box.key] = _make_level(box.children, inside)
         return self._inner[box.key]
 
 
-def _drawn(
+def _draw_level(
     level: Sequence[GraphBox], tensors: Mapping[Edge, tuple[EdgeDoc, ...]], inner: dict[str, Drawing], depth: int
 ) -> Drawing:
     sizes = _sizes(level, inner, tensors, NODE)
-    plan = layered(sizes, tensors, ENTRY, EXIT)
+    plan = lay_out_layers(sizes, tensors, ENTRY, EXIT)
     if plan.columns >= CROWDED:
         sizes = _sizes(level, inner, tensors, NARROW)
-        plan = layered(sizes, tensors, ENTRY, EXIT)
+        plan = lay_out_layers(sizes, tensors, ENTRY, EXIT)
     placed: list[PlacedBox] = []
     lines = [_line(edge, route, tensors[edge], inner, plan) for edge, route in plan.routes.items()]
     for box in level:
@@ -159,7 +159,7 @@ def _drawn(
         placed.append(PlacedBox(box, x - size.width / 2, y, size.width, size.height, box.key in inner, depth))
         if box.key in inner:
             content = inner[box.key]
-            shift = _shifted(content, x, y + HEADER)
+            shift = _shift(content, x, y + HEADER)
             placed += shift.placed
             lines += shift.lines
     return Drawing(tuple(placed), tuple(lines), (plan.left, 0.0, plan.right, plan.height))
@@ -188,7 +188,7 @@ def _seen_inside(source: int | None, target: int | None, edge: EdgeDoc, box: Gra
         yield "", first[target % period].id, edge
 
 
-def _levelled(level: tuple[GraphBox, ...], links: Iterable[Link]) -> LevelDrawing:
+def _make_level(level: tuple[GraphBox, ...], links: Iterable[Link]) -> LevelDrawing:
     owner = {node.id: box.key for box in level for node in box.nodes}
     touching: dict[str, list[Link]] = {box.key: [] for box in level if box.children}
     found: dict[Edge, list[EdgeDoc]] = {}
@@ -222,7 +222,7 @@ def _line(
     return EdgeLine(source, target, tuple(points), not goes_on, tensors)
 
 
-def _shifted(content: Drawing, x: float, y: float) -> Drawing:
+def _shift(content: Drawing, x: float, y: float) -> Drawing:
     def move(point: Point) -> Point:
         return point[0] + x, point[1] + y
 
@@ -231,12 +231,12 @@ def _shifted(content: Drawing, x: float, y: float) -> Drawing:
     return Drawing(placed, lines, content.extent)
 
 
-def reopened(before: Iterable[GraphBox], top: Iterable[GraphBox]) -> frozenset[str]:
+def keys_to_reopen(before: Iterable[GraphBox], top: Iterable[GraphBox]) -> frozenset[str]:
     """Keys of the boxes of another plan's levels that hold what opened boxes held `before`: layers most of it, launches
     any of it."""
     old = [(frozenset(_operators(box)), bool(box.children)) for box in before]
 
-    def held(box: GraphBox) -> bool:
+    def holds_opened(box: GraphBox) -> bool:
         inside = _operators(box)
         if not box.children:
             return any(not inside.isdisjoint(each) for each, is_layer in old if not is_layer)
@@ -246,7 +246,7 @@ def reopened(before: Iterable[GraphBox], top: Iterable[GraphBox]) -> frozenset[s
     waiting = list(top)
     while waiting and old:
         box = waiting.pop()
-        if held(box):
+        if holds_opened(box):
             found.add(box.key)
             waiting += box.children
     return frozenset(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from engine.documents.model import LinkDoc, ModelDoc, NodeDoc
-from views.graph.layout import Edge, LevelLayout, Size, layered
+from views.graph.layout import Edge, LevelLayout, Size, lay_out_layers
 from views.hierarchy import GraphBox
 
 OPERATOR = Size(196.0, 28.0)
@@ -43,10 +43,10 @@ class Inside:
 def placed_inside(boxes: Sequence[GraphBox], links: Mapping[Edge, tuple[LinkDoc, ...]]) -> tuple[LevelLayout, Size]:
     """Where the operators stand, and the size of each."""
     size = OPERATOR
-    plan = layered({box.key: size for box in boxes}, links)
+    plan = lay_out_layers({box.key: size for box in boxes}, links)
     if plan.columns > 1:
         size = NARROW
-        plan = layered({box.key: size for box in boxes}, links)
+        plan = lay_out_layers({box.key: size for box in boxes}, links)
     return plan, size
 
 

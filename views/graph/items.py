@@ -266,7 +266,7 @@ class EdgeItem(QGraphicsItem):
         self._line = line
         self._look = look
         self._touches = touches
-        self._path = _rounded(line.points)
+        self._path = _rounded_path(line.points)
         self.setZValue(150)
         self.setToolTip(_edge_tip(line))
 
@@ -297,7 +297,7 @@ class EdgeItem(QGraphicsItem):
             wings = [tip - QPointF(math.cos(angle + turn) * 7, math.sin(angle + turn) * 7) for turn in (0.5, -0.5)]
             painter.drawPolyline(QPolygonF([wings[0], tip, wings[1]]))
         if option.levelOfDetailFromTransform(painter.worldTransform()) >= NEAR:
-            self._carried(painter, selected)
+            self._paint_bytes(painter, selected)
         if any(tensor.fixed for tensor in line.tensors):
             paint_pin(painter, QPointF(points[-1][0], points[-1][1] - 4), theme)
 
@@ -305,7 +305,7 @@ class EdgeItem(QGraphicsItem):
     def _is_packing(self) -> bool:
         return any(link.scheme == PACKING for link in self._line.links)
 
-    def _carried(self, painter: QPainter, selected: bool) -> None:
+    def _paint_bytes(self, painter: QPainter, selected: bool) -> None:
         """The bytes that go through global memory, or inside a launch those that do not."""
         points, theme = self._line.points, self._look.theme
         if len(points) != 2:
@@ -363,7 +363,7 @@ def _title(painter: QPainter, row: QRectF, title: str, count: int, theme: Theme,
         draw_text(painter, QRectF(row.x() + width, row.y(), beside, row.height()), suffix)
 
 
-def _rounded(points: tuple[tuple[float, float], ...]) -> QPainterPath:
+def _rounded_path(points: tuple[tuple[float, float], ...]) -> QPainterPath:
     """A polyline with its corners rounded by the box's radius."""
     path = QPainterPath(QPointF(*points[0]))
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):

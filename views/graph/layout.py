@@ -42,7 +42,7 @@ class LevelLayout:
     """Boxes in the widest row."""
 
 
-def layered(sizes: Mapping[str, Size], edges: Iterable[Edge], entry: str = "", leave: str = "") -> LevelLayout:
+def lay_out_layers(sizes: Mapping[str, Size], edges: Iterable[Edge], entry: str = "", leave: str = "") -> LevelLayout:
     """Draws the boxes of `sizes` (in topological order) and `edges`; edges against that order are left out.
 
     `entry` and `leave` name the ports, if there are any: the first stands alone above all boxes, the last below.

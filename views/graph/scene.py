@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import QPointF, QRectF, QTimer, Signal
 from PySide6.QtWidgets import QGraphicsItem, QGraphicsScene
 
-from views.graph.drawing import Drawing, EdgeLine, GraphDrawing, reopened, visible_box
+from views.graph.drawing import Drawing, EdgeLine, GraphDrawing, keys_to_reopen, visible_box
 from views.graph.handles import Handle, handle_of
 from views.graph.items import BoxItem, EdgeItem, SceneState, distance
 from views.hierarchy import groups_by_name
@@ -47,7 +47,7 @@ class GraphScene(QGraphicsScene):
         self.look.measured = {}
         self.look.show(self.look.colour_by)
         self.look.heaviest = max((group.bytes for group in model.groups), default=1) or 1
-        self.opened = reopened(before, overview.plan.top) if keep else overview.opened
+        self.opened = keys_to_reopen(before, overview.plan.top) if keep else overview.opened
         self._build(overview.plan.draw(self.opened) if keep else overview.drawing)
 
     def toggle(self, key: str) -> None:
@@ -127,7 +127,7 @@ class GraphScene(QGraphicsScene):
         self.drawing = drawing
         self.clear()
         self._boxes = {placed.box.key: BoxItem(placed, self.look) for placed in self.drawing.placed}
-        edges = [EdgeItem(line, self.look, self._touched(line)) for line in self.drawing.lines]
+        edges = [EdgeItem(line, self.look, self._groups_at(line)) for line in self.drawing.lines]
         self._waiting = [*reversed(edges), *reversed(list(self._boxes.values()))]
         left, top, right, bottom = self.drawing.extent
         width, height = right - left + 2 * BORDER, bottom - top + BORDER + FOOT
@@ -137,18 +137,18 @@ class GraphScene(QGraphicsScene):
             self._timer.start()
 
     def _add_piece(self) -> None:
-        for item in self._taken(PIECE):
+        for item in self._take_items(PIECE):
             self.addItem(item)
         if not self._waiting:
             self._timer.stop()
             self.built.emit()
 
-    def _taken(self, count: int) -> Iterable[QGraphicsItem]:
+    def _take_items(self, count: int) -> Iterable[QGraphicsItem]:
         while self._waiting and count:
             count -= 1
             yield self._waiting.pop()
 
-    def _touched(self, line: EdgeLine) -> frozenset[str]:
+    def _groups_at(self, line: EdgeLine) -> frozenset[str]:
         """Groups whose selection lights the edge up: those of its ends that are drawn as single launches."""
         ends = [self._boxes[key].placed.box for key in (line.source, line.target) if key in self._boxes]
         return frozenset(box.nodes[0].group for box in ends if not box.children and not box.operator)

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QToolTip
 
 from engine.documents.model import Time
 from views.format import duration
-from views.history.layout import HistoryLayout, placed
+from views.history.layout import HistoryLayout, lay_out_steps
 from views.moves.rows import gain_text
 from views.rows import draw_text
 from views.shapes import paint_gain, paint_time_mark, paint_verdict
@@ -86,7 +86,7 @@ class HistoryCanvas(QAbstractScrollArea):
         """Shows the steps with these parents; `redo`: the step that follows the current one, or -1."""
         if tuple(parents) != self._parents:
             self._parents = tuple(parents)
-            self._places = placed(self._parents)
+            self._places = lay_out_steps(self._parents)
             cells = zip(self._places.columns, self._places.lanes, strict=True)
             self._at = {cell: number for number, cell in enumerate(cells)}
             self._show_range()

@@ -27,7 +27,7 @@ class HistoryLayout:
         return max(self.lanes, default=-1) + 1
 
 
-def placed(parents: Sequence[int]) -> HistoryLayout:
+def lay_out_steps(parents: Sequence[int]) -> HistoryLayout:
     """Columns and lanes for steps whose parents come before them; the first has the parent -1.
 
     A step's first child stays in its lane; other children begin a branch in the nearest lane below that is free to

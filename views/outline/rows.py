@@ -51,13 +51,13 @@ def timed_rows(rows: Sequence[TreeRow], model: ModelDoc) -> tuple[TreeRow, ...]:
 
     total = sum([add(row) for row in rows]) or 1.0
 
-    def timed(row: TreeRow) -> TreeRow:
+    def with_time(row: TreeRow) -> TreeRow:
         item, takes = row.value, spent[row.key]
         cost = times.get(item.group, 0.0) / dearest
         value = replace(item, share=takes / total, microseconds=takes, cost=cost)
-        return replace(row, value=value, children=tuple([timed(child) for child in row.children]))
+        return replace(row, value=value, children=tuple([with_time(child) for child in row.children]))
 
-    return tuple([timed(row) for row in rows])
+    return tuple([with_time(row) for row in rows])
 
 
 def opened_first(rows: Sequence[TreeRow]) -> frozenset[str]:
@@ -71,11 +71,11 @@ def opened_first(rows: Sequence[TreeRow]) -> frozenset[str]:
     return frozenset(opened | {row.key for row in rows})
 
 
-def filtered(rows: Sequence[TreeRow], groups: Collection[str]) -> tuple[TreeRow, ...]:
+def filter_rows(rows: Sequence[TreeRow], groups: Collection[str]) -> tuple[TreeRow, ...]:
     """The rows of these groups, with the rows above them."""
     kept: list[TreeRow] = []
     for row in rows:
-        children = filtered(row.children, groups)
+        children = filter_rows(row.children, groups)
         if children or (isinstance(row.value, OutlineItem) and row.value.group in groups):
             kept.append(replace(row, children=children))
     return tuple(kept)

@@ -63,7 +63,7 @@ class Plot:
     """The same of each point at the baseline; NaN where it has none or has not moved."""
 
 
-def plotted(axes: RooflineAxes, side: OriginPoints, area: QRectF) -> Plot:
+def plot_points(axes: RooflineAxes, side: OriginPoints, area: QRectF) -> Plot:
     """The points of a side in their area."""
     count = len(side.points)
     intensity = np.fromiter((point.intensity for point in side.points), float, count)

@@ -97,7 +97,7 @@ def plan(doc: SpaceDoc, size: QSizeF) -> SpaceGeometry:
     layers = doc.axes[INTO].shown if len(doc.axes) > INTO else 1
     depth = DEPTH_STEP * float(layers - 1)
     room = (size.width() - LEFT - RIGHT - depth.x(), size.height() - TOP - BOTTOM + depth.y())
-    shown = _shown(doc, room, layers)
+    shown = _values_shown(doc, room, layers)
     columns, rows = (*shown, 1, 1)[:2]
     cell = QSizeF(_within(room[0] / columns), _within(room[1] / rows))
     spare = max(room[0] - columns * cell.width(), 0.0)
@@ -109,7 +109,7 @@ def plan(doc: SpaceDoc, size: QSizeF) -> SpaceGeometry:
     return SpaceGeometry(doc, shown, area, cell, slots, radius, centres, frozenset(drawn))
 
 
-def _shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tuple[int, ...]:
+def _values_shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tuple[int, ...]:
     """Values of each axis that have room; never fewer than the violated dependence that is named needs."""
     shown = [axis.shown for axis in doc.axes]
     number = named_arrow(doc)

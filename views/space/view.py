@@ -197,7 +197,7 @@ class VerdictBar(QFrame):
         """Shows what a space's order does to the dependences, and what can be done about it."""
         counts = f"{doc.violated} of {plural(doc.dependences, 'dependence')}"
         self._show(f"{counts} violated", doc.verdict.removeprefix(f"breaks {counts}: "), doc.violated > 0)
-        self.drawn.setText(_drawn(doc))
+        self.drawn.setText(_violation_note(doc))
         self.drawn.setVisible(bool(self.drawn.text()))
         for repair in doc.repairs[:OFFERED]:
             name = SHORT.get(repair.kind, repair.text[:1].upper() + repair.text[1:])
@@ -236,7 +236,7 @@ class VerdictBar(QFrame):
         return button
 
 
-def _drawn(doc: SpaceDoc) -> str:
+def _violation_note(doc: SpaceDoc) -> str:
     """Which violated pair the picture names, and how many it has; "" where nothing is violated."""
     named = named_arrow(doc)
     if named is None:

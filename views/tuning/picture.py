@@ -156,7 +156,7 @@ class ProgressPicture:
             for x in np.unique(np.rint(self.x[which])):
                 self.painter.drawLine(QPointF(x + 0.5, top), QPointF(x + 0.5, top + RUG))
 
-    def selected(self, place: int, focused: bool) -> None:
+    def ring(self, place: int, focused: bool) -> None:
         """A ring around one trial; a failure's tick is underlined."""
         painter, area = self.painter, self.axes.area
         painter.setPen(QPen(self.theme.colour("accent"), 2 if focused else 1.4))

@@ -82,7 +82,7 @@ class ProgressPlot(QWidget):
         picture.failures(self._wrong())
         place = np.flatnonzero(self.rows == self.selected)
         if len(place):
-            picture.selected(int(place[0]), self.hasFocus())
+            picture.ring(int(place[0]), self.hasFocus())
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Selects the nearest trial."""
@@ -92,7 +92,7 @@ class ProgressPlot(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Left and right go from trial to trial, up and down from best to best."""
-        place = self._reached(Qt.Key(event.key()))
+        place = self._next_dot(Qt.Key(event.key()))
         if place is None:
             super().keyPressEvent(event)
         else:
@@ -118,7 +118,7 @@ class ProgressPlot(QWidget):
         place = int(np.argmin(far))
         return place if far[place] <= REACH else NONE
 
-    def _reached(self, key: Qt.Key) -> int | None:
+    def _next_dot(self, key: Qt.Key) -> int | None:
         count = len(self.rows)
         if not count or key not in _STEPS:
             return None

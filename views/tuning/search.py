@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from views.format import plural
 from views.panel import PADDING, Panel, bar, label
-from views.rows import RowState, RowView, TreeRow, styled
+from views.rows import RowState, RowView, TreeRow, set_role
 from views.theme import Theme
 from views.tuning.nodes import Cause, Cut, TrialShare
 from views.tuning.rows import (
@@ -56,7 +56,7 @@ class SearchView(Panel):
                 head.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
             row.addWidget(head, 0 if width else 1)
         self._heads = heads
-        content = styled(QWidget(), "body")
+        content = set_role(QWidget(), "body")
         column = QVBoxLayout(content)
         column.setContentsMargins(0, 4, 0, 0)
         column.setSpacing(0)

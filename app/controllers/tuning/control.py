@@ -165,10 +165,10 @@ class RunControl(QObject):
             self.process.start(order, self.command)
             self.changed.emit()
 
-        def written() -> None:
+        def start() -> None:
             self.attachment.start_after(order.records, begin)
 
-        self.attachment.run(write, written, lambda error: self._on_refused(path, error))
+        self.attachment.run(write, start, lambda error: self._on_refused(path, error))
 
     def _kill(self) -> None:
         """Ends a process that has not answered."""

@@ -69,7 +69,7 @@ def shares(run: Run, rounds: Sequence[Round], trials: Trials, title: Mapping[str
         names = dict.fromkeys(each.mapping for each in mine if each.mapping)
         of = {name: [each for each in mine if each.mapping == name] for name in names}
         parts = tuple(_share(name, name, of[name], _gain_of(run, trials, rows, group, name)) for name in names)
-        refused = tuple(_refused(place, each) for place, each in enumerate(run.refused) if each.group == group)
+        refused = tuple(_refusal_row(place, each) for place, each in enumerate(run.refused) if each.group == group)
         found.append(_share(group, title.get(group, group), mine, gain, (*parts, *refused)))
     return tuple(found)
 
@@ -101,7 +101,7 @@ def importance(trials: Trials, rows: Rows) -> tuple[Importance, ...]:
     return tuple(found)
 
 
-def _refused(place: int, one: RefusedRecord) -> TrialShare:
+def _refusal_row(place: int, one: RefusedRecord) -> TrialShare:
     many = f" ({one.count:,} of them)" if one.count > 1 else ""
     return TrialShare(f"refused {place}", one.mapping, (), 0.0, refused=f"not searched: {one.because}{many}")
 

@@ -110,7 +110,7 @@ class TrialPreview(QObject):
             self.view.show_refusal(f"{chosen.title} has no kernel to show", problem)
 
 
-def merged(present: str, tried: str) -> str:
+def merge_advice(present: str, tried: str) -> str:
     """The advice of a trial with the user's own entries as they are now: a search leaves those alone.
 
     Both are advice in the text form.  BadInput where one cannot be read.

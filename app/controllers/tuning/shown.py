@@ -104,10 +104,10 @@ class Shown:
         )  # fmt: skip
         title = f"Tuning {Path(request.source).stem}"
         return Status(
-            title, self.state, len(self.trials), self.total, self._left(), facts, self.problem, run.message
+            title, self.state, len(self.trials), self.total, self._time_left(), facts, self.problem, run.message
         )
 
-    def _left(self) -> str:
+    def _time_left(self) -> str:
         """How long it will take at the present pace; "" where nobody can tell."""
         if self.state != RUNNING or len(self._pace) < 2 or self.run is None:
             return ""
@@ -115,10 +115,10 @@ class Shown:
         if now <= before or last <= first:
             return ""
         seconds = max(self.total - now, 0) * (last - first) / (now - before)
-        return f"about {_spoken(seconds)} left" if math.isfinite(seconds) else ""
+        return f"about {_rough_duration(seconds)} left" if math.isfinite(seconds) else ""
 
 
-def _spoken(seconds: float) -> str:
+def _rough_duration(seconds: float) -> str:
     """ "12 min", "40 s"."""
     if seconds < 90:
         return f"{seconds:.0f} s"

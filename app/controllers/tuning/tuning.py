@@ -107,7 +107,7 @@ class TuningController(QObject):
             trial = int(self.shown.trials.column("trial")[best])
             self.ablation.start(self.group, trial, f"Trial {int(self.shown.trials.number[best]):,}")
 
-    def enabled(self) -> dict[str, bool]:
+    def action_states(self) -> dict[str, bool]:
         """Which of the actions can be done now."""
         has_run, is_ours = self.shown is not None, self.control.is_ours
         has_best = is_ours and self.best != NONE
@@ -132,7 +132,7 @@ class TuningController(QObject):
             self.show()
         self.panels.tuning.show_selection(row)
         self.panels.trials.show_selection(row)
-        self.preview.show(self._chosen(row))
+        self.preview.show(self._trial_at(row))
         self._tell()
 
     def close(self) -> None:
@@ -201,7 +201,7 @@ class TuningController(QObject):
             self.show()
             self._show_dear()
 
-    def _chosen(self, row: int) -> ChosenTrial | None:
+    def _trial_at(self, row: int) -> ChosenTrial | None:
         if self.shown is None or self.shown.run is None or row == NONE:
             return None
         trials, origin = self.shown.trials, self.shown.run.request.origin
@@ -219,7 +219,7 @@ class TuningController(QObject):
 
     def _tell(self) -> None:
         """Tells what can be asked of the run now."""
-        self._can = self.enabled()
+        self._can = self.action_states()
         self.panels.trials.apply.setEnabled(self._can["tune-best"])
         self.panels.trials.apply_all.setEnabled(self._can["tune-best-all"])
         self.state_changed.emit()
@@ -227,7 +227,7 @@ class TuningController(QObject):
     def _on_grown(self) -> None:
         """What can be asked follows what was read at once, so that no command is refused until the next repaint."""
         self._find_group()
-        if self.enabled() != self._can:
+        if self.action_states() != self._can:
             self._tell()
         self._show_soon()
 
