@@ -45,7 +45,7 @@ then the statement that a value is recomputed in)."""
 Value = bool | int | float | str | tuple["Value", ...]
 
 NOT_INSIDE = "a rewrite changes the program for all alternatives, it cannot stand in one of them"
-"""Why `_checked_scenario`, the text form and `compose` refuse such an entry."""
+"""Why `_check_scenario`, the text form and `compose` refuse such an entry."""
 _MAX_ENTRIES = 100_000
 _WORD = re.compile(r"[A-Za-z_][\w.\-/]*", re.ASCII)
 _RESERVED = ("all", "any", "true", "false", "required", "off", "after", "advice", "either", "or", "rewrite")
@@ -154,7 +154,7 @@ class Recipe:
             hint = "read it with a newer program"
             raise BadInput("recipe", "version", f"{version} is newer than {VERSION}, which this program reads", hint)
         recipe = text.from_json(Recipe, _without_version(data, version))
-        return replace(recipe, groups={name: _checked(name, advice) for name, advice in recipe.groups.items()})
+        return replace(recipe, groups={name: _check_advice(name, advice) for name, advice in recipe.groups.items()})
 
     @staticmethod
     def loads(content: str, source: str = "recipe") -> Recipe:
@@ -294,7 +294,7 @@ def _without_version(data: Mapping[str, object], version: int) -> dict[str, obje
     return content
 
 
-def _checked(group: str, advice: Sequence[Advice]) -> tuple[Advice, ...]:
+def _check_advice(group: str, advice: Sequence[Advice]) -> tuple[Advice, ...]:
     """The advice of one group with every entry checked."""
     found: list[Advice] = []
     count = 0
@@ -302,7 +302,7 @@ def _checked(group: str, advice: Sequence[Advice]) -> tuple[Advice, ...]:
         where = f"groups.{group}[{number}]"
         if one.author not in AUTHORS:
             raise BadInput("recipe", f"{where}.author", f"{one.author!r} is unknown", f"one of {', '.join(AUTHORS)}")
-        scenario, size = _checked_scenario(one.scenario, f"{where}.scenario")
+        scenario, size = _check_scenario(one.scenario, f"{where}.scenario")
         count += size
         found.append(Advice(one.author, scenario))
     if count > _MAX_ENTRIES:
@@ -310,7 +310,7 @@ def _checked(group: str, advice: Sequence[Advice]) -> tuple[Advice, ...]:
     return tuple(found)
 
 
-def _checked_scenario(scenario: Scenario, where: str, inside: bool = False) -> tuple[Scenario, int]:
+def _check_scenario(scenario: Scenario, where: str, inside: bool = False) -> tuple[Scenario, int]:
     """The scenario with its entries checked, and their number."""
     entries = []
     for number, item in enumerate(scenario.entries):
@@ -321,7 +321,7 @@ def _checked_scenario(scenario: Scenario, where: str, inside: bool = False) -> t
             raise BadInput(
                 "recipe", f"{where}.entries[{number}]", f"{error.subject} {error.reason}", error.hint
             ) from None
-    inner = [_checked_scenario(a, f"{where}.alternatives[{k}]", True) for k, a in enumerate(scenario.alternatives)]
+    inner = [_check_scenario(a, f"{where}.alternatives[{k}]", True) for k, a in enumerate(scenario.alternatives)]
     count = len(entries) + sum(size for _, size in inner)
     return Scenario(tuple(entries), tuple(alternative for alternative, _ in inner), scenario.label), count
 

@@ -244,7 +244,7 @@ class Service:
         """The group of a request with the advisers' recipe, or with what the request's text says in its place."""
         group, text = _group(self._file().plan, _text(arguments, "group")), _text_or_none(arguments, "recipe")
         recipe = engine.default_recipe(group, target=self._file().target)
-        return group, recipe if text is None else engine.edited(recipe, group, text)
+        return group, recipe if text is None else engine.replace_advice(recipe, group, text)
 
     def _file(self) -> Opened:
         if self._opened is None:

@@ -40,7 +40,7 @@ def planted(folder: Path, change: Callable[[str], str]) -> str:
     text = to_text(recipe.groups[group.name])
     assert change(text) != text
     path = folder / "r.json"
-    engine.write_recipe(engine.edited(recipe, group, change(text)), path)
+    engine.write_recipe(engine.replace_advice(recipe, group, change(text)), path)
     return str(path)
 
 

@@ -38,9 +38,9 @@ def predicted_time(observation: Observation, target: Target) -> float:
     return sum(times * predict(facts, target).microseconds for times, facts in observation.launches)
 
 
-def fitted(observations: Sequence[Observation], target: Target, names: Sequence[str]) -> Target:
+def fit_target(observations: Sequence[Observation], target: Target, names: Sequence[str]) -> Target:
     """The target with the named figures changed so that its predictions come closest to the observations."""
-    return _changed(target, names, _Fit(observations, target, names).run())
+    return _scale_figures(target, names, _Fit(observations, target, names).run())
 
 
 def speaking(observations: Sequence[Observation], target: Target, names: Sequence[str]) -> Mapping[str, int]:
@@ -49,7 +49,7 @@ def speaking(observations: Sequence[Observation], target: Target, names: Sequenc
     return {name: int((column >= 0.1).sum()) for name, column in zip(names, slopes.T, strict=True)}
 
 
-def _changed(target: Target, names: Sequence[str], factors: Vector) -> Target:
+def _scale_figures(target: Target, names: Sequence[str], factors: Vector) -> Target:
     figures = {name: getattr(target, name) for name in names}
     scaled = {
         name: replace(figure, value=float(figure.value * math.exp(factor)))
@@ -87,7 +87,7 @@ class _Fit:
         return np.stack(columns, axis=1)
 
     def _logarithms(self, factors: Vector) -> Vector:
-        target = _changed(self._target, self._names, factors)
+        target = _scale_figures(self._target, self._names, factors)
         return np.log([predicted_time(one, target) for one in self._observations])
 
     def _residuals(self, factors: Vector) -> Vector:

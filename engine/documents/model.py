@@ -144,7 +144,7 @@ class ModelDoc:
     """What is handed over inside the launches."""
 
 
-def timed(model: ModelDoc, times: Mapping[str, Time], bounds: Mapping[str, str] | None = None) -> ModelDoc:
+def with_times(model: ModelDoc, times: Mapping[str, Time], bounds: Mapping[str, str] | None = None) -> ModelDoc:
     """The model where one launch of a group takes `times[group]`; shares and total follow.
 
     A group that is not in `times` has no time.  bounds: group -> what limits it now, where that is known.

@@ -54,7 +54,7 @@ class _Table:
         number, member = self.problem.number[statement], members[position]
         above = self._rows(statement, position)
         chosen = self.problem.row(number, member.rows[statement]) == iterator
-        if iterator not in self.problem.unused(number, above):
+        if iterator not in self.problem.unused_iterators(number, above):
             return _USED
         broken = self._broken(number, above, iterator)
         if broken is not None:
@@ -105,7 +105,7 @@ class _Table:
     def _together(self, rows: Mapping[int, Rows], number: int, iterator: int) -> Choice | None:
         """An iterator for every statement of a dimension if one of them uses this one; None where they cannot share."""
         allowed = {
-            s: [k for k in self.problem.unused(s, above) if self.problem.distance(s, above, k) >= 0]
+            s: [k for k in self.problem.unused_iterators(s, above) if self.problem.distance(s, above, k) >= 0]
             for s, above in rows.items()
         }
         return next(choices(self.problem, {**allowed, number: [iterator]}, number, Budget(_ATTEMPTS)), None)

@@ -17,7 +17,7 @@ from engine.scheduling.attach import attach, rebuilt
 from engine.scheduling.legality import check_schedule
 from engine.scheduling.nodes import Band, Leaf, Member, Node, Placed, ScheduleTree, statements_of
 from engine.scheduling.nodes import Sequence as Sequenced
-from engine.scheduling.rules import cut_parts, pinned
+from engine.scheduling.rules import cut_parts, pinned_iterators
 from engine.tensor.index import Index
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
@@ -112,7 +112,7 @@ def _pinned(tree: ScheduleTree, entry: Entry) -> ScheduleTree:
     for statement in entry.statements or tuple(where):
         members = where[statement].members
         now = [m.rows[statement] for m in members]
-        moving = next((row for row in now if plain_iterator(row) in pinned(entry.value)), None)
+        moving = next((row for row in now if plain_iterator(row) in pinned_iterators(entry.value)), None)
         to = locate(statement, where[statement], Address.of(entry.dimension))
         if moving is None or to is None:
             continue

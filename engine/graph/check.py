@@ -23,7 +23,7 @@ def check_graph(graph: OperatorGraph) -> tuple[str, ...]:
     )
 
 
-def _written(graph: OperatorGraph) -> set[str]:
+def _tensors_written(graph: OperatorGraph) -> set[str]:
     return {name for op in graph.operators for name in op.outputs if name}
 
 
@@ -45,7 +45,7 @@ def duplicate_producers(operators: Iterable[Operator], sources: Iterable[str]) -
 
 def _disorder(graph: OperatorGraph, sources: set[str]) -> list[str]:
     """Reads of what nothing writes, and reads before the write."""
-    written = _written(graph)
+    written = _tensors_written(graph)
     ready = set(sources)
     found = []
     for op in graph.operators:

@@ -68,7 +68,7 @@ class Folder:
             return None
         reason = self.refused[unknown[0]] if unknown else ""
         if not reason and kind == "ConstantOfShape" and node.input:
-            return [_filled(node, values.get(node.input[0]))]
+            return [_fill_shape(node, values.get(node.input[0]))]
         reason = reason or self._obstacle(node, values, tensors)
         if not reason:
             try:
@@ -78,33 +78,33 @@ class Folder:
                 what = f"{kind} of {operands} has no result: {error}"
                 raise BadInput("graph", f"operator {node.name or kind}", what, "export the model again") from None
             except _REFUSALS as error:
-                reason = f"{_said(node)} is not computed when the file is read: {_first_line(error)}"
+                reason = f"{_node_label(node)} is not computed when the file is read: {_first_line(error)}"
         self.refused.update((name, reason) for name in node.output if name)
         return None
 
     def _obstacle(self, node: onnx.NodeProto, values: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]) -> str:
         """Why a node is not evaluated, told without doing it; "" where it is."""
         if node.op_type in _NEVER or has_subgraphs(node):
-            return f"{_said(node)} is not computed when the file is read"
+            return f"{_node_label(node)} is not computed when the file is read"
         operands = [values[name].size for name in node.input if name]
         if max(operands, default=0) > MAX_READ:
-            return f"{_said(node)} reads {max(operands)} elements; values are computed from at most {MAX_READ}"
+            return f"{_node_label(node)} reads {max(operands)} elements; values are computed from at most {MAX_READ}"
         if not defs.has(node.op_type, self._opset(node), node.domain):
-            return f"{_said(node)} is no operator of ONNX's operator set {self._opset(node)}"
+            return f"{_node_label(node)} is no operator of ONNX's operator set {self._opset(node)}"
         version, other = self._version(node)
         if not version:
-            return f"{_said(node)} is not computed when the file is read: {other}"
+            return f"{_node_label(node)} is not computed when the file is read: {other}"
         try:
             results = self._results(node, tensors)
         except _REFUSALS as error:
-            return f"{_said(node)} is not computed when the file is read: {_first_line(error)}"
+            return f"{_node_label(node)} is not computed when the file is read: {_first_line(error)}"
         size = sum(operands) if node.op_type in _AT_MOST_OPERANDS else _elements(results)
         if size is None:
-            return f"{_said(node)} has results of unknown size"
+            return f"{_node_label(node)} has results of unknown size"
         if size > MAX_COMPUTED:
-            return f"{_said(node)} has {size} elements; values of at most {MAX_COMPUTED} are computed"
+            return f"{_node_label(node)} has {size} elements; values of at most {MAX_COMPUTED} are computed"
         if node.op_type in _PRODUCTS and math.prod(operands) > MAX_WORK:
-            return f"{_said(node)} takes {math.prod(operands)} products; at most {MAX_WORK} are computed"
+            return f"{_node_label(node)} takes {math.prod(operands)} products; at most {MAX_WORK} are computed"
         return ""
 
     def _results(self, node: onnx.NodeProto, tensors: Mapping[str, Tensor]) -> Sequence[Result]:
@@ -188,7 +188,7 @@ def _elements(results: Sequence[Result]) -> int | None:
     return None if None in shapes else max((math.prod(shape) for shape in shapes if shape is not None), default=0)
 
 
-def _said(node: onnx.NodeProto) -> str:
+def _node_label(node: onnx.NodeProto) -> str:
     return f"{node.name or next(filter(None, node.output), '')} ({node.op_type})"
 
 
@@ -203,7 +203,7 @@ def _shape(node: onnx.NodeProto, shape: tuple[int, ...]) -> np.ndarray:
     return np.array(shape[limits.get("start", 0) : limits.get("end", len(shape))], np.int64)
 
 
-def _filled(node: onnx.NodeProto, shape: np.ndarray | None) -> np.ndarray:
+def _fill_shape(node: onnx.NodeProto, shape: np.ndarray | None) -> np.ndarray:
     """One value in every element, without memory for each: a large constant of one value stays a view."""
     value = np.zeros(1, np.float32)
     for attribute in node.attribute:

@@ -18,7 +18,7 @@ _Name = tuple[str, str]
 def check_calls(model: onnx.ModelProto, subject: str) -> None:
     """BadInput for functions that call each other in a circle, or that double until no memory could hold them."""
     bodies = {(function.domain, function.name): function.node for function in model.functions}
-    calls = {name: {called for called in _called(nodes) if called in bodies} for name, nodes in bodies.items()}
+    calls = {name: bodies.keys() & set(_operators_called(nodes)) for name, nodes in bodies.items()}
     try:
         order = tuple(TopologicalSorter(calls).static_order())
     except CycleError as error:
@@ -34,12 +34,12 @@ def check_calls(model: onnx.ModelProto, subject: str) -> None:
 
 
 def _size(nodes: Iterable[onnx.NodeProto], sizes: Mapping[_Name, int]) -> int:
-    return sum(sizes.get(called, 1) for called in _called(nodes))
+    return sum(sizes.get(called, 1) for called in _operators_called(nodes))
 
 
-def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[_Name]:
+def _operators_called(nodes: Iterable[onnx.NodeProto]) -> Iterator[_Name]:
     """Every operator of nodes and of the graphs inside them."""
     for node in nodes:
         yield node.domain, node.op_type
         for graph in subgraphs(node):
-            yield from _called(graph.node)
+            yield from _operators_called(graph.node)

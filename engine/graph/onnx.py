@@ -18,7 +18,7 @@ from engine.graph.limits import MAX_OPERATORS, checked_name, checked_shape
 from engine.graph.module_paths import scope_of
 from engine.graph.nodes import AttributeValue, Constant, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.results import Inference, Result, static_result
-from engine.graph.subgraphs import captured, has_subgraphs
+from engine.graph.subgraphs import captured_tensors, has_subgraphs
 from engine.graph.unroll import left_out
 from engine.graph.weights import dtype_name, input_dtype_name, light_fills, tensor_value
 from engine.support.errors import BadInput
@@ -123,7 +123,7 @@ class _Import:
                 symbol = dim.dim_param or f"{value.name}.{axis}"
                 if not dim.HasField("dim_value"):
                     symbols.add(symbol)
-                shape.append(dim.dim_value if dim.HasField("dim_value") else self._bound(subject, symbol))
+                shape.append(dim.dim_value if dim.HasField("dim_value") else self._dimension_size(subject, symbol))
             element = input_dtype_name(subject, value.type.tensor_type.elem_type)
             self._declare(Tensor(value.name, checked_shape(subject, shape), element))
             names.append(value.name)
@@ -133,7 +133,7 @@ class _Import:
             raise BadInput("graph", str(self._path), f"has no dimension {unknown[0]}", f"its open dimensions: {known}")
         return tuple(names)
 
-    def _bound(self, subject: str, symbol: str) -> int:
+    def _dimension_size(self, subject: str, symbol: str) -> int:
         if symbol not in self._dimensions:
             raise BadInput("graph", subject, f"dimension {symbol} has no size", f"give one: --dim {symbol}=8")
         return self._dimensions[symbol]
@@ -141,7 +141,7 @@ class _Import:
     def _nodes(self, inputs: tuple[str, ...]) -> list[tuple[Operator, onnx.NodeProto]]:
         """The nodes as named operators, in order; BadInput for duplicates, cycles and tensors from nowhere."""
         nodes = list(self._model.graph.node)
-        operators = unique_names(self._described(node) for node in nodes)
+        operators = unique_names(self._describe(node) for node in nodes)
         sources = {*inputs, *self._constants}
         problems = duplicate_producers(operators, sources)
         if problems:
@@ -159,9 +159,9 @@ class _Import:
             raise BadInput("graph", str(self._path), f"its operators form a cycle: {' -> '.join(cycle)}")
         node_of = {op.name: node for op, node in zip(operators, nodes, strict=True)}
         wanted = {name for op in operators for name in op.inputs}.union(self._outputs)
-        return [(self._asked(op, wanted), node_of[op.name]) for op in order]
+        return [(self._without_unread_outputs(op, wanted), node_of[op.name]) for op in order]
 
-    def _asked(self, op: Operator, wanted: Collection[str]) -> Operator:
+    def _without_unread_outputs(self, op: Operator, wanted: Collection[str]) -> Operator:
         """The operator without optional outputs that nobody reads: exporters name them all the same."""
         if len(op.outputs) < 2 or not self._is_known(op.kind):
             return op
@@ -176,13 +176,13 @@ class _Import:
     def _is_known(self, kind: str) -> bool:
         return bool(defs.has(kind, self._opsets.get("", 1), ""))
 
-    def _described(self, node: onnx.NodeProto) -> Operator:
+    def _describe(self, node: onnx.NodeProto) -> Operator:
         subject = node.name or node.op_type
         standard = node.domain in _STANDARD
         return Operator(
             name=node.name,
             kind=node.op_type if standard else f"{node.domain}::{node.op_type}",
-            inputs=(*node.input, *captured(node)),
+            inputs=(*node.input, *captured_tensors(node)),
             outputs=tuple(node.output),
             attributes={a.name: self._attribute(subject, a) for a in node.attribute},
             opset=self._opsets.get("" if standard else node.domain, 1),
@@ -224,16 +224,16 @@ class _Import:
             return []
         results = self._folder.fold(node, self._values, self._tensors) if op.kind != "Constant" else _constant_value(op)
         if results is not None:
-            return self._folded(op, results)
+            return self._enter_constants(op, results)
         self._infer(op, node)
         return [replace(op, inputs=inputs)]
 
-    def _folded(self, op: Operator, results: Sequence[np.ndarray]) -> list[Operator]:
+    def _enter_constants(self, op: Operator, results: Sequence[np.ndarray]) -> list[Operator]:
         """Enter known results as constants; one that the model gives out is a copy of a constant."""
         copies: list[Operator] = []
         for name, value in zip(op.outputs, results, strict=False):
             if name in self._outputs and value.size:
-                source = self._unused(f"{name}.value")
+                source = self._fresh_name(f"{name}.value")
                 self._constant(source, value)
                 self._declare(Tensor(name, tuple(value.shape), dtype_text(value.dtype)))
                 self._values[name] = value
@@ -243,7 +243,7 @@ class _Import:
                 self._constant(name, value)
         return copies
 
-    def _unused(self, name: str) -> str:
+    def _fresh_name(self, name: str) -> str:
         """A tensor name that the file does not use, from `name`."""
         while name in self._tensors or name in self._declared:
             name += "_"
@@ -281,7 +281,7 @@ class _Import:
         elif unknown:
             self._unsupported[op.name] = f"the shape of {unknown[0]} is not known, because of {origin}"
         else:
-            results = self._inferred(op, node)
+            results = self._infer_results(op, node)
         if op.kind == "Scan":
             types = {name: self._inference.type_of(self._tensors[name]) for name in node.input if name in self._tensors}
             self._unsupported[op.name] = left_out(node, types)
@@ -297,7 +297,7 @@ class _Import:
                 self._unsupported.setdefault(op.name, f"the shape of {name} {why}")
                 self._origin[name] = origin or f"{op.name} ({op.kind})"
 
-    def _inferred(self, op: Operator, node: onnx.NodeProto) -> Sequence[Result]:
+    def _infer_results(self, op: Operator, node: onnx.NodeProto) -> Sequence[Result]:
         schema = defs.get_schema(node.op_type, self._opsets.get(node.domain, 1), node.domain)
         try:
             return self._inference.of(node, schema, self._tensors)

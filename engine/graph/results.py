@@ -51,9 +51,9 @@ class Inference:
         whole = {name for name in small if self.values[name].dtype.kind in "iub"}
         alike = None if has_subgraphs(node) else self._likeness(node, operands, whole)
         if alike is None or alike not in self._known:
-            results = self._inferred(node, schema, operands, whole)
+            results = self._infer(node, schema, operands, whole)
             if None in results and whole != small:
-                return self._inferred(node, schema, operands, small)
+                return self._infer(node, schema, operands, small)
             if alike is None:
                 return results
             self._known[alike] = results
@@ -66,7 +66,7 @@ class Inference:
         values = tuple([(at, self.values[name].tobytes()) for at, name in enumerate(node.input) if name in told])
         return node.domain, node.op_type, attributes, types, values, tuple(map(bool, node.output))
 
-    def _inferred(
+    def _infer(
         self, node: onnx.NodeProto, schema: defs.OpSchema, operands: list[Tensor | None], told: set[str]
     ) -> tuple[Result, ...]:
         types = {each.name: self.type_of(each) for each in operands if each}

@@ -54,11 +54,11 @@ def tensor_value(proto: onnx.TensorProto, folder: Path) -> np.ndarray:
     if 0 not in shape:
         checked_shape(subject, shape)
     if proto.data_location == onnx.TensorProto.EXTERNAL:
-        return _mapped(proto, subject, dtype, shape, folder)
-    return _stored(proto, subject)
+        return _map_file(proto, subject, dtype, shape, folder)
+    return _read_stored(proto, subject)
 
 
-def _stored(proto: onnx.TensorProto, subject: str) -> np.ndarray:
+def _read_stored(proto: onnx.TensorProto, subject: str) -> np.ndarray:
     """The array whose elements the message holds."""
     try:
         return np.asarray(onnx.numpy_helper.to_array(proto))
@@ -67,7 +67,7 @@ def _stored(proto: onnx.TensorProto, subject: str) -> np.ndarray:
         raise BadInput("graph", subject, reason, "the file is cut") from None
 
 
-def _mapped(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[int, ...], folder: Path) -> np.ndarray:
+def _map_file(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[int, ...], folder: Path) -> np.ndarray:
     entries = {entry.key: entry.value for entry in proto.external_data}
     path = _inside(subject, entries.get("location", ""), folder)
     elements = int(np.prod(shape, dtype=np.int64))
@@ -86,7 +86,7 @@ def _mapped(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[int,
         return np.zeros(shape, onnx.helper.tensor_dtype_to_np_dtype(proto.data_type))
     if dtype in _BITS:
         packed = np.fromfile(path, np.uint8, needed, offset=offset).tobytes()
-        return _stored(onnx.TensorProto(data_type=proto.data_type, dims=shape, raw_data=packed), subject)
+        return _read_stored(onnx.TensorProto(data_type=proto.data_type, dims=shape, raw_data=packed), subject)
     if dtype == "string":
         raise BadInput("graph", subject, "texts cannot lie outside the model", "export the model again")
     return np.memmap(path, np.dtype(dtype).newbyteorder("<"), "r", offset, shape)

@@ -70,11 +70,11 @@ def _kernel(data: Mapping[str, Any]) -> Measured:
 
 
 def _entry(data: Mapping[str, Any]) -> Entry:
-    launches = tuple(map(_launched, data.get("launches") or ()))
+    launches = tuple(map(_read_launch, data.get("launches") or ()))
     return Entry(_time(data), str(data.get("ran") or ""), str(data.get("version") or ""), launches)
 
 
-def _launched(data: Mapping[str, Any]) -> Launched:
+def _read_launch(data: Mapping[str, Any]) -> Launched:
     facts, advice = from_json(Work, data["facts"]), str(data.get("advice") or "")
     return Launched(str(data["group"]), str(data["kind"]), int(data["count"]), facts, advice)
 

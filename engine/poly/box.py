@@ -29,7 +29,7 @@ class Form:
     """(dimension, coefficient)."""
     constant: int = 0
 
-    def shifted(self, by: int) -> Form:
+    def plus(self, by: int) -> Form:
         return Form(self.terms, self.constant + by)
 
 
@@ -97,12 +97,12 @@ def at_actual_sizes(dependence: Dependence) -> tuple[Generator, ...]:
     vertices = [g for g in dependence.generators if g.one]
     for number, size in enumerate(dependence.symbols):
         rays = [g for g in dependence.generators if not g.one and g.sizes[number]]
-        vertices = [_moved(v, ray, size - 1) for v in vertices for ray in rays]
+        vertices = [_move_along(v, ray, size - 1) for v in vertices for ray in rays]
     distinct = {Generator(v.source, v.sink, (), v.one) for v in vertices}
     return tuple(sorted(distinct, key=lambda v: (sum(v.source) + sum(v.sink), v.source, v.sink)))
 
 
-def _moved(vertex: Generator, ray: Generator, by: int) -> Generator:
+def _move_along(vertex: Generator, ray: Generator, by: int) -> Generator:
     return Generator(
         tuple(a + by * b for a, b in zip(vertex.source, ray.source, strict=True)),
         tuple(a + by * b for a, b in zip(vertex.sink, ray.sink, strict=True)),

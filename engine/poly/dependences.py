@@ -153,7 +153,7 @@ def _solve(follows: _Side, leads: _Side, backwards: bool) -> _Solved | None:
             name, coefficient = write.terms[0]
             if coefficient != 1 or str(name) in determined:
                 return None
-            determined[str(name)] = _form(read, leads, leading).shifted(-write.constant)
+            determined[str(name)] = _form(read, leads, leading).plus(-write.constant)
     free = _free(box, follows, skip=determined)
     following = [determined.get(i.name, free[k]) for k, i in enumerate(follows.iterators)]
     ends = (leading, following) if backwards else (following, leading)
@@ -207,7 +207,7 @@ def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator_[
             inner = iterator.name in reduced and reduced.index(iterator.name) > step
             if iterator.name == stepping:
                 before = box.free(iterator.extent - 1)
-                after = before.shifted(1)
+                after = before.plus(1)
             elif inner:
                 before, after = box.last(iterator.extent), Form()
             else:

@@ -37,7 +37,7 @@ def compare(a: Kernel, b: Kernel) -> DiffDoc:
         entries=entry_lines(a.recipe, b.recipe, a.group.name),
         schedule=line_diff(show(a.schedule, a.program), show(b.schedule, b.program)),
         cuda=line_diff(a.source.text, b.source.text),
-        figures=(*_predicted(a, b), *_stated(a, b)),
+        figures=(*_predicted_figures(a, b), *_stated_figures(a, b)),
     )
 
 
@@ -61,7 +61,7 @@ def line_diff(a: str, b: str, context: int = CONTEXT) -> tuple[DiffLine, ...]:
     return tuple(lines)
 
 
-def _predicted(a: Kernel, b: Kernel) -> list[FigureDoc]:
+def _predicted_figures(a: Kernel, b: Kernel) -> list[FigureDoc]:
     """The modelled times and their terms; terms of one name and unit stand side by side."""
     before, after = predict(a.facts, a.target), predict(b.facts, b.target)
     figures = [FigureDoc("time", "µs", before.microseconds, after.microseconds, PREDICTED, True)]
@@ -77,7 +77,7 @@ def _value(term: Term | None) -> float | None:
     return None if term is None else term.value
 
 
-def _stated(a: Kernel, b: Kernel) -> list[FigureDoc]:
+def _stated_figures(a: Kernel, b: Kernel) -> list[FigureDoc]:
     """What the texts themselves say: launch and buffers."""
     pairs = (
         ("blocks", "", a.facts.blocks, b.facts.blocks),

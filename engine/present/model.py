@@ -28,7 +28,7 @@ from engine.documents.model import (
     ScheduleDoc,
     StatementDoc,
     Time,
-    timed,
+    with_times,
 )
 from engine.execution.nodes import Check, Compiled
 from engine.fusion.nodes import FusionGroup, FusionPlan
@@ -38,7 +38,7 @@ from engine.present.explanation import explain_kernel
 from engine.present.scenario_outcomes import scenario_docs
 from engine.present.schedule import schedule_doc
 from engine.recipe import Advice, Recipe
-from engine.scheduling.conflict import repaired
+from engine.scheduling.conflict import repair_advice
 from engine.scheduling.nodes import Conflict, Repair, Verdict
 from engine.scheduling.text import entry_text, to_text
 from engine.scheduling.untaken_entries import NoKernel, NotTaken
@@ -76,7 +76,7 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None,
     operators = keep("operators", tuple(_operators(graph, nodes)))
     nodes, edges = keep("nodes", nodes), keep("edges", tuple(_edges(graph, plan)))
     inside = keep("links", tuple(links(plan)))
-    predictions = {group.name: _predicted(group, machine) for group in plan.groups}
+    predictions = {group.name: _predict_group(group, machine) for group in plan.groups}
     untimed = ModelDoc(
         name=graph.name,
         path=str(graph.source or ""),
@@ -90,7 +90,7 @@ def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None,
         seconds=(),
         links=inside,
     )
-    return timed(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
+    return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
 
 
 def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[OperatorDoc]:
@@ -119,7 +119,7 @@ def _value_text(value: AttributeValue) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
-def _predicted(group: FusionGroup, machine: Target) -> Prediction | None:
+def _predict_group(group: FusionGroup, machine: Target) -> Prediction | None:
     try:
         kernel = compile_group(group, default_recipe(group, machine.name))
         return predict(kernel.facts, machine)
@@ -298,7 +298,7 @@ def _repair_doc(repair: Repair, advice: Sequence[Advice]) -> RepairDoc:
         kind=repair.kind,
         path=repair.placed.path if repair.placed else (),
         text=repair.text,
-        recipe=to_text(repaired(advice, repair)),
+        recipe=to_text(repair_advice(advice, repair)),
         complete=not repair.leaves,
     )
 

@@ -29,7 +29,7 @@ def rewritten(program: TensorProgram, advice: Sequence[Advice]) -> Rewritten:
     The scheduler refuses a program of which a required one could not be made.
     """
     verdicts: list[Verdict] = []
-    for placed in _asked(advice):
+    for placed in _requested_rewrites(advice):
         try:
             changed = apply(program, placed.entry)
         except (BadInput, Unsupported) as error:
@@ -53,7 +53,7 @@ def apply(program: TensorProgram, entry: Entry) -> TensorProgram:
             raise BadInput("rewrite", str(entry), "is not known")
 
 
-def _asked(advice: Sequence[Advice]) -> list[Placed]:
+def _requested_rewrites(advice: Sequence[Advice]) -> list[Placed]:
     """Every rewrite that is switched on, with its place; they stand at the root of an author's advice only."""
     ranked = sorted(enumerate(advice), key=lambda item: AUTHORS.index(item[1].author))
     return [

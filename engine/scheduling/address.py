@@ -71,13 +71,13 @@ def locate(statement: str, place: Place, address: Address) -> int | None:
         case "innermost":
             return last if last >= 0 else None
         case "after":
-            before = _named(statement, place, address.name)
+            before = _find_by_name(statement, place, address.name)
             return before + 1 if before is not None and before < last else None
         case _:
-            return _named(statement, place, address.name)
+            return _find_by_name(statement, place, address.name)
 
 
-def _named(statement: str, place: Place, name: str) -> int | None:
+def _find_by_name(statement: str, place: Place, name: str) -> int | None:
     own = Index.of(name)
     for k, member in enumerate(place.members):
         if member.rows[statement] == own:
@@ -88,7 +88,7 @@ def _named(statement: str, place: Place, name: str) -> int | None:
     return next((k for k, member in enumerate(place.members) if member.name == name), None)
 
 
-def located(statements: Iterable[str], where: Mapping[str, Place], address: Address) -> tuple[Member, ...]:
+def members_at(statements: Iterable[str], where: Mapping[str, Place], address: Address) -> tuple[Member, ...]:
     """The distinct dimensions that an address means for some statements, in order.
 
     Of "innermost" dimensions only those with no other inside: a loop around another loop of these statements is not

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.recipe import Entry
-from engine.scheduling.address import Address, Place, locate, located, places
+from engine.scheduling.address import Address, Place, locate, members_at, places
 from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Band, Leaf, Mark, Member, Node, Placed
 from engine.scheduling.nodes import Sequence as SequenceNode
-from engine.scheduling.rules import cut_parts, pinned
+from engine.scheduling.rules import cut_parts, pinned_iterators
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,17 @@ def attach(node: Node, placed: Placed, statements: Sequence[str]) -> tuple[Node,
         return node, _pin(entry, named, where)
     if entry.field == "cut":
         return node, _cut(entry, where)
-    members = located(named, where, Address.of(entry.dimension))
+    members = members_at(named, where, Address.of(entry.dimension))
     if not members:
         return node, Finding(NO_MATCH, no_match(entry, named))
-    changed = {id(m): _changed(m, placed) for m in members}
+    changed = {id(m): _change_member(m, placed) for m in members}
     return rebuilt(node, changed), Finding(HONOURED, f"on {', '.join(_with_extent(m) for m in members)}")
 
 
-def meant(node: Node, entry: Entry, statements: Sequence[str]) -> tuple[Member, ...]:
+def members_meant(node: Node, entry: Entry, statements: Sequence[str]) -> tuple[Member, ...]:
     """The dimensions of a tree that an entry speaks of."""
     named = [s for s in (entry.statements or statements) if s in statements]
-    return located(named, places(node), Address.of(entry.dimension))
+    return members_at(named, places(node), Address.of(entry.dimension))
 
 
 def rebuilt(node: Node, members: Mapping[int, Member]) -> Node:
@@ -57,7 +57,7 @@ def rebuilt(node: Node, members: Mapping[int, Member]) -> Node:
             return Band(tuple(members.get(id(m), m) for m in own), permutable, rebuilt(child, members))
 
 
-def _changed(member: Member, placed: Placed) -> Member:
+def _change_member(member: Member, placed: Placed) -> Member:
     entry = placed.entry
     if entry.field == "parallel":
         return replace(member, parallel=entry.value is True)
@@ -84,7 +84,7 @@ def no_match(entry: Entry, named: Sequence[str]) -> str:
 
 
 def _pin(entry: Entry, named: Sequence[str], where: Mapping[str, Place]) -> Finding:
-    allowed = pinned(entry.value)
+    allowed = pinned_iterators(entry.value)
     address = Address.of(entry.dimension)
     held: list[str] = []
     missed: list[str] = []
@@ -125,7 +125,7 @@ def _cut(entry: Entry, where: Mapping[str, Place]) -> Finding:
     if all(limit is None for limit in limits.values()):
         return Finding(NO_MATCH, f"no dimension {address_text(entry)}")
     for a, b in pairs:
-        shared, before = _shared(where[a], where[b])
+        shared, before = _common_loops(where[a], where[b])
         allowed = min((limit for limit in (limits[a], limits[b]) if limit is not None), default=shared)
         if shared > allowed or not before:
             return Finding(RELAXED, f"{a} and {b} are not cut")
@@ -142,7 +142,7 @@ def _limit(statement: str, place: Place, address: Address) -> int | None:
     return locate(statement, place, address)
 
 
-def _shared(a: Place, b: Place) -> tuple[int, bool]:
+def _common_loops(a: Place, b: Place) -> tuple[int, bool]:
     """Number of dimensions around both statements, and whether the first stands before the second."""
     for x, y, depth in zip(a.position, b.position, a.depths, strict=False):
         if x != y:

@@ -79,14 +79,14 @@ class Builder:
             return None
 
         def whole(group: Group) -> bool:
-            return self._shared(group) == min(self._loops_left(s, ()) for s in group)
+            return self._count_shared_loops(group) == min(self._loops_left(s, ()) for s in group)
 
         parts = partition(self.problem, everything, (), whole)
-        if parts is None or min(map(self._shared, parts)) <= common:
+        if parts is None or min(map(self._count_shared_loops, parts)) <= common:
             return None
         return self._sequence(parts, rows, False, "they have more parallel loops apart")
 
-    def _shared(self, group: Group) -> int:
+    def _count_shared_loops(self, group: Group) -> int:
         """Number of parallel loops around all statements of a group, the best choice taken each time."""
         rows: dict[int, Rows] = dict.fromkeys(group, ())
         for depth in range(min(map(self.problem.rank, group))):
@@ -123,21 +123,21 @@ class Builder:
     def _next(self, component: Group, rows: Mapping[int, Rows], inside: bool, since: int) -> Iterator[Next]:
         """Rows for the next dimension of a component, best first: searched, or solved where that needs more."""
         above = {s: rows[s] for s in component}
-        wanted = self.general.wanted(above)
+        wanted = self.general.rules_by_position(above)
         if wanted:
-            yield from self._solved(above, inside, since, wanted)
+            yield from self._solve_rows(above, inside, since, wanted)
             return
         for choice in self._choices(component, rows, inside):
-            named = self.general.named(choice)
+            named = self.general.rules_by_name(choice)
             if named:
-                yield from self._solved(above, inside, since, named, choice)
+                yield from self._solve_rows(above, inside, since, named, choice)
             else:
                 yield choice
         options = self.general.options
         if options.skew or options.shift or options.reverse:
-            yield from self._solved(above, inside, since)
+            yield from self._solve_rows(above, inside, since)
 
-    def _solved(
+    def _solve_rows(
         self,
         rows: Mapping[int, Rows],
         inside: bool,
@@ -228,7 +228,7 @@ class Builder:
 
     def _loops_left(self, statement: int, rows: Rows) -> int:
         """Number of unused iterators that are not reduced."""
-        return sum(not self.problem.reduced[statement] >> k & 1 for k in self.problem.unused(statement, rows))
+        return sum(not self.problem.reduced[statement] >> k & 1 for k in self.problem.unused_iterators(statement, rows))
 
     def _cut(self, component: Group, rows: Mapping[int, Rows], inside: bool) -> Node | None:
         """A sequence of parts that are scheduled each for itself; None when that fails too."""

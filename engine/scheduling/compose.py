@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario, Value
 from engine.scheduling.address import Address
 from engine.scheduling.nodes import ConstraintNode, ConstraintTree, Placed, Verdict
-from engine.scheduling.rules import cut_parts, pinned
+from engine.scheduling.rules import cut_parts, pinned_iterators
 from engine.scheduling.terms import CONST, RELATIONS, SHIFT, SKEW
 from engine.scheduling.text import entry_text
 from engine.support.errors import BadInput
@@ -136,9 +136,9 @@ def _statements(entry: Entry) -> tuple[str, ...]:
     if entry.field == "cut":
         inside = tuple(name for part in cut_parts(entry.value) for name in part)
     if entry.field == "equal":
-        inside = pinned(entry.value)
+        inside = pinned_iterators(entry.value)
     if entry.field == "rewrite":
-        inside = tuple(name for name in pinned(entry.value) if name not in REWRITES)
+        inside = tuple(name for name in pinned_iterators(entry.value) if name not in REWRITES)
     return entry.statements + inside
 
 
@@ -159,7 +159,7 @@ def _missing(entry: Entry, program: TensorProgram) -> str:
         if name not in statements:
             return f"there is no statement {name}"
     iterators = {i.name for s in program.statements for i in s.iterators}
-    for name in pinned(entry.value) if entry.field == "pin" else ():
+    for name in pinned_iterators(entry.value) if entry.field == "pin" else ():
         if name not in iterators:
             return f"there is no iterator {name}"
     for name in _coefficient_names(entry.value) if entry.field in ("terms", "objective") else ():

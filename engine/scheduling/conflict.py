@@ -58,12 +58,12 @@ def fewest(last: Rule, kept: Sequence[Rule], hold: Callable[[Sequence[Rule]], bo
 
 def with_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Conflict:
     """The same conflict with every change that was found to resolve it, the smallest loss first."""
-    found = tuple(_tried(conflict, program, tree, retry))
+    found = tuple(_try_repairs(conflict, program, tree, retry))
     hint = f"for example: {found[0].text}" if found else conflict.hint
     return Conflict(conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found)
 
 
-def repaired(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...]:
+def repair_advice(advice: Sequence[Advice], repair: Repair) -> tuple[Advice, ...]:
     """The advice of a group after a repair."""
     if repair.placed is None:
         return with_entries(advice, "user", (repair.entry,))
@@ -83,10 +83,10 @@ def _with_entry(scenario: Scenario, place: Sequence[int], repair: Repair) -> Sce
     return replace(scenario, alternatives=(*inner[:number], changed, *inner[number + 1 :]))
 
 
-def _tried(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:
+def _try_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:
     def left_after(repair: Repair) -> tuple[Placed, ...]:
         changed = apply(program, repair.entry) if repair.kind == REWRITE else program
-        return retry(changed, _applied(tree, repair))
+        return retry(changed, _apply_repair(tree, repair))
 
     return helpful(_proposals(conflict, program), conflict.conflicting, left_after)
 
@@ -121,7 +121,7 @@ def _proposals(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
     for placed in conflicting:
         yield from _split_here(placed, program)
     yield from _associative(conflicting, program)
-    yield from _recomputed(conflict, program)
+    yield from _recompute_pairs(conflict, program)
     yield from _cut_between(conflicting, program)
     for placed in conflicting:
         yield from _narrower(placed, program)
@@ -147,7 +147,7 @@ def _associative(conflicting: Sequence[Placed], program: TensorProgram) -> Itera
             yield Repair(REWRITE, text, Entry((statement.name,), "", "rewrite", (ASSOCIATIVE,), because=REASON))
 
 
-def _recomputed(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
+def _recompute_pairs(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
     """Values that a statement could compute again instead of waiting for them, of statements spoken of.
 
     Those that the verdicts name as broken; where they name none, the first few.
@@ -216,7 +216,7 @@ def _narrower(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
         yield Repair(REPLACE, f"leave {name} out: “{entry_text(other)}”", other, placed)
 
 
-def _applied(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
+def _apply_repair(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
     """The constraint tree after a repair of an entry."""
     if repair.placed is None:
         return tree

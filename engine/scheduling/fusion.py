@@ -39,7 +39,7 @@ def partition(
         groups.merge(edge.source, edge.sink, compatible)
     for first, second in pairwise(component):
         groups.merge(first, second, compatible)
-    return _sorted(groups.members, groups.after)
+    return _topological_order(groups.members, groups.after)
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class _Groups:
         after = dict.fromkeys(component, 0)
         for a, b in follows:
             after[a] |= 1 << b
-        order = _sorted(members, after)
+        order = _topological_order(members, after)
         if order is None:
             return None
         behind: dict[int, int] = {}
@@ -99,7 +99,7 @@ class _Groups:
         return any(self.behind[group] >> last & 1 for group in _bits(self.after[first]) if group != last)
 
 
-def _sorted(members: dict[int, Group], after: dict[int, int]) -> list[Group] | None:
+def _topological_order(members: dict[int, Group], after: dict[int, int]) -> list[Group] | None:
     """Groups so that each stands before those `after` it, earliest text first; None when there is a cycle."""
     waits = dict.fromkeys(members, 0)
     for followers in after.values():

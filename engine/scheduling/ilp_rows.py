@@ -37,11 +37,11 @@ class General:
     chosen: dict[tuple[tuple[int, ...], int], tuple[int, Row]] = field(default_factory=dict)
     """(path of an entry, statement) -> depth and row of the dimension it speaks of, for links between loops."""
 
-    def wanted(self, rows: Mapping[int, Rows]) -> tuple[Rule, ...]:
+    def rules_by_position(self, rows: Mapping[int, Rows]) -> tuple[Rule, ...]:
         """The rules about coefficients that speak, by position, of the next dimension of `rows`."""
         return tuple(r for r in self.rules if r.demand and r.reaches_any(self.problem, rows))
 
-    def named(self, choice: Mapping[int, int]) -> tuple[Rule, ...]:
+    def rules_by_name(self, choice: Mapping[int, int]) -> tuple[Rule, ...]:
         """The rules about coefficients that speak of the dimension of this choice, by the name of an iterator."""
         return tuple(
             rule for rule in self.rules if rule.demand and rule.address.kind == "name" and self._at_name(rule, choice)

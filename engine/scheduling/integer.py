@@ -35,14 +35,14 @@ class Deadline:
     def __post_init__(self) -> None:
         self._end = perf_counter() + self.seconds
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds left; OutOfTime when there are none."""
         left = self._end - perf_counter()
         if left <= 0:
-            raise self.passed()
+            raise self.timeout_error()
         return left
 
-    def passed(self) -> OutOfTime:
+    def timeout_error(self) -> OutOfTime:
         """The error for having run past it."""
         hint = "relax some entries, or schedule fewer statements together"
         return OutOfTime("schedule", self.subject, f"its linear programs take more than {self.seconds:g} s", hint)
@@ -95,11 +95,11 @@ class IntegerProgram:
         values: list[float] | None = None
         for objective in objectives or ({},):
             solver.changeColsCost(len(columns), columns, [float(objective.get(c, 0)) for c in columns])
-            solver.setOptionValue("time_limit", deadline.left())
+            solver.setOptionValue("time_limit", deadline.seconds_left())
             solver.run()
             status = solver.getModelStatus()
             if status == highspy.HighsModelStatus.kTimeLimit:
-                raise deadline.passed()
+                raise deadline.timeout_error()
             if status != highspy.HighsModelStatus.kOptimal:
                 return values  # a later objective that fails numerically leaves the earlier optimum
             values = list(solver.getSolution().col_value)

@@ -97,7 +97,7 @@ class Problem:
         """Number of rows that a statement needs."""
         return len(self.names[statement])
 
-    def unused(self, statement: int, rows: Rows) -> list[int]:
+    def unused_iterators(self, statement: int, rows: Rows) -> list[int]:
         """Iterators that are linearly independent of the rows so far, in order."""
         width = self.rank(statement)
         if all(isinstance(row, int) for row in rows):
@@ -109,7 +109,8 @@ class Problem:
         """The unused iterators of a statement, each with its `distance` as the next row."""
         key = (statement, rows)
         if key not in self._distances:
-            self._distances[key] = {k: self.distance(statement, rows, k) for k in self.unused(statement, rows)}
+            unused = self.unused_iterators(statement, rows)
+            self._distances[key] = {k: self.distance(statement, rows, k) for k in unused}
         return self._distances[key]
 
     def leading(self, statement: int, rows: Rows) -> int:

@@ -67,7 +67,7 @@ def rules_of(problem: Problem, placed: Placed) -> Rule | None:
             return None
         return Rule(placed, address, frozenset(parts), parts=parts)
     if entry.field == "pin":
-        allowed = frozenset(pinned(entry.value))
+        allowed = frozenset(pinned_iterators(entry.value))
         wanted = {s: frozenset(k for k, name in enumerate(problem.names[s]) if name in allowed) for s in named}
         owners = frozenset(s for s, iterators in wanted.items() if iterators)
         return Rule(placed, address, owners, allowed, wanted) if owners else None
@@ -79,7 +79,7 @@ def rules_of(problem: Problem, placed: Placed) -> Rule | None:
     return None
 
 
-def pinned(value: Value) -> tuple[str, ...]:
+def pinned_iterators(value: Value) -> tuple[str, ...]:
     """Iterator names of a pin's value."""
     return tuple(map(str, value)) if isinstance(value, tuple) else (str(value),)
 
@@ -87,7 +87,7 @@ def pinned(value: Value) -> tuple[str, ...]:
 def cut_parts(value: Value) -> tuple[tuple[str, ...], ...]:
     """Parts of a cut's value, each a tuple of statement names."""
     parts = value if isinstance(value, tuple) else (value,)
-    return tuple(pinned(part) for part in parts)
+    return tuple(pinned_iterators(part) for part in parts)
 
 
 def preferences(
@@ -134,13 +134,14 @@ def support(
     found: dict[int, frozenset[int]] = {}
     outer: dict[int, bool] = {}
     for statement, above in rows.items():
-        fresh = set(problem.unused(statement, above))
+        unused = set(problem.unused_iterators(statement, above))
+        fresh = set(unused)
         free = _restrict(problem, rules, among, statement, above, fresh) or statement in asked
         reduced = {k for k in fresh if problem.reduced[statement] >> k & 1}
         if not free and fresh - reduced:
             fresh -= reduced
         outer[statement] = free or bool(fresh - reduced)
-        again = set(range(problem.rank(statement))).difference(problem.unused(statement, above)) if skew else set()
+        again = set(range(problem.rank(statement))) - unused if skew else set()
         found[statement] = frozenset(fresh | again) if fresh else frozenset()
     if not inside and any(outer.values()):
         return {s: iterators if outer[s] else frozenset() for s, iterators in found.items()}
@@ -167,12 +168,12 @@ def _restrict(
                 allowed -= left if len(left) == 1 else set()
             elif rule.address.kind == "name" and rule.address.name not in rule.allowed:
                 allowed -= {k for k, name in enumerate(names) if name == rule.address.name}
-        elif rule.field == "cut" and rule.address.kind == "name" and _parted(rule, statement, among):
+        elif rule.field == "cut" and rule.address.kind == "name" and _is_separated(rule, statement, among):
             allowed -= {k for k, name in enumerate(names) if name == rule.address.name}
     return chosen
 
 
-def _parted(rule: Rule, statement: int, among: frozenset[int]) -> bool:
+def _is_separated(rule: Rule, statement: int, among: frozenset[int]) -> bool:
     return any(rule.parts[s] != rule.parts[statement] for s in rule.statements & among)
 
 

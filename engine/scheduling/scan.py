@@ -41,7 +41,7 @@ class Line:
         if not self.comment.startswith("because "):
             return ""
         text = self.comment.removeprefix("because ").strip()
-        return _unquoted(self, text) if text.startswith('"') else text
+        return _unquote(self, text) if text.startswith('"') else text
 
     def scanner(self) -> Scanner:
         """The tokens of the content."""
@@ -91,7 +91,7 @@ def _tokens(line: Line) -> Iterator[str]:
         position = match.end()
 
 
-def _unquoted(line: Line, text: str) -> str:
+def _unquote(line: Line, text: str) -> str:
     try:
         value = json.loads(text)
     except ValueError:
@@ -125,7 +125,7 @@ class Scanner:
         """A plain word or a quoted name."""
         token = self.word(what)
         if token.startswith('"'):
-            return _unquoted(self.line, token)
+            return _unquote(self.line, token)
         if token in "@:,|()":
             raise self.line.error(f"{token!r} stands where {what} is expected")
         return token

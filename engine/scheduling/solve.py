@@ -13,7 +13,7 @@ from time import perf_counter
 from engine.poly.dependences import dependences as dependences_of
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry, Value
-from engine.scheduling.attach import Finding, attach, meant
+from engine.scheduling.attach import Finding, attach, members_meant
 from engine.scheduling.bands import join_bands
 from engine.scheduling.build import Builder
 from engine.scheduling.coefficient_check import coefficients_held
@@ -160,7 +160,7 @@ class _Solve:
         """The tree under some rules; None when there is none.  OverBudget past the limits, OutOfTime among them."""
         key = _key(rules)
         if key not in self._built:
-            self.deadline.left()
+            self.deadline.seconds_left()
             builder = Builder.of(self.problem, tuple(rules), self.options, _ATTEMPTS, self.deadline)
             node = builder.build()
             self._built[key] = (None if node is None else join_bands(self.problem, node), tuple(builder.log))
@@ -197,8 +197,8 @@ class _Solve:
 
     def _all(self, entries: Iterable[Placed], above: _Settled) -> _Settled | None:
         entries = tuple(entries)
-        known = set(map(_kept, above.rules))
-        found = {_kept(r): r for r in map(self._rule, entries) if r is not None}
+        known = set(map(_rule_key, above.rules))
+        found = {_rule_key(r): r for r in map(self._rule, entries) if r is not None}
         rules = tuple(rule for says, rule in found.items() if says not in known)
         whole = (*above.rules, *rules)
         if self._exists(whole):
@@ -217,19 +217,19 @@ class _Solve:
         below: whether required entries follow, which what is kept may exclude.
         """
         rules, kept = above.rules, list(above.entries)
-        known = set(map(_kept, rules))
+        known = set(map(_rule_key, rules))
         refused: dict[_Kept, Verdict] = {}
         for placed in sorted(entries, key=lambda p: not p.entry.required):
             rule = self._rule(placed)
-            if rule is None or _kept(rule) in known:
+            if rule is None or _rule_key(rule) in known:
                 kept.append(placed)
                 continue
-            if _kept(rule) in refused and not placed.entry.required:
-                self._record(replace(refused[_kept(rule)], placed=placed))
+            if _rule_key(rule) in refused and not placed.entry.required:
+                self._record(replace(refused[_rule_key(rule)], placed=placed))
                 continue
             if self._exists((*rules, rule)):
                 rules += (rule,)
-                known.add(_kept(rule))
+                known.add(_rule_key(rule))
                 kept.append(placed)
                 continue
             verdict = self._blame(rule, rules)
@@ -243,7 +243,7 @@ class _Solve:
                 names = ", ".join(self.problem.statements[s].name for s in sorted(part.statements))
                 verdict = Verdict(placed, RELAXED, f"holds for {names} only; {verdict.because}", verdict.witness)
                 self._record(verdict)
-            refused[_kept(rule)] = verdict
+            refused[_rule_key(rule)] = verdict
             self.log.append(f"given up: {entry_text(placed.entry)}: {verdict.because}")
         return _Settled(rules, tuple(kept))
 
@@ -304,7 +304,7 @@ class _Solve:
 
     def check_number(self, entries: Iterable[Placed]) -> None:
         """BadInput for more different entries than a search can obey in reasonable time."""
-        steering = {_said(p.entry) for p in entries if p.entry.field in STEERING}
+        steering = {_entry_key(p.entry) for p in entries if p.entry.field in STEERING}
         if len(steering) > _STEERING:
             hint = f"at most {_STEERING:,} are taken; one entry may speak of many statements"
             raise BadInput("schedule", self.program.name, f"{len(steering):,} different entries steer its search", hint)
@@ -327,7 +327,7 @@ class _Solve:
 
     def _claim(self, placed: Placed, before: Node, after: Node, finding: Finding) -> Finding:
         """A claim about parallelism is kept only if no entry before it says the opposite, and if it is true."""
-        for member in meant(before, placed.entry, [s.name for s in self.problem.statements]):
+        for member in members_meant(before, placed.entry, [s.name for s in self.problem.statements]):
             other = self.claims.setdefault((member.name, frozenset(member.rows)), placed)
             if other.entry.value != placed.entry.value:
                 self.clash = self.clash or (other, placed)
@@ -371,15 +371,15 @@ class _Solve:
 
 
 def _key(rules: Sequence[Rule]) -> tuple[_Kept, ...]:
-    return tuple(dict.fromkeys(map(_kept, rules)))
+    return tuple(dict.fromkeys(map(_rule_key, rules)))
 
 
-def _kept(rule: Rule) -> _Kept:
+def _rule_key(rule: Rule) -> _Kept:
     entry = rule.placed.entry
     return entry.field, entry.dimension, entry.value, rule.statements
 
 
-def _said(entry: Entry) -> tuple[str, str, Value, tuple[str, ...]]:
+def _entry_key(entry: Entry) -> tuple[str, str, Value, tuple[str, ...]]:
     return entry.field, entry.dimension, entry.value, entry.statements
 
 

@@ -141,7 +141,7 @@ class _Reader:
     problem: Problem
     entry: Entry
 
-    def named(self) -> list[int]:
+    def statement_numbers(self) -> list[int]:
         """The statements that the entry speaks of."""
         number = self.problem.number
         if not self.entry.statements:
@@ -164,16 +164,16 @@ class _Reader:
         if isinstance(value, str):
             return tuple((-1, s, k) for s, k in self.places(value))
         if _is_term(value):
-            return self.weighted(value)
+            return self.weighted_terms(value)
         if not isinstance(value, tuple) or not value:
             raise _UnclearError("an objective is an iterator, (ITERATOR, WEIGHT), or (STATEMENT, ITERATOR, WEIGHT)")
         return tuple(term for part in value for term in self.objective(part))
 
     def terms(self, value: Value) -> Demand:
         if value in (SKEW, SHIFT):
-            return Demand(freedom=frozenset((str(value),)), named=frozenset(self.named()))
+            return Demand(freedom=frozenset((str(value),)), named=frozenset(self.statement_numbers()))
         if _is_term(value):
-            terms = self.weighted(value)
+            terms = self.weighted_terms(value)
             return Demand(tuple(Constraint(((1, s, k),), "=", number) for number, s, k in terms))
         if not isinstance(value, tuple) or not value:
             raise _UnclearError(_FORMS)
@@ -192,25 +192,25 @@ class _Reader:
             if not isinstance(part, tuple) or len(part) != 3:
                 raise _UnclearError(_FORMS)
             factor, statement, name = part
-            terms += self.weighted((statement, name, factor))
+            terms += self.weighted_terms((statement, name, factor))
         if not terms:
             raise _UnclearError(_FORMS)
-        return Constraint(tuple(terms), str(relation), _checked(number))
+        return Constraint(tuple(terms), str(relation), _check_number(number))
 
-    def weighted(self, value: Value) -> tuple[Term, ...]:
+    def weighted_terms(self, value: Value) -> tuple[Term, ...]:
         """(ITERATOR, NUMBER) or (STATEMENT, ITERATOR, NUMBER) as terms with that number as factor."""
         assert isinstance(value, tuple)
         *names, number = value
         if not all(isinstance(name, str) for name in names):
             raise _UnclearError(_FORMS)
         statement = str(names[0]) if len(names) == 2 else None
-        return tuple((_checked(number), s, k) for s, k in self.places(str(names[-1]), statement))
+        return tuple((_check_number(number), s, k) for s, k in self.places(str(names[-1]), statement))
 
     def places(self, name: str, statement: str | None = None) -> list[tuple[int, int]]:
         """(statement, iterator) wherever `name` is one, in one statement or in all that the entry speaks of."""
         if statement is not None and statement not in self.problem.number:
             raise _UnclearError(f"the group has no statement {statement}")
-        among = self.named() if statement is None else [self.problem.number[statement]]
+        among = self.statement_numbers() if statement is None else [self.problem.number[statement]]
         if not among:
             raise _UnclearError(f"the group has no statement {', '.join(self.entry.statements)}")
         if name == CONST:
@@ -228,7 +228,7 @@ def _is_term(value: Value) -> bool:
     return all(isinstance(name, str) for name in value[:-1]) and value[1] not in RELATIONS
 
 
-def _checked(number: Value) -> int:
+def _check_number(number: Value) -> int:
     if not isinstance(number, int) or isinstance(number, bool):
         raise _UnclearError(f"{number} is not a whole number")
     if abs(number) > _LARGEST:

@@ -67,14 +67,14 @@ class Blame:
         if "cut" in fields:
             return self._against_cut(fields["cut"])
         if rule.field == "parallel":
-            return self._carried(rule, self.build(kept))
+            return self._find_carried(rule, self.build(kept))
         if "parallel" in fields:
-            return self._carried(fields["parallel"], self.build((*(k for k in kept if k not in others), rule)))
+            return self._find_carried(fields["parallel"], self.build((*(k for k in kept if k not in others), rule)))
         if rule.demand:
             return broken_by(self.problem, rule, self.build(kept))
         return self._against_pin(rule)
 
-    def _carried(self, rule: Rule, node: Node | None) -> Witness | None:
+    def _find_carried(self, rule: Rule, node: Node | None) -> Witness | None:
         """A dependence that the dimension of a `parallel` rule carries in `node`."""
         if node is None:
             return None

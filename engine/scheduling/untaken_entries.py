@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from engine.recipe import Advice
-from engine.scheduling.conflict import helpful, losses, repaired
+from engine.scheduling.conflict import helpful, losses, repair_advice
 from engine.scheduling.nodes import INFEASIBLE, RELAXED, REPLACE, Conflict, Placed, Repair, Scheduled, Verdict
 from engine.scheduling.text import entry_text
 from engine.support.errors import Unsupported
@@ -64,7 +64,7 @@ def refusal(
 
     def left_after(repair: Repair) -> tuple[Placed, ...]:
         try:
-            return not_taken(compiled(repaired(advice, repair)))[:1]
+            return not_taken(compiled(repair_advice(advice, repair)))[:1]
         except Conflict as conflict:
             return conflict.conflicting
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.support.units import MICROSECONDS
 
 MEMORY, COMPUTE = "memory", "compute"
-"""What a floor is made of: `Row.bound`."""
+"""What a floor is made of: `Row.limit`."""
 
 Size = int | tuple[int, ...]
 
@@ -48,7 +48,7 @@ class Row:
         """The least time in microseconds at these rates."""
         return max(self.flops / ceilings.flops_per_second, self.bytes / ceilings.bytes_per_second) * MICROSECONDS
 
-    def bound(self, ceilings: Ceilings) -> str:
+    def limit(self, ceilings: Ceilings) -> str:
         """ "compute" or "memory": which of the two makes the floor."""
         by_flops = self.flops / ceilings.flops_per_second
         return COMPUTE if by_flops > self.bytes / ceilings.bytes_per_second else MEMORY

@@ -20,7 +20,7 @@ class EngineError(Exception):
     exit_code = 2
 
     def __init__(self, stage: str, subject: str, reason: str, hint: str = "") -> None:
-        subject, reason, hint = map(_shortened, (subject, reason, hint))
+        subject, reason, hint = map(_shorten, (subject, reason, hint))
         super().__init__(f"{subject}: {reason}" + (f" ({hint})" if hint else ""))
         self.stage = stage
         self.subject = subject
@@ -60,7 +60,7 @@ class Fault(EngineError):
     exit_code = 70
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """The text, or where it is past all reading its two ends."""
     half = LONGEST // 2
     return text if len(text) <= LONGEST else f"{text[:half]}...{text[-half:]}"

@@ -62,10 +62,10 @@ def _in_lanes(where: Index, run: Sequence[str], width: int, extents: Mapping[str
         return None
     inner = {**extents, _VECTOR: math.prod(sizes) // width, _LANE: width}
     point = Index.of(_VECTOR) * width + Index.of(_LANE)
-    return where.substitute(dict(zip(run, unrolled(point, sizes, inner), strict=True)), inner)
+    return where.substitute(dict(zip(run, delinearize_nested(point, sizes, inner), strict=True)), inner)
 
 
-def unrolled(point: Index, sizes: Sequence[int], extents: Extents) -> tuple[Index, ...]:
+def delinearize_nested(point: Index, sizes: Sequence[int], extents: Extents) -> tuple[Index, ...]:
     """The indices of a row-major point, each division inside the next, so that `linear` joins any of them again."""
     found: list[Index] = []
     for size in reversed(sizes[1:]):
@@ -115,13 +115,13 @@ def vector_limit(
     if not moving:
         return 1
     width = VECTOR_BYTES // max(DTYPES[arrays[a.array].dtype] for a, _, _ in moving)
-    while width > 1 and not _allowed(width, moving, arrays):
+    while width > 1 and not _is_allowed(width, moving, arrays):
         width //= 2
     loaded = len({access for access, statement, _ in moving if access is not statement.write})
     return lanes_alive(statements, loaded, width)
 
 
-def _allowed(
+def _is_allowed(
     width: int, moving: Iterable[tuple[Access, Statement, Sequence[str]]], arrays: Mapping[str, Array]
 ) -> bool:
     """Whether vectors of a width fill the runs, no guard changes inside one, and some access is one."""

@@ -71,7 +71,7 @@ def _over(shape: tuple[int, ...], axes: frozenset[int]) -> Box:
     )
 
 
-def placed(indices: Sequence[Index], sizes: Sequence[int], shape: Sequence[int]) -> tuple[Index, ...]:
+def match_unit_axes(indices: Sequence[Index], sizes: Sequence[int], shape: Sequence[int]) -> tuple[Index, ...]:
     """Indices of an array of `sizes` as indices of `shape`, which differs by axes of extent 1 only."""
     running = [index for index, size in zip(indices, sizes, strict=True) if size > 1]
     if [size for size in sizes if size > 1] != [size for size in shape if size > 1]:
@@ -133,18 +133,18 @@ class Builder:
 
     def value(self, name: str) -> np.ndarray | None:
         """The known value of a constant; None for everything else, opaque weights included."""
-        value = self._known(name)
+        value = self._constant_value(name)
         self.is_particular |= value is not None and not _is_told(value)
         return value
 
-    def told(self, name: str) -> tuple[bool, bytes]:
+    def constant_key(self, name: str) -> tuple[bool, bytes]:
         """Whether a value is known, and what rules may go by of it: an element that all equal, or a few integers."""
-        value = self._known(name)
+        value = self._constant_value(name)
         if value is None or not _is_told(value):
             return value is not None, b""
         return True, (value.flat[0] if _is_uniform(value) else value).tobytes()
 
-    def _known(self, name: str) -> np.ndarray | None:
+    def _constant_value(self, name: str) -> np.ndarray | None:
         constant = self._constants.get(name)
         return constant.value if constant else None
 
@@ -170,7 +170,7 @@ class Builder:
     def read(self, name: str, indices: Sequence[Index]) -> Term:
         """One element of a tensor; a constant that has the same value everywhere is that number."""
         array = self.arrays[name]
-        value = self._known(name)
+        value = self._constant_value(name)
         if value is not None and _is_uniform(value):
             return number(value.flat[0].item(), array.dtype)
         return Term(Access(name, tuple(indices)), array.dtype)
@@ -230,7 +230,7 @@ class Builder:
         space = box(self.shape(target))
         self.emit(target, space, self.read(source, indices(space)), because=because)
 
-    def wrapped(self, indices: str, size: int) -> str:
+    def wrap_negative(self, indices: str, size: int) -> str:
         """The index tensor with negative entries counted from the end of an axis of `size`, as ONNX allows them.
 
         Constant indices are known to need it or not; for those of the user the wrapped ones are a tensor of their own.
@@ -247,14 +247,14 @@ class Builder:
             self._wrapped[indices, size] = target
         return self._wrapped[indices, size]
 
-    def finished(self, outputs: Collection[str]) -> tuple[Statement, ...]:
+    def needed_statements(self, outputs: Collection[str]) -> tuple[Statement, ...]:
         """The statements that `outputs` depend on, named in order."""
         needed, kept = set(outputs), []
         for statement in reversed(self.statements):
             if statement.write.array in needed:
                 needed.update(statement.sources)
                 kept.append(statement)
-        return tuple(_named(s, f"S{at}") for at, s in enumerate(reversed(kept)))
+        return tuple(_with_name(s, f"S{at}") for at, s in enumerate(reversed(kept)))
 
 
 def _is_uniform(value: np.ndarray) -> bool:
@@ -266,7 +266,7 @@ def _is_told(value: np.ndarray) -> bool:
     return _is_uniform(value) or (value.dtype.kind in "iub" and value.size <= FEW)
 
 
-def _named(statement: Statement, name: str) -> Statement:
+def _with_name(statement: Statement, name: str) -> Statement:
     if statement.name == name:
         return statement
     made = replace(statement, name=name)

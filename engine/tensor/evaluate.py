@@ -26,7 +26,7 @@ from engine.tensor.nodes import (
     Statement,
     TensorProgram,
 )
-from engine.tensor.shifted_exponentials import SHIFTED_MEAN, is_shifted, weighted
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, is_shifted, match_weighted
 from engine.tensor.terms import NARROW
 
 CHUNK = 1 << 23
@@ -91,9 +91,9 @@ def _run(statement: Statement, program: TensorProgram, arrays: Arrays, exact: bo
     with np.errstate(all="ignore"):
         for start, stop in _chunks(statement):
             space = _Space(statement, arrays, exact, start, stop)
-            values = space.shifted() if is_shifted(statement) else space.product_sum()
+            values = space.sum_shifted() if is_shifted(statement) else space.product_sum()
             if values is None:
-                values = space.reduced(space.value(statement.expression))
+                values = space.reduce(space.value(statement.expression))
             space.store(result, values)
     arrays[target.name] = result
 
@@ -161,7 +161,7 @@ class _Space:
             case Access():
                 return self.access(scalar)
             case Apply(function, operands, dtype):
-                values = [_widened(self.value(operand)) for operand in operands]
+                values = [_widen(self.value(operand)) for operand in operands]
                 return np.asarray(FUNCTION_OF[function](*values)).astype(_numpy(dtype, self.exact), copy=False)
 
     def index(self, index: Index) -> np.ndarray:
@@ -248,24 +248,24 @@ class _Space:
         product = np.matmul(left, right).reshape((*size[0], *size[1], *size[2]))
         return np.asarray(product.transpose(np.argsort(batch + rows + columns).tolist()))
 
-    def shifted(self) -> np.ndarray:
+    def sum_shifted(self) -> np.ndarray:
         """A reduction of exponentials: every exponent less the largest of its row, then the sums, then the quotient."""
-        reduction, term = self.statement.reduction, weighted(self.statement.expression)
+        reduction, term = self.statement.reduction, match_weighted(self.statement.expression)
         assert reduction is not None and term is not None
         kind = _numpy(reduction.accumulate, self.exact)
         axes = tuple(at for at, i in enumerate(self.iterators) if i.name in reduction.iterators)
         whole_rows = np.zeros([n if at in axes else 1 for at, n in enumerate(self.shape)], kind)
-        exponent = _widened(self.value(term.exponent)) + whole_rows
+        exponent = _widen(self.value(term.exponent)) + whole_rows
         weight = np.exp(exponent - exponent.max(axes, keepdims=True)).astype(kind, copy=False)
         factor = np.asarray(1, kind) if term.factor is None else self.value(term.factor)
-        rounded = _widened(weight.astype(_numpy(term.rounded, self.exact))) if term.rounded else weight
+        rounded = _widen(weight.astype(_numpy(term.rounded, self.exact))) if term.rounded else weight
         total = (rounded * factor).sum(axes, kind, keepdims=True)
         if reduction.operation == SHIFTED_MEAN:
             total = total / weight.sum(axes, kind, keepdims=True)
         parallel = [1 if at in axes else n for at, n in enumerate(self.shape)]
         return np.broadcast_to(total, parallel).squeeze(axes)
 
-    def reduced(self, values: np.ndarray) -> np.ndarray:
+    def reduce(self, values: np.ndarray) -> np.ndarray:
         """Values with the reduced axes gone."""
         reduction = self.statement.reduction
         values = np.broadcast_to(values, self.shape)
@@ -293,5 +293,5 @@ class _Space:
             result[tuple(places)] = values
 
 
-def _widened(value: np.ndarray) -> np.ndarray:
+def _widen(value: np.ndarray) -> np.ndarray:
     return value.astype(np.float32) if value.dtype.name in NARROW else value

@@ -153,9 +153,9 @@ class Index:
                     moved = tuple(i.rewrite(iterator, array, extents) for i in indices)
                     new = Index.of(Element(array(name), moved, low, high))
             result = result + new * coefficient
-        return result.joined()
+        return result.merge_divisions()
 
-    def joined(self) -> Index:
+    def merge_divisions(self) -> Index:
         """Merge `c * q * (x / q) + c * (x % q)` back into `c * x`."""
         parts = dict(self.terms)
         for atom, coefficient in self.terms:
@@ -163,7 +163,7 @@ class Index:
                 whole = Quotient(atom.of, atom.by)
                 if parts.get(whole) == coefficient * atom.by and atom in parts:
                     rest = Index.sum((a, c) for a, c in parts.items() if a not in (atom, whole))
-                    return (rest + atom.of * coefficient + self.constant).joined()
+                    return (rest + atom.of * coefficient + self.constant).merge_divisions()
         return self
 
     def bounds(self, extents: Extents) -> tuple[int, int]:
@@ -259,7 +259,7 @@ def linear(indices: Iterable[Index], shape: Iterable[int]) -> Index:
     position = Index()
     for index, size in zip(indices, shape, strict=True):
         position = position * size + index
-    return position.joined()
+    return position.merge_divisions()
 
 
 def delinearize(position: Index, shape: tuple[int, ...], extents: Extents) -> tuple[Index, ...]:

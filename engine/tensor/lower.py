@@ -42,11 +42,11 @@ def lower_supported(graph: OperatorGraph) -> tuple[TensorProgram, dict[str, str]
     writes as an input.  In-place updates come last, as writes to an array that is both input and output.
     Raises BadInput where shapes contradict each other.
     """
-    build, skipped = _lowered(graph)
+    build, skipped = _lower_operators(graph)
     _update_in_place(graph, build)
     wanted = {*graph.outputs, *(update.target for update in graph.updates)}
     wanted.update(name for op in graph.operators if op.name in skipped for name in op.inputs)
-    statements = build.finished(wanted)
+    statements = build.needed_statements(wanted)
     written = {s.write.array for s in statements}
     read = set[str]().union(*(s.sources for s in statements))
     targets = {update.target for update in graph.updates}
@@ -70,7 +70,7 @@ def unsupported_operators(graph: OperatorGraph) -> dict[str, str]:
     return lower_supported(graph)[1]
 
 
-def _lowered(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
+def _lower_operators(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
     build = Builder(graph)
     repeats = Repeats(build)
     skipped: dict[str, str] = {}

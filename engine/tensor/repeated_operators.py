@@ -10,7 +10,7 @@ import numpy as np
 from engine.graph.nodes import Operator
 from engine.tensor.build import Builder
 from engine.tensor.nodes import Statement
-from engine.tensor.rewrite import renamed
+from engine.tensor.rewrite import rename_statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Repeats:
             names[name] = self._build.temporary(names[owner], suffix, array.shape, array.dtype)
         statements = self._build.statements
         for statement in first.statements:
-            statements.append(renamed(statement, f"S{len(statements)}", op.name, names))
+            statements.append(rename_statement(statement, f"S{len(statements)}", op.name, names))
         return True
 
     def lower(self, op: Operator, rule: Callable[[Operator, Builder], None]) -> None:
@@ -74,6 +74,6 @@ class Repeats:
         known = self._type_of.get(tensor)
         if known is None:
             array = self._build.arrays.get(tensor)  # what has no rule may have results of no known shape
-            facts = (array.shape, array.dtype, self._build.told(tensor)) if array else None
+            facts = (array.shape, array.dtype, self._build.constant_key(tensor)) if array else None
             known = self._type_of[tensor] = self._types.setdefault(facts, len(self._types))
         return known

@@ -36,7 +36,7 @@ def rewrite_index(index: Index, iterators: Mapping[str, Index], read: Reader, ex
                 moved = tuple(rewrite_index(i, iterators, read, extents) for i in indices)
                 new = _as_index(read(Access(array, moved)), low, high)
         result = result + new * coefficient
-    return result.joined()
+    return result.merge_divisions()
 
 
 def _as_index(value: Scalar, low: int, high: int) -> Index:
@@ -89,7 +89,7 @@ def rewrite_reads(statement: Statement, read: Reader) -> Statement:
     return replace(statement, expression=rewrite_scalar(statement.expression, {}, read, statement.extents))
 
 
-def renamed(statement: Statement, name: str, operator: str, arrays: Mapping[str, str]) -> Statement:
+def rename_statement(statement: Statement, name: str, operator: str, arrays: Mapping[str, str]) -> Statement:
     """The statement under another name, of another operator, over other arrays; two arrays never become one.
 
     It keeps its form, unless it looks indices up: those are sorted by the names of what they read.

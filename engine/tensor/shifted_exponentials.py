@@ -44,7 +44,7 @@ class Weighted:
         return weight if self.factor is None else Apply("mul", (weight, self.factor), dtype)
 
 
-def weighted(expression: Scalar) -> Weighted | None:
+def match_weighted(expression: Scalar) -> Weighted | None:
     """The parts of what `Weighted.expression` made; None for every other expression."""
     weight, factor = expression, None
     if isinstance(expression, Apply) and expression.function == "mul":

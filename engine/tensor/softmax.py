@@ -12,7 +12,7 @@ from engine.support.errors import Unsupported
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator, rewrite_scalar
-from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, Weighted, weighted
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, SHIFTED_SUM, Weighted, match_weighted
 
 
 def relative_term(program: TensorProgram, one: Statement, subject: str) -> tuple[Weighted, str]:
@@ -44,27 +44,27 @@ class _Match:
             raise self.refusal(f"{self.one.name} sums over {', '.join(self.reduced)}: a row has one axis")
         inner = _uncast(self.one.expression)
         if isinstance(inner, Apply) and inner.function == "mul":
-            return self._weighted(inner), SHIFTED_MEAN
+            return self._match_weighted(inner), SHIFTED_MEAN
         return Weighted(self._exponent(inner, self.one), "", None), SHIFTED_SUM
 
-    def _weighted(self, product: Apply) -> Weighted:
+    def _match_weighted(self, product: Apply) -> Weighted:
         """The term of a sum of quotients times something."""
         for quotient, factor in (product.operands, product.operands[::-1]):
             made = self._maker(_uncast(quotient))
             if made is None:
                 continue
-            divided, kept = self._divided(made)
+            divided, kept = self._match_quotient(made)
             exponent = self._exponent(_uncast(divided), self.one)
             return Weighted(exponent, kept if kept != "float32" else "", factor)
         raise self.refusal(f"no factor of {self.one.name} is a quotient of exponentials that a statement makes")
 
-    def _divided(self, quotient: Statement) -> tuple[Scalar, str]:
+    def _match_quotient(self, quotient: Statement) -> tuple[Scalar, str]:
         """What a quotient divides, in the iterators of the sum, and the element type that its result is kept in."""
         value = _uncast(quotient.expression)
         if not isinstance(value, Apply) or value.function != "div":
             raise self.refusal(f"{quotient.name} is not a quotient")
         access = self._read_of(quotient.write.array)
-        dividend, divisor = (self._moved(operand, quotient, access) for operand in value.operands)
+        dividend, divisor = (self._substitute(operand, quotient, access) for operand in value.operands)
         total = self._maker(_uncast(divisor), reduces=True)
         if total is None or total.reduction is None:
             raise self.refusal(f"{quotient.name} does not divide by a sum that a statement makes")
@@ -80,19 +80,19 @@ class _Match:
             raise self.refusal(f"{total.name} is not the sum of a row")
         inner = _uncast(total.expression)
         if total.reduction.operation == SHIFTED_SUM:
-            made = weighted(inner)
+            made = match_weighted(inner)
             found = made.exponent if made is not None and made.factor is None else None
         else:
             found = self._exponent(inner, total) if total.reduction.operation == "sum" else None
         if found is None:
             raise self.refusal(f"{total.name} is not a sum of exponentials")
-        return self._moved(found, total, read, over=self.reduced[0])
+        return self._substitute(found, total, read, over=self.reduced[0])
 
     def _exponent(self, value: Scalar, where: Statement) -> Scalar:
         """The x of exp(x - m), in the iterators of `where`; m must be the largest x of the row that `where` reduces."""
         made = self._maker(value)
         if made is not None and isinstance(value, Access):
-            value = self._moved(_uncast(made.expression), made, value)
+            value = self._substitute(_uncast(made.expression), made, value)
         if not isinstance(value, Apply) or value.function != "exp":
             raise self.refusal(f"{where.name} adds up {value}, which is no exponential")
         shifted = value.operands[0]
@@ -105,7 +105,7 @@ class _Match:
         assert where.reduction is not None
         read = _uncast(largest)
         assert isinstance(read, Access)
-        row = self._moved(top.expression, top, read, over=where.reduction.iterators[0])
+        row = self._substitute(top.expression, top, read, over=where.reduction.iterators[0])
         if len(top.reduction.iterators) != 1 or _uncast(row) != _uncast(exponent):
             raise self.refusal(f"{top.name} is the maximum of {row}, the exponents are {exponent}")
         return exponent
@@ -123,7 +123,7 @@ class _Match:
     def _read_of(self, array: str) -> Access:
         return next(access for access in self.one.reads() if access.array == array)
 
-    def _moved(self, value: Scalar, made: Statement, read: Access, over: str = "") -> Scalar:
+    def _substitute(self, value: Scalar, made: Statement, read: Access, over: str = "") -> Scalar:
         """An expression of `made` at the element that `read` reads; its reduced iterator becomes `over`."""
         places = {
             name: index

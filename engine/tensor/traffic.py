@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from engine.graph.nodes import DTYPES
 from engine.tensor.nodes import Access, Apply, Scalar, Statement, TensorProgram, accesses
-from engine.tensor.shifted_exponentials import Weighted, is_shifted, weighted
+from engine.tensor.shifted_exponentials import Weighted, is_shifted, match_weighted
 
 Box = tuple[tuple[int, int], ...]
 """Lowest and highest index along each axis."""
@@ -41,7 +41,7 @@ def flop_counts(program: TensorProgram) -> tuple[int, int]:
     flops = special = 0
     for statement in program.statements:
         points = statement.points
-        term = weighted(statement.expression) if is_shifted(statement) else None
+        term = match_weighted(statement.expression) if is_shifted(statement) else None
         per_point = _cost(statement.expression if term is None else term.factor)
         flops += points * (per_point[0] + _joins(statement, term))
         special += points * per_point[1]

@@ -187,7 +187,7 @@ class Emitter(Scope):
                     found = self.values.get(array) or self.read(Access(array, indices), where, at, mask, guard=mask)
                     new = self._variable(found, high, at)
             result = result + new * coefficient
-        return result.joined()
+        return result.merge_divisions()
 
     def _variable(self, found: Access, high: int, at: Line) -> Index:
         """An index that was loaded or made, as a variable; one of an array of registers gets a register of its own."""

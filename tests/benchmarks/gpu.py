@@ -114,7 +114,7 @@ def list_rows(plan: Plan) -> None:
     print(f"{'row':48} {'GFLOP':>9} {'MB':>9} {'floor us':>9}  bound")
     for suite, row in plan.rows:
         figures = f"{row.flops / 1e9:9.3g} {row.bytes / 1e6:9.3g} {row.floor(suite.ceilings):9.3g}"
-        print(f"{suite.reference(row):48} {figures}  {row.bound(suite.ceilings)}")
+        print(f"{suite.reference(row):48} {figures}  {row.limit(suite.ceilings)}")
     print()
     for name, version in versions(plan.systems).items():
         print(f"{name:16} {version or 'missing: its column stays empty'}")
@@ -187,7 +187,7 @@ def _entry(suite: Suite, row: Row, systems: Entries) -> dict[str, Any]:
     ceilings = suite.ceilings
     return {
         "row": suite.reference(row), "flops": row.flops, "bytes": row.bytes,
-        "floor_microseconds": row.floor(ceilings), "bound": row.bound(ceilings), "systems": systems,
+        "floor_microseconds": row.floor(ceilings), "bound": row.limit(ceilings), "systems": systems,
     }  # fmt: skip
 
 

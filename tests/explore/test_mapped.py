@@ -52,7 +52,7 @@ def test_the_entries_of_a_mapping_make_its_kernel(tmp_path: object) -> None:
     group = conv(tmp_path)
     made = next(m for m in engine.mappings(group).mappings if m.state == COMPILED)
     text = "\n".join(("advice tensorize", *(f"  {entry}" for entry in made.entries)))
-    kernel = engine.compile(group, engine.edited(engine.default_recipe(group), group, text))
+    kernel = engine.compile(group, engine.replace_advice(engine.default_recipe(group), group, text))
     assert kernel.tile.intrinsic == MMA
     assert all(verdict.outcome == "honoured" for verdict in kernel.verdicts)
 

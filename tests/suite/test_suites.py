@@ -96,7 +96,7 @@ def test_the_suites_hold_what_was_published() -> None:
 def test_a_row_is_found_by_its_reference() -> None:
     suite, row = read_row("suite:alcop/MM_BERT_FC1")
     assert (suite.name, row.sizes) == ("alcop", {"m": 512, "n": 3072, "k": 768})
-    assert row.bound(suite.ceilings) == "compute"
+    assert row.limit(suite.ceilings) == "compute"
     # 2 x 512 x 3072 x 768 operations at 790e12 a second.
     assert row.floor(suite.ceilings) == pytest.approx(3.058, rel=1e-3)
     assert is_reference("suite:alcop/x") and not is_reference("alcop/x.onnx")

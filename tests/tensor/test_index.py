@@ -78,7 +78,7 @@ def test_bounds_of_affine_indices_are_tight(index: Index) -> None:
 @given(quasi_affine(), st.integers(1, 9))
 @settings(max_examples=100, deadline=None)
 def test_quotient_and_remainder_join_again(index: Index, by: int) -> None:
-    joined = (index.floordiv(by, EXTENTS) * by + index.mod(by, EXTENTS)).joined()
+    joined = (index.floordiv(by, EXTENTS) * by + index.mod(by, EXTENTS)).merge_divisions()
     for point in POINTS[::5]:
         assert value(joined, point) == value(index, point)
 

@@ -99,19 +99,19 @@ def model_of(row: Row) -> onnx.ModelProto:
     """The ONNX model of a row.  BadInput for an operator or a size that nothing is known of."""
     draw = OPERATORS.get(row.operator)
     if draw is None:
-        raise BadInput("suite", f"row {row.name}", f"operator {row.operator} is not known", _known(OPERATORS))
+        raise BadInput("suite", f"row {row.name}", f"operator {row.operator} is not known", _known_names(OPERATORS))
     sketch = Sketch(row.dtype)
     arguments = {name: _plain(size) for name, size in row.sizes.items()}
     try:
         inspect.signature(draw).bind(sketch, **arguments)
     except TypeError as error:
         sizes = tuple(inspect.signature(draw).parameters)[1:]
-        raise BadInput("suite", f"row {row.name}", f"{row.operator}: {error}", _known(sizes)) from None
+        raise BadInput("suite", f"row {row.name}", f"{row.operator}: {error}", _known_names(sizes)) from None
     draw(sketch, **arguments)
     return sketch.model(row.name)
 
 
-def _known(names: Any) -> str:
+def _known_names(names: Any) -> str:
     return f"known: {', '.join(names)}"
 
 

@@ -75,7 +75,7 @@ def parameter(op: Operator, build: Builder, name: str, at: int) -> tuple[int, ..
     return tuple(int(v) for v in value.reshape(-1))
 
 
-def given(op: Operator, operands: list[np.ndarray], name: str, at: int) -> tuple[int, ...] | None:
+def parameter_value(op: Operator, operands: list[np.ndarray], name: str, at: int) -> tuple[int, ...] | None:
     """`parameter` for meanings: the same integers from the operands' values."""
     if name in op.attributes:
         return integers(op, name)

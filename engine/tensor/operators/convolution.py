@@ -18,7 +18,7 @@ from engine.tensor.build import Box, Builder, accumulator, box
 from engine.tensor.index import Index, linear
 from engine.tensor.nodes import Access
 from engine.tensor.operators.attributes import integer, integers, parameter, present, text
-from engine.tensor.operators.layout import guarded, padded
+from engine.tensor.operators.layout import read_guarded, read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import both, cast, compare, number, position, select
@@ -93,7 +93,7 @@ def declared_sizes(op: Operator, image: Sequence[int], kernel: Sequence[int]) ->
     return over, sliding_sizes(over, image, pads or (0,) * (2 * rank), bool(integer(op, "ceil_mode", 0)))
 
 
-def framed(
+def pad_image(
     build: Builder, image: str, target: str, places: Sequence[Index], space: Box, first: int
 ) -> tuple[str, list[Index]]:
     """An image that holds every place read, and the places in it: itself, or a copy with a frame of zeros.
@@ -111,7 +111,7 @@ def framed(
     frame = build.temporary(target, "framed", shape, build.dtype(image))
     cells = box(shape)
     inside = [index - b for index, b in zip(cells.written, before, strict=True)]
-    build.emit(frame, cells, padded(build, image, inside, cells, 0), because="a frame of zeros around the image")
+    build.emit(frame, cells, read_padded(build, image, inside, cells, 0), because="a frame of zeros around the image")
     return frame, [place + b for place, b in zip(places, before[first:], strict=False)]
 
 
@@ -191,7 +191,7 @@ def conv(op: Operator, build: Builder) -> None:
     groups = _groups(op, build.shape(image)[1], shape[1])
     sliding = _sliding(shape, groups, filters[1:], has_loop=_is_product(op, build))
     space, n, m, at, inside = sliding.space, sliding.batch, sliding.channel, sliding.at, sliding.inside
-    image, places = framed(build, image, target, over.places(at, inside), space, first=2)
+    image, places = pad_image(build, image, target, over.places(at, inside), space, first=2)
     channel = sliding.group * filters[1] + sliding.reduced
     value = cast(build.read(image, (n, channel, *places)), kind) * cast(
         build.read(weight, (m, sliding.reduced, *inside)), kind
@@ -232,7 +232,7 @@ def akg_conv(op: Operator, build: Builder) -> None:
     space = box(build.shape(target), build.shape(weight)[1:])
     n, y, x, m, kh, kw, c = space.point
     kind = accumulator("sum", build.dtype(image))
-    image, places = framed(build, image, target, over.places((y, x), (kh, kw)), space, first=1)
+    image, places = pad_image(build, image, target, over.places((y, x), (kh, kw)), space, first=1)
     value = cast(build.read(image, (n, *places, c)), kind) * cast(build.read(weight, (m, kh, kw, c)), kind)
     build.emit(target, space, value, reduction="sum", accumulate=kind, because="convolution")
 
@@ -284,7 +284,7 @@ def conv_transpose(op: Operator, build: Builder) -> None:
     space, n, inside = sliding.space, sliding.batch, sliding.inside
     steps = zip(sliding.at, over.before, inside, over.dilation, strict=True)
     places = [a + before - i * dilation for a, before, i, dilation in steps]
-    source, places = framed(build, spread(build, image, target, over.stride), target, places, space, first=2)
+    source, places = pad_image(build, spread(build, image, target, over.stride), target, places, space, first=2)
     channel, written = sliding.group * channels + sliding.reduced, (n, sliding.channel, *sliding.at)
     value = cast(build.read(source, (n, channel, *places)), kind) * cast(
         build.read(weight, (channel, sliding.place, *inside)), kind
@@ -316,5 +316,5 @@ def col2im(op: Operator, build: Builder) -> None:
     row = linear((c, *rest[rank:]), (shape[1], *kernel))
     column = linear(block, blocks)
     guards += [column, column * -1 + (build.shape(columns)[2] - 1)]
-    value = guarded(build, columns, (n, row, column), guards, space)
+    value = read_guarded(build, columns, (n, row, column), guards, space)
     build.emit(target, space, value, reduction="sum", because="sum over the blocks")

@@ -9,7 +9,7 @@ from engine.support.errors import Unsupported
 from engine.tensor.build import Builder, accumulator, box
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import axis_of, integer, parameter, present
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, cast, compare, position, select
@@ -52,10 +52,10 @@ def fourier(op: Operator, build: Builder) -> None:
         if part >= shape[-1]:
             return None
         at = [*(n if a == axis else index for a, index in enumerate(space.written[:-1])), _PARTS[part]]
-        value = padded(build, source, at, space, 0)
+        value = read_padded(build, source, at, space, 0)
         if inverse and one_sided:
             at[axis] = n * -1 + length
-            mirrored = padded(build, source, at, space, 0)
+            mirrored = read_padded(build, source, at, space, 0)
             beyond = compare("greater", position(n), length // 2)
             value = select(beyond, -mirrored if part else mirrored, value)
         return cast(value, kind)

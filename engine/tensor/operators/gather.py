@@ -30,7 +30,7 @@ def looked_up(build: Builder, indices: str, at: Sequence[Index], size: int) -> I
         affine = affine_table(np.where(known < 0, known + size, known).astype(np.int64), at)
         if affine is not None:
             return affine
-    source = build.wrapped(indices, size)
+    source = build.wrap_negative(indices, size)
     low, high = (int(known.min()), int(known.max())) if known is not None and source == indices else (0, size - 1)
     return Index.of(Element(source, tuple(at), max(low, 0), min(high, size - 1)))
 

@@ -11,13 +11,13 @@ from engine.support.errors import BadInput
 from engine.tensor.build import Box, Builder, box
 from engine.tensor.index import Index, delinearize, linear
 from engine.tensor.nodes import Access, Guard, Literal
-from engine.tensor.operators.attributes import axis_of, given, integer, integers, parameter, present, text
+from engine.tensor.operators.attributes import axis_of, integer, integers, parameter, parameter_value, present, text
 from engine.tensor.operators.registry import Meaning, operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, both, compare, number, position, select
 
 
-def _reshaped(op: Operator, build: Builder) -> None:
+def _reshape(op: Operator, build: Builder) -> None:
     """The same elements in the same row-major order, in the declared shape."""
     source, target = op.inputs[0], op.outputs[0]
     before, after = build.shape(source), build.shape(target)
@@ -28,7 +28,7 @@ def _reshaped(op: Operator, build: Builder) -> None:
 
 def _reshape_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     """ONNX takes the shape as an input, AKG as an attribute; 0 keeps an axis, -1 is what is left."""
-    shape = list(given(op, x, "shape", 1) or ())
+    shape = list(parameter_value(op, x, "shape", 1) or ())
     if not integer(op, "allowzero", 0):
         shape = [x[0].shape[at] if size == 0 else size for at, size in enumerate(shape)]
     return [x[0].reshape(shape)]
@@ -41,12 +41,12 @@ def _flatten_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _squeeze_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axes = given(op, x, "axes", 1)
+    axes = parameter_value(op, x, "axes", 1)
     return [np.squeeze(x[0], axis=axes)]
 
 
 def _unsqueeze_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    return [np.expand_dims(x[0], given(op, x, "axes", 1) or ())]
+    return [np.expand_dims(x[0], parameter_value(op, x, "axes", 1) or ())]
 
 
 _RESHAPES: dict[str, Meaning] = {
@@ -60,7 +60,7 @@ _RESHAPES: dict[str, Meaning] = {
     "onnx.Identity": lambda op, x: [x[0]],
 }
 for _name, _meaning in _RESHAPES.items():
-    operator(_name, meaning=_meaning)(_reshaped)
+    operator(_name, meaning=_meaning)(_reshape)
 
 
 @operator("onnx.Transpose", "akg.Transpose", meaning=lambda op, x: [np.transpose(x[0], integers(op, "perm"))])
@@ -78,7 +78,7 @@ def transpose(op: Operator, build: Builder) -> None:
 
 
 def _expand_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    shape = given(op, x, "shape", 1) or ()
+    shape = parameter_value(op, x, "shape", 1) or ()
     return [np.broadcast_to(x[0], np.broadcast_shapes(x[0].shape, shape))]
 
 
@@ -92,8 +92,9 @@ def expand(op: Operator, build: Builder) -> None:
 
 def _slices(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     """NumPy's slices, with bounds clamped as ONNX says."""
-    starts, ends = given(op, x, "starts", 1) or (), given(op, x, "ends", 2) or ()
-    axes, steps = given(op, x, "axes", 3) or range(len(starts)), given(op, x, "steps", 4) or (1,) * len(starts)
+    starts, ends = parameter_value(op, x, "starts", 1) or (), parameter_value(op, x, "ends", 2) or ()
+    axes = parameter_value(op, x, "axes", 3) or range(len(starts))
+    steps = parameter_value(op, x, "steps", 4) or (1,) * len(starts)
     cut = [slice(None)] * x[0].ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         end_or_all = None if step < 0 and end < -x[0].shape[axis] else end
@@ -118,7 +119,7 @@ def slice_(op: Operator, build: Builder) -> None:
 
 
 def _split_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    axis, sizes = integer(op, "axis", 0), given(op, x, "split", 1)
+    axis, sizes = integer(op, "axis", 0), parameter_value(op, x, "split", 1)
     count = len(op.outputs)
     part = -(-x[0].shape[axis] // count)
     cuts = np.cumsum(sizes)[:-1] if sizes else [part * at for at in range(1, count)]
@@ -132,11 +133,11 @@ def split(op: Operator, build: Builder) -> None:
     start = 0
     for target in filter(None, op.outputs):
         space = box(build.shape(target))
-        build.emit(target, space, build.read(op.inputs[0], _shifted(space.written, axis, start)))
+        build.emit(target, space, build.read(op.inputs[0], _shift_axis(space.written, axis, start)))
         start += build.shape(target)[axis]
 
 
-def _shifted(indices: Sequence[Index], axis: int, by: int) -> list[Index]:
+def _shift_axis(indices: Sequence[Index], axis: int, by: int) -> list[Index]:
     return [index + by if at == axis else index for at, index in enumerate(indices)]
 
 
@@ -149,13 +150,13 @@ def concat(op: Operator, build: Builder) -> None:
     sources = [source for source in op.inputs if 0 not in build.shape(source)]
     for source in sources:
         space = box(build.shape(source))
-        at = _shifted(space.written, axis, start)
+        at = _shift_axis(space.written, axis, start)
         whole = len(sources) == 1
         build.emit(target, space, build.read(source, space.written), at=at, covers=whole, because=f"from {start}")
         start += build.shape(source)[axis]
 
 
-@operator("onnx.Tile", "akg.Tile", meaning=lambda op, x: [np.tile(x[0], given(op, x, "multiples", 1) or ())])
+@operator("onnx.Tile", "akg.Tile", meaning=lambda op, x: [np.tile(x[0], parameter_value(op, x, "multiples", 1) or ())])
 def tile(op: Operator, build: Builder) -> None:
     """ONNX and AKG Tile: the whole array repeats along each axis, AKG's also along new ones in front."""
     sizes = build.shape(op.inputs[0])
@@ -218,15 +219,15 @@ def space_to_depth(op: Operator, build: Builder) -> None:
     build.layout(op.inputs[0], op.outputs[0], indices)
 
 
-def padded(build: Builder, source: str, indices: Sequence[Index], space: Box, otherwise: float) -> Term:
+def read_padded(build: Builder, source: str, indices: Sequence[Index], space: Box, otherwise: float) -> Term:
     """An element that may lie outside the tensor, where its value is `otherwise`."""
     guards = []
     for index, size in zip(indices, build.shape(source), strict=True):
         guards += [index, index * -1 + (size - 1)]
-    return guarded(build, source, indices, guards, space, otherwise)
+    return read_guarded(build, source, indices, guards, space, otherwise)
 
 
-def guarded(
+def read_guarded(
     build: Builder,
     source: str,
     indices: Sequence[Index],
@@ -245,8 +246,8 @@ def guarded(
 def _pad_meaning(op: Operator, x: list[np.ndarray]) -> Sequence[np.ndarray]:
     if text(op, "mode", "constant") != "constant":
         return standard(op, x)
-    pads = given(op, x, "pads", 1) or ()
-    axes = given(op, x, "axes", 3) or tuple(range(x[0].ndim))
+    pads = parameter_value(op, x, "pads", 1) or ()
+    axes = parameter_value(op, x, "axes", 3) or tuple(range(x[0].ndim))
     value = x[2].item() if present(op, 2) else op.attributes.get("value", 0)
     widths = [(0, 0)] * x[0].ndim
     for at, axis in enumerate(axes):
@@ -286,18 +287,18 @@ def _pad_by_value(op: Operator, build: Builder, before: Mapping[int, int]) -> No
     if not present(op, 2):
         value = op.attributes.get("value", 0.0)
         assert isinstance(value, int | float)
-        build.emit(op.outputs[0], space, padded(build, source, indices, space, value))
+        build.emit(op.outputs[0], space, read_padded(build, source, indices, space, value))
         return
     filler = build.read(op.inputs[2], [Index()] * len(build.shape(op.inputs[2])))
     if isinstance(filler.scalar, Literal):
-        build.emit(op.outputs[0], space, padded(build, source, indices, space, filler.scalar.value))
+        build.emit(op.outputs[0], space, read_padded(build, source, indices, space, filler.scalar.value))
         return
     inside = [
         compare("greater_equal", position(condition), 0)
         for index, size in zip(indices, build.shape(source), strict=True)
         for condition in (index, index * -1 + (size - 1))
     ]
-    build.emit(op.outputs[0], space, select(both(*inside), padded(build, source, indices, space, 0), filler))
+    build.emit(op.outputs[0], space, select(both(*inside), read_padded(build, source, indices, space, 0), filler))
 
 
 def _pad_by_elements(build: Builder, source: str, target: str, axis: int, before: int, mode: str) -> None:
@@ -314,13 +315,13 @@ def _pad_by_elements(build: Builder, source: str, target: str, axis: int, before
     first, last = Index(), Index((), size - 1)
     if mode == "reflect":
         first, last = place * -1, place * -1 + 2 * (size - 1)
-    value = padded(build, source, at(place), space, 0)
+    value = read_padded(build, source, at(place), space, 0)
     low, high = place.bounds(space.extents)
     if low < 0:
-        value = select(compare("less", position(place), 0), padded(build, source, at(first), space, 0), value)
+        value = select(compare("less", position(place), 0), read_padded(build, source, at(first), space, 0), value)
     if high >= size:
         beyond = compare("greater", position(place), size - 1)
-        value = select(beyond, padded(build, source, at(last), space, 0), value)
+        value = select(beyond, read_padded(build, source, at(last), space, 0), value)
     build.emit(target, space, value, because=f"axis {axis}")
 
 
@@ -349,7 +350,7 @@ def pad_akg(op: Operator, build: Builder) -> None:
     if not isinstance(value, int | float):
         raise BadInput("tensor", f"operator {op.name}", f"attribute pad_val is {value!r}, a number is needed")
     indices = [index - start for index, start in zip(space.written, head, strict=True)]
-    build.emit(op.outputs[0], space, padded(build, op.inputs[0], indices, space, value))
+    build.emit(op.outputs[0], space, read_padded(build, op.inputs[0], indices, space, value))
 
 
 def _unpad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:

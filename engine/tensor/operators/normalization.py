@@ -12,7 +12,7 @@ import numpy as np
 from engine.graph.nodes import Operator
 from engine.tensor.build import Builder, box, over
 from engine.tensor.operators.attributes import axis_of, integer, present, present_output, real
-from engine.tensor.operators.reductions import keepdims, reduced
+from engine.tensor.operators.reductions import keepdims, reduce_axes
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import NARROW, apply, exp, log, wide
@@ -43,13 +43,13 @@ def softmax(op: Operator, build: Builder) -> None:
     axes = softmax_axes(op, len(shape))
     kept = keepdims(shape, axes)
     top = build.temporary(target, "max", kept, build.dtype(source))
-    reduced(build, "max", source, axes, top, lambda x: x, because="row maximum")
+    reduce_axes(build, "max", source, axes, top, lambda x: x, because="row maximum")
     power = build.temporary(target, "exp", shape, kind)
     space = box(shape)
     difference = wide(build.read(source, space.written)) - wide(build.broadcast(top, space.written, shape))
     build.emit(power, space, exp(difference), because="exponentials, none above 1")
     total = build.temporary(target, "sum", kept, kind)
-    reduced(build, "sum", power, axes, total, lambda x: x, because="row sum")
+    reduce_axes(build, "sum", power, axes, total, lambda x: x, because="row sum")
     quotient = build.read(power, space.written) / build.broadcast(total, space.written, shape)
     build.emit(target, space, quotient, because="quotient")
 
@@ -68,7 +68,7 @@ def log_softmax(op: Operator, build: Builder) -> None:
     axes = softmax_axes(op, len(shape))
     kept = keepdims(shape, axes)
     top = build.temporary(target, "max", kept, build.dtype(source))
-    reduced(build, "max", source, axes, top, lambda x: x, because="row maximum")
+    reduce_axes(build, "max", source, axes, top, lambda x: x, because="row maximum")
     total = build.temporary(target, "sum", kept, kind)
     rows = over(shape, axes)
     difference = wide(build.read(source, rows.point)) - wide(build.read(top, rows.written))
@@ -112,7 +112,7 @@ def _moments(op: Operator, build: Builder, source: str, axes: tuple[int, ...]) -
     deviation = wanted[1] or build.temporary(target, "deviation", kept, kind)
     per_row = box(kept)
     total = build.temporary(target, "sum", kept, kind)
-    reduced(build, "sum", source, axes, total, wide, because="row sum")
+    reduce_axes(build, "sum", source, axes, total, wide, because="row sum")
     build.emit(mean, per_row, build.read(total, per_row.written) / count, because="mean")
     squares = build.temporary(target, "squares", kept, kind)
     rows = over(shape, axes)
@@ -139,7 +139,7 @@ def rms_normalization(op: Operator, build: Builder) -> None:
     kind, kept = _wide_type(build.dtype(source)), keepdims(shape, axes)
     count = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
     squares = build.temporary(target, "squares", kept, kind)
-    reduced(build, "sum", source, axes, squares, lambda x: wide(x) * wide(x), because="sum of squares")
+    reduce_axes(build, "sum", source, axes, squares, lambda x: wide(x) * wide(x), because="sum of squares")
     scale = build.temporary(target, "scale", kept, kind)
     per_row = box(kept)
     mean = build.read(squares, per_row.written) / count

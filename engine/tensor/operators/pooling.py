@@ -13,7 +13,7 @@ from engine.tensor.build import Box, Builder, accumulator, box, lowest, over
 from engine.tensor.index import Extents, Index, linear
 from engine.tensor.operators.attributes import integer, integers, present_output, real, text
 from engine.tensor.operators.convolution import Window, declared_sizes, window, windows
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import (
@@ -50,7 +50,7 @@ def max_pool(op: Operator, build: Builder) -> None:
     space = box(shape, kernel)
     n, c, *rest = space.point
     at = (n, c, *over.places(rest[: len(kernel)], rest[len(kernel) :]))
-    value = padded(build, source, at, space, lowest(build.dtype(source)))
+    value = read_padded(build, source, at, space, lowest(build.dtype(source)))
     build.emit(target, space, value, reduction="max", because="maximum")
     if present_output(op, 1):
         columns_first = [(s, p) for s, p in zip(sizes[2:], at[2:], strict=True)]
@@ -98,7 +98,7 @@ def lp_pool(op: Operator, build: Builder) -> None:
     space = box(shape, kernel)
     n, c, *rest = space.point
     at = (n, c, *over.places(rest[: len(kernel)], rest[len(kernel) :]))
-    value = _power(wide(padded(build, source, at, space, 0)), p)
+    value = _power(wide(read_padded(build, source, at, space, 0)), p)
     total = build.temporary(target, "sum", shape, value.dtype)
     build.emit(total, space, value, reduction="sum", because="sum of powers")
     _root(build, total, target, p)
@@ -141,7 +141,7 @@ def average_pool(op: Operator, build: Builder) -> None:
     space = box(shape, kernel)
     n, c, *rest = space.point
     places = over.places(rest[: len(kernel)], rest[len(kernel) :])
-    value = padded(build, source, (n, c, *places), space, 0)
+    value = read_padded(build, source, (n, c, *places), space, 0)
     build.emit(total, space, value, reduction="sum", accumulate=kind, because="window sum")
     cells = box(shape)
     value = build.read(total, cells.written)
@@ -165,7 +165,7 @@ def _count(
     corner = over.places(cells.written[2:], [Index()] * len(image))
     first = [place + a for place, a in zip(corner, front, strict=True)]
     axes = zip(first, over.kernel, over.dilation, sizes, strict=True)
-    return cast(reduce(mul, (_covered(*axis, cells.extents) for axis in axes)), kind)
+    return cast(reduce(mul, (_count_inside(*axis, cells.extents) for axis in axes)), kind)
 
 
 def _same_frame(op: Operator, over: Window, image: Sequence[int], result: Sequence[int]) -> tuple[int, ...]:
@@ -177,7 +177,7 @@ def _same_frame(op: Operator, over: Window, image: Sequence[int], result: Sequen
     return (*over.before, *behind)
 
 
-def _covered(first: Index, kernel: int, dilation: int, size: int, extents: Extents) -> Term:
+def _count_inside(first: Index, kernel: int, dilation: int, size: int, extents: Extents) -> Term:
     """How many of `kernel` points `first`, `first + dilation`, ... lie inside an axis: those from 0 on, before size."""
     skipped = (first * -1 + (dilation - 1)).floordiv(dilation, extents)
     reached = (first * -1 + (size + dilation - 1)).floordiv(dilation, extents)

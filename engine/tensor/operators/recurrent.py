@@ -88,15 +88,15 @@ class Layer:
         """An element of operand `at`, in the type of the sums."""
         return cast(self.build.read(self.op.inputs[at], indices), self.kind)
 
-    def activated(self, number: int, value: Term, direction: Index) -> Term:
+    def activate(self, number: int, value: Term, direction: Index) -> Term:
         """Activation `number` of each direction; the two directions may have different ones."""
-        ahead, *back = (functions[number](_clipped(self.op, value)) for functions in self.activations)
+        ahead, *back = (functions[number](_clip(self.op, value)) for functions in self.activations)
         if not back or back[0] == ahead:
             return ahead
         return select(compare("equal", position(direction), 0), ahead, back[0])
 
 
-def _clipped(op: Operator, value: Term) -> Term:
+def _clip(op: Operator, value: Term) -> Term:
     if "clip" not in op.attributes:
         return value
     bound = real(op, "clip", 0.0)
@@ -222,7 +222,7 @@ def _recurrence(layer: Layer, name: str, state: State, first: int, count: int) -
     return target
 
 
-def _held(layer: Layer, step: int, new: Term, old: State, space: Box) -> Term:
+def _select_running(layer: Layer, step: int, new: Term, old: State, space: Box) -> Term:
     """The new state, or the old one in sequences that have ended."""
     if not _has_lengths(layer):
         return new
@@ -293,9 +293,9 @@ def rnn(op: Operator, build: Builder) -> None:
         product = _recurrence(layer, f"recurrent{step}", state, 0, 1)
         space = box(layer.state)
         value = _sum(build.read(inputs, (Index((), step), *space.written)), _element(layer, product, space.written))
-        value = layer.activated(0, value, space.written[0])
+        value = layer.activate(0, value, space.written[0])
         new = layer.temporary(f"hidden{step}", layer.state)
-        build.emit(new, space, _held(layer, step, value, state, space), because=f"state of step {step}")
+        build.emit(new, space, _select_running(layer, step, value, state, space), because=f"state of step {step}")
         state = new
         states.append(new)
     _results(layer, states, [state])
@@ -339,7 +339,7 @@ def _lstm_step(layer: Layer, step: int, gates: str, state: State, cell: State) -
         value = build.read(gates, (direction, batch, hidden + number * layer.hidden))
         if seen is not None and present(op, 7):
             value = value + layer.read(7, (direction, hidden + number * layer.hidden)) * seen
-        return layer.activated(activation, value, direction)
+        return layer.activate(activation, value, direction)
 
     old = _element(layer, cell, space.written)
     enter = gate(0, old, 0)
@@ -347,12 +347,12 @@ def _lstm_step(layer: Layer, step: int, gates: str, state: State, cell: State) -
     kept = keep * old if old is not None else None
     value = _sum(kept, enter * gate(3, None, 1))
     new_cell = layer.temporary(f"cell{step}", layer.state)
-    build.emit(new_cell, space, _held(layer, step, value, cell, space), because=f"cell of step {step}")
+    build.emit(new_cell, space, _select_running(layer, step, value, cell, space), because=f"cell of step {step}")
     # The peephole of the output gate looks at the new cell.
     now = build.read(new_cell, space.written)
-    value = gate(1, now, 0) * layer.activated(2, now, direction)
+    value = gate(1, now, 0) * layer.activate(2, now, direction)
     new = layer.temporary(f"hidden{step}", layer.state)
-    build.emit(new, space, _held(layer, step, value, state, space), because=f"state of step {step}")
+    build.emit(new, space, _select_running(layer, step, value, state, space), because=f"state of step {step}")
     return new, new_cell
 
 
@@ -387,7 +387,7 @@ def _gru_step(layer: Layer, step: int, inputs: str, state: State, after: bool) -
 
     def gate(number: int) -> Term:
         at = (direction, batch, hidden + number * layer.hidden)
-        return layer.activated(0, _sum(gate_sum(number), _element(layer, product, at), bias(number)), direction)
+        return layer.activate(0, _sum(gate_sum(number), _element(layer, product, at), bias(number)), direction)
 
     if after:
         inner = [t for t in (_element(layer, product, (direction, batch, hidden + 2 * layer.hidden)), bias(2)) if t]
@@ -400,7 +400,7 @@ def _gru_step(layer: Layer, step: int, inputs: str, state: State, after: bool) -
         again = _recurrence(layer, f"candidate{step}", reset, 2, 1)
         candidate = _sum(gate_sum(2), _element(layer, again, space.written), bias(2))
     update = gate(0)
-    value = _sum((1 - update) * layer.activated(1, candidate, direction), update * old if old is not None else None)
+    value = _sum((1 - update) * layer.activate(1, candidate, direction), update * old if old is not None else None)
     new = layer.temporary(f"hidden{step}", layer.state)
-    build.emit(new, space, _held(layer, step, value, state, space), because=f"state of step {step}")
+    build.emit(new, space, _select_running(layer, step, value, state, space), because=f"state of step {step}")
     return new

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Builder, accumulator, over, placed
-from engine.tensor.operators.attributes import axes_of, axis_of, given, integer, parameter
+from engine.tensor.build import Builder, accumulator, match_unit_axes, over
+from engine.tensor.operators.attributes import axes_of, axis_of, integer, parameter, parameter_value
 from engine.tensor.operators.registry import operator
 from engine.tensor.terms import Term, absolute, compare, exp, log, position, select, sqrt, wide
 
@@ -20,13 +20,13 @@ def keepdims(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
 
 
-def reduced(
+def reduce_axes(
     build: Builder, operation: str, source: str, axes: tuple[int, ...], target: str, before: Step, because: str = ""
 ) -> None:
     """Append `target = operation(before(source))` over `axes`; `target` has them with extent 1, or not at all."""
     shape = build.shape(source)
     space = over(shape, axes)
-    at = placed(space.written, keepdims(shape, axes), build.shape(target))
+    at = match_unit_axes(space.written, keepdims(shape, axes), build.shape(target))
     value = before(build.read(source, space.point))
     build.emit(target, space, value, at=at, reduction=operation, because=because)
 
@@ -54,7 +54,7 @@ def _meaning(function: Callable[..., np.ndarray]) -> Callable[[Operator, list[np
     """The NumPy reduction with ONNX's and AKG's axes; AKG declares a full reduction with shape [1]."""
 
     def means(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-        axes = _axes(op, given(op, x, _parameter_name(op), 1), x[0].ndim, _empty_is_all(op))
+        axes = _axes(op, parameter_value(op, x, _parameter_name(op), 1), x[0].ndim, _empty_is_all(op))
         keep = bool(op.attributes.get("keep_dims" if op.dialect == "akg" else "keepdims", op.dialect == "onnx"))
         result = np.asarray(function(x[0], axis=axes, keepdims=keep))
         return [result.reshape(1) if op.dialect == "akg" and result.ndim == 0 else result]
@@ -71,14 +71,14 @@ def _reduction(
         source, target = op.inputs[0], op.outputs[0]
         axes = _operand_axes(op, build)
         if after is None:
-            reduced(build, operation, source, axes, target, before)
+            reduce_axes(build, operation, source, axes, target, before)
             return
         shape = build.shape(source)
         kept = keepdims(shape, axes)
         total = build.temporary(target, operation, kept, accumulator(operation, build.dtype(source)))
-        reduced(build, operation, source, axes, total, before)
+        reduce_axes(build, operation, source, axes, total, before)
         space = over(kept, ())
-        at = placed(space.written, kept, build.shape(target))
+        at = match_unit_axes(space.written, kept, build.shape(target))
         build.emit(target, space, after(build.read(total, space.written)), at=at)
 
     operator(*names.split(), meaning=_meaning(meaning))(lower)
@@ -124,9 +124,9 @@ def mean_over(build: Builder, source: str, axes: tuple[int, ...], target: str) -
     kept = keepdims(shape, axes)
     count = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
     total = build.temporary(target, "sum", kept, accumulator("sum", build.dtype(source)))
-    reduced(build, "sum", source, axes, total, _same, because="sum of the elements")
+    reduce_axes(build, "sum", source, axes, total, _same, because="sum of the elements")
     space = over(kept, ())
-    at = placed(space.written, kept, build.shape(target))
+    at = match_unit_axes(space.written, kept, build.shape(target))
     build.emit(target, space, build.read(total, space.written) / count, at=at, because="mean")
 
 
@@ -143,7 +143,7 @@ def _max_pool(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 @operator("onnx.GlobalMaxPool", meaning=_max_pool)
 def global_max_pool(op: Operator, build: Builder) -> None:
     """ONNX GlobalMaxPool: the maximum over all spatial axes."""
-    reduced(build, "max", op.inputs[0], tuple(range(2, len(build.shape(op.inputs[0])))), op.outputs[0], _same)
+    reduce_axes(build, "max", op.inputs[0], tuple(range(2, len(build.shape(op.inputs[0])))), op.outputs[0], _same)
 
 
 def _log_sum_exp(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
@@ -159,14 +159,14 @@ def reduce_log_sum_exp(op: Operator, build: Builder) -> None:
     axes, shape = _operand_axes(op, build), build.shape(source)
     kept = keepdims(shape, axes)
     top = build.temporary(target, "max", kept, build.dtype(source))
-    reduced(build, "max", source, axes, top, _same, because="largest element")
+    reduce_axes(build, "max", source, axes, top, _same, because="largest element")
     total = build.temporary(target, "sum", kept, accumulator("sum", build.dtype(source)))
     space = over(shape, axes)
     shifted = wide(build.read(source, space.point)) - wide(build.read(top, space.written))
     build.emit(total, space, exp(shifted), reduction="sum", because="sum of exponentials")
     space = over(kept, ())
     value = log(build.read(total, space.written)) + wide(build.read(top, space.written))
-    build.emit(target, space, value, at=placed(space.written, kept, build.shape(target)))
+    build.emit(target, space, value, at=match_unit_axes(space.written, kept, build.shape(target)))
 
 
 def _arg_axis(op: Operator, rank: int) -> int:
@@ -192,9 +192,9 @@ def arg_extreme(op: Operator, build: Builder) -> None:
     axis = _arg_axis(op, len(shape))
     operation = "max" if op.kind.lower() == "argmax" else "min"
     best = build.temporary(target, "extreme", keepdims(shape, (axis,)), build.dtype(source))
-    reduced(build, operation, source, (axis,), best, _same, because="extreme value")
+    reduce_axes(build, operation, source, (axis,), best, _same, because="extreme value")
     space = over(shape, (axis,))
-    at = placed(space.written, keepdims(shape, (axis,)), build.shape(target))
+    at = match_unit_axes(space.written, keepdims(shape, (axis,)), build.shape(target))
     last = integer(op, "select_last_index", 0)
     here = compare("equal", build.read(source, space.point), build.read(best, space.written))
     place = select(here, position(space.point[axis]), -1 if last else shape[axis])

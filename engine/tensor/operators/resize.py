@@ -18,7 +18,7 @@ from engine.support.errors import BadInput, Unsupported
 from engine.tensor.build import Box, Builder, box
 from engine.tensor.index import Extents, Index
 from engine.tensor.operators.attributes import axis_of, integer, integers, parameter, real, text
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, absolute, cast, compare, either, maximum, number, position, select, wide
@@ -162,7 +162,7 @@ def _pass(op: Operator, build: Builder, source: str, target: str, axis: Axis) ->
         place = _nearest(op, where, at, space.extents)
         value = _edge(build, source, space, axis, place)
     else:
-        value = _interpolated(op, build, source, space, axis, where)
+        value = _interpolate(op, build, source, space, axis, where)
     if text(op, "coordinate_transformation_mode", "") == "tf_crop_and_resize":
         here = position(where.numerator(at))
         outside = either(compare("less", here, 0), compare("greater", here, (axis.size - 1) * where.unit))
@@ -189,7 +189,7 @@ def _edge(build: Builder, source: str, space: Box, axis: Axis, place: Index) -> 
 
     def read(index: Index) -> Term:
         indices = [index if a == axis.number else other for a, other in enumerate(space.written)]
-        return padded(build, source, indices, space, 0)
+        return read_padded(build, source, indices, space, 0)
 
     low, high = place.bounds(space.extents)
     value = read(place)
@@ -200,7 +200,7 @@ def _edge(build: Builder, source: str, space: Box, axis: Axis, place: Index) -> 
     return value
 
 
-def _interpolated(op: Operator, build: Builder, source: str, space: Box, axis: Axis, where: Coordinate) -> Term:
+def _interpolate(op: Operator, build: Builder, source: str, space: Box, axis: Axis, where: Coordinate) -> Term:
     """The weighted sum of the taps around a coordinate."""
     at = space.written[axis.number]
     shrinking = bool(integer(op, "antialias", 0)) and axis.scale < 1

@@ -18,7 +18,7 @@ from engine.tensor.build import Box, Builder, accumulator, box
 from engine.tensor.index import Element, Index, linear
 from engine.tensor.operators.attributes import integer, present, real, text
 from engine.tensor.operators.convolution import add_bias, window
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.resize import cubic_kernel
 from engine.tensor.operators.standard import standard
@@ -82,7 +82,7 @@ def neighbours(
     return Taps(places, part, tuple(offsets), size)
 
 
-def weighted(
+def weighted_sum(
     build: Builder, source: str, space: Box, head: Sequence[Index], axes: Sequence[Taps], at: Sequence[Sequence[Index]]
 ) -> Term:
     """The sum over all combinations of taps.  head: indices of the source before its sampled axes."""
@@ -90,7 +90,7 @@ def weighted(
     for taps in product(*(range(len(axis.offsets)) for axis in axes)):
         chosen = list(zip(axes, at, taps, strict=True))
         places = [axis.place(where, tap) for axis, where, tap in chosen]
-        value = wide(padded(build, source, (*head, *places), space, 0))
+        value = wide(read_padded(build, source, (*head, *places), space, 0))
         weights = [w for axis, where, tap in chosen if (w := axis.weight(build, where, tap)) is not None]
         terms.append(reduce(mul, weights, value))
     return reduce(add, terms)
@@ -121,12 +121,12 @@ def grid_sample(op: Operator, build: Builder) -> None:
             return value if len(offsets) == 4 else _within(value, size, corners, how)
 
         def mapped(place: Term, size: int) -> Term:
-            return _mapped(place, size, corners, how)
+            return _map_outside(place, size, corners, how)
 
         axes.append(neighbours(build, target, shape, coordinate, offsets, size, mapped))
     space = box(build.shape(target))
     n, c, *at = space.written
-    value = weighted(build, source, space, (n, c), axes, [(n, *at)] * len(sizes))
+    value = weighted_sum(build, source, space, (n, c), axes, [(n, *at)] * len(sizes))
     build.emit(target, space, value, because="weighted sum of the neighbours")
 
 
@@ -141,7 +141,7 @@ def _within(value: Term, size: int, corners: bool, how: str) -> Term:
     return value
 
 
-def _mapped(place: Term, size: int, corners: bool, how: str) -> Term:
+def _map_outside(place: Term, size: int, corners: bool, how: str) -> Term:
     """The place read for a tap, which may stand a few steps outside even where the coordinate does not."""
     if how == "border":
         return minimum(maximum(place, 0), size - 1)
@@ -246,7 +246,7 @@ def deformable_convolution(op: Operator, build: Builder) -> None:
     space = box(build.shape(sampled))
     n, c, *rest = space.written
     group = c.floordiv(sizes[1] // groups, space.extents)
-    value = weighted(build, source, space, (n, c), axes, [(n, group, *rest)] * rank)
+    value = weighted_sum(build, source, space, (n, c), axes, [(n, group, *rest)] * rank)
     if present(op, 4):
         channel = linear((group, *rest[:rank]), (groups, *kernel))
         value = value * wide(build.read(op.inputs[4], (n, channel, *rest[rank:])))

@@ -15,10 +15,10 @@ from engine.graph.nodes import Operator
 from engine.support.errors import Unsupported
 from engine.tensor.build import Builder, box, lowest, over
 from engine.tensor.index import Element, Index, linear
-from engine.tensor.operators.attributes import axis_of, given, integer, parameter, present_output
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.attributes import axis_of, integer, parameter, parameter_value, present_output
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.normalization import softmax_axes
-from engine.tensor.operators.reductions import keepdims, reduced
+from engine.tensor.operators.reductions import keepdims, reduce_axes
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, both, cast, compare, either, number, position, select
@@ -28,7 +28,7 @@ def _running(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
     """AKG's attributes with NumPy; the standard's own implementation for ONNX."""
     if op.dialect != "akg":
         return list(standard(op, x))
-    (axis,) = given(op, x, "axis", 1) or (0,)
+    (axis,) = parameter_value(op, x, "axis", 1) or (0,)
     function, neutral = (np.cumsum, 0) if op.kind == "CumSum" else (np.cumprod, 1)
     turned = np.flip(x[0], axis) if integer(op, "reverse", 0) else x[0]
     found = function(turned, axis=axis)
@@ -49,7 +49,7 @@ def running(op: Operator, build: Builder) -> None:
     away = space.point[-1] + integer(op, "exclusive", 0)
     place = space.written[axis] + away * (1 if integer(op, "reverse", 0) else -1)
     at = [place if a == axis else index for a, index in enumerate(space.written)]
-    build.emit(target, space, padded(build, source, at, space, neutral), reduction=operation)
+    build.emit(target, space, read_padded(build, source, at, space, neutral), reduction=operation)
 
 
 def _only(op: Operator, build: Builder, name: str, at: int, default: int) -> int:
@@ -94,7 +94,7 @@ def hardmax(op: Operator, build: Builder) -> None:
     axes = softmax_axes(op, len(shape))
     kept = keepdims(shape, axes)
     top = build.temporary(target, "max", kept, build.dtype(source))
-    reduced(build, "max", source, axes, top, lambda x: x, because="largest element")
+    reduce_axes(build, "max", source, axes, top, lambda x: x, because="largest element")
     first = build.temporary(target, "first", kept, "int64")
     rows, size = over(shape, axes), math.prod(shape[axis] for axis in axes)
     place = linear([rows.point[axis] for axis in axes], [shape[axis] for axis in axes])
@@ -138,7 +138,7 @@ def reverse_sequence(op: Operator, build: Builder) -> None:
     mirrored = Index.of(Element(lengths, tuple(row), 0, shape[time])) - 1 - now
     inside = compare("less", position(now), cast(build.read(lengths, row), "int64"))
     at = [mirrored if axis == time else index for axis, index in enumerate(space.written)]
-    reverse = padded(build, source, at, space, 0)
+    reverse = read_padded(build, source, at, space, 0)
     build.emit(target, space, select(inside, reverse, build.read(source, space.written)))
 
 

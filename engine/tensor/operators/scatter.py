@@ -13,7 +13,7 @@ from engine.graph.nodes import Operator
 from engine.tensor.build import Box, Builder, box, highest, lowest, wrap
 from engine.tensor.index import Element, Index, delinearize, linear
 from engine.tensor.operators.attributes import axis_of, integer, present, text
-from engine.tensor.operators.layout import padded
+from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.registry import operator
 from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, apply, both, cast, compare, maximum, number, position, select
@@ -34,7 +34,7 @@ def _latest(build: Builder, target: str, shape: Sequence[int], space: Box, hit: 
     return last
 
 
-def _clamped(build: Builder, last: str) -> str:
+def _clamp_index(build: Builder, last: str) -> str:
     """The numbers of `_latest` as an index: 0 where there was no update."""
     index = build.temporary(last, "index", build.shape(last), "int64")
     cells = box(build.shape(last))
@@ -50,17 +50,17 @@ def scatter_elements(op: Operator, build: Builder) -> None:
     axis = axis_of(op, integer(op, "axis", 0), len(shape))
     space = box(shape, (count[axis],))
     at = [space.point[-1] if a == axis else index for a, index in enumerate(space.written)]
-    wanted = wrap(cast(padded(build, indices, at, space, shape[axis]), "int64"), shape[axis])
+    wanted = wrap(cast(read_padded(build, indices, at, space, shape[axis]), "int64"), shape[axis])
     hit = compare("equal", wanted, position(space.written[axis]))
     how = text(op, "reduction", "none")
     if how in _JOINED:
-        _join(build, op, space, hit, padded(build, updates, at, space, 0))
+        _join(build, op, space, hit, read_padded(build, updates, at, space, 0))
         return
     last = _latest(build, target, shape, space, hit, space.point[-1])
-    index = _clamped(build, last)
+    index = _clamp_index(build, last)
     cells = box(shape)
     found = Index.of(Element(index, cells.written, 0, count[axis] - 1))
-    chosen = padded(build, updates, [found if a == axis else i for a, i in enumerate(cells.written)], cells, 0)
+    chosen = read_padded(build, updates, [found if a == axis else i for a, i in enumerate(cells.written)], cells, 0)
     old, hit = build.read(data, cells.written), compare("greater_equal", build.read(last, cells.written), 0)
     build.emit(target, cells, select(hit, chosen, old))
 
@@ -95,7 +95,7 @@ def scatter_nd(op: Operator, build: Builder) -> None:
         _join(build, op, space, both(*hits), value)
         return
     last = _latest(build, target, slots, space, both(*hits), linear(update, outer))
-    index = _clamped(build, last)
+    index = _clamp_index(build, last)
     cells = box(shape)
     slot = cells.written[:depth]
     found = delinearize(Index.of(Element(index, slot, 0, math.prod(outer) - 1)), outer, cells.extents)
@@ -120,7 +120,7 @@ def tensor_scatter(op: Operator, build: Builder) -> None:
         row = row.mod(size, space.extents)
     at = [row if a == axis else index for a, index in enumerate(space.written)]
     inside = both(compare("greater_equal", position(row), 0), compare("less", position(row), rows))
-    new = padded(build, update, at, space, 0)
+    new = read_padded(build, update, at, space, 0)
     build.emit(target, space, select(inside, new, build.read(past, space.written)))
 
 

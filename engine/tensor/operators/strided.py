@@ -16,7 +16,7 @@ from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
 from engine.tensor.build import Builder
 from engine.tensor.index import Index
-from engine.tensor.operators.attributes import given, integer, parameter
+from engine.tensor.operators.attributes import integer, parameter, parameter_value
 from engine.tensor.operators.registry import operator
 
 Cut = slice | int | None
@@ -53,7 +53,7 @@ def _cuts(op: Operator, entries: Iterable[tuple[int, ...] | None], rank: int) ->
 
 
 def _meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
-    entries = (given(op, x, name, at) for at, name in enumerate(("begin", "end", "strides"), start=1))
+    entries = (parameter_value(op, x, name, at) for at, name in enumerate(("begin", "end", "strides"), start=1))
     return [np.atleast_1d(x[0][_cuts(op, entries, x[0].ndim)])]
 
 
