@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from engine.compilation import Kernel
     from engine.cost.calibration import Calibration, keep_calibration
     from engine.cost.nodes import Prediction
-    from engine.documents.exploration import Wish
+    from engine.documents.exploration import FusionEdit
     from engine.execution.nodes import Check, Compiled, Failure, Timing
     from engine.execution.nvrtc import ARCHITECTURES
     from engine.export.sources import write_sources
@@ -79,7 +79,7 @@ __all__ = [
     "ARCHITECTURES", "Advice", "BadInput", "Calibration", "Check", "Compiled", "Conflict", "EngineError", "Entry",
     "Failure", "Fixed", "FusionGroup", "FusionPlan", "Illegal", "Kernel", "MissingCapability", "NoKernel",
     "NotTaken", "OperatorGraph",
-    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "Wish", "ablate", "addresses", "attempts",
+    "OverBudget", "Prediction", "Recipe", "Timing", "Unsupported", "FusionEdit", "ablate", "addresses", "attempts",
     "calibrate", "chart", "check", "check_doc", "check_model", "compare", "compile", "compiled_doc", "complete_recipe",
     "decisions", "default_recipe", "entry", "explain", "fuse", "fusion_choices", "keep_calibration", "kernel_doc",
     "launched", "listing", "load", "mappings", "measure", "merge_advice", "model_doc", "moves", "nvrtc", "order",
@@ -97,7 +97,7 @@ _NAMES = {
     "compilation": "Kernel",
     "cost.calibration": "Calibration keep_calibration",
     "cost.nodes": "Prediction",
-    "documents.exploration": "Wish",
+    "documents.exploration": "FusionEdit",
     "execution.nodes": "Check Compiled Failure Timing",
     "execution.nvrtc": "ARCHITECTURES",
     "export.sources": "write_sources",

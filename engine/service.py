@@ -32,8 +32,8 @@ from queue import Queue
 from typing import Any, NoReturn, TextIO, TypeVar
 
 import engine
-from engine.documents.exploration import MoveDoc, Wish
-from engine.documents.model import KernelDoc, ModelDoc, Problem
+from engine.documents.exploration import FusionEdit, MoveDoc
+from engine.documents.model import KernelDoc, ModelDoc, ProblemDoc
 from engine.execution.machine import machine
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
@@ -119,7 +119,7 @@ class Service:
             case "regroup":
                 return to_json(engine.regroup(self._file().plan, _fixed(arguments), target=self._file().target))
             case "attempt":
-                wish = Wish(_text(arguments, "kind"), _names(arguments, "operators"))
+                wish = FusionEdit(_text(arguments, "kind"), _names(arguments, "operators"))
                 return to_json(self._attempts().attempt(wish))
             case "fuse":
                 return self._fuse(arguments, send)
@@ -359,7 +359,7 @@ def serve(lines: Iterable[str], replies: TextIO) -> None:
             with cycles_left_alone():
                 send("result", _without_long_lists(service.answer(verb, arguments, send), send))
         except EngineError as error:
-            send("error", to_json(Problem(error.stage, error.subject, error.reason, error.hint)))
+            send("error", to_json(ProblemDoc(error.stage, error.subject, error.reason, error.hint)))
 
 
 def _without_long_lists(result: Any, send: Send) -> Any:

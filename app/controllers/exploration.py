@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 from app.controllers.query_queue import Answer, Exploring, Question
 from app.session.workspace import Workspace
 from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.constraints.view import ConstraintsView
 from views.moves.view import MovesView
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE, ScheduleView
@@ -180,7 +180,7 @@ class Explored(QObject):
             self.refresh()
         elif isinstance(known, OrderDoc):
             self.schedule.space.verdict.show_refusal(known.because)
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             self.schedule.space.verdict.show_refusal(f"{known.subject}: {known.reason}")
         return True
 
@@ -222,7 +222,7 @@ class Explored(QObject):
         if self._trial is not None:
             trial, question = self._trial
             known = self.exploring.answer(question)
-            if known is None or isinstance(known, OrderDoc | Problem):
+            if known is None or isinstance(known, OrderDoc | ProblemDoc):
                 self.schedule.space.canvas.show_answer(trial, known)
 
     def _show_moves(self, question: Question | None) -> None:
@@ -232,7 +232,7 @@ class Explored(QObject):
         elif isinstance(known, MovesDoc):
             legal = self.workspace.legal_kernel(self.group)
             self.moves.show_moves(known, legal.time if legal else None, self._is_refused())
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             self.moves.show_problem(known)
 
     def _show_space(self, question: Question | None) -> None:
@@ -242,7 +242,7 @@ class Explored(QObject):
             page.show_nothing()
         elif isinstance(known, SpaceDoc):
             page.show_space(known, self._preview is not None)
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             page.show_problem(known)
 
     def _show_possible(self, moves: Question | None, decisions: Question | None) -> None:
@@ -260,7 +260,7 @@ class Explored(QObject):
             page.show_nothing()
         elif isinstance(known, DecisionsDoc):
             page.show_decisions(known)
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             page.show_problem(known)
 
     def _show_addresses(self, question: Question | None) -> None:
@@ -269,7 +269,7 @@ class Explored(QObject):
         before = self.exploring.answer(baseline) if baseline else None
         if isinstance(known, WarpDoc):
             page.show_addresses(known, before if isinstance(before, WarpDoc) else None)
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             page.show_problem(known)
         else:
             page.show_nothing()

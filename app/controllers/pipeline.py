@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 
 from app.controllers.query_queue import Exploring, Question
 from app.session.workspace import Workspace
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc, ListingDoc, RefusalDoc, VariantDoc
 from engine.explore.what_if import turned, what_if_of_chart
 from engine.support.errors import BadInput
@@ -105,14 +105,14 @@ class Pipelines(QObject):
             self._knobs = known.knobs
             self.page.show_chart(known)
             self._show_model()
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             self.page.show_problem(known)
 
     def _show_listing(self, question: Question | None) -> None:
         if question is None:
             return
         known = self.exploring.answer(question)
-        if isinstance(known, Problem):
+        if isinstance(known, ProblemDoc):
             self.code.show_listing(None, f"{known.subject}: {known.reason}" if known.subject else known.reason)
         else:
             self.code.show_listing(known if isinstance(known, ListingDoc) else None)
@@ -181,7 +181,7 @@ class Pipelines(QObject):
             if question == self._applying:
                 self._applying = None
                 self.workspace.edit(self.group, known.changed)
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             self._applying = None
             self.page.what_if.show_problem(known)
 

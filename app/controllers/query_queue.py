@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.session.client import Client, Pending
 from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc, ListingDoc, VariantDoc
 from engine.support.serialization import to_json
 from engine.tensorize.space import GemmConfig
@@ -43,7 +43,7 @@ KEPT = 256
 ATTEMPTS = 4
 """How often an answer that came back incomplete is asked for."""
 
-Answer = MovesDoc | DecisionsDoc | SpaceDoc | OrderDoc | WarpDoc | ChartDoc | VariantDoc | ListingDoc | Problem
+Answer = MovesDoc | DecisionsDoc | SpaceDoc | OrderDoc | WarpDoc | ChartDoc | VariantDoc | ListingDoc | ProblemDoc
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Exploring(QObject):
     def retry(self, question: Question) -> None:
         """A question that was refused or stopped may be asked again."""
         self._attempts.pop(question, None)
-        if isinstance(self._answers.get(question), Problem):
+        if isinstance(self._answers.get(question), ProblemDoc):
             del self._answers[question]
 
     def forget(self) -> None:
@@ -187,5 +187,5 @@ class Exploring(QObject):
         """The worker was ended, perhaps because this question took too long: it is not asked again by itself."""
         if self._sent is not None:
             given_up, self._sent = self._sent, None
-            stopped = Problem("window", given_up.group, "this was stopped", "select the group again or edit it")
+            stopped = ProblemDoc("window", given_up.group, "this was stopped", "select the group again or edit it")
             self._on_answer(given_up, stopped)

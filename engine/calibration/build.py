@@ -11,7 +11,7 @@ from engine.calibration.fit import fit_target, predicted_time, speaking
 from engine.calibration.nodes import Observation
 from engine.cost.calibration import ALL, FITTED, Calibration, FittedFigure, KindError
 from engine.execution.nodes import MEASURED
-from engine.measurements import Measured, Measurements, read_measurements
+from engine.measurements import MeasuredRow, Measurements, read_measurements
 from engine.measurements.nodes import OURS
 from engine.support.errors import BadInput, EngineError
 from engine.target import DEVICES, Target, target
@@ -78,7 +78,7 @@ def _refusal(read: Sequence[Measurements], held: str, hint: str) -> BadInput:
     return BadInput("calibrate", ", ".join(one.source for one in read) or "no files", f"{verb} {held}", hint)
 
 
-def _observe(row: Measured) -> Observation | None:
+def _observe(row: MeasuredRow) -> Observation | None:
     """Our time of a row with what it was made of; None without a quiet measured one."""
     entry, ours = row.systems.get(OURS), row.ours
     if entry is None or ours is None or not entry.launches or ours.origin != MEASURED or ours.noise:

@@ -40,12 +40,12 @@ def predicted_time(observation: Observation, target: Target) -> float:
 
 def fit_target(observations: Sequence[Observation], target: Target, names: Sequence[str]) -> Target:
     """The target with the named figures changed so that its predictions come closest to the observations."""
-    return _scale_figures(target, names, _Fit(observations, target, names).run())
+    return _scale_figures(target, names, _FigureFit(observations, target, names).run())
 
 
 def speaking(observations: Sequence[Observation], target: Target, names: Sequence[str]) -> Mapping[str, int]:
     """Figure -> observations whose time changes by at least a tenth of the part by which it changes."""
-    slopes = np.abs(_Fit(observations, target, names).slopes(np.zeros(len(names))))
+    slopes = np.abs(_FigureFit(observations, target, names).slopes(np.zeros(len(names))))
     return {name: int((column >= 0.1).sum()) for name, column in zip(names, slopes.T, strict=True)}
 
 
@@ -58,7 +58,7 @@ def _scale_figures(target: Target, names: Sequence[str], factors: Vector) -> Tar
     return replace(target, **scaled)
 
 
-class _Fit:
+class _FigureFit:
     """One problem: observations, the target, the figures that may change."""
 
     def __init__(self, observations: Sequence[Observation], target: Target, names: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.documents.model import RepairDoc, Term, Time
+from engine.documents.model import RepairDoc, TermDoc, Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class ArrowDoc:
 
 
 @dataclass(frozen=True, slots=True)
-class AxisDoc:
+class SpaceAxisDoc:
     """One axis of the picture."""
 
     name: str
@@ -133,7 +133,7 @@ class SpaceDoc:
     recipe: str
     dimensions: tuple[str, ...]
     """All that may be chosen, outermost first."""
-    axes: tuple[AxisDoc, ...]
+    axes: tuple[SpaceAxisDoc, ...]
     """Across, down, and into the page."""
     order: tuple[str, ...]
     """The axes as the schedule runs them, outermost first."""
@@ -241,7 +241,7 @@ class WhyDoc:
     legal: bool
     """Whether one kernel could compute both."""
     because: str
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     """"memory", "calls" and "penalty" of one kernel instead of two; none where it is not legal."""
     microseconds: float
     """What one kernel would save, the sum of the terms; negative where it would cost."""
@@ -254,7 +254,7 @@ class RegroupDoc:
     legal: bool
     because: str
     """Why it cannot be, with the operators and figures; else the change in predicted time."""
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     """Change of "kernels", "memory" and "time"; less is better."""
     kernels_before: int
     kernels_after: int
@@ -264,7 +264,7 @@ JOIN, SPLIT, TAKE_OUT, RELEASE = "join", "split", "take out", "release"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class FusionEdit:
     """What somebody would have otherwise about groups.
 
     "join": the operators become one kernel.  "split": the first stays, the second and what needs it in its group become
@@ -287,7 +287,7 @@ class AttemptDoc:
     """Those that would be one kernel, or would be parted."""
     places: int
     """Equal places of the graph in which it would be done."""
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     """Change of "kernels", "memory" and "time" in all places together; less is better.  None where it is not legal, or
     where it takes exploring the rest to tell."""
     groups: tuple[tuple[str, ...], ...]

@@ -9,7 +9,7 @@ LISTED, COMPILED, CHECKED, WRONG = "listed", "compiled", "checked", "wrong"
 
 
 @dataclass(frozen=True, slots=True)
-class AxisDoc:
+class IntrinsicAxisDoc:
     """One axis of an intrinsic."""
 
     name: str
@@ -32,7 +32,7 @@ class MappingDoc:
     intrinsic: str
     binding: str
     """ "i = n p q, j = k, l = c r s"."""
-    axes: tuple[AxisDoc, ...]
+    axes: tuple[IntrinsicAxisDoc, ...]
     outer: tuple[str, ...]
     """Iterators that stay loops around the intrinsic."""
     is_swapped: bool

@@ -233,7 +233,7 @@ class LineDoc:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class TermDoc:
     """One readable term of a prediction: ("DRAM traffic", 1.2, "µs", "4.7 MB at 4.3 TB/s")."""
 
     name: str
@@ -287,7 +287,7 @@ class KernelDoc:
     shared_bytes: int
     stages: int
     time: Time
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     compiled: tuple[CompiledDoc, ...]
     milliseconds: float
     """Schedule to CUDA text."""
@@ -349,7 +349,7 @@ class CheckDoc:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProblemDoc:
     """A row of the Problems panel, an error line of the command line."""
 
     stage: str

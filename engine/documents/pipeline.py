@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.cost.alcop_nodes import Contraction
-from engine.documents.model import Term, Time
+from engine.documents.model import TermDoc, Time
 from engine.tensorize.space import GemmConfig
 
 COPY, WAIT, COMPUTE, STORE = ROWS = ("copy", "wait", "compute", "store")
@@ -138,7 +138,7 @@ class ChartDoc:
     """Of the launch, by the pipeline model."""
     baseline: Time
     """The same by the bottleneck model."""
-    terms: tuple[Term, ...]
+    terms: tuple[TermDoc, ...]
     shared: tuple[SharedDoc, ...]
     shared_bytes: int
     shared_limit: int

@@ -15,7 +15,7 @@ from engine.recipe import Entry
 from engine.scheduling.address import Address, locate, places
 from engine.scheduling.attach import attach, rebuilt
 from engine.scheduling.legality import check_schedule
-from engine.scheduling.nodes import Band, Leaf, Member, Node, Placed, ScheduleTree, statements_of
+from engine.scheduling.nodes import Band, Leaf, Member, Node, PlacedEntry, ScheduleTree, statements_of
 from engine.scheduling.nodes import Sequence as Sequenced
 from engine.scheduling.rules import cut_parts, pinned_iterators
 from engine.tensor.index import Index
@@ -101,7 +101,7 @@ def claimed(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
     names = statements_of(tree.root)
     for entry in entries:
         if entry.field == "parallel":
-            tree = ScheduleTree(attach(tree.root, Placed(entry, "user", ()), names)[0])
+            tree = ScheduleTree(attach(tree.root, PlacedEntry(entry, "user", ()), names)[0])
     return tree
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise, product
 
 from engine.poly.dependences import FIRST, LAST, End, ends
 from engine.poly.nodes import Dependence
-from engine.scheduling.timeline import Step, Timeline
+from engine.scheduling.timeline import TimeComponent, Timeline
 from engine.tensor.index import Element, Index, Quotient, Remainder
 from engine.tensor.nodes import Guard, Iterator, Statement, TensorProgram
 
@@ -98,7 +98,7 @@ def runs_before(first: Stamp, second: Stamp, timeline: Timeline) -> bool:
     return False
 
 
-def _is_parallel(step: Step) -> bool:
+def _is_parallel(step: TimeComponent) -> bool:
     return step.member is not None and step.member.parallel
 
 

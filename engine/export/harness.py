@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         files = [path for path in (FOLDER / "constants.npz", options.inputs) if path is not None and path.is_file()]
         given = {name: value for path in files for name, value in np.load(path).items()}
-        outputs = Run(driver, FOLDER, given).all(options.samples)
+        outputs = FolderRun(driver, FOLDER, given).all(options.samples)
     finally:
         context.pop()
     if options.outputs:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-class Run:
+class FolderRun:
     """The folder's launches over one set of buffers."""
 
     def __init__(self, driver: Any, folder: Path, given: Mapping[str, np.ndarray]) -> None:

@@ -22,38 +22,38 @@ Dimension = tuple[int, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """An affine function of the dimensions of a `Box`."""
+class AffineForm:
+    """An affine function of the dimensions of a `DependenceBox`."""
 
     terms: tuple[tuple[int, int], ...] = ()
     """(dimension, coefficient)."""
     constant: int = 0
 
-    def plus(self, by: int) -> Form:
-        return Form(self.terms, self.constant + by)
+    def plus(self, by: int) -> AffineForm:
+        return AffineForm(self.terms, self.constant + by)
 
 
 @dataclass(slots=True)
-class Box:
+class DependenceBox:
     """The dimensions of one dependence, collected while its iterators are described."""
 
     dimensions: list[Dimension] = field(default_factory=list)
 
-    def free(self, size: int) -> Form:
+    def free(self, size: int) -> AffineForm:
         """A value anywhere in 0 .. size-1."""
         return self._add(size, last=False)
 
-    def last(self, size: int) -> Form:
+    def last(self, size: int) -> AffineForm:
         """The value size-1."""
         return self._add(size, last=True)
 
-    def _add(self, size: int, last: bool) -> Form:
+    def _add(self, size: int, last: bool) -> AffineForm:
         if size == 1 or (last and size < SYMBOLIC):
-            return Form((), size - 1 if last else 0)
+            return AffineForm((), size - 1 if last else 0)
         self.dimensions.append((size, last))
-        return Form(((len(self.dimensions) - 1, 1),))
+        return AffineForm(((len(self.dimensions) - 1, 1),))
 
-    def generators(self, source: Iterable[Form], sink: Iterable[Form]) -> tuple[Generator, ...]:
+    def generators(self, source: Iterable[AffineForm], sink: Iterable[AffineForm]) -> tuple[Generator, ...]:
         """Vertices and rays of {(source, sink)}; equal patterns give the same tuple object."""
         shape = tuple((min(size, SYMBOLIC), last) for size, last in self.dimensions)
         return _generators(shape, tuple(source), tuple(sink))
@@ -66,7 +66,7 @@ class Box:
 
 @lru_cache(maxsize=4096)
 def _generators(
-    shape: tuple[Dimension, ...], source: tuple[Form, ...], sink: tuple[Form, ...]
+    shape: tuple[Dimension, ...], source: tuple[AffineForm, ...], sink: tuple[AffineForm, ...]
 ) -> tuple[Generator, ...]:
     """A symbolic dimension gives the rays y = N = 1 and N = 1; a constant one doubles the vertices."""
     symbolic = [d for d, (size, _) in enumerate(shape) if size >= SYMBOLIC]
@@ -85,7 +85,7 @@ def _generators(
     return tuple(found)
 
 
-def _values(forms: Sequence[Form], at: dict[int, int], one: int) -> tuple[int, ...]:
+def _values(forms: Sequence[AffineForm], at: dict[int, int], one: int) -> tuple[int, ...]:
     return tuple(one * form.constant + sum(c * at.get(d, 0) for d, c in form.terms) for form in forms)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from engine.poly.box import Box, Form
+from engine.poly.box import AffineForm, DependenceBox
 from engine.poly.nodes import Dependence, Generator
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram
@@ -86,7 +86,7 @@ def _connect(program: TensorProgram, kind: str, source: End, sink: End) -> Itera
     names = (kind, source.statement.name, sink.statement.name, array.name)
     follows, leads = (sink, source) if kind == "anti" else (source, sink)
     guarded = any(end.statement.guards or end.access.guards for end in (source, sink))
-    solved = None if guarded else _solve(_Side.of(follows), _Side.of(leads), kind == "anti")
+    solved = None if guarded else _solve(_AccessSide.of(follows), _AccessSide.of(leads), kind == "anti")
     if solved is None:
         from engine.poly import irregular  # islpy takes an eighth of a second to load, and few groups need it
 
@@ -95,7 +95,7 @@ def _connect(program: TensorProgram, kind: str, source: End, sink: End) -> Itera
         yield Dependence(*names, solved.generators, solved.symbols, solved.exact, array.bytes)
 
 
-class _Side(NamedTuple):
+class _AccessSide(NamedTuple):
     """What the closed form depends on at one end; statements alike but for names of arrays have equal ones."""
 
     iterators: tuple[Iterator, ...]
@@ -106,10 +106,10 @@ class _Side(NamedTuple):
     indices: tuple[Index, ...]
 
     @staticmethod
-    def of(end: End) -> _Side:
+    def of(end: End) -> _AccessSide:
         reduction = end.statement.reduction
         fixed = reduction.iterators if reduction and end.reduced != BOX else ()
-        return _Side(end.statement.iterators, fixed, end.reduced == LAST, end.access.indices)
+        return _AccessSide(end.statement.iterators, fixed, end.reduced == LAST, end.access.indices)
 
     @property
     def extents(self) -> dict[str, int]:
@@ -127,15 +127,15 @@ class _Solved:
 
 
 @lru_cache(maxsize=4096)
-def _solve(follows: _Side, leads: _Side, backwards: bool) -> _Solved | None:
+def _solve(follows: _AccessSide, leads: _AccessSide, backwards: bool) -> _Solved | None:
     """The closed form of two accesses without guards, the second the source if `backwards`; None when there is none.
 
     `leads` ranges over its box; `follows` writes elements named by distinct iterators, so its values are determined.
     """
-    box = Box()
+    box = DependenceBox()
     leading = _free(box, leads)
     read_in, written_in = leads.extents, follows.extents
-    determined: dict[str, Form] = {}
+    determined: dict[str, AffineForm] = {}
     exact = True
     for write, read in zip(follows.indices, leads.indices, strict=True):
         if write.is_indirect or read.is_indirect:
@@ -160,20 +160,20 @@ def _solve(follows: _Side, leads: _Side, backwards: bool) -> _Solved | None:
     return _Solved(box.generators(*ends), box.symbols, exact)
 
 
-def _free(box: Box, side: _Side, skip: Mapping[str, Form] | None = None) -> list[Form]:
+def _free(box: DependenceBox, side: _AccessSide, skip: Mapping[str, AffineForm] | None = None) -> list[AffineForm]:
     """A form for each iterator of a statement: its whole range, or one end of it for ordered reductions."""
     forms = []
     for iterator in side.iterators:
         if skip and iterator.name in skip:
-            forms.append(Form())
+            forms.append(AffineForm())
         elif iterator.name in side.reduction:
-            forms.append(box.last(iterator.extent) if side.last else Form())
+            forms.append(box.last(iterator.extent) if side.last else AffineForm())
         else:
             forms.append(box.free(iterator.extent))
     return forms
 
 
-def _form(index: Index, side: _Side, forms: Sequence[Form]) -> Form:
+def _form(index: Index, side: _AccessSide, forms: Sequence[AffineForm]) -> AffineForm:
     """An affine index as a function of the box."""
     position = {i.name: k for k, i in enumerate(side.iterators)}
     terms: dict[int, int] = {}
@@ -183,7 +183,7 @@ def _form(index: Index, side: _Side, forms: Sequence[Form]) -> Form:
         constant += coefficient * form.constant
         for dimension, factor in form.terms:
             terms[dimension] = terms.get(dimension, 0) + coefficient * factor
-    return Form(tuple((d, c) for d, c in sorted(terms.items()) if c), constant)
+    return AffineForm(tuple((d, c) for d, c in sorted(terms.items()) if c), constant)
 
 
 def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator_[Dependence]:
@@ -200,16 +200,16 @@ def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator_[
     for step, stepping in enumerate(reduced):
         if statement.extents[stepping] == 1:
             continue
-        box = Box()
-        source: list[Form] = []
-        sink: list[Form] = []
+        box = DependenceBox()
+        source: list[AffineForm] = []
+        sink: list[AffineForm] = []
         for iterator in statement.iterators:
             inner = iterator.name in reduced and reduced.index(iterator.name) > step
             if iterator.name == stepping:
                 before = box.free(iterator.extent - 1)
                 after = before.plus(1)
             elif inner:
-                before, after = box.last(iterator.extent), Form()
+                before, after = box.last(iterator.extent), AffineForm()
             else:
                 before = after = box.free(iterator.extent)
             source.append(before)

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from engine.compilation import Kernel
 from engine.cost.calibration import predict
 from engine.documents.exploration import DiffDoc, DiffLine, FigureDoc
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.recipe import Recipe, diff
 from engine.scheduling.text import to_text
@@ -73,7 +73,7 @@ def _predicted_figures(a: Kernel, b: Kernel) -> list[FigureDoc]:
     return figures
 
 
-def _value(term: Term | None) -> float | None:
+def _value(term: TermDoc | None) -> float | None:
     return None if term is None else term.value
 
 

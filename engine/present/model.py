@@ -54,7 +54,7 @@ LONGEST_VALUE = 80
 """Characters of an attribute's value, at most."""
 
 
-class Keep(Protocol):
+class ListSink(Protocol):
     """Takes a list of a document once it is made, and gives back what the document itself holds of it."""
 
     def __call__(self, key: str, items: tuple[Item, ...], /) -> tuple[Item, ...]:
@@ -65,7 +65,7 @@ def _all(key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
     return items
 
 
-def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None, keep: Keep = _all) -> ModelDoc:
+def model_doc(graph: OperatorGraph, plan: FusionPlan, target: str | None = None, keep: ListSink = _all) -> ModelDoc:
     """The fusion plan as a graph of launches with predicted times.
 
     Every group is compiled to CUDA text under its default recipe; one that cannot be has no time.  keep: is given the

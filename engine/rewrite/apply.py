@@ -9,7 +9,7 @@ from engine.recipe import ASSOCIATIVE, AUTHORS, ONLINE, RECOMPUTE, Advice, Entry
 from engine.rewrite.associative import associative
 from engine.rewrite.online import online
 from engine.rewrite.recompute import recompute
-from engine.scheduling.nodes import HONOURED, INFEASIBLE, Placed, Verdict
+from engine.scheduling.nodes import HONOURED, INFEASIBLE, PlacedEntry, Verdict
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.nodes import TensorProgram
 
@@ -53,11 +53,11 @@ def apply(program: TensorProgram, entry: Entry) -> TensorProgram:
             raise BadInput("rewrite", str(entry), "is not known")
 
 
-def _requested_rewrites(advice: Sequence[Advice]) -> list[Placed]:
+def _requested_rewrites(advice: Sequence[Advice]) -> list[PlacedEntry]:
     """Every rewrite that is switched on, with its place; they stand at the root of an author's advice only."""
     ranked = sorted(enumerate(advice), key=lambda item: AUTHORS.index(item[1].author))
     return [
-        Placed(entry, one.author, (number, at))
+        PlacedEntry(entry, one.author, (number, at))
         for number, one in ranked
         for at, entry in enumerate(one.scenario.entries)
         if entry.field == "rewrite" and entry.enabled

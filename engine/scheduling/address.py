@@ -33,7 +33,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TreePosition:
     """Where a statement stands in a schedule tree."""
 
     members: tuple[Member, ...]
@@ -46,15 +46,15 @@ class Place:
 
 def places(
     node: Node, members: tuple[Member, ...] = (), position: tuple[int, ...] = (), depths: tuple[int, ...] = ()
-) -> dict[str, Place]:
+) -> dict[str, TreePosition]:
     """Statement -> its place, for the statements below `node`."""
     match node:
         case Leaf(statements):
             depths = (*depths, len(members))
-            return {s: Place(members, (*position, k), depths) for k, s in enumerate(statements)}
+            return {s: TreePosition(members, (*position, k), depths) for k, s in enumerate(statements)}
         case Sequence(children):
             depths = (*depths, len(members))
-            found: dict[str, Place] = {}
+            found: dict[str, TreePosition] = {}
             for k, child in enumerate(children):
                 found.update(places(child, members, (*position, k), depths))
             return found
@@ -62,7 +62,7 @@ def places(
             return places(child, members + inner, position, depths)
 
 
-def locate(statement: str, place: Place, address: Address) -> int | None:
+def locate(statement: str, place: TreePosition, address: Address) -> int | None:
     """Position in `place.members` of the dimension that an address means for a statement; None when there is none."""
     last = len(place.members) - 1
     match address.kind:
@@ -77,7 +77,7 @@ def locate(statement: str, place: Place, address: Address) -> int | None:
             return _find_by_name(statement, place, address.name)
 
 
-def _find_by_name(statement: str, place: Place, name: str) -> int | None:
+def _find_by_name(statement: str, place: TreePosition, name: str) -> int | None:
     own = Index.of(name)
     for k, member in enumerate(place.members):
         if member.rows[statement] == own:
@@ -88,7 +88,7 @@ def _find_by_name(statement: str, place: Place, name: str) -> int | None:
     return next((k for k, member in enumerate(place.members) if member.name == name), None)
 
 
-def members_at(statements: Iterable[str], where: Mapping[str, Place], address: Address) -> tuple[Member, ...]:
+def members_at(statements: Iterable[str], where: Mapping[str, TreePosition], address: Address) -> tuple[Member, ...]:
     """The distinct dimensions that an address means for some statements, in order.
 
     Of "innermost" dimensions only those with no other inside: a loop around another loop of these statements is not

@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.recipe import Entry
-from engine.scheduling.address import Address, Place, locate, members_at, places
-from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Band, Leaf, Mark, Member, Node, Placed
+from engine.scheduling.address import Address, TreePosition, locate, members_at, places
+from engine.scheduling.nodes import HONOURED, NO_MATCH, RELAXED, Band, Leaf, Mark, Member, Node, PlacedEntry
 from engine.scheduling.nodes import Sequence as SequenceNode
 from engine.scheduling.rules import cut_parts, pinned_iterators
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AttachOutcome:
     """Outcome of one entry on a tree, with the reason."""
 
     outcome: str
     because: str
 
 
-def attach(node: Node, placed: Placed, statements: Sequence[str]) -> tuple[Node, Finding]:
+def attach(node: Node, placed: PlacedEntry, statements: Sequence[str]) -> tuple[Node, AttachOutcome]:
     """The tree with what the entry adds to it (a mark, a flag), and the finding about the entry.
 
     Entries about coefficients add nothing; `held` looks whether they hold.
@@ -35,9 +35,9 @@ def attach(node: Node, placed: Placed, statements: Sequence[str]) -> tuple[Node,
         return node, _cut(entry, where)
     members = members_at(named, where, Address.of(entry.dimension))
     if not members:
-        return node, Finding(NO_MATCH, no_match(entry, named))
+        return node, AttachOutcome(NO_MATCH, no_match(entry, named))
     changed = {id(m): _change_member(m, placed) for m in members}
-    return rebuilt(node, changed), Finding(HONOURED, f"on {', '.join(_with_extent(m) for m in members)}")
+    return rebuilt(node, changed), AttachOutcome(HONOURED, f"on {', '.join(_with_extent(m) for m in members)}")
 
 
 def members_meant(node: Node, entry: Entry, statements: Sequence[str]) -> tuple[Member, ...]:
@@ -57,7 +57,7 @@ def rebuilt(node: Node, members: Mapping[int, Member]) -> Node:
             return Band(tuple(members.get(id(m), m) for m in own), permutable, rebuilt(child, members))
 
 
-def _change_member(member: Member, placed: Placed) -> Member:
+def _change_member(member: Member, placed: PlacedEntry) -> Member:
     entry = placed.entry
     if entry.field == "parallel":
         return replace(member, parallel=entry.value is True)
@@ -83,7 +83,7 @@ def no_match(entry: Entry, named: Sequence[str]) -> str:
     return f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no dimension {entry.dimension or 'outermost'}"
 
 
-def _pin(entry: Entry, named: Sequence[str], where: Mapping[str, Place]) -> Finding:
+def _pin(entry: Entry, named: Sequence[str], where: Mapping[str, TreePosition]) -> AttachOutcome:
     allowed = pinned_iterators(entry.value)
     address = Address.of(entry.dimension)
     held: list[str] = []
@@ -96,12 +96,12 @@ def _pin(entry: Entry, named: Sequence[str], where: Mapping[str, Place]) -> Find
         (held if right else missed).append(statement)
     if not held and not missed:
         names = " or ".join(allowed)
-        return Finding(
+        return AttachOutcome(
             NO_MATCH, no_match(entry, named) if not named else f"no iterator {names} at {address_text(entry)}"
         )
     if missed:
-        return Finding(RELAXED, f"not for {', '.join(missed)}" + (f", but for {', '.join(held)}" if held else ""))
-    return Finding(HONOURED, f"for {', '.join(held)}")
+        return AttachOutcome(RELAXED, f"not for {', '.join(missed)}" + (f", but for {', '.join(held)}" if held else ""))
+    return AttachOutcome(HONOURED, f"for {', '.join(held)}")
 
 
 def address_text(entry: Entry) -> str:
@@ -114,25 +114,25 @@ def _uses(member: Member, statement: str, names: Sequence[str]) -> bool:
     return bool(atoms) and all(atom in names for atom in atoms)
 
 
-def _cut(entry: Entry, where: Mapping[str, Place]) -> Finding:
+def _cut(entry: Entry, where: Mapping[str, TreePosition]) -> AttachOutcome:
     """Statements of different parts are in order and share no dimension from the addressed one inwards."""
     address = Address.of(entry.dimension)
     parts = [[s for s in part if s in where] for part in cut_parts(entry.value)]
     pairs = [(a, b) for k, part in enumerate(parts) for later in parts[k + 1 :] for a in part for b in later]
     if not pairs:
-        return Finding(NO_MATCH, "it names fewer than two parts of this group")
+        return AttachOutcome(NO_MATCH, "it names fewer than two parts of this group")
     limits = {s: _limit(s, where[s], address) for part in parts for s in part}
     if all(limit is None for limit in limits.values()):
-        return Finding(NO_MATCH, f"no dimension {address_text(entry)}")
+        return AttachOutcome(NO_MATCH, f"no dimension {address_text(entry)}")
     for a, b in pairs:
         shared, before = _common_loops(where[a], where[b])
         allowed = min((limit for limit in (limits[a], limits[b]) if limit is not None), default=shared)
         if shared > allowed or not before:
-            return Finding(RELAXED, f"{a} and {b} are not cut")
-    return Finding(HONOURED, " | ".join(" ".join(part) for part in parts))
+            return AttachOutcome(RELAXED, f"{a} and {b} are not cut")
+    return AttachOutcome(HONOURED, " | ".join(" ".join(part) for part in parts))
 
 
-def _limit(statement: str, place: Place, address: Address) -> int | None:
+def _limit(statement: str, place: TreePosition, address: Address) -> int | None:
     """How many dimensions a cut leaves shared at most."""
     if address.kind == "outermost":
         return 0
@@ -142,7 +142,7 @@ def _limit(statement: str, place: Place, address: Address) -> int | None:
     return locate(statement, place, address)
 
 
-def _common_loops(a: Place, b: Place) -> tuple[int, bool]:
+def _common_loops(a: TreePosition, b: TreePosition) -> tuple[int, bool]:
     """Number of dimensions around both statements, and whether the first stands before the second."""
     for x, y, depth in zip(a.position, b.position, a.depths, strict=False):
         if x != y:

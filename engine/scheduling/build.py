@@ -16,8 +16,8 @@ from engine.scheduling.fusion import Group, partition
 from engine.scheduling.ilp_rows import General, Next
 from engine.scheduling.integer import Deadline
 from engine.scheduling.nodes import Band, Leaf, Member, Node, Options, Sequence
-from engine.scheduling.problem import Line, Problem, Row, Rows, coefficients, row_of
-from engine.scheduling.rules import Rule, accepts, cut_order, must_part, preferences
+from engine.scheduling.problem import AffineRow, Row, Rows, ScheduleProblem, coefficients, row_of
+from engine.scheduling.rules import ScheduleRule, accepts, cut_order, must_part, preferences
 from engine.scheduling.search import Budget, Choice, choices
 from engine.scheduling.terms import CONSTANT
 
@@ -41,20 +41,22 @@ class _Choices:
 
 
 @dataclass(slots=True)
-class Builder:
+class ScheduleBuilder:
     """One solve: the rules that hold in it, and what was decided."""
 
-    problem: Problem
-    rules: Sequence_[Rule]
+    problem: ScheduleProblem
+    rules: Sequence_[ScheduleRule]
     budget: Budget
     general: General
     log: list[str] = field(default_factory=list)
     _known: dict[tuple[Group, tuple[Rows, ...], bool], _Choices] = field(default_factory=dict)
 
     @staticmethod
-    def of(problem: Problem, rules: Sequence_[Rule], options: Options, attempts: int, deadline: Deadline) -> Builder:
+    def of(
+        problem: ScheduleProblem, rules: Sequence_[ScheduleRule], options: Options, attempts: int, deadline: Deadline
+    ) -> ScheduleBuilder:
         """A fresh solve."""
-        return Builder(problem, rules, Budget(attempts), General(problem, rules, options, deadline))
+        return ScheduleBuilder(problem, rules, Budget(attempts), General(problem, rules, options, deadline))
 
     def build(self) -> Node | None:
         """A tree that obeys all rules, in one-member bands; None when the search finds none."""
@@ -142,7 +144,7 @@ class Builder:
         rows: Mapping[int, Rows],
         inside: bool,
         since: int,
-        here: Sequence_[Rule] = (),
+        here: Sequence_[ScheduleRule] = (),
         choice: Choice | None = None,
     ) -> Iterator[Next]:
         self.budget.spend(self.problem.program.name)
@@ -160,7 +162,9 @@ class Builder:
         if low == 0:
             return found
         return {
-            s: row_of(coefficients(row, self.problem.rank(s)), (row.constant if isinstance(row, Line) else 0) - low)
+            s: row_of(
+                coefficients(row, self.problem.rank(s)), (row.constant if isinstance(row, AffineRow) else 0) - low
+            )
             for s, row in found.items()
         }
 

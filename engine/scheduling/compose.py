@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.recipe import AUTHORS, NOT_INSIDE, REWRITES, Advice, Entry, Scenario, Value
 from engine.scheduling.address import Address
-from engine.scheduling.nodes import ConstraintNode, ConstraintTree, Placed, Verdict
+from engine.scheduling.nodes import ConstraintNode, ConstraintTree, PlacedEntry, Verdict
 from engine.scheduling.rules import cut_parts, pinned_iterators
 from engine.scheduling.terms import CONST, RELATIONS, SHIFT, SKEW
 from engine.scheduling.text import entry_text
@@ -22,8 +22,8 @@ MAX_SCENARIOS = 16
 class _Sorting:
     """What leaves the tree on the way."""
 
-    disabled: list[Placed] = field(default_factory=list)
-    beyond: list[Placed] = field(default_factory=list)
+    disabled: list[PlacedEntry] = field(default_factory=list)
+    beyond: list[PlacedEntry] = field(default_factory=list)
 
 
 def compose(advice: Sequence[Advice], program: TensorProgram, rewrites: tuple[Verdict, ...] = ()) -> ConstraintTree:
@@ -52,7 +52,7 @@ def compose(advice: Sequence[Advice], program: TensorProgram, rewrites: tuple[Ve
 
 def _node(scenario: Scenario, author: str, path: tuple[int, ...], sorting: _Sorting) -> ConstraintNode:
     """A scenario as a constraint node; an entry's path is (advice, alternatives ..., entry)."""
-    placed = [Placed(entry, author, (*path, number)) for number, entry in enumerate(scenario.entries)]
+    placed = [PlacedEntry(entry, author, (*path, number)) for number, entry in enumerate(scenario.entries)]
     sorting.disabled += [p for p in placed if not p.entry.enabled]
     misplaced = [p.entry for p in placed if p.entry.field == "rewrite" and len(path) > 1]
     if misplaced:
@@ -80,7 +80,7 @@ def _first(nodes: Iterable[ConstraintNode], limit: int, sorting: _Sorting) -> tu
     return tuple(kept)
 
 
-def _all_entries(node: ConstraintNode) -> list[Placed]:
+def _all_entries(node: ConstraintNode) -> list[PlacedEntry]:
     return [*node.entries, *(p for child in node.children for p in _all_entries(child))]
 
 

@@ -17,15 +17,15 @@ from engine.scheduling.nodes import (
     Conflict,
     ConstraintNode,
     ConstraintTree,
-    Placed,
+    PlacedEntry,
     Repair,
 )
-from engine.scheduling.rules import Rule, cut_parts
+from engine.scheduling.rules import ScheduleRule, cut_parts
 from engine.scheduling.text import entry_text
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tensor.nodes import Statement, TensorProgram
 
-Retry = Callable[[TensorProgram, ConstraintTree], tuple[Placed, ...]]
+Retry = Callable[[TensorProgram, ConstraintTree], tuple[PlacedEntry, ...]]
 """Solve again: the entries that conflict now, none when all required ones hold.  May raise OverBudget."""
 
 REASON = "entries that are required conflict without it"
@@ -36,7 +36,9 @@ _RECOMPUTED = 2
 """Values tried to be computed again where no broken dependence says which: each is a program of its own to solve."""
 
 
-def fewest(last: Rule, kept: Sequence[Rule], hold: Callable[[Sequence[Rule]], bool]) -> tuple[Rule, ...]:
+def fewest(
+    last: ScheduleRule, kept: Sequence[ScheduleRule], hold: Callable[[Sequence[ScheduleRule]], bool]
+) -> tuple[ScheduleRule, ...]:
     """The fewest of the kept rules that cannot hold with `last`, and `last` itself at the end.
 
     `kept` can hold without `last`, so every conflict contains it.  None or one other rule is found as such; beyond that
@@ -84,7 +86,7 @@ def _with_entry(scenario: Scenario, place: Sequence[int], repair: Repair) -> Sce
 
 
 def _try_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Iterator[Repair]:
-    def left_after(repair: Repair) -> tuple[Placed, ...]:
+    def left_after(repair: Repair) -> tuple[PlacedEntry, ...]:
         changed = apply(program, repair.entry) if repair.kind == REWRITE else program
         return retry(changed, _apply_repair(tree, repair))
 
@@ -92,7 +94,9 @@ def _try_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTre
 
 
 def helpful(
-    proposals: Iterable[Repair], conflicting: Sequence[Placed], left_after: Callable[[Repair], tuple[Placed, ...]]
+    proposals: Iterable[Repair],
+    conflicting: Sequence[PlacedEntry],
+    left_after: Callable[[Repair], tuple[PlacedEntry, ...]],
 ) -> Iterator[Repair]:
     """The proposals that resolve a conflict, and losses after which another one is left.
 
@@ -128,7 +132,7 @@ def _proposals(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
     yield from losses(conflicting)
 
 
-def losses(conflicting: Sequence[Placed]) -> Iterator[Repair]:
+def losses(conflicting: Sequence[PlacedEntry]) -> Iterator[Repair]:
     """Entries made soft, then entries switched off."""
     for placed in conflicting:
         if placed.entry.required:
@@ -139,7 +143,7 @@ def losses(conflicting: Sequence[Placed]) -> Iterator[Repair]:
         yield Repair(SWITCH_OFF, f"switch off “{entry_text(placed.entry)}”", off, placed)
 
 
-def _associative(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
+def _associative(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> Iterator[Repair]:
     """Reductions in a fixed order, of statements that the entries speak of."""
     for statement in _spoken_of(conflicting, program):
         if statement.reduction is not None and not statement.reduction.associative:
@@ -167,14 +171,14 @@ def _recompute_pairs(conflict: Conflict, program: TensorProgram) -> Iterator[Rep
         yield Repair(REWRITE, text, wish)
 
 
-def _spoken_of(conflicting: Sequence[Placed], program: TensorProgram) -> list[Statement]:
+def _spoken_of(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> list[Statement]:
     """The statements that some entries name; all of them where one names none."""
     named = {name for placed in conflicting for name in placed.entry.statements}
     everything = any(not placed.entry.statements for placed in conflicting)
     return [s for s in program.statements if everything or s.name in named]
 
 
-def _split_here(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
+def _split_here(placed: PlacedEntry, program: TensorProgram) -> Iterator[Repair]:
     """Other parts for a cut: the same ones in the order of the text; else cut wherever the text changes part."""
     if placed.entry.field != "cut":
         return
@@ -189,7 +193,7 @@ def _split_here(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
             yield Repair(CUT, f"split in the order of the dependences: “{entry_text(other)}”", other, placed)
 
 
-def _cut_between(conflicting: Sequence[Placed], program: TensorProgram) -> Iterator[Repair]:
+def _cut_between(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> Iterator[Repair]:
     """A cut next to a statement that the entries speak of, inside the loops that all share before outside them.
 
     It gives statements loops of their own, and so dimensions that some entry may be waiting for.
@@ -205,7 +209,7 @@ def _cut_between(conflicting: Sequence[Placed], program: TensorProgram) -> Itera
             yield Repair(CUT, f"split here: “{entry_text(cut)}”", cut, conflicting[-1], added=True)
 
 
-def _narrower(placed: Placed, program: TensorProgram) -> Iterator[Repair]:
+def _narrower(placed: PlacedEntry, program: TensorProgram) -> Iterator[Repair]:
     """The entry without one of its statements."""
     entry = placed.entry
     names = entry.statements or tuple(s.name for s in program.statements)
@@ -226,7 +230,7 @@ def _apply_repair(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
         new = replace(new, path=(*place, -1 - number))  # no other entry's
 
     def changed(node: ConstraintNode) -> ConstraintNode:
-        entries: list[Placed] = []
+        entries: list[PlacedEntry] = []
         for placed in node.entries:
             is_meant = placed.path == (*place, number)
             entries += [placed] if repair.added or not is_meant else []

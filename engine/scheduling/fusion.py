@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
-from engine.scheduling.problem import Problem
+from engine.scheduling.problem import ScheduleProblem
 
 Group = tuple[int, ...]
 """Statements in textual order."""
 
 
 def partition(
-    problem: Problem,
+    problem: ScheduleProblem,
     component: Sequence[int],
     order: Iterable[tuple[int, int]],
     compatible: Callable[[Group], bool],

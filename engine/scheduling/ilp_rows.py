@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.scheduling.integer import Deadline
-from engine.scheduling.linear import Cone, Dimension, solve
+from engine.scheduling.linear import Cone, NextDimension, solve
 from engine.scheduling.nodes import Options
-from engine.scheduling.problem import Problem, Row, Rows
-from engine.scheduling.rules import Rule, support
+from engine.scheduling.problem import Row, Rows, ScheduleProblem
+from engine.scheduling.rules import ScheduleRule, support
 from engine.scheduling.terms import CONSTANT, SHIFT, SKEW, Constraint, evaluate
 
 Next = Mapping[int, Row]
@@ -30,24 +30,24 @@ _WEIGHTS = 16
 class General:
     """The linear side of one solve."""
 
-    problem: Problem
-    rules: Sequence[Rule]
+    problem: ScheduleProblem
+    rules: Sequence[ScheduleRule]
     options: Options
     deadline: Deadline
     chosen: dict[tuple[tuple[int, ...], int], tuple[int, Row]] = field(default_factory=dict)
     """(path of an entry, statement) -> depth and row of the dimension it speaks of, for links between loops."""
 
-    def rules_by_position(self, rows: Mapping[int, Rows]) -> tuple[Rule, ...]:
+    def rules_by_position(self, rows: Mapping[int, Rows]) -> tuple[ScheduleRule, ...]:
         """The rules about coefficients that speak, by position, of the next dimension of `rows`."""
         return tuple(r for r in self.rules if r.demand and r.reaches_any(self.problem, rows))
 
-    def rules_by_name(self, choice: Mapping[int, int]) -> tuple[Rule, ...]:
+    def rules_by_name(self, choice: Mapping[int, int]) -> tuple[ScheduleRule, ...]:
         """The rules about coefficients that speak of the dimension of this choice, by the name of an iterator."""
         return tuple(
             rule for rule in self.rules if rule.demand and rule.address.kind == "name" and self._at_name(rule, choice)
         )
 
-    def _at_name(self, rule: Rule, choice: Mapping[int, int]) -> frozenset[int]:
+    def _at_name(self, rule: ScheduleRule, choice: Mapping[int, int]) -> frozenset[int]:
         """Statements of a rule that use the iterator it is addressed by."""
         names = self.problem.names
         return frozenset(s for s in rule.statements if s in choice and names[s][choice[s]] == rule.address.name)
@@ -57,7 +57,7 @@ class General:
         rows: Mapping[int, Rows],
         inside: bool,
         since: int,
-        here: Sequence[Rule] = (),
+        here: Sequence[ScheduleRule] = (),
         choice: Mapping[int, int] | None = None,
     ) -> Next | None:
         """The best next rows under the rules `here`; None where there are none.
@@ -71,7 +71,7 @@ class General:
                 return found
         return None
 
-    def remember(self, rows: Mapping[int, Rows], found: Next, here: Sequence[Rule]) -> None:
+    def remember(self, rows: Mapping[int, Rows], found: Next, here: Sequence[ScheduleRule]) -> None:
         """Keep the rows that rules `here` speak of, for statements whose loops come later."""
         for rule in here:
             for s in rule.statements & found.keys():
@@ -85,8 +85,8 @@ class General:
                 del self.chosen[key]
 
     def _dimension(
-        self, rows: Mapping[int, Rows], inside: bool, here: Sequence[Rule], choice: Mapping[int, int] | None
-    ) -> Dimension:
+        self, rows: Mapping[int, Rows], inside: bool, here: Sequence[ScheduleRule], choice: Mapping[int, int] | None
+    ) -> NextDimension:
         demands = [rule.demand for rule in here if rule.demand]
         constraints = [c for rule in here for c in self._constraints(rule, rows, choice)]
         if choice is not None:
@@ -95,7 +95,7 @@ class General:
         skew = self.options.skew or any(SKEW in d.freedom for d in demands)
         skew = skew or any(rule.field == "terms" and d.constraints for rule in here if (d := rule.demand))
         moved = any(k == CONSTANT and s in rows for c in constraints if c.number for _, s, k in c.terms)
-        return Dimension(
+        return NextDimension(
             problem=self.problem,
             rows=rows,
             support=support(self.problem, self.rules, rows, inside, skew),
@@ -109,7 +109,7 @@ class General:
         )
 
     def _constraints(
-        self, rule: Rule, rows: Mapping[int, Rows], choice: Mapping[int, int] | None
+        self, rule: ScheduleRule, rows: Mapping[int, Rows], choice: Mapping[int, int] | None
     ) -> Iterator[Constraint]:
         """A rule's constraints on the next dimension; rows of statements scheduled before are numbers by now."""
         for constraint in rule.demand.constraints if rule.demand else ():
@@ -123,8 +123,8 @@ class General:
             yield Constraint(left, constraint.relation, constraint.number - evaluate(fixed, known))
 
     def _attempts(
-        self, dimension: Dimension, rows: Mapping[int, Rows], since: int, here: Sequence[Rule]
-    ) -> Iterator[Dimension]:
+        self, dimension: NextDimension, rows: Mapping[int, Rows], since: int, here: Sequence[ScheduleRule]
+    ) -> Iterator[NextDimension]:
         depth = len(next(iter(rows.values())))
         freedom = {word for rule in here if rule.demand for word in rule.demand.freedom}
         opened = bool(freedom) or self.options.skew or self.options.shift

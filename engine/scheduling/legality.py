@@ -15,7 +15,7 @@ from engine.poly.box import at_actual_sizes
 from engine.poly.nodes import Dependence, Generator
 from engine.scheduling.algebra import rank
 from engine.scheduling.nodes import ScheduleTree, Violation, Witness
-from engine.scheduling.timeline import Step, Timeline, timelines
+from engine.scheduling.timeline import TimeComponent, Timeline, timelines
 from engine.scheduling.witness import instance, witness
 from engine.tensor.nodes import Statement, TensorProgram
 
@@ -40,7 +40,7 @@ def check_schedule(
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class OrderFault:
     """Where a schedule goes wrong for a generator: the step, and what the comparison of the two rows claims."""
 
     step: int
@@ -69,7 +69,7 @@ def violation(program: TensorProgram, dependence: Dependence, source: Timeline, 
 
 
 def _exact(
-    program: TensorProgram, dependence: Dependence, fault: Fault, source: Timeline, sink: Timeline
+    program: TensorProgram, dependence: Dependence, fault: OrderFault, source: Timeline, sink: Timeline
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Decide again without the convex hull, whose vertices need not be instances."""
     from engine.poly import irregular  # only such a dependence needs isl
@@ -79,7 +79,7 @@ def _exact(
     return irregular.violating_pair(program, dependence, equal, rows, fault.relation)
 
 
-def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timeline) -> Fault | None:
+def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timeline) -> OrderFault | None:
     """The outermost step that orders a pair wrongly or contradicts a claim of its band; None when all is well."""
     face = band = list(generators)
     start = 0
@@ -93,22 +93,22 @@ def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timelin
         kept: list[Generator] = []
         for generator, difference in zip(face, differences(face, a, b), strict=True):
             if difference < 0:
-                return Fault(number, number, "<", generator, a.level)
+                return OrderFault(number, number, "<", generator, a.level)
             if difference > 0 and a.member is not None and a.member.parallel:
-                return Fault(number, number, ">", generator, f"{a.level} is not parallel")
+                return OrderFault(number, number, ">", generator, f"{a.level} is not parallel")
             if difference == 0:
                 kept.append(generator)
         if a.permutable and face is not band:
             for generator, difference in zip(band, differences(band, a, b), strict=True):
                 if difference < 0:
-                    return Fault(number, start, "<", generator, f"{a.level} is not permutable")
+                    return OrderFault(number, start, "<", generator, f"{a.level} is not permutable")
         face = kept if any(g.one for g in kept) else []
         if not face and not a.permutable:
             return None
     return None
 
 
-def differences(generators: Sequence[Generator], source: Step, sink: Step) -> list[int]:
+def differences(generators: Sequence[Generator], source: TimeComponent, sink: TimeComponent) -> list[int]:
     """Sink's row minus source's row, for each generator."""
     match source.terms, sink.terms, sink.row.constant - source.row.constant:
         case ((p, 1),), ((q, 1),), 0:  # the usual rows, one iterator each

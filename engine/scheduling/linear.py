@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from engine.poly.nodes import Generator
 from engine.scheduling.algebra import complement, rank
 from engine.scheduling.integer import Deadline, IntegerProgram
-from engine.scheduling.problem import Problem, Row, Rows, coefficients, difference, row_of
+from engine.scheduling.problem import Row, Rows, ScheduleProblem, coefficients, difference, row_of
 from engine.scheduling.terms import CONSTANT, Constraint, Term, evaluate
 
 _COEFFICIENT = 4
@@ -43,10 +43,10 @@ class Cone:
 
 
 @dataclass(frozen=True, slots=True)
-class Dimension:
+class NextDimension:
     """What the next row of every statement must satisfy."""
 
-    problem: Problem
+    problem: ScheduleProblem
     rows: Mapping[int, Rows]
     """The statements, with the rows that the new one must be independent of."""
     support: Mapping[int, frozenset[int]]
@@ -64,11 +64,11 @@ class Dimension:
     """Whether all rows must take equally many values, as statements that share a plain loop do."""
 
 
-def solve(dimension: Dimension, deadline: Deadline) -> dict[int, Row] | None:
+def solve(dimension: NextDimension, deadline: Deadline) -> dict[int, Row] | None:
     """The best rows, or None where no rows within the bounds satisfy everything.  OutOfTime past the deadline."""
     if not all(dimension.support.values()):
         return None
-    model = _Model(dimension)
+    model = DimensionProgram(dimension)
     model.build()
     values = model.program.minimise(model.objectives(), deadline)
     if values is None:
@@ -77,7 +77,7 @@ def solve(dimension: Dimension, deadline: Deadline) -> dict[int, Row] | None:
     return rows if satisfies(dimension, rows) else None
 
 
-def satisfies(dimension: Dimension, rows: dict[int, Row]) -> bool:
+def satisfies(dimension: NextDimension, rows: dict[int, Row]) -> bool:
     """Whether rows obey the dimension, exactly."""
     for cone in dimension.cones:
         apart = [difference(g, rows[cone.source], rows[cone.sink]) for g in cone.generators]
@@ -92,10 +92,10 @@ def satisfies(dimension: Dimension, rows: dict[int, Row]) -> bool:
 
 
 @dataclass(slots=True)
-class _Model:
+class DimensionProgram:
     """The integer program of one dimension."""
 
-    dimension: Dimension
+    dimension: NextDimension
     program: IntegerProgram = field(default_factory=IntegerProgram)
     columns: dict[int, list[int]] = field(default_factory=dict)
     """Statement -> columns of its coefficients."""

@@ -12,7 +12,7 @@ from engine.tensor.index import Index
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedEntry:
     """An entry with its author and its place in the recipe, so that a verdict can point back at it."""
 
     entry: Entry
@@ -25,7 +25,7 @@ class Placed:
 class ConstraintNode:
     """Entries that hold together; children are alternatives for the rest, best first."""
 
-    entries: tuple[Placed, ...] = ()
+    entries: tuple[PlacedEntry, ...] = ()
     children: tuple[ConstraintNode, ...] = ()
 
 
@@ -34,8 +34,8 @@ class ConstraintTree:
     """The composed advice of one group.  `disabled` keeps the entries that are switched off, to report them."""
 
     root: ConstraintNode = ConstraintNode()
-    disabled: tuple[Placed, ...] = ()
-    beyond: tuple[Placed, ...] = ()
+    disabled: tuple[PlacedEntry, ...] = ()
+    beyond: tuple[PlacedEntry, ...] = ()
     """Entries of alternatives that the bound on their number left out, to report them."""
     rewrites: tuple[Verdict, ...] = ()
     """What became of the entries that change the program, to report them: that was before the tree was composed."""
@@ -147,7 +147,7 @@ OUTCOMES = (HONOURED, RELAXED, INFEASIBLE, NOT_REACHED, DISABLED, NO_MATCH)
 class Verdict:
     """What became of one entry; `outcome` is one of `OUTCOMES`."""
 
-    placed: Placed
+    placed: PlacedEntry
     outcome: str
     because: str
     witness: Witness | None = None
@@ -205,11 +205,11 @@ class Repair:
     """For a person, one line."""
     entry: Entry
     """What stands in the place of `placed` afterwards, or is added."""
-    placed: Placed | None = None
+    placed: PlacedEntry | None = None
     """The entry that changes, or that gets a neighbour; None for REWRITE, which is the user's."""
     added: bool = False
     """Whether `entry` is put below `placed`, which stays."""
-    leaves: tuple[Placed, ...] = ()
+    leaves: tuple[PlacedEntry, ...] = ()
     """What still cannot hold afterwards, where the change only brings the next conflict; else none."""
 
 
@@ -226,7 +226,7 @@ class Conflict(Illegal):
         reason: str,
         hint: str,
         verdicts: tuple[Verdict, ...],
-        conflicting: tuple[Placed, ...] = (),
+        conflicting: tuple[PlacedEntry, ...] = (),
         repairs: tuple[Repair, ...] = (),
     ) -> None:
         super().__init__("schedule", subject, reason, hint)

@@ -19,7 +19,7 @@ _MAX_NESTING = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line with content: its number, indentation, content and comment."""
 
     source: str
@@ -48,7 +48,7 @@ class Line:
         return Scanner(self, list(_tokens(self)))
 
 
-def lines_of(text: str, source: str) -> list[Line]:
+def lines_of(text: str, source: str) -> list[TextLine]:
     """The lines that hold more than a comment.  BadInput for a text that is too long."""
     rows = text.split("\n")
     if len(rows) > _MAX_LINES:
@@ -59,7 +59,7 @@ def lines_of(text: str, source: str) -> list[Line]:
         content, comment = _split_comment(row)
         if content.strip():
             indent = len(row) - len(row.lstrip())
-            result.append(Line(source, number, indent, content.strip(), comment.strip()))
+            result.append(TextLine(source, number, indent, content.strip(), comment.strip()))
     return result
 
 
@@ -78,7 +78,7 @@ def _split_comment(row: str) -> tuple[str, str]:
     return row, ""
 
 
-def _tokens(line: Line) -> Iterator[str]:
+def _tokens(line: TextLine) -> Iterator[str]:
     position = 0
     while position < len(line.content):
         match = _TOKEN.match(line.content, position)
@@ -91,7 +91,7 @@ def _tokens(line: Line) -> Iterator[str]:
         position = match.end()
 
 
-def _unquote(line: Line, text: str) -> str:
+def _unquote(line: TextLine, text: str) -> str:
     try:
         value = json.loads(text)
     except ValueError:
@@ -105,7 +105,7 @@ def _unquote(line: Line, text: str) -> str:
 class Scanner:
     """Tokens of one line, taken from the left."""
 
-    line: Line
+    line: TextLine
     tokens: list[str]
     position: int = 0
 

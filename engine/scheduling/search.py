@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.scheduling.problem import Problem
+from engine.scheduling.problem import ScheduleProblem
 from engine.support.errors import OverBudget
 
 Choice = Mapping[int, int]
@@ -30,7 +30,7 @@ class Budget:
 
 
 def choices(
-    problem: Problem, preferences: Mapping[int, Sequence[int]], leader: int, budget: Budget
+    problem: ScheduleProblem, preferences: Mapping[int, Sequence[int]], leader: int, budget: Budget
 ) -> Iterator[Choice]:
     """Every way to give the statements of `preferences` one iterator each, best first.
 
@@ -44,7 +44,7 @@ def choices(
 
 
 def _branch(
-    problem: Problem,
+    problem: ScheduleProblem,
     preferences: Mapping[int, Sequence[int]],
     order: Sequence[int],
     position: int,
@@ -67,7 +67,7 @@ def _branch(
             yield from _branch(problem, preferences, order, position + 1, narrowed, budget)
 
 
-def _equal_extents(problem: Problem, masks: dict[int, int], extent: int) -> bool:
+def _equal_extents(problem: ScheduleProblem, masks: dict[int, int], extent: int) -> bool:
     """Keep the iterators of one extent only: a shared loop has one."""
     for statement, mask in masks.items():
         masks[statement] = mask & problem.sizes[statement].get(extent, 0)
@@ -76,7 +76,7 @@ def _equal_extents(problem: Problem, masks: dict[int, int], extent: int) -> bool
     return True
 
 
-def _propagate(problem: Problem, masks: dict[int, int]) -> bool:
+def _propagate(problem: ScheduleProblem, masks: dict[int, int]) -> bool:
     """Drop iterators without partner along an edge, until nothing changes; False when a statement has none left."""
     waiting = dict.fromkeys(masks)
     while waiting:

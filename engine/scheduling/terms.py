@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from engine.recipe import Entry, Value
-from engine.scheduling.problem import Line, Problem, Row
+from engine.scheduling.problem import AffineRow, Row, ScheduleProblem
 
 COEFFICIENT_FIELDS = ("terms", "equal", "objective")
 """Fields about coefficients; they need the linear solver."""
@@ -89,9 +89,9 @@ class _UnclearError(Exception):
     """An entry that cannot be resolved; the text says why."""
 
 
-def demand_of(problem: Problem, entry: Entry) -> Demand | str:
+def demand_of(problem: ScheduleProblem, entry: Entry) -> Demand | str:
     """What an entry of `COEFFICIENT_FIELDS` asks for; the reason as text when nothing can be made of it."""
-    reader = _Reader(problem, entry)
+    reader = _TermReader(problem, entry)
     try:
         match entry.field:
             case "equal":
@@ -110,12 +110,12 @@ def evaluate(terms: Sequence[Term], rows: dict[int, Row]) -> int:
 
 
 def _coefficient(row: Row, iterator: int) -> int:
-    if isinstance(row, Line):
+    if isinstance(row, AffineRow):
         return row.constant if iterator == CONSTANT else row.coefficients[iterator]
     return int(row == iterator)
 
 
-def sum_text(problem: Problem, terms: Sequence[Term]) -> str:
+def sum_text(problem: ScheduleProblem, terms: Sequence[Term]) -> str:
     """A sum of coefficients for people, "S0.i - 2 S1.const"."""
     text = ""
     for factor, statement, iterator in terms:
@@ -126,7 +126,7 @@ def sum_text(problem: Problem, terms: Sequence[Term]) -> str:
     return text
 
 
-def matching(problem: Problem, first: int, second: int) -> tuple[tuple[int, int], ...]:
+def matching(problem: ScheduleProblem, first: int, second: int) -> tuple[tuple[int, int], ...]:
     """Pairs of iterators of two statements that `equal` compares: by name if they share one, else by position."""
     left, right = problem.names[first], problem.names[second]
     if set(left) & set(right):
@@ -135,10 +135,10 @@ def matching(problem: Problem, first: int, second: int) -> tuple[tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _TermReader:
     """Reads the value of one entry."""
 
-    problem: Problem
+    problem: ScheduleProblem
     entry: Entry
 
     def statement_numbers(self) -> list[int]:

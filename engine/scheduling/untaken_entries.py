@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.recipe import Advice
 from engine.scheduling.conflict import helpful, losses, repair_advice
-from engine.scheduling.nodes import INFEASIBLE, RELAXED, REPLACE, Conflict, Placed, Repair, Scheduled, Verdict
+from engine.scheduling.nodes import INFEASIBLE, RELAXED, REPLACE, Conflict, PlacedEntry, Repair, Scheduled, Verdict
 from engine.scheduling.text import entry_text
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import TensorProgram
@@ -33,7 +33,12 @@ class NotTaken(Conflict):
     """
 
     def __init__(
-        self, first: Placed, because: str, program: TensorProgram, scheduled: Scheduled, repairs: tuple[Repair, ...]
+        self,
+        first: PlacedEntry,
+        because: str,
+        program: TensorProgram,
+        scheduled: Scheduled,
+        repairs: tuple[Repair, ...],
     ) -> None:
         hint = f"for example: {repairs[0].text}" if repairs else "make it soft or switch it off"
         super().__init__(entry_text(first.entry), because, hint, scheduled.verdicts, (first,), repairs)
@@ -41,7 +46,7 @@ class NotTaken(Conflict):
         self.scheduled = scheduled
 
 
-def not_taken(verdicts: Sequence[Verdict]) -> tuple[Placed, ...]:
+def not_taken(verdicts: Sequence[Verdict]) -> tuple[PlacedEntry, ...]:
     """The required entries that a kernel does not take as given."""
     return tuple(v.placed for v in verdicts if v.outcome == RELAXED and v.placed.entry.required)
 
@@ -62,7 +67,7 @@ def refusal(
     missed = not_taken(verdicts)
     first = missed[0]
 
-    def left_after(repair: Repair) -> tuple[Placed, ...]:
+    def left_after(repair: Repair) -> tuple[PlacedEntry, ...]:
         try:
             return not_taken(compiled(repair_advice(advice, repair)))[:1]
         except Conflict as conflict:
@@ -74,7 +79,7 @@ def refusal(
     return NotTaken(first, because, program, replace(scheduled, verdicts=final), found)
 
 
-def _proposals(placed: Placed, taken: str) -> Iterator[Repair]:
+def _proposals(placed: PlacedEntry, taken: str) -> Iterator[Repair]:
     """The number that the kernel takes, then the entry made soft or switched off."""
     value = placed.entry.value
     if taken.isdecimal() and isinstance(value, int | tuple):

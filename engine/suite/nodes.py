@@ -23,7 +23,7 @@ class Ceilings:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SuiteRow:
     """One operator, or a few that belong into one kernel, at one size."""
 
     name: str
@@ -64,8 +64,8 @@ class Suite:
     source: str
     """Where the shapes come from and how operations are counted."""
     ceilings: Ceilings
-    rows: tuple[Row, ...]
+    rows: tuple[SuiteRow, ...]
 
-    def reference(self, row: Row) -> str:
+    def reference(self, row: SuiteRow) -> str:
         """What opens a row wherever a file is asked for: "suite:alcop/MM_BERT_FC1"."""
         return f"suite:{self.name}/{row.name}"

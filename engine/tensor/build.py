@@ -30,7 +30,7 @@ FEW = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class Domain:
     """The iteration space of a statement, as the index of every axis (0 for an axis of extent 1)."""
 
     written: tuple[Index, ...]
@@ -44,26 +44,39 @@ class Box:
     def extents(self) -> dict[str, int]:
         return {i.name: i.extent for i in self.iterators}
 
+    def writing(self, at: Sequence[Index]) -> Domain:
+        """The same points, written to the element `at`."""
+        return replace(self, written=tuple(at))
 
-def box(shape: Sequence[int], reduced: Sequence[int] = ()) -> Box:
+    def writing_to(self, shape: Sequence[int]) -> Domain:
+        """The same points, written to an array of `shape`, which has the same axes but for those of extent 1."""
+        extents, running = self.extents, [index for index in self.written if index.terms]
+        sizes = [extents[name] for index in running for name in index.iterators()]
+        if sizes != [size for size in shape if size > 1]:
+            raise BadInput("tensor", "a result", f"has axes of {sizes} but is declared as {list(shape)}")
+        rest = iter(running)
+        return self.writing([next(rest) if size > 1 else Index() for size in shape])
+
+
+def box(shape: Sequence[int], reduced: Sequence[int] = ()) -> Domain:
     """One iterator for each axis of `shape`, then for each extent of `reduced`; `point` has both."""
     space = over((*shape, *reduced), range(len(shape), len(shape) + len(reduced)))
     return replace(space, written=space.written[: len(shape)])
 
 
-def over(shape: Sequence[int], axes: Collection[int]) -> Box:
+def over(shape: Sequence[int], axes: Collection[int]) -> Domain:
     """The points of an array of which `axes` are reduced."""
     return _over(tuple(shape), frozenset(axes))
 
 
 @lru_cache(maxsize=1024)
-def _over(shape: tuple[int, ...], axes: frozenset[int]) -> Box:
+def _over(shape: tuple[int, ...], axes: frozenset[int]) -> Domain:
     """Kept: the shapes of a model are few."""
     free, bound = iter(WRITTEN), iter(REDUCED)
     names = {axis: next(bound if axis in axes else free) for axis, size in enumerate(shape) if size > 1}
     point = tuple(Index.of(names[axis]) if axis in names else Index() for axis in range(len(shape)))
     order = sorted(names, key=lambda axis: (axis in axes, axis))
-    return Box(
+    return Domain(
         written=tuple(Index() if axis in axes else index for axis, index in enumerate(point)),
         point=point,
         iterators=tuple(Iterator(names[axis], shape[axis]) for axis in order),
@@ -71,16 +84,7 @@ def _over(shape: tuple[int, ...], axes: frozenset[int]) -> Box:
     )
 
 
-def match_unit_axes(indices: Sequence[Index], sizes: Sequence[int], shape: Sequence[int]) -> tuple[Index, ...]:
-    """Indices of an array of `sizes` as indices of `shape`, which differs by axes of extent 1 only."""
-    running = [index for index, size in zip(indices, sizes, strict=True) if size > 1]
-    if [size for size in sizes if size > 1] != [size for size in shape if size > 1]:
-        raise BadInput("tensor", "a result", f"has shape {list(sizes)} but is declared as {list(shape)}")
-    rest = iter(running)
-    return tuple(next(rest) if size > 1 else Index() for size in shape)
-
-
-class Builder:
+class StatementBuilder:
     """Collects the statements of a graph's operators, one operator at a time."""
 
     def __init__(self, graph: OperatorGraph) -> None:
@@ -95,7 +99,7 @@ class Builder:
         self.is_particular = False
         """Whether its rule went by more than its attributes, shapes, types and what `told` says of its constants."""
 
-    def operator(self, op: Operator, lower: Callable[[Operator, Builder], None]) -> None:
+    def operator(self, op: Operator, lower: Callable[[Operator, StatementBuilder], None]) -> None:
         """Run an operator's rule; what an unsupported one wrote before it gave up is taken back.
 
         Raises BadInput where its shapes do not belong together.
@@ -194,22 +198,19 @@ class Builder:
     def emit(
         self,
         target: str,
-        space: Box,
+        space: Domain,
         expression: Term,
         *,
-        at: Sequence[Index] | None = None,
         reduction: str = "",
-        accumulate: str = "",
         covers: bool = True,
         because: str = "",
     ) -> None:
-        """Append `target[at] = expression` over the box, reduced by `reduction` where the box reduces.
+        """Append `target[space.written] = expression`, reduced by `reduction` where the domain has reduced iterators.
 
-        at: the written element, by default the box's own.  accumulate: type of the accumulator, by default float32 for
-        floating sums and the expression's own type for everything else.
+        covers: whether the statement writes the whole array; of several that write parts, none does.
         """
         array = self.arrays[target]
-        accumulate = accumulate or accumulator(reduction, expression.dtype)
+        accumulate = accumulator(reduction, expression.dtype)
         reduces = reduction != "" and space.reduced != ()
         value = cast(expression, accumulate if reduces else array.dtype)
         self.statements.append(
@@ -217,7 +218,7 @@ class Builder:
                 name=f"S{len(self.statements)}",
                 operator=self._operator,
                 iterators=space.iterators,
-                write=Access(target, tuple(space.written if at is None else at)),
+                write=Access(target, space.written),
                 expression=value.scalar,
                 reduction=_reduction(reduction, space.reduced, accumulate) if reduces else None,
                 covers=covers,
@@ -225,7 +226,7 @@ class Builder:
             )
         )
 
-    def layout(self, source: str, target: str, indices: Callable[[Box], Sequence[Index]], because: str = "") -> None:
+    def layout(self, source: str, target: str, indices: Callable[[Domain], Sequence[Index]], because: str = "") -> None:
         """Append a copy `target[...] = source[indices]`: data move, no value changes."""
         space = box(self.shape(target))
         self.emit(target, space, self.read(source, indices(space)), because=because)

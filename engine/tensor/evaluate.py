@@ -90,7 +90,7 @@ def _run(statement: Statement, program: TensorProgram, arrays: Arrays, exact: bo
         result = arrays[target.name]
     with np.errstate(all="ignore"):
         for start, stop in _chunks(statement):
-            space = _Space(statement, arrays, exact, start, stop)
+            space = _EvaluatedBox(statement, arrays, exact, start, stop)
             values = space.sum_shifted() if is_shifted(statement) else space.product_sum()
             if values is None:
                 values = space.reduce(space.value(statement.expression))
@@ -127,7 +127,7 @@ def _guards(scalar: Scalar) -> tuple[Guard, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Space:
+class _EvaluatedBox:
     """A statement's box with its first iterator cut to start .. stop; values have one axis for each iterator."""
 
     statement: Statement

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from engine.graph.akg import IN_PLACE
 from engine.graph.nodes import COMPILED_DTYPES, Operator, OperatorGraph
 from engine.support.errors import Unsupported
-from engine.tensor.build import Builder, box
+from engine.tensor.build import StatementBuilder, box
 from engine.tensor.nodes import Statement, TensorProgram
 from engine.tensor.operators import rule_of
 from engine.tensor.repeated_operators import Repeats
@@ -70,8 +70,8 @@ def unsupported_operators(graph: OperatorGraph) -> dict[str, str]:
     return lower_supported(graph)[1]
 
 
-def _lower_operators(graph: OperatorGraph) -> tuple[Builder, dict[str, str]]:
-    build = Builder(graph)
+def _lower_operators(graph: OperatorGraph) -> tuple[StatementBuilder, dict[str, str]]:
+    build = StatementBuilder(graph)
     repeats = Repeats(build)
     skipped: dict[str, str] = {}
     for op in graph.operators:
@@ -97,7 +97,7 @@ def _without_expression(op: Operator) -> str:
     return f"{op.kind} {WITHOUT_EXPRESSION[op.kind]}" if op.kind in WITHOUT_EXPRESSION else ""
 
 
-def _obstacle(op: Operator, build: Builder) -> str:
+def _obstacle(op: Operator, build: StatementBuilder) -> str:
     """Why an operator cannot be compiled whatever its attributes; "" when it can."""
     if rule_of(op) is None:
         return f"{op.kind} has no tensor expression yet"
@@ -111,7 +111,7 @@ def _obstacle(op: Operator, build: Builder) -> str:
     return ""
 
 
-def _update_in_place(graph: OperatorGraph, build: Builder) -> None:
+def _update_in_place(graph: OperatorGraph, build: StatementBuilder) -> None:
     """After everything else has read the old contents, write the new ones."""
     writers = {op.inputs[:2]: op for op in graph.operators if op.kind in IN_PLACE}
     for update in graph.updates:
@@ -119,7 +119,7 @@ def _update_in_place(graph: OperatorGraph, build: Builder) -> None:
         build.operator(op, lambda op, b: _write_back(b, op.inputs[0], op.inputs[1]))
 
 
-def _write_back(build: Builder, target: str, value: str) -> None:
+def _write_back(build: StatementBuilder, target: str, value: str) -> None:
     shape = build.shape(target)
     space = box(shape)
     build.emit(target, space, build.broadcast(value, space.written, shape), because="in-place update")

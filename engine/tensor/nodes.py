@@ -147,7 +147,7 @@ class Reduction:
 
 
 @dataclass(slots=True, eq=False)
-class Form:
+class StatementForm:
     """What statements share that differ in nothing but names; whoever asks first fills it in."""
 
     is_direct: bool | None = None
@@ -178,17 +178,17 @@ class Statement:
     """What `reads` found; every stage asks for it."""
     _sources: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
     _arrays: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
-    _form: Form | None = field(default=None, init=False, repr=False, compare=False)
+    _form: StatementForm | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> StatementForm:
         """One for all statements that `rewrite.renamed` made of another."""
         if self._form is None:
-            object.__setattr__(self, "_form", Form())
+            object.__setattr__(self, "_form", StatementForm())
         assert self._form is not None
         return self._form
 
-    def share(self, form: Form, reads: tuple[Access, ...], sources: tuple[str, ...]) -> None:
+    def share(self, form: StatementForm, reads: tuple[Access, ...], sources: tuple[str, ...]) -> None:
         """Takes over what is known of a statement that differs in names alone, and what is read under its own."""
         object.__setattr__(self, "_form", form)
         object.__setattr__(self, "_reads", reads)

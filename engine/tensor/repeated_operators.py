@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Builder
+from engine.tensor.build import StatementBuilder
 from engine.tensor.nodes import Statement
 from engine.tensor.rewrite import rename_statement
 
@@ -27,7 +27,7 @@ class _Lowered:
 class Repeats:
     """Lowers operators into a builder, equal ones by renaming the first one's statements."""
 
-    def __init__(self, build: Builder) -> None:
+    def __init__(self, build: StatementBuilder) -> None:
         self._build = build
         self._made: dict[Hashable, _Lowered] = {}
         self._types: dict[Hashable, int] = {}
@@ -48,7 +48,7 @@ class Repeats:
             statements.append(rename_statement(statement, f"S{len(statements)}", op.name, names))
         return True
 
-    def lower(self, op: Operator, rule: Callable[[Operator, Builder], None]) -> None:
+    def lower(self, op: Operator, rule: Callable[[Operator, StatementBuilder], None]) -> None:
         """Lowers an operator by its rule, and remembers it where others can be equal."""
         build, start = self._build, len(self._build.statements)
         build.operator(op, rule)

@@ -10,7 +10,7 @@ import pytest
 
 from engine.graph.load import load
 from engine.graph.nodes import Operator, OperatorGraph
-from engine.tensor.build import Builder
+from engine.tensor.build import StatementBuilder
 from engine.tensor.lower import lower_supported
 from engine.tensor.nodes import Statement
 from engine.tensor.operators import rule_of
@@ -22,7 +22,7 @@ MODELS = Path(__file__).parents[2] / "resources" / "models"
 
 def alone(g: OperatorGraph) -> list[str]:
     """The statements that each operator's rule makes; numbers left out, for unread ones are dropped later."""
-    build = Builder(g)
+    build = StatementBuilder(g)
     for each in g.operators:
         rule = rule_of(each)
         assert rule is not None

@@ -7,7 +7,7 @@ from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QFrame, QMenu, QVBoxLayout
 
 from engine.documents.exploration import MoveDoc, MovesDoc
-from engine.documents.model import Problem, Time
+from engine.documents.model import ProblemDoc, Time
 from views.format import duration
 from views.moves.rows import GAIN, PREDICTED, WHY_NOT, describe, move_rows, paint_move
 from views.panel import Elided, Panel, column_heads, label
@@ -71,7 +71,7 @@ class MovesView(Panel):
         else:
             self.show_empty(NOTHING)
 
-    def show_problem(self, problem: Problem) -> None:
+    def show_problem(self, problem: ProblemDoc) -> None:
         """Says why there are no moves."""
         self._clear()
         self.show_empty(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)

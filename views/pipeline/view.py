@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from engine.documents.pipeline import ChartDoc
 from views.format import figure, origin_of, percent, plural
 from views.panel import Elided, LoadingBar, bar, label, rule
@@ -67,7 +67,7 @@ class PipelinePage(QWidget):
         self._show_stage()
         self.pages.setCurrentIndex(1)
 
-    def show_problem(self, problem: Problem) -> None:
+    def show_problem(self, problem: ProblemDoc) -> None:
         """Says why there is no chart."""
         self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
 

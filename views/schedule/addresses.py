@@ -10,7 +10,7 @@ from PySide6.QtGui import QPainter, QPen
 from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents.exploration import LanesDoc, WarpDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.format import plural
 from views.panel import LoadingBar, bar, label
 from views.rows import Row, RowState, RowView, draw_text
@@ -127,7 +127,7 @@ class AddressesPage(QWidget):
             self._shown = (after, before)
             self.table.show_rows(address_rows(after, before))
 
-    def show_problem(self, problem: Problem) -> None:
+    def show_problem(self, problem: ProblemDoc) -> None:
         """Says why nothing could be counted."""
         self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
 

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.panel import LoadingBar, bar, label
 from views.rows import draw_text
 from views.shapes import paint_decision
@@ -153,7 +153,7 @@ class DecisionsPage(QWidget):
         else:
             self.reason.setText("Point at a cell to see why it is so; click or Return asks for it.")
 
-    def show_problem(self, problem: Problem) -> None:
+    def show_problem(self, problem: ProblemDoc) -> None:
         """Says why there is no table."""
         self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
 

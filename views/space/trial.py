@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
 from engine.documents.exploration import OrderDoc, SpaceDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.rows import draw_text
 from views.shapes import paint_verdict
 from views.space.geometry import ACROSS, INTO, Plan
@@ -52,20 +52,22 @@ class Trial:
         return f"Drop {name} on another axis"
 
 
-def verdict(trial: Trial, answer: OrderDoc | Problem | None) -> tuple[str, str]:
+def verdict(trial: Trial, answer: OrderDoc | ProblemDoc | None) -> tuple[str, str]:
     """The glyph and the sentence about what was tried."""
     if not trial.is_change:
         return "not reached", "The name of an axis interchanges, its handle tiles."
     if answer is None:
         return "not reached", "Looking whether that is legal …"
-    if isinstance(answer, Problem):
+    if isinstance(answer, ProblemDoc):
         return "infeasible", answer.reason
     if answer.legal:
         return "honoured", f"Legal: {answer.because}" if answer.because else "Legal"
     return "infeasible", f"Illegal: {answer.because}"
 
 
-def paint_trial(painter: QPainter, plan: Plan, trial: Trial, answer: OrderDoc | Problem | None, theme: Theme) -> None:
+def paint_trial(
+    painter: QPainter, plan: Plan, trial: Trial, answer: OrderDoc | ProblemDoc | None, theme: Theme
+) -> None:
     """The axis in hand, where it would go, and a note with the verdict."""
     outcome, sentence = verdict(trial, answer)
     colour = theme.colour({"honoured": "accent", "infeasible": "wrong"}.get(outcome, "edge"))

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QFrame, QHBoxLayout, QLabel, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents.exploration import SpaceDoc
-from engine.documents.model import KernelDoc, Problem
+from engine.documents.model import KernelDoc, ProblemDoc
 from views.format import plural
 from views.panel import Elided, LoadingBar, bar, label, rule
 from views.schedule.tree import ScheduleTree
@@ -85,7 +85,7 @@ class SpacePage(QWidget):
         elif self._doc is not None:
             self.chip.setText(self._chip())
 
-    def show_problem(self, problem: Problem) -> None:
+    def show_problem(self, problem: ProblemDoc) -> None:
         """Says why there is no picture."""
         self.show_nothing(f"{problem.subject}: {problem.reason}" if problem.subject else problem.reason)
 

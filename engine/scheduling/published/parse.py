@@ -10,7 +10,16 @@ import json
 import re
 from collections.abc import Sequence
 
-from engine.scheduling.published.nodes import Coefficient, Free, Loops, Published, Row, Wish, contradiction, unreadable
+from engine.scheduling.published.nodes import (
+    Coefficient,
+    Free,
+    Loops,
+    Published,
+    PublishedRow,
+    StatementRows,
+    contradiction,
+    unreadable,
+)
 from engine.scheduling.published.pattern import parse_domain, parse_pattern
 from engine.support.errors import BadInput, Unsupported
 
@@ -106,11 +115,11 @@ def _pattern(data: Object, name: str) -> tuple[Loops, ...]:
     return found
 
 
-def _wishes(data: object, pattern: dict[str, Loops], name: str) -> tuple[Wish, ...]:
+def _wishes(data: object, pattern: dict[str, Loops], name: str) -> tuple[StatementRows, ...]:
     items = _list(data, "soft constraints", MAX_STATEMENTS, name)
     if not items:
         raise unreadable(name, "has no soft constraints", "there is nothing to do")
-    found: dict[str, Wish] = {}
+    found: dict[str, StatementRows] = {}
     for number, item in enumerate(items):
         where = f"soft constraints[{number}]"
         wish = _wish(_object(item, where, name), pattern, where, name)
@@ -124,7 +133,7 @@ def _wishes(data: object, pattern: dict[str, Loops], name: str) -> tuple[Wish, .
     return tuple(found.values())
 
 
-def _wish(data: Object, pattern: dict[str, Loops], where: str, name: str) -> Wish:
+def _wish(data: Object, pattern: dict[str, Loops], where: str, name: str) -> StatementRows:
     """The rows of one statement; its `meta` must be what the pattern says."""
     _check_keys(data, _WISH_KEYS, f"{where}.", name)
     statement = str(_expect_type(data.get("statement"), str, f"{where}.statement", name))
@@ -151,10 +160,10 @@ def _wish(data: Object, pattern: dict[str, Loops], where: str, name: str) -> Wis
             reason = f"{statement}, dimension {number}: {_count(len(row.coefficients), 'coefficient')}"
             wanted = f"{_count(meta[0], 'iterator')} and a constant need {sum(meta) + 1}"
             raise contradiction(name, f"{reason}, but {wanted}")
-    return Wish(statement, parsed)
+    return StatementRows(statement, parsed)
 
 
-def _row(data: object, where: str, name: str) -> Row:
+def _row(data: object, where: str, name: str) -> PublishedRow:
     """`[1, 0, ?12] (%64, /4)`."""
     text = str(_expect_type(data, str, where, name))
     match = _ROW.fullmatch(text) if len(text) <= 1_000 else None
@@ -168,7 +177,7 @@ def _row(data: object, where: str, name: str) -> Row:
             reason = f"{where}: {part.strip()[:40]!r} is no division or remainder"
             raise unreadable(name, reason, f"“/4” or “%4”, by 1 to {MAX_NUMBER}")
         operations.append((operation[1], int(operation[2])))
-    return Row(coefficients, tuple(operations))
+    return PublishedRow(coefficients, tuple(operations))
 
 
 def _coefficient(text: str, where: str, name: str) -> Coefficient:
@@ -181,7 +190,7 @@ def _coefficient(text: str, where: str, name: str) -> Coefficient:
     raise unreadable(name, f"{where}: {text.strip()[:40]!r} is no coefficient", hint)
 
 
-def _dimensions(gpu: Object, key: str, wishes: Sequence[Wish], name: str) -> tuple[int, ...]:
+def _dimensions(gpu: Object, key: str, wishes: Sequence[StatementRows], name: str) -> tuple[int, ...]:
     """A list of schedule dimensions, each of which the rows must have."""
     found = tuple(_integer(n, f"gpu.{key}", name) for n in _list(gpu.get(key, []), f"gpu.{key}", MAX_ROWS, name))
     count = len(wishes[0].rows)

@@ -12,7 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from engine.scheduling.published.nodes import Axis, Loops, contradiction, unreadable
+from engine.scheduling.published.nodes import Loops, PatternAxis, contradiction, unreadable
 
 MAX_TEXT = 100_000
 MAX_DEPTH = 64
@@ -61,7 +61,7 @@ def _loops(part: str, name: str) -> Loops:
     for iterator, extent in extents.items():
         if not 1 <= extent <= MAX_EXTENT:
             raise unreadable(name, f"{iterator} of {statement} takes {extent} values", f"from 1 to {MAX_EXTENT}")
-    return Loops(statement, tuple(Axis(i, extents[i]) for i in iterators))
+    return Loops(statement, tuple(PatternAxis(i, extents[i]) for i in iterators))
 
 
 def parse_pattern(text: str, name: str) -> tuple[Loops, ...]:

@@ -1,9 +1,9 @@
 """Published advice as recipe entries of the user: loop order, elements of a block, threads and vector width.
 
-    [1, 0, ?] -> grid, [0, 1, ?] (/4) -> threads, [0, 1, ?] (%4) -> vector,   over 4096 x 3072
-      all @ i: mark block 1            one row a block, 4096 blocks
-      all @ innermost: mark thread 768
-      all @ innermost: mark vector 4
+[1, 0, ?] -> grid, [0, 1, ?] (/4) -> threads, [0, 1, ?] (%4) -> vector,   over 4096 x 3072
+  all @ i: mark block 1            one row a block, 4096 blocks
+  all @ innermost: mark thread 768
+  all @ innermost: mark vector 4
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.recipe import Advice, Entry, Scenario, entry
 from engine.scheduling.published.digits import Digit, digits_of
 from engine.scheduling.published.match import Runs, match
-from engine.scheduling.published.nodes import Axis, Published
+from engine.scheduling.published.nodes import PatternAxis, Published
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Iterator
 
@@ -112,7 +112,11 @@ def _pins(name: str, iterators: Sequence[Iterator]) -> list[Entry]:
 
 
 def _marks(
-    published: Published, digits: Sequence[Digit], axes: Sequence[Axis], iterators: Sequence[Iterator], along: str
+    published: Published,
+    digits: Sequence[Digit],
+    axes: Sequence[PatternAxis],
+    iterators: Sequence[Iterator],
+    along: str,
 ) -> list[Entry]:
     """What a block takes, its threads, and the width of a thread's accesses, which run along a dimension."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
-from engine.tensor.build import Box, Builder, box
+from engine.tensor.build import Domain, StatementBuilder, box
 from engine.tensor.index import Index, delinearize, linear
 from engine.tensor.nodes import Access, Guard, Literal
 from engine.tensor.operators.attributes import axis_of, integer, integers, parameter, parameter_value, present, text
@@ -17,7 +17,7 @@ from engine.tensor.operators.standard import standard
 from engine.tensor.terms import Term, both, compare, number, position, select
 
 
-def _reshape(op: Operator, build: Builder) -> None:
+def _reshape(op: Operator, build: StatementBuilder) -> None:
     """The same elements in the same row-major order, in the declared shape."""
     source, target = op.inputs[0], op.outputs[0]
     before, after = build.shape(source), build.shape(target)
@@ -64,14 +64,14 @@ for _name, _meaning in _RESHAPES.items():
 
 
 @operator("onnx.Transpose", "akg.Transpose", meaning=lambda op, x: [np.transpose(x[0], integers(op, "perm"))])
-def transpose(op: Operator, build: Builder) -> None:
+def transpose(op: Operator, build: StatementBuilder) -> None:
     """Axis `a` of the result is axis `perm[a]` of the operand; by default the order is reversed."""
     rank = len(build.shape(op.inputs[0]))
     perm = integers(op, "perm") or tuple(reversed(range(rank)))
     if sorted(perm) != list(range(rank)):
         raise BadInput("tensor", f"operator {op.name}", f"perm {list(perm)} does not permute {rank} axes")
 
-    def indices(b: Box) -> list[Index]:
+    def indices(b: Domain) -> list[Index]:
         return [b.written[perm.index(axis)] for axis in range(rank)]
 
     build.layout(op.inputs[0], op.outputs[0], indices)
@@ -83,7 +83,7 @@ def _expand_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.Expand", "akg.BroadcastTo", meaning=_expand_meaning)
-def expand(op: Operator, build: Builder) -> None:
+def expand(op: Operator, build: StatementBuilder) -> None:
     """ONNX Expand and AKG BroadcastTo: axes of one element repeat."""
     shape = build.shape(op.outputs[0])
     space = box(shape)
@@ -103,7 +103,7 @@ def _slices(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.Slice", meaning=_slices)
-def slice_(op: Operator, build: Builder) -> None:
+def slice_(op: Operator, build: StatementBuilder) -> None:
     """Starts, ends, axes and steps are attributes before opset 10, inputs since."""
     shape = build.shape(op.inputs[0])
     starts, ends = parameter(op, build, "starts", 1) or (), parameter(op, build, "ends", 2) or ()
@@ -127,7 +127,7 @@ def _split_meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.Split", meaning=_split_meaning)
-def split(op: Operator, build: Builder) -> None:
+def split(op: Operator, build: StatementBuilder) -> None:
     """Each part starts where the one before ends; their declared shapes say how long they are."""
     axis = axis_of(op, integer(op, "axis", 0), len(build.shape(op.inputs[0])))
     start = 0
@@ -142,7 +142,7 @@ def _shift_axis(indices: Sequence[Index], axis: int, by: int) -> list[Index]:
 
 
 @operator("onnx.Concat", "akg.Concat", meaning=lambda op, x: [np.concatenate(x, axis=integer(op, "axis", 0))])
-def concat(op: Operator, build: Builder) -> None:
+def concat(op: Operator, build: StatementBuilder) -> None:
     """One statement for each operand, writing its part of the result."""
     target = op.outputs[0]
     axis = axis_of(op, integer(op, "axis", 0), len(build.shape(target)))
@@ -150,14 +150,13 @@ def concat(op: Operator, build: Builder) -> None:
     sources = [source for source in op.inputs if 0 not in build.shape(source)]
     for source in sources:
         space = box(build.shape(source))
-        at = _shift_axis(space.written, axis, start)
-        whole = len(sources) == 1
-        build.emit(target, space, build.read(source, space.written), at=at, covers=whole, because=f"from {start}")
+        value, part = build.read(source, space.written), space.writing(_shift_axis(space.written, axis, start))
+        build.emit(target, part, value, covers=len(sources) == 1, because=f"from {start}")
         start += build.shape(source)[axis]
 
 
 @operator("onnx.Tile", "akg.Tile", meaning=lambda op, x: [np.tile(x[0], parameter_value(op, x, "multiples", 1) or ())])
-def tile(op: Operator, build: Builder) -> None:
+def tile(op: Operator, build: StatementBuilder) -> None:
     """ONNX and AKG Tile: the whole array repeats along each axis, AKG's also along new ones in front."""
     sizes = build.shape(op.inputs[0])
     added = len(build.shape(op.outputs[0])) - len(sizes)
@@ -169,12 +168,12 @@ def tile(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.DepthToSpace", meaning=lambda op, x: [_depth_to_space(op, x[0])])
-def depth_to_space(op: Operator, build: Builder) -> None:
+def depth_to_space(op: Operator, build: StatementBuilder) -> None:
     """Channels become blocks of pixels: DCR takes the block from the outer part of the channels, CRD from the inner."""
     size = integer(op, "blocksize", 1)
     channels = build.shape(op.outputs[0])[1]
 
-    def indices(b: Box) -> list[Index]:
+    def indices(b: Domain) -> list[Index]:
         n, c, y, x = b.written
         block = y.mod(size, b.extents) * size + x.mod(size, b.extents)
         crd = text(op, "mode", "DCR") == "CRD"
@@ -203,11 +202,11 @@ def _space_to_depth(op: Operator, x: np.ndarray) -> np.ndarray:
 
 
 @operator("onnx.SpaceToDepth", meaning=lambda op, x: [_space_to_depth(op, x[0])])
-def space_to_depth(op: Operator, build: Builder) -> None:
+def space_to_depth(op: Operator, build: StatementBuilder) -> None:
     """ONNX SpaceToDepth: blocks of pixels become channels."""
     size, channels = integer(op, "blocksize", 1), build.shape(op.inputs[0])[1]
 
-    def indices(b: Box) -> list[Index]:
+    def indices(b: Domain) -> list[Index]:
         n, c, y, x = b.written
         if text(op, "mode", "DCR") == "CRD":
             channel, block = c.floordiv(size * size, b.extents), c.mod(size * size, b.extents)
@@ -219,7 +218,9 @@ def space_to_depth(op: Operator, build: Builder) -> None:
     build.layout(op.inputs[0], op.outputs[0], indices)
 
 
-def read_padded(build: Builder, source: str, indices: Sequence[Index], space: Box, otherwise: float) -> Term:
+def read_padded(
+    build: StatementBuilder, source: str, indices: Sequence[Index], space: Domain, otherwise: float
+) -> Term:
     """An element that may lie outside the tensor, where its value is `otherwise`."""
     guards = []
     for index, size in zip(indices, build.shape(source), strict=True):
@@ -228,11 +229,11 @@ def read_padded(build: Builder, source: str, indices: Sequence[Index], space: Bo
 
 
 def read_guarded(
-    build: Builder,
+    build: StatementBuilder,
     source: str,
     indices: Sequence[Index],
     conditions: Sequence[Index],
-    space: Box,
+    space: Domain,
     otherwise: float = 0,
 ) -> Term:
     """An element that is read where all conditions are >= 0, `otherwise` elsewhere; what always holds is left out."""
@@ -260,7 +261,7 @@ def _pad_meaning(op: Operator, x: list[np.ndarray]) -> Sequence[np.ndarray]:
 
 
 @operator("onnx.Pad", meaning=_pad_meaning)
-def pad(op: Operator, build: Builder) -> None:
+def pad(op: Operator, build: StatementBuilder) -> None:
     """Elements around the data; negative pads cut."""
     source, rank = op.inputs[0], len(build.shape(op.inputs[0]))
     pads = parameter(op, build, "pads", 1) or ()
@@ -280,7 +281,7 @@ def pad(op: Operator, build: Builder) -> None:
         source = target
 
 
-def _pad_by_value(op: Operator, build: Builder, before: Mapping[int, int]) -> None:
+def _pad_by_value(op: Operator, build: StatementBuilder, before: Mapping[int, int]) -> None:
     """Constant padding, by a number or by an element that is known when the kernel runs."""
     source, space = op.inputs[0], box(build.shape(op.outputs[0]))
     indices = [index - before.get(axis, 0) for axis, index in enumerate(space.written)]
@@ -301,7 +302,7 @@ def _pad_by_value(op: Operator, build: Builder, before: Mapping[int, int]) -> No
     build.emit(op.outputs[0], space, select(both(*inside), read_padded(build, source, indices, space, 0), filler))
 
 
-def _pad_by_elements(build: Builder, source: str, target: str, axis: int, before: int, mode: str) -> None:
+def _pad_by_elements(build: StatementBuilder, source: str, target: str, axis: int, before: int, mode: str) -> None:
     """Padding of one axis by its own elements: the nearest, the mirrored ones, or those of the other end."""
     size, space = build.shape(source)[axis], box(build.shape(target))
     place = space.written[axis] - before
@@ -339,7 +340,7 @@ def _pad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("akg.PadAkg", meaning=_pad_akg)
-def pad_akg(op: Operator, build: Builder) -> None:
+def pad_akg(op: Operator, build: StatementBuilder) -> None:
     """AKG PadAkg: `head` and `tail` elements of `pad_val` around the data."""
     space = box(build.shape(op.outputs[0]))
     whole, made = build.shape(op.inputs[0]), build.shape(op.outputs[0])
@@ -359,7 +360,7 @@ def _unpad_akg(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("akg.UnPadAkg", meaning=_unpad_akg)
-def unpad_akg(op: Operator, build: Builder) -> None:
+def unpad_akg(op: Operator, build: StatementBuilder) -> None:
     """AKG UnPadAkg: `tail` elements cut off the end of each axis."""
     whole, made = build.shape(op.inputs[0]), build.shape(op.outputs[0])
     if made != tuple(size - cut for size, cut in zip(whole, _widths(op, "tail", len(whole)), strict=True)):
@@ -368,12 +369,12 @@ def unpad_akg(op: Operator, build: Builder) -> None:
 
 
 @operator("akg.InplaceAssign", meaning=lambda op, x: [x[2] if len(x) > 2 else x[1]])
-def inplace_assign(op: Operator, build: Builder) -> None:
+def inplace_assign(op: Operator, build: StatementBuilder) -> None:
     """The node's own output is input 2; the write into input 0 is an update of the graph, placed last."""
     build.layout(op.inputs[2] if len(op.inputs) > 2 else op.inputs[1], op.outputs[0], lambda b: b.written)
 
 
 @operator("akg.Assign", meaning=lambda op, x: [x[1]])
-def assign(op: Operator, build: Builder) -> None:
+def assign(op: Operator, build: StatementBuilder) -> None:
     """AKG Assign: the value itself; the write into the target's buffer is an update of the graph."""
     build.layout(op.inputs[1], op.outputs[0], lambda b: b.written)

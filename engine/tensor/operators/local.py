@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Builder, box, over
+from engine.tensor.build import StatementBuilder, box, over
 from engine.tensor.operators.attributes import axis_of, integer, real
 from engine.tensor.operators.layout import read_padded
 from engine.tensor.operators.reductions import keepdims
@@ -23,7 +23,7 @@ def _local_response(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.LRN", meaning=_local_response)
-def local_response(op: Operator, build: Builder) -> None:
+def local_response(op: Operator, build: StatementBuilder) -> None:
     """x / (bias + alpha / size * sum of squares of `size` channels around it) ^ beta."""
     source, target, size = op.inputs[0], op.outputs[0], integer(op, "size", 1)
     shape = build.shape(source)
@@ -44,7 +44,7 @@ def _normalize(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("onnx.LpNormalization", meaning=_normalize)
-def norm(op: Operator, build: Builder) -> None:
+def norm(op: Operator, build: StatementBuilder) -> None:
     """Each row over its sum of magnitudes (p = 1) or its Euclidean length (p = 2); rows of zeros stay."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from engine.graph.nodes import Operator
-from engine.tensor.build import Box, Builder, box, highest, lowest, wrap
+from engine.tensor.build import Domain, StatementBuilder, box, highest, lowest, wrap
 from engine.tensor.index import Element, Index, delinearize, linear
 from engine.tensor.operators.attributes import axis_of, integer, present, text
 from engine.tensor.operators.layout import read_padded
@@ -27,14 +27,16 @@ def _neutral(operation: str, dtype: str) -> Term:
     return number(value, dtype)
 
 
-def _latest(build: Builder, target: str, shape: Sequence[int], space: Box, hit: Term, number_: Index) -> str:
+def _latest(
+    build: StatementBuilder, target: str, shape: Sequence[int], space: Domain, hit: Term, number_: Index
+) -> str:
     """An array with the number of the last update that hits an element, -1 where none does."""
     last = build.temporary(target, "last", shape, "int64")
     build.emit(last, space, select(hit, position(number_), -1), reduction="max", because="last update of each element")
     return last
 
 
-def _clamp_index(build: Builder, last: str) -> str:
+def _clamp_index(build: StatementBuilder, last: str) -> str:
     """The numbers of `_latest` as an index: 0 where there was no update."""
     index = build.temporary(last, "index", build.shape(last), "int64")
     cells = box(build.shape(last))
@@ -43,7 +45,7 @@ def _clamp_index(build: Builder, last: str) -> str:
 
 
 @operator("onnx.ScatterElements", "onnx.Scatter", meaning=standard)
-def scatter_elements(op: Operator, build: Builder) -> None:
+def scatter_elements(op: Operator, build: StatementBuilder) -> None:
     """result[p with its axis at indices[u]] = updates[u] for every u that agrees with p on the other axes."""
     data, indices, updates, target = (*op.inputs[:3], op.outputs[0])
     shape, count = build.shape(data), build.shape(indices)
@@ -65,7 +67,7 @@ def scatter_elements(op: Operator, build: Builder) -> None:
     build.emit(target, cells, select(hit, chosen, old))
 
 
-def _join(build: Builder, op: Operator, space: Box, hit: Term, update: Term) -> None:
+def _join(build: StatementBuilder, op: Operator, space: Domain, hit: Term, update: Term) -> None:
     """Append the result of updates that are added, multiplied or compared with what stands there."""
     data, target = op.inputs[0], op.outputs[0]
     function, operation = _JOINED[text(op, "reduction", "none")]
@@ -77,7 +79,7 @@ def _join(build: Builder, op: Operator, space: Box, hit: Term, update: Term) -> 
 
 
 @operator("onnx.ScatterND", meaning=standard)
-def scatter_nd(op: Operator, build: Builder) -> None:
+def scatter_nd(op: Operator, build: StatementBuilder) -> None:
     """The last axis of `indices` holds a place in the first axes of the data, at which a slice of updates goes."""
     data, indices, updates, target = (*op.inputs[:3], op.outputs[0])
     shape, table = build.shape(data), build.shape(indices)
@@ -105,7 +107,7 @@ def scatter_nd(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.TensorScatter", meaning=standard)
-def tensor_scatter(op: Operator, build: Builder) -> None:
+def tensor_scatter(op: Operator, build: StatementBuilder) -> None:
     """A cache with new rows from `write_indices[batch]` on; `circular` goes on at its start."""
     past, update, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape = build.shape(past)
@@ -125,7 +127,7 @@ def tensor_scatter(op: Operator, build: Builder) -> None:
 
 
 @operator("onnx.Compress", meaning=standard)
-def compress(op: Operator, build: Builder) -> None:
+def compress(op: Operator, build: StatementBuilder) -> None:
     """The slices at which a condition holds; the declared result says how many there are."""
     source, condition, target = op.inputs[0], op.inputs[1], op.outputs[0]
     shape, count = build.shape(source), build.shape(condition)[0]

@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
-from engine.tensor.build import Builder
+from engine.tensor.build import StatementBuilder
 from engine.tensor.index import Index
 from engine.tensor.operators.attributes import integer, parameter, parameter_value
 from engine.tensor.operators.registry import operator
@@ -58,7 +58,7 @@ def _meaning(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @operator("akg.StridedSlice", meaning=_meaning)
-def strided_slice(op: Operator, build: Builder) -> None:
+def strided_slice(op: Operator, build: StatementBuilder) -> None:
     """AKG StridedSlice: bounds and strides are attributes, or constant inputs."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
