@@ -73,7 +73,7 @@ class _KernelRuns:
                 self._compare(name, outputs[name].reshape(-1), masks[name].reshape(-1), should, expected[name])
 
     def _compare(self, name: str, got: np.ndarray, wrote: np.ndarray, should: np.ndarray, right: np.ndarray) -> None:
-        """Compare one array with its reference.  wrote, should: masks of the elements that were and had to be stored."""
+        """Compare one array with its reference.  wrote, should: masks of what was stored and of what had to be."""
         source = self.kernel.source
         if (wrote != should).any():
             element = int(np.flatnonzero(wrote != should)[0])
