@@ -7,8 +7,9 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.kernels.space import Program
 from engine.tuning.budget_scheduler import Turn, budget, next_turn, round_size, without_outsiders
-from engine.tuning.nodes import Limits, Program
+from engine.tuning.nodes import Limits
 from engine.tuning.progress import Allotment, Progress, TaskProgress, allot
 
 

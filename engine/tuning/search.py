@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from engine.execution.nodes import PREDICTED, Failure, Timing
+from engine.kernels.space import Program
 from engine.recipe import Recipe
 from engine.records.nodes import FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED, STOPPED, Attempt, Round, Trial
 from engine.records.runs import RunLog
@@ -26,7 +27,7 @@ from engine.tuning.budget_scheduler import budget
 from engine.tuning.control import LOOK, Clock, Control
 from engine.tuning.executors import Workers
 from engine.tuning.final_validation import Judge, Together, settle
-from engine.tuning.nodes import Limits, Program
+from engine.tuning.nodes import Limits
 from engine.tuning.progress import Progress, charged, program_of
 from engine.tuning.rounds import OpenRound, Rounds
 from engine.tuning.runner import NOT_RECORDED, Outcome, Prepared, Runner, this_process

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from engine.execution.nodes import PREDICTED
 from engine.fusion.nodes import FusionPlan
+from engine.kernels.space import Task
 from engine.recipe import Recipe
 from engine.records.nodes import Request
 from engine.records.runs import RunLog
@@ -18,7 +19,7 @@ from engine.support.errors import BadInput, Unsupported
 from engine.tuning.control import Clock
 from engine.tuning.executors import Workers, here
 from engine.tuning.final_validation import Judge
-from engine.tuning.nodes import DEFAULT_STRATEGY, Limits, Task
+from engine.tuning.nodes import DEFAULT_STRATEGY, Limits
 from engine.tuning.problem import Problem, problem
 from engine.tuning.progress import Progress, TaskProgress, refused
 from engine.tuning.replayed_runner import Replayed, recorded_alone

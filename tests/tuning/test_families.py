@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 import engine
+from engine.kernels.gemm.space import CUDA_CORES
 from engine.records.nodes import FAILED
 from engine.records.store import RecordStore
 from engine.suite import read_suite
@@ -16,7 +17,6 @@ from engine.suite.nodes import Size, SuiteRow
 from engine.suite.operators import model_of
 from engine.tuning.nodes import Limits
 from engine.tuning.problem import Problem, problem
-from engine.tuning.products import CUDA_CORES
 from engine.tuning.setup import Settings
 from tests.support.needs import needs_compiler
 
