@@ -229,13 +229,13 @@ def _apply_repair(tree: ConstraintTree, repair: Repair) -> ConstraintTree:
     if repair.added:
         new = replace(new, path=(*place, -1 - number))  # no other entry's
 
-    def changed(node: ConstraintNode) -> ConstraintNode:
+    def change_node(node: ConstraintNode) -> ConstraintNode:
         entries: list[PlacedEntry] = []
         for placed in node.entries:
             is_meant = placed.path == (*place, number)
             entries += [placed] if repair.added or not is_meant else []
             entries += [new] if is_meant and new.entry.enabled else []
-        return ConstraintNode(tuple(entries), tuple(map(changed, node.children)))
+        return ConstraintNode(tuple(entries), tuple(map(change_node, node.children)))
 
     rewrites = tuple(v for v in tree.rewrites if repair.added or v.placed.path != repair.placed.path)
-    return replace(tree, root=changed(tree.root), rewrites=rewrites)
+    return replace(tree, root=change_node(tree.root), rewrites=rewrites)

@@ -30,20 +30,20 @@ def _cuts(op: Operator, entries: Iterable[tuple[int, ...] | None], rank: int) ->
         raise BadInput("tensor", f"operator {op.name}", "begin, end and strides are not three lists of one length")
     masks = {name: integer(op, f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
 
-    def marked(name: str, at: int) -> bool:
+    def has_mark(name: str, at: int) -> bool:
         return bool(masks[name] >> at & 1)
 
     cuts: list[Cut] = []
     rest = len(begin)
     for at, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
-        if marked("ellipsis", at):
+        if has_mark("ellipsis", at):
             rest = len(cuts)
-        elif marked("new_axis", at):
+        elif has_mark("new_axis", at):
             cuts.append(None)
-        elif marked("shrink_axis", at):
+        elif has_mark("shrink_axis", at):
             cuts.append(first)
         elif step:
-            cuts.append(slice(None if marked("begin", at) else first, None if marked("end", at) else last, step))
+            cuts.append(slice(None if has_mark("begin", at) else first, None if has_mark("end", at) else last, step))
         else:
             raise BadInput("tensor", f"operator {op.name}", f"entry {at} has a stride of 0")
     named = sum(cut is not None for cut in cuts)
