@@ -1,4 +1,4 @@
-"""Choices from outside: recipes and advice read, checked against what they speak of, completed, written.
+"""Recipe and advice files: reading, checking against a plan, completing and writing them.
 
 What a stage cannot follow is refused here, by the file, group and entry that asks for it.
 """
@@ -26,7 +26,7 @@ from engine.tensorize.intrinsics import INTRINSICS
 
 
 def fusion_choices(recipe: Recipe, source: str = "recipe") -> tuple[str, Fixed]:
-    """(policy, what is fixed) that a recipe asks for, by default those of `fuse`.  Raises BadInput."""
+    """(policy, fixed groups) that a recipe requests, by default those of `fuse`.  Raises BadInput."""
     return choices_of(recipe.fusion, source)
 
 
@@ -47,7 +47,7 @@ def read_advice(path: str | Path) -> str:
 
 
 def published_advice(path: str | Path, group: FusionGroup) -> tuple[Advice, ...]:
-    """The user's advice that a file in AKG's published JSON format means for a group.
+    """Advice of the user from a file in AKG's published JSON format.
 
     Raises BadInput for a broken file, one that contradicts itself and advice for another operator; Unsupported for
     advice that no kernel here can follow.

@@ -27,7 +27,7 @@ from engine.support.files import MAX_FILE_BYTES, read_bytes
 _STANDARD = ("", "ai.onnx")
 _HINT = "give an .onnx or an AKG .json file, or `example`"
 _REFUSALS = (onnx.checker.ValidationError, RuntimeError, ValueError, TypeError)
-"""What ONNX's own code raises at a damaged model."""
+"""Exceptions of ONNX's library for damaged models."""
 
 
 def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
@@ -42,7 +42,7 @@ def load_onnx(path: Path, dimensions: Mapping[str, int]) -> OperatorGraph:
 
 
 def read_model(path: Path) -> onnx.ModelProto:
-    """Parse the file and look at its head; functions are written out."""
+    """Parse the file, check its header, and inline functions."""
     data = read_bytes(path, "graph", _HINT, MAX_FILE_BYTES)
     try:
         model = onnx.load_model_from_string(data)
@@ -71,7 +71,7 @@ def _names(model: onnx.ModelProto) -> Iterator[str]:
 
 
 class _Import:
-    """The state of one walk."""
+    """State of one import."""
 
     def __init__(self, model: onnx.ModelProto, path: Path, dimensions: Mapping[str, int]) -> None:
         self._model, self._path, self._dimensions = model, path, dimensions
@@ -81,7 +81,7 @@ class _Import:
         self._alias: dict[str, str] = {}
         self._unsupported: dict[str, str] = {}
         self._origin: dict[str, str] = {}
-        """Tensor of no known shape -> the operator from which on shapes are not known."""
+        """Tensor of unknown shape -> the operator that first made shapes unknown."""
         self._opsets = self._checked_opsets()
         self._inference = Inference(model, self._values)
         self._folder = Folder(self._opsets, self._inference)
@@ -139,7 +139,7 @@ class _Import:
         return self._dimensions[symbol]
 
     def _nodes(self, inputs: tuple[str, ...]) -> list[tuple[Operator, onnx.NodeProto]]:
-        """The nodes as named operators, in order; BadInput for duplicates, cycles and tensors from nowhere."""
+        """The nodes as named operators in topological order; BadInput for duplicates, cycles and undefined tensors."""
         nodes = list(self._model.graph.node)
         operators = unique_names(self._describe(node) for node in nodes)
         sources = {*inputs, *self._constants}
@@ -162,7 +162,7 @@ class _Import:
         return [(self._without_unread_outputs(op, wanted), node_of[op.name]) for op in order]
 
     def _without_unread_outputs(self, op: Operator, wanted: Collection[str]) -> Operator:
-        """The operator without optional outputs that nobody reads: exporters name them all the same."""
+        """The operator without optional outputs that are never read; exporters declare them all."""
         if len(op.outputs) < 2 or not self._is_known(op.kind):
             return op
         declared = defs.get_schema(op.kind, self._opsets.get("", 1)).outputs
@@ -209,7 +209,7 @@ class _Import:
                 return f"({onnx.AttributeProto.AttributeType.Name(attribute.type).lower()})"
 
     def _operator(self, op: Operator, node: onnx.NodeProto) -> list[Operator]:
-        """Take one operator in: as a constant, as another name of its input, or as an operator that runs."""
+        """Add one operator: as a constant, as an alias of its input, or as an operator that runs."""
         inputs = tuple(self._alias.get(name, name) for name in op.inputs)
         public = not self._public.isdisjoint(op.outputs)
         if op.kind == "ConstantOfShape" and not self._fills.keys().isdisjoint(op.outputs) and not public:
@@ -229,7 +229,7 @@ class _Import:
         return [replace(op, inputs=inputs)]
 
     def _enter_constants(self, op: Operator, results: Sequence[np.ndarray]) -> list[Operator]:
-        """Enter known results as constants; one that the model gives out is a copy of a constant."""
+        """Add folded results as constants.  A graph output becomes a copy of a constant, because it needs a writer."""
         copies: list[Operator] = []
         for name, value in zip(op.outputs, results, strict=False):
             if name in self._outputs and value.size:
@@ -244,13 +244,13 @@ class _Import:
         return copies
 
     def _fresh_name(self, name: str) -> str:
-        """A tensor name that the file does not use, from `name`."""
+        """An unused tensor name derived from `name`."""
         while name in self._tensors or name in self._declared:
             name += "_"
         return name
 
     def _light(self, op: Operator, node: onnx.NodeProto, inputs: tuple[str, ...]) -> None:
-        """A weight that a light model leaves out: opaque, though the file has a stand-in value for it."""
+        """Record a weight that a light model omits: opaque, although the file has a placeholder value."""
         if not inputs or inputs[0] not in self._values:
             raise BadInput("graph", op.name, "a light weight must have a constant shape")
         name = op.outputs[0]
@@ -310,8 +310,7 @@ class _Import:
             raise BadInput("graph", f"operator {op.name}", reason, "export the model again") from None
 
     def _graph(self, inputs: tuple[str, ...], operators: list[Operator]) -> OperatorGraph:
-        """The finished value, without what no output depends on, and without outputs of unsupported operators whose
-        shape nobody can tell."""
+        """The finished graph, without operators that no output depends on, and without outputs of unknown shape."""
         needed = set(self._outputs)
         kept = []
         for op in reversed(operators):
@@ -359,6 +358,6 @@ def _constant_value(op: Operator) -> list[np.ndarray] | None:
 
 
 def _last_line(error: Exception) -> str:
-    """What ONNX's inference has to say, without its C++ source positions."""
+    """The message of ONNX's inference without its C++ source positions."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1].rpartition("] ")[2] if lines else "it gives no reason"

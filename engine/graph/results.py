@@ -34,7 +34,7 @@ class Inference:
     values: Mapping[str, np.ndarray]
     """Constants known so far; grows while nodes are walked."""
     _known: dict[Hashable, tuple[Result, ...]] = field(default_factory=dict)
-    """Likeness of nodes -> their results."""
+    """Key of `_likeness` -> results."""
     _types: dict[tuple[str, tuple[int, ...]], onnx.TypeProto] = field(default_factory=dict)
     """Tensor types as ONNX has them."""
     _stored: dict[str, onnx.TensorProto] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Inference:
         return self._known[alike]
 
     def _likeness(self, node: onnx.NodeProto, operands: list[Tensor | None], told: set[str]) -> Hashable:
-        """Equal for nodes that differ in names alone."""
+        """A key that is equal for nodes that differ in names alone."""
         attributes = tuple([attribute.SerializeToString(deterministic=True) for attribute in node.attribute])
         types = tuple([(each.shape, each.dtype) if each else None for each in operands])
         values = tuple([(at, self.values[name].tobytes()) for at, name in enumerate(node.input) if name in told])

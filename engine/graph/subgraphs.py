@@ -1,4 +1,4 @@
-"""Graphs inside nodes: what they take from around them."""
+"""Subgraphs of If, Loop and Scan nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def has_subgraphs(node: onnx.NodeProto) -> bool:
 
 
 def captured_tensors(node: onnx.NodeProto) -> tuple[str, ...]:
-    """The tensors that a node reads without naming them as operands: those its graphs use and do not make."""
+    """The outer tensors that a node's subgraphs read: implicit operands."""
     if not has_subgraphs(node):
         return ()
     free: set[str] = set()

@@ -17,11 +17,11 @@ from engine.support.errors import BadInput, Unsupported
 LONGEST_NAME = 255
 """Bytes of a file's or a folder's name on Linux."""
 LARGEST = float(np.finfo(np.float32).max)
-"""The largest magnitude of a number in a light model's notes."""
+"""Largest magnitude of a number in the metadata of a light model."""
 
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
-"""Element types that files pack, several to a byte."""
+"""Bits of the element types that files store packed."""
 
 
 def dtype_name(subject: str, element: int) -> str:
@@ -59,7 +59,7 @@ def tensor_value(proto: onnx.TensorProto, folder: Path) -> np.ndarray:
 
 
 def _read_stored(proto: onnx.TensorProto, subject: str) -> np.ndarray:
-    """The array whose elements the message holds."""
+    """The array of a tensor whose data is inside the message."""
     try:
         return np.asarray(onnx.numpy_helper.to_array(proto))
     except (ValueError, TypeError) as error:
@@ -93,7 +93,9 @@ def _map_file(proto: onnx.TensorProto, subject: str, dtype: str, shape: tuple[in
 
 
 def _inside(subject: str, location: str | bytes, folder: Path) -> Path:
-    """The weights file, which must lie in the model's folder: a model may not read the rest of the machine."""
+    """The path of a weights file.  It must lie in the model's folder: a model must not read other files of the
+    machine.
+    """
     # Protocol buffers hand out damaged UTF-8 as bytes.
     is_name = isinstance(location, str) and "\0" not in location
     if not is_name or any(len(part.encode()) > LONGEST_NAME for part in Path(str(location)).parts):

@@ -1,4 +1,4 @@
-"""Generators of pairs of instances whose iterators are affine functions of free dimensions.
+"""Closed-form generators of dependences between affine accesses over boxes.
 
 Every regular dependence of a tensor program has this shape: the sink's box is free, and the source's iterators follow
 from it through the indices.  The polyhedron is then the image of a box, and its generators are the images of the box's
@@ -15,7 +15,8 @@ from itertools import product
 from engine.poly.nodes import Dependence, Generator
 
 SYMBOLIC = 4
-"""Sizes from here on are symbols: 1 + 2k generators with entries 0 and 1, where constants need 2^k large vertices."""
+"""Smallest extent treated as a symbol.  A symbolic dimension has 1 + 2k generators with entries 0 and 1; k constant
+dimensions have 2^k vertices with large entries."""
 
 Dimension = tuple[int, bool]
 """(size, last): a value in 0 .. size-1, or fixed at size-1 when `last`."""
@@ -35,16 +36,16 @@ class AffineForm:
 
 @dataclass(slots=True)
 class DependenceBox:
-    """The dimensions of one dependence, collected while its iterators are described."""
+    """The free dimensions of one dependence, collected while its iterators are described."""
 
     dimensions: list[Dimension] = field(default_factory=list)
 
     def free(self, size: int) -> AffineForm:
-        """A value anywhere in 0 .. size-1."""
+        """Add a dimension with values 0 .. size-1; the form that selects it."""
         return self._add(size, last=False)
 
     def last(self, size: int) -> AffineForm:
-        """The value size-1."""
+        """The form of the constant size-1, symbolic where the size is."""
         return self._add(size, last=True)
 
     def _add(self, size: int, last: bool) -> AffineForm:
@@ -90,7 +91,8 @@ def _values(forms: Sequence[AffineForm], at: dict[int, int], one: int) -> tuple[
 
 
 def at_actual_sizes(dependence: Dependence) -> tuple[Generator, ...]:
-    """The vertices of the dependence once every symbol has its actual size: pairs of concrete instances, small first.
+    """The vertices of a dependence with every symbol replaced by its actual size: concrete instance pairs, smallest
+    first.
 
     With N_k - 1 to spend on the rays of symbol k, each vertex spends all of it on one ray.
     """

@@ -1,4 +1,4 @@
-"""The dependences of one group's program, built directly as generators.
+"""Dependence analysis of one group's program; dependences are built directly as generators.
 
 For every array, each pair of accesses in textual order of which at least one writes gives a dependence: flow (write,
 then read), anti (read, then overwrite: in-place updates), output (write, then write: parts that overlap).  Affine
@@ -23,7 +23,7 @@ from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Iterator, Statement, TensorProgram
 
 BOX, FIRST, LAST = "box", "first", "last"
-"""Which values of its reduction iterators an instance has at one end of a dependence."""
+"""Which instances of an access's reduction iterators take part in a dependence: all, the first, or the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,12 @@ class End:
     statement: Statement
     access: Access
     reduced: str
-    """A reduction in a fixed order writes for others at its first (as sink) and last (as source) term only."""
+    """For a reduction in a fixed order: only its first term (as sink) or its last (as source) orders it against other
+    statements."""
 
 
 def dependences(program: TensorProgram) -> tuple[Dependence, ...]:
-    """Every order that a schedule of `program` must keep, by sink statement in textual order.
+    """All dependences that a schedule of `program` must preserve, by sink statement in textual order.
 
     The same array read twice with different indices gives two dependences.
     """
@@ -62,7 +63,7 @@ def dependences(program: TensorProgram) -> tuple[Dependence, ...]:
 
 
 def ends(program: TensorProgram, dependence: Dependence) -> Iterator_[tuple[End, End]]:
-    """The pairs of accesses behind a flow, anti or output dependence."""
+    """The pairs of accesses that a flow, anti or output dependence stands for."""
     source, sink = program.statement(dependence.source), program.statement(dependence.sink)
     froms = _reads(source, dependence.array) if dependence.kind == "anti" else (_writer(source, LAST),)
     tos = _reads(sink, dependence.array) if dependence.kind == "flow" else (_writer(sink, FIRST),)
@@ -79,7 +80,8 @@ def _writer(statement: Statement, at: str) -> End:
 
 
 def _connect(program: TensorProgram, kind: str, source: End, sink: End) -> Iterator_[Dependence]:
-    """The dependence between two accesses of one array: none when they never meet, several when not convex."""
+    """The dependences between two accesses of one array: none if they never touch the same element, several if the
+    relation is not convex."""
     if any(i.extent == 0 for end in (source, sink) for i in end.statement.iterators):
         return
     array = program.arrays[source.access.array]
@@ -96,11 +98,11 @@ def _connect(program: TensorProgram, kind: str, source: End, sink: End) -> Itera
 
 
 class _AccessSide(NamedTuple):
-    """What the closed form depends on at one end; statements alike but for names of arrays have equal ones."""
+    """Key of the closed form at one end.  Statements that differ in array names alone share it."""
 
     iterators: tuple[Iterator, ...]
     reduction: tuple[str, ...]
-    """Names of reduction iterators that stand at one end of their range."""
+    """Reduction iterators fixed at one end of their range."""
     last: bool
     """Which end that is."""
     indices: tuple[Index, ...]
@@ -118,17 +120,18 @@ class _AccessSide(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Solved:
-    """The part of a dependence that follows from its two sides."""
+    """The closed form of a dependence: all of it that does not depend on names."""
 
     generators: tuple[Generator, ...] = ()
-    """Empty when the two accesses never touch the same element."""
+    """Empty if the accesses never touch the same element."""
     symbols: tuple[int, ...] = ()
     exact: bool = True
 
 
 @lru_cache(maxsize=4096)
 def _solve(follows: _AccessSide, leads: _AccessSide, backwards: bool) -> _Solved | None:
-    """The closed form of two accesses without guards, the second the source if `backwards`; None when there is none.
+    """The closed form of two unguarded affine accesses; None if there is none.  `backwards`: the second access is the
+    source.
 
     `leads` ranges over its box; `follows` writes elements named by distinct iterators, so its values are determined.
     """
@@ -161,7 +164,7 @@ def _solve(follows: _AccessSide, leads: _AccessSide, backwards: bool) -> _Solved
 
 
 def _free(box: DependenceBox, side: _AccessSide, skip: Mapping[str, AffineForm] | None = None) -> list[AffineForm]:
-    """A form for each iterator of a statement: its whole range, or one end of it for ordered reductions."""
+    """An affine form for each iterator of a statement: its whole range, or one end of it for ordered reductions."""
     forms = []
     for iterator in side.iterators:
         if skip and iterator.name in skip:
@@ -187,7 +190,7 @@ def _form(index: Index, side: _AccessSide, forms: Sequence[AffineForm]) -> Affin
 
 
 def _reduction_order(program: TensorProgram, statement: Statement) -> Iterator_[Dependence]:
-    """Term after term, for a reduction whose order matters: each term's lexicographic successor comes later.
+    """Dependences that keep the terms of a non-associative reduction in lexicographic order.
 
     For reduction iterator r that steps from y to y + 1, outer ones stay, inner ones go from their last value to 0.
     """

@@ -1,4 +1,4 @@
-"""What changes from one recipe to another, in words."""
+"""Differences between two recipes as readable lines."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def diff(a: Recipe, b: Recipe) -> tuple[str, ...]:
 
 
 def _changed_keys(what: str, a: Mapping[str, object], b: Mapping[str, object]) -> list[str]:
-    """One line for every key whose value is not the same."""
+    """One line for each key whose value differs."""
     keys = [key for key in dict.fromkeys((*a, *b)) if a.get(key) != b.get(key)]
     return [f"{what} {key}: {a.get(key, 'none')} → {b.get(key, 'none')}" for key in keys]
 
 
 def _changed_advice(group: str, a: tuple[Advice, ...] | None, b: tuple[Advice, ...] | None) -> list[str]:
-    """Entries that went and came, each under its author; a line about the order when nothing else changed."""
+    """Removed and added entries, each under its author; one line about the order if only the order changed."""
     if a == b:
         return []
     if a is None or b is None:
@@ -41,7 +41,7 @@ def _changed_advice(group: str, a: tuple[Advice, ...] | None, b: tuple[Advice, .
 
 
 def without(items: Sequence[T], others: Sequence[T]) -> list[T]:
-    """The items that are not among `others`, counted: of two equal ones, one among `others` takes one away."""
+    """Multiset difference: of two equal items, one in `others` removes one."""
     left = list(others)
     result = []
     for item in items:

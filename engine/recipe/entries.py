@@ -31,7 +31,7 @@ _RESERVED = ("all", "any", "true", "false", "required", "off", "after", "advice"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One wish: `field = value` for `statements` at `dimension`.  Prints as its line of the text form.
+    """A request `field = value` for `statements` at `dimension`.  Prints as its line of the text form.
 
     pin: allowed iterator names, e.g. ("j",).  parallel: True.  cut: ordered partition of statement names,
     (("S0",), ("S1", "S2")).  split: factor.  mark: (name, value), e.g. ("stages", 3) or ("vector", 4).  rewrite:
@@ -134,7 +134,7 @@ def checked_entry(entry: Entry) -> Entry:
 
 
 def _check_rewrite(entry: Entry) -> None:
-    """BadInput for a rewrite of no known kind, or one that does not say what it is about."""
+    """BadInput for an unknown rewrite, or one with missing or extra statements."""
     assert isinstance(entry.value, tuple)
     kind, *consumer = entry.value
     hint = "rewrite recompute S0 in S3" if kind == RECOMPUTE else "rewrite associative S2"

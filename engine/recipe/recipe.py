@@ -14,7 +14,7 @@ VERSION = 2
 """Version of the JSON form; a newer one is refused, an older one is read.  2: entries can say `rewrite`."""
 
 AUTHORS = ("user", "stitch", "vectorize", "map", "tensorize", "pipeline", "tune")
-"""Who may give advice, in order of precedence in the composed tree."""
+"""Authors of advice, in order of precedence in the composed tree."""
 
 NOT_INSIDE = "a rewrite changes the program for all alternatives, it cannot stand in one of them"
 """Why `_check_scenario`, the text form and `compose` refuse such an entry."""
@@ -49,7 +49,7 @@ class Recipe:
     numerics: Mapping[str, str] = field(default_factory=dict)
     """"accumulate" and "tensor_cores" types; empty means float32 accumulation on CUDA cores."""
     fusion: Mapping[str, str] = field(default_factory=dict)
-    """Fusion choices: "policy" and what a person forced."""
+    """Fusion choices: "policy" and the operators that a user joined or kept apart."""
     groups: Mapping[str, tuple[Advice, ...]] = field(default_factory=dict)
     """Group name -> its advice in order."""
 
@@ -121,7 +121,8 @@ def with_entries(advice: Sequence[Advice], author: str, entries: Sequence[Entry]
 
 
 def _without_version(data: Mapping[str, object], version: int) -> dict[str, object]:
-    """The content of a recipe's JSON form; version 1 had a list of rewrites that nothing ever followed."""
+    """The fields of a recipe's JSON form without its version.  Version 1 had a list of rewrites that no stage
+    implemented."""
     content = {key: value for key, value in data.items() if key != "version"}
     if version == 1 and content.pop("rewrites", []) != []:
         hint = "say “rewrite ...” in the advice of a group"

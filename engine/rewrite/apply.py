@@ -1,4 +1,4 @@
-"""The rewrites among a group's advice, made one after the other, each with its verdict."""
+"""Apply the rewrites in a group's advice in order, with a verdict for each."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from engine.tensor.nodes import TensorProgram
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A program after the rewrites that a recipe asks for."""
+    """The program after the requested rewrites."""
 
     program: TensorProgram
     verdicts: tuple[Verdict, ...] = ()
-    """What became of each; one that cannot be made leaves the program as it is."""
+    """One verdict per rewrite; a rewrite that cannot be made leaves the program unchanged."""
 
 
 def rewritten(program: TensorProgram, advice: Sequence[Advice]) -> Rewritten:
@@ -54,7 +54,7 @@ def apply(program: TensorProgram, entry: Entry) -> TensorProgram:
 
 
 def _requested_rewrites(advice: Sequence[Advice]) -> list[PlacedEntry]:
-    """Every rewrite that is switched on, with its place; they stand at the root of an author's advice only."""
+    """Every enabled rewrite with its place.  Rewrites stand only at the root of an author's advice."""
     ranked = sorted(enumerate(advice), key=lambda item: AUTHORS.index(item[1].author))
     return [
         PlacedEntry(entry, one.author, (number, at))
@@ -65,7 +65,7 @@ def _requested_rewrites(advice: Sequence[Advice]) -> list[PlacedEntry]:
 
 
 def _change(before: TensorProgram, after: TensorProgram, entry: Entry) -> str:
-    """What a rewrite did, for its verdict."""
+    """What a rewrite changed, for its verdict."""
     name = entry.statements[0]
     if entry.value == (ONLINE,):
         left = {s.name for s in after.statements}

@@ -1,4 +1,4 @@
-"""Which dimension of a schedule an entry means.
+"""Addresses: which schedule dimension an entry means.
 
 "outermost" is the first dimension around a statement, "innermost" its last, "after NAME" the one inside NAME.  NAME is
 the dimension where the statement uses its iterator NAME, alone or else in a sum, or else the one of that name.  No
@@ -34,12 +34,13 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class TreePosition:
-    """Where a statement stands in a schedule tree."""
+    """Position of a statement in a schedule tree."""
 
     members: tuple[Member, ...]
     """The dimensions around it, outermost first."""
     position: tuple[int, ...]
-    """Its place in the sequences and the leaf on the way; with the members' identity this gives the order."""
+    """Its number in each sequence and in the leaf on the way; together with the members' identity this gives the
+    execution order."""
     depths: tuple[int, ...]
     """Number of members outside each entry of `position`."""
 
@@ -47,7 +48,7 @@ class TreePosition:
 def places(
     node: Node, members: tuple[Member, ...] = (), position: tuple[int, ...] = (), depths: tuple[int, ...] = ()
 ) -> dict[str, TreePosition]:
-    """Statement -> its place, for the statements below `node`."""
+    """Statement -> its position, for the statements below `node`."""
     match node:
         case Leaf(statements):
             depths = (*depths, len(members))
@@ -89,7 +90,7 @@ def _find_by_name(statement: str, place: TreePosition, name: str) -> int | None:
 
 
 def members_at(statements: Iterable[str], where: Mapping[str, TreePosition], address: Address) -> tuple[Member, ...]:
-    """The distinct dimensions that an address means for some statements, in order.
+    """The distinct dimensions that an address selects for some statements, outermost first.
 
     Of "innermost" dimensions only those with no other inside: a loop around another loop of these statements is not
     innermost, even if some statement has no further loop.

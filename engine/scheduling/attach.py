@@ -1,4 +1,4 @@
-"""Entries against a finished tree: attach marks and flags, and look whether an entry holds."""
+"""Attach marks and flags to a finished tree, and check whether each entry holds in it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from engine.scheduling.rules import cut_parts, pinned_iterators
 
 @dataclass(frozen=True, slots=True)
 class AttachOutcome:
-    """Outcome of one entry on a tree, with the reason."""
+    """Whether one entry holds in a tree, with the reason."""
 
     outcome: str
     because: str
 
 
 def attach(node: Node, placed: PlacedEntry, statements: Sequence[str]) -> tuple[Node, AttachOutcome]:
-    """The tree with what the entry adds to it (a mark, a flag), and the finding about the entry.
+    """The tree with an entry's mark or flag, and whether the entry holds.
 
     Entries about coefficients add nothing; `held` looks whether they hold.
     statements: the statements of the group; the entry may name others, which match nothing.
@@ -41,7 +41,7 @@ def attach(node: Node, placed: PlacedEntry, statements: Sequence[str]) -> tuple[
 
 
 def members_meant(node: Node, entry: Entry, statements: Sequence[str]) -> tuple[Member, ...]:
-    """The dimensions of a tree that an entry speaks of."""
+    """The dimensions of a tree that an entry addresses."""
     named = [s for s in (entry.statements or statements) if s in statements]
     return members_at(named, places(node), Address.of(entry.dimension))
 
@@ -115,7 +115,8 @@ def _uses(member: Member, statement: str, names: Sequence[str]) -> bool:
 
 
 def _cut(entry: Entry, where: Mapping[str, TreePosition]) -> AttachOutcome:
-    """Statements of different parts are in order and share no dimension from the addressed one inwards."""
+    """Whether a cut holds: statements of different parts run in order and share no dimension from the addressed one
+    inwards."""
     address = Address.of(entry.dimension)
     parts = [[s for s in part if s in where] for part in cut_parts(entry.value)]
     pairs = [(a, b) for k, part in enumerate(parts) for later in parts[k + 1 :] for a in part for b in later]
@@ -133,7 +134,7 @@ def _cut(entry: Entry, where: Mapping[str, TreePosition]) -> AttachOutcome:
 
 
 def _limit(statement: str, place: TreePosition, address: Address) -> int | None:
-    """How many dimensions a cut leaves shared at most."""
+    """Largest number of dimensions that a cut lets two statements share."""
     if address.kind == "outermost":
         return 0
     if address.kind == "after":
@@ -143,7 +144,7 @@ def _limit(statement: str, place: TreePosition, address: Address) -> int | None:
 
 
 def _common_loops(a: TreePosition, b: TreePosition) -> tuple[int, bool]:
-    """Number of dimensions around both statements, and whether the first stands before the second."""
+    """Number of dimensions around both statements, and whether the first precedes the second."""
     for x, y, depth in zip(a.position, b.position, a.depths, strict=False):
         if x != y:
             return depth, x < y

@@ -1,4 +1,4 @@
-"""Nested one-member bands into bands as large as their members may be interchanged, with names unique on each path.
+"""Merge nested one-member bands into permutable bands, with names that are unique on each path.
 
 A band is permutable when each of its rows keeps every dependence that is open where the band begins, not only those
 that the rows before it leave open; any order of such rows, and any tiling, keeps them all.
@@ -56,7 +56,8 @@ def _join_chain(problem: ScheduleProblem, node: Band, rows: Mapping[int, Rows], 
 
 
 def _keeps_all(problem: ScheduleProblem, rows: Mapping[int, Rows], chosen: Mapping[int, Row]) -> bool:
-    """Whether a member keeps every dependence that is open where its band begins, whatever comes between."""
+    """Whether a member keeps every dependence that is open where its band begins, so that band members may be
+    interchanged."""
     if any(problem.distance(s, rows[s], row) < 0 for s, row in chosen.items()):
         return False
     edges = (e for e in problem.edges.values() if e.source in chosen and e.sink in chosen)

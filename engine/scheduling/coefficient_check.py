@@ -1,4 +1,4 @@
-"""Whether an entry about coefficients holds in a finished tree: read off the tree, not off the solver."""
+"""Check entries about coefficients against a finished tree, independently of the solver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.scheduling.terms import Demand, demand_of, evaluate, sum_text
 
 
 def coefficients_held(problem: ScheduleProblem, placed: PlacedEntry, node: Node) -> AttachOutcome:
-    """The finding about a `terms`, `equal` or `objective` entry."""
+    """Whether a `terms`, `equal` or `objective` entry holds, with the reason."""
     demand = demand_of(problem, placed.entry)
     if isinstance(demand, str):
         return AttachOutcome(NO_MATCH, demand)

@@ -1,4 +1,4 @@
-"""Advice of several authors into one constraint tree."""
+"""Compose the advice of all authors into one constraint tree."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ MAX_SCENARIOS = 16
 
 @dataclass(slots=True)
 class _Sorting:
-    """What leaves the tree on the way."""
+    """Entries that are left out of the tree while it is composed, to report them."""
 
     disabled: list[PlacedEntry] = field(default_factory=list)
     beyond: list[PlacedEntry] = field(default_factory=list)
 
 
 def compose(advice: Sequence[Advice], program: TensorProgram, rewrites: tuple[Verdict, ...] = ()) -> ConstraintTree:
-    """Everybody's entries on every path, the user's first; alternatives multiply, best first, up to `MAX_SCENARIOS`.
+    """Compose advice: every author's entries lie on every path, the user's first; alternatives multiply, best first, up
+    to `MAX_SCENARIOS`.
 
     The alternatives of one author hold below those of the authors before it.  Entries of alternatives that are left
     out stay known as `beyond`, disabled ones as `disabled`.  Rewrites are none of the tree's business: `program` is
@@ -107,7 +108,7 @@ def validate(advice: Iterable[Advice], program: TensorProgram) -> None:
 
 
 def check_advice(advice: Iterable[Advice], program: TensorProgram) -> tuple[Mismatch, ...]:
-    """Every statement, iterator or dimension that an entry names and the program does not have."""
+    """Names in entries that the program does not have."""
     found = []
     for one in advice:
         for entry in _entries(one.scenario):
@@ -119,7 +120,7 @@ def check_advice(advice: Iterable[Advice], program: TensorProgram) -> tuple[Mism
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """An entry that will match nothing, in whole or in part, and why."""
+    """An entry that matches nothing, in whole or in part, and why."""
 
     author: str
     entry: Entry

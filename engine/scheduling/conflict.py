@@ -1,4 +1,4 @@
-"""What would resolve a conflict of required entries: single changes, each solved again before it is offered."""
+"""Repairs of a conflict between required entries: single changes, each verified by a new solve before it is offered."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tensor.nodes import Statement, TensorProgram
 
 Retry = Callable[[TensorProgram, ConstraintTree], tuple[PlacedEntry, ...]]
-"""Solve again: the entries that conflict now, none when all required ones hold.  May raise OverBudget."""
+"""Solves again and returns the entries that still conflict, none on success.  May raise OverBudget."""
 
 REASON = "entries that are required conflict without it"
-"""Of a rewrite that is offered as a repair."""
+"""Reason recorded in a rewrite that is offered as a repair."""
 _STATEMENTS = 12
-"""How many statements an entry may speak of for narrower ones to be tried."""
+"""Largest number of statements of an entry for which narrower entries are tried."""
 _RECOMPUTED = 2
-"""Values tried to be computed again where no broken dependence says which: each is a program of its own to solve."""
+"""Largest number of recompute repairs tried if no broken dependence is known; each needs a solve of its own."""
 
 
 def fewest(
     last: ScheduleRule, kept: Sequence[ScheduleRule], hold: Callable[[Sequence[ScheduleRule]], bool]
 ) -> tuple[ScheduleRule, ...]:
-    """The fewest of the kept rules that cannot hold with `last`, and `last` itself at the end.
+    """A minimal set of rules that cannot hold together (an irreducible infeasible subset): some of `kept`, with `last`
+    at the end.
 
     `kept` can hold without `last`, so every conflict contains it.  None or one other rule is found as such; beyond that
     rules are left out one after the other, soft ones and late ones first, until none can be spared.
@@ -59,7 +60,7 @@ def fewest(
 
 
 def with_repairs(conflict: Conflict, program: TensorProgram, tree: ConstraintTree, retry: Retry) -> Conflict:
-    """The same conflict with every change that was found to resolve it, the smallest loss first."""
+    """The conflict with every repair that was verified, the smallest loss first."""
     found = tuple(_try_repairs(conflict, program, tree, retry))
     hint = f"for example: {found[0].text}" if found else conflict.hint
     return Conflict(conflict.subject, conflict.reason, hint, conflict.verdicts, conflict.conflicting, found)
@@ -98,7 +99,7 @@ def helpful(
     conflicting: Sequence[PlacedEntry],
     left_after: Callable[[Repair], tuple[PlacedEntry, ...]],
 ) -> Iterator[Repair]:
-    """The proposals that resolve a conflict, and losses after which another one is left.
+    """The proposals that resolve a conflict, and relaxations after which only another conflict is left.
 
     left_after: tries a repair and tells which entries conflict then; it may raise BadInput, Unsupported, OverBudget.
     """
@@ -133,7 +134,7 @@ def _proposals(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
 
 
 def losses(conflicting: Sequence[PlacedEntry]) -> Iterator[Repair]:
-    """Entries made soft, then entries switched off."""
+    """Repairs that lose an entry: made soft first, then switched off."""
     for placed in conflicting:
         if placed.entry.required:
             soft = replace(placed.entry, required=False)
@@ -144,7 +145,7 @@ def losses(conflicting: Sequence[PlacedEntry]) -> Iterator[Repair]:
 
 
 def _associative(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> Iterator[Repair]:
-    """Reductions in a fixed order, of statements that the entries speak of."""
+    """Rewrites that declare reductions associative, for statements that the entries name."""
     for statement in _spoken_of(conflicting, program):
         if statement.reduction is not None and not statement.reduction.associative:
             text = f"let {statement.name} add the terms of {statement.write.array} in any order"
@@ -152,7 +153,7 @@ def _associative(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> 
 
 
 def _recompute_pairs(conflict: Conflict, program: TensorProgram) -> Iterator[Repair]:
-    """Values that a statement could compute again instead of waiting for them, of statements spoken of.
+    """Rewrites that recompute a value in its reader, which removes the dependence between the two.
 
     Those that the verdicts name as broken; where they name none, the first few.
     """
@@ -194,7 +195,7 @@ def _split_here(placed: PlacedEntry, program: TensorProgram) -> Iterator[Repair]
 
 
 def _cut_between(conflicting: Sequence[PlacedEntry], program: TensorProgram) -> Iterator[Repair]:
-    """A cut next to a statement that the entries speak of, inside the loops that all share before outside them.
+    """Cuts next to a statement that the entries name, inside the loops that all share before outside them.
 
     It gives statements loops of their own, and so dimensions that some entry may be waiting for.
     """

@@ -1,4 +1,4 @@
-"""Greedy fusion: which statements of a component stay together when they cannot all share the next loop.
+"""Greedy loop fusion: which statements of a component stay together if they cannot all share the next loop.
 
 This is decided anew at each dimension.  Dependences are taken by decreasing weight (the bytes that one statement hands
 to another, summed over the arrays between them), so that the largest intermediates stay in one loop; after that
@@ -26,7 +26,8 @@ def partition(
     order: Iterable[tuple[int, int]],
     compatible: Callable[[Group], bool],
 ) -> list[Group] | None:
-    """Ordered groups of a component: merged along the heaviest edges first, then side by side, while `compatible`.
+    """Partition a component into ordered groups: merge along the heaviest edges first, then neighbours, while
+    `compatible`.
 
     order: further (before, after) pairs to respect.  None when the dependences and `order` contradict each other.
     """
@@ -44,19 +45,20 @@ def partition(
 
 @dataclass(slots=True)
 class _Groups:
-    """A partition in the making.  A group goes by the number of one of its statements; sets of groups are bit masks."""
+    """A partition under construction.  A group is identified by the number of one of its statements; sets of groups are
+    bit masks."""
 
     members: dict[int, Group]
     home: dict[int, int]
     """Statement -> its group."""
     after: dict[int, int]
-    """Group -> those that follow it directly."""
+    """Group -> groups that directly depend on it."""
     behind: dict[int, int]
-    """Group -> those that follow it directly or through others."""
+    """Group -> groups that depend on it, transitively."""
 
     @staticmethod
     def apart(component: Sequence[int], follows: Iterable[tuple[int, int]]) -> _Groups | None:
-        """Every statement for itself; None when the pairs of `follows` contradict each other."""
+        """The partition into single statements; None if the pairs of `follows` form a cycle."""
         members: dict[int, Group] = {s: (s,) for s in component}
         after = dict.fromkeys(component, 0)
         for a, b in follows:

@@ -1,4 +1,4 @@
-"""Why no row has the coefficients that an entry asks for."""
+"""Explain why no row has the coefficients that an entry requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECONDS = 5.0
 
 
 def contradiction(problem: ScheduleProblem, rule: ScheduleRule) -> str:
-    """What is wrong with the constraints of a rule in themselves; "" when rows that satisfy them exist."""
+    """Why a rule's constraints contradict each other; "" if some rows satisfy them."""
     if _rows(problem, rule, dict.fromkeys(sorted(rule.statements), ())) is not None:
         return ""
     assert rule.demand is not None
@@ -26,7 +26,7 @@ def contradiction(problem: ScheduleProblem, rule: ScheduleRule) -> str:
 
 
 def broken_by(problem: ScheduleProblem, rule: ScheduleRule, node: Node | None) -> Witness | None:
-    """Two instances of a statement that the rows which a rule asks for order wrongly, below the rows of `node`."""
+    """Two instances that the requested rows order wrongly, below the rows of `node`."""
     if node is None:
         return None
     where = places(node)
@@ -48,7 +48,7 @@ def broken_by(problem: ScheduleProblem, rule: ScheduleRule, node: Node | None) -
 
 
 def _rows(problem: ScheduleProblem, rule: ScheduleRule, above: dict[int, Rows]) -> dict[int, Row] | None:
-    """Rows as the rule wants them, whatever the dependences say."""
+    """Rows that satisfy the rule, without regard to dependences."""
     demand = rule.demand
     assert demand is not None
     dimension = NextDimension(

@@ -23,7 +23,7 @@ from engine.tensor.nodes import Statement, TensorProgram
 def check_schedule(
     program: TensorProgram, dependences: Iterable[Dependence], tree: ScheduleTree
 ) -> tuple[Violation, ...]:
-    """Every dependence that `tree` breaks, and every false claim in it; empty for a legal schedule.
+    """The dependences that `tree` breaks and the claims in it that are false; empty for a legal schedule.
 
     Claims are: two instances of a statement never run at the same point, a parallel member carries no dependence, the
     members of a permutable band may be interchanged.  A widened dependence (`exact` False) may be
@@ -41,7 +41,7 @@ def check_schedule(
 
 @dataclass(frozen=True, slots=True)
 class OrderFault:
-    """Where a schedule goes wrong for a generator: the step, and what the comparison of the two rows claims."""
+    """The step at which a schedule orders a generator wrongly."""
 
     step: int
     start: int
@@ -53,7 +53,7 @@ class OrderFault:
 
 
 def violation(program: TensorProgram, dependence: Dependence, source: Timeline, sink: Timeline) -> Violation | None:
-    """How a schedule breaks one dependence, with two concrete instances; None when it keeps it."""
+    """The violation of one dependence with two concrete instances; None if the schedule keeps it."""
     if first_fault(dependence.generators, source, sink) is None:
         return None
     fault = first_fault(at_actual_sizes(dependence), source, sink)
@@ -71,7 +71,7 @@ def violation(program: TensorProgram, dependence: Dependence, source: Timeline, 
 def _exact(
     program: TensorProgram, dependence: Dependence, fault: OrderFault, source: Timeline, sink: Timeline
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Decide again without the convex hull, whose vertices need not be instances."""
+    """Decide an irregular dependence exactly with isl: vertices of its convex hull need not be instances."""
     from engine.poly import irregular  # only such a dependence needs isl
 
     equal = [(a.row, b.row) for a, b in zip(source[: fault.start], sink[: fault.start], strict=True)]
@@ -80,7 +80,7 @@ def _exact(
 
 
 def first_fault(generators: Sequence[Generator], source: Timeline, sink: Timeline) -> OrderFault | None:
-    """The outermost step that orders a pair wrongly or contradicts a claim of its band; None when all is well."""
+    """The outermost step that orders a pair wrongly or contradicts a claim of its band; None if there is none."""
     face = band = list(generators)
     start = 0
     for number, (a, b) in enumerate(zip(source, sink, strict=False)):
@@ -121,7 +121,7 @@ def differences(generators: Sequence[Generator], source: TimeComponent, sink: Ti
 
 
 def _not_unique(program: TensorProgram, statement: Statement, steps: Timeline) -> list[Violation]:
-    """Two instances of one statement at one point, when its rows do not tell all its instances apart."""
+    """Two instances of one statement with equal time stamps, if its rows are not injective."""
     if _tells_apart(statement, steps):
         return []
     from engine.poly import irregular  # rows of full rank, the usual ones, never come here
@@ -135,7 +135,7 @@ def _not_unique(program: TensorProgram, statement: Statement, steps: Timeline) -
 
 
 def _tells_apart(statement: Statement, steps: Timeline) -> bool:
-    """Whether the rows are of full rank over the iterators that have more than one value."""
+    """Whether the rows have full rank over the iterators of extent above 1, so that no two instances coincide."""
     moving = [k for k, iterator in enumerate(statement.iterators) if iterator.extent > 1]
     alone = {step.terms[0][0] for step in steps if len(step.terms) == 1}
     if alone.issuperset(moving):

@@ -1,4 +1,4 @@
-"""What the search needs to know of a program, prepared once: which iterators may share a dimension.
+"""A program indexed for the scheduler: which iterators of which statements may share a dimension.
 
 Statements are numbers here (their textual position), iterators too (their position in the statement's box).  Two
 statements may share a dimension only at distance zero: every dependence between them joins instances with equal values
@@ -48,14 +48,14 @@ Rows = tuple[Row, ...]
 
 
 def row_of(coefficients: Iterable[int], constant: int = 0) -> Row:
-    """The row with these coefficients, in its simplest form."""
+    """The row with these coefficients in its simplest form: an iterator's number if it is one iterator."""
     line = AffineRow(tuple(coefficients), constant)
     used = [k for k, c in enumerate(line.coefficients) if c]
     return used[0] if len(used) == 1 and line.coefficients[used[0]] == 1 and not constant else line
 
 
 def coefficients(row: Row, width: int) -> tuple[int, ...]:
-    """The row's coefficients over `width` iterators."""
+    """Coefficients of a row over `width` iterators."""
     return row.coefficients if isinstance(row, AffineRow) else tuple(int(k == row) for k in range(width))
 
 
@@ -114,7 +114,7 @@ class ScheduleProblem:
         return self._distances[key]
 
     def leading(self, statement: int, rows: Rows) -> int:
-        """The iterator after which the last row is called: the first in it that no row before it has."""
+        """The iterator that names the last row: the first in it that no earlier row has."""
         last = rows[-1]
         if isinstance(last, int):
             return last
@@ -131,7 +131,7 @@ class ScheduleProblem:
         return Index.sum(zip(names, row.coefficients, strict=True), row.constant)
 
     def row(self, statement: int, index: Index) -> Row:
-        """What `index` made an index of."""
+        """The row of an index; inverse of `index`."""
         return row_of((index.coefficient(name) for name in self.names[statement]), index.constant)
 
     def face(self, dependence: Dependence, number: int, rows: Rows, others: Rows) -> tuple[Generator, ...]:
@@ -148,7 +148,7 @@ class ScheduleProblem:
         return self._faces[key]
 
     def distance(self, statement: int, rows: Rows, row: Row) -> int:
-        """What `row` after `rows` does to the self-dependences: -1 breaks one, 1 carries one, 0 none of both."""
+        """Effect of appending `row` on the self-dependences: -1 breaks one, 1 carries one, 0 neither."""
         result = 0
         for number, dependence in enumerate(self.own[statement]):
             for generator in self.face(dependence, number, rows, rows):

@@ -1,4 +1,4 @@
-"""Entries that steer the search, resolved against the program: pins, parallel dimensions, cuts, coefficients."""
+"""Entries that constrain the search, resolved against the program: pins, parallel dimensions, cuts, coefficients."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from engine.scheduling.problem import Row, Rows, ScheduleProblem, coefficients
 from engine.scheduling.terms import COEFFICIENT_FIELDS, Demand, demand_of
 
 STEERING = ("pin", "parallel", "cut", *COEFFICIENT_FIELDS)
-"""Fields that the search itself obeys; the others are attached or checked afterwards."""
+"""Fields that the search obeys; the others are attached or checked afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRule:
-    """A steering entry for the statements (by number) that it can speak of."""
+    """A steering entry and the statements (by number) that it applies to."""
 
     placed: PlacedEntry
     address: Address
@@ -160,7 +160,7 @@ def _restrict(
     rows: Rows,
     allowed: set[int],
 ) -> bool:
-    """Drop from `allowed` what rules about this statement forbid here; True when a pin chose the dimension."""
+    """Remove from `allowed` what rules about this statement forbid; True if a pin chose the dimension."""
     names = problem.names[statement]
     chosen = False
     for rule in rules:

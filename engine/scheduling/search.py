@@ -1,4 +1,4 @@
-"""The search for one dimension: an iterator for every statement such that all of them may share a loop.
+"""Backtracking search for one dimension: an iterator for every statement such that all of them may share a loop.
 
 Domains are bit masks of iterators; choosing one propagates along the edges until nothing changes (arc consistency), so
 that most choices follow from the first.
@@ -18,7 +18,7 @@ Choice = Mapping[int, int]
 
 @dataclass(slots=True)
 class Budget:
-    """How much searching is left; guards against exponential descent."""
+    """Remaining attempts of a search; bounds exponential backtracking."""
 
     attempts: int = 200_000
 
@@ -68,7 +68,7 @@ def _branch(
 
 
 def _equal_extents(problem: ScheduleProblem, masks: dict[int, int], extent: int) -> bool:
-    """Keep the iterators of one extent only: a shared loop has one."""
+    """Remove iterators of other extents: a shared loop has one extent."""
     for statement, mask in masks.items():
         masks[statement] = mask & problem.sizes[statement].get(extent, 0)
         if not masks[statement]:

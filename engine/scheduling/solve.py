@@ -1,4 +1,4 @@
-"""Schedule one group under its constraint tree, and say what became of every entry.
+"""Schedule one group under its constraint tree, with a verdict for every entry.
 
 Entries of the root are added one after the other while a schedule exists.  Children are alternatives: the first whose
 entries all hold is taken, deeper alternatives included; when none does, the first one is followed as far as it holds.
@@ -45,9 +45,9 @@ from engine.support.errors import BadInput, Fault, Illegal, OverBudget
 from engine.tensor.nodes import TensorProgram
 
 _ATTEMPTS = 30_000
-"""Choices that one solve may try; an unconstrained one needs about one for each statement and dimension."""
+"""Attempts of one solve; an unconstrained one needs about one per statement and dimension."""
 _STEERING = 1_000
-"""Different entries that one search may have to obey."""
+"""Largest number of different entries that one search obeys."""
 _PLAIN = Options()
 
 
@@ -79,12 +79,12 @@ def schedule(
 
 
 _Kept = tuple[str, str, Value, frozenset[int]]
-"""What a rule says, whoever says it: field, dimension, value and the statements it is kept for."""
+"""Identity of a rule, without its author: field, dimension, value and statements."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Settled:
-    """What holds so far on the way down the constraint tree."""
+    """Entries that hold so far on the path down the constraint tree, and the tree they give."""
 
     rules: tuple[ScheduleRule, ...] = ()
     entries: tuple[PlacedEntry, ...] = ()
@@ -98,7 +98,7 @@ class _Solve:
     options: Options
     deadline: Deadline
     trial: bool = False
-    """Only whether all required entries hold is asked for, not why others do not."""
+    """Whether to stop at the first failed required entry, without explaining it: for verifying repairs."""
     found: dict[tuple[int, ...], Verdict] = field(default_factory=dict)
     """Verdicts by the path of the entry."""
     log: list[str] = field(default_factory=list)
@@ -147,7 +147,8 @@ class _Solve:
         return ()
 
     def open_up(self) -> None:
-        """Allow every affine row if there is no schedule without; Illegal if there is none with them either."""
+        """Retry with skewing, shifting and reversal if there is no schedule without; Illegal if there is none with them
+        either."""
         if self.build(()) is not None:
             return
         self.options = replace(self.options, skew=True, shift=True, reverse=True)
@@ -167,7 +168,7 @@ class _Solve:
         return self._built[key][0]
 
     def built_log(self, rules: Sequence[ScheduleRule]) -> tuple[str, ...]:
-        """What the solve under these rules decided."""
+        """The log of the solve under these rules."""
         return self._built[_key(rules)][1]
 
     def settle(self, node: ConstraintNode, above: _Settled, strict: bool) -> _Settled | None:
@@ -212,7 +213,8 @@ class _Solve:
         return None
 
     def _as_many(self, entries: Iterable[PlacedEntry], above: _Settled, below: bool) -> _Settled | None:
-        """Required entries first; a soft one that cannot hold is dropped, or kept for the statements that can obey.
+        """Add required entries first, then soft ones; a soft entry that fails is dropped, or kept for the statements
+        that can obey.
 
         below: whether required entries follow, which what is kept may exclude.
         """
@@ -248,7 +250,7 @@ class _Solve:
         return _Settled(rules, tuple(kept))
 
     def _clash(self, last: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[PlacedEntry, ...]:
-        """The fewest entries that cannot all hold, `last` among them unless another cannot hold by itself."""
+        """A minimal set of entries that cannot hold together, with `last` unless another fails by itself."""
 
         def hold(rules: Sequence[ScheduleRule]) -> bool:
             node = self._node_or_none(rules)
@@ -268,7 +270,7 @@ class _Solve:
         return attach(node, placed, [s.name for s in self.problem.statements])[1]
 
     def _part(self, rule: ScheduleRule, rules: tuple[ScheduleRule, ...]) -> ScheduleRule | None:
-        """A rule for as many of its statements as can keep it; None when that is none."""
+        """The rule for a largest subset of its statements that can obey it; None if that is empty."""
         if rule.field not in ("pin", "terms", "equal") or len(rule.statements) == 1:
             return None
         held: frozenset[int] = frozenset()

@@ -76,7 +76,7 @@ class Demand:
         return self.named | inside | {s for _, s, _ in self.objective}
 
     def among(self, statements: frozenset[int]) -> Demand:
-        """What is left of it for fewer statements."""
+        """The demand restricted to fewer statements."""
         return Demand(
             tuple(c for c in self.constraints if c.statements <= statements),
             tuple(term for term in self.objective if term[1] in statements),
@@ -86,7 +86,7 @@ class Demand:
 
 
 class _UnclearError(Exception):
-    """An entry that cannot be resolved; the text says why."""
+    """An entry that cannot be resolved; the message says why."""
 
 
 def demand_of(problem: ScheduleProblem, entry: Entry) -> Demand | str:

@@ -1,4 +1,4 @@
-"""When each statement's instances run: a schedule tree as one list of steps for each statement."""
+"""A schedule tree as one time stamp (list of components) for each statement."""
 
 from __future__ import annotations
 

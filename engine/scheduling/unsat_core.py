@@ -1,4 +1,4 @@
-"""Why an entry cannot hold: the entry it collides with, the dependence it breaks, two instances that show it."""
+"""Explain why an entry cannot hold: the conflicting entry or the broken dependence, with two instances."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Build = Callable[[Sequence[ScheduleRule]], Node | None]
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Asked when `kept` can hold and `kept` with one more rule cannot."""
+    """Explains infeasibility of one more rule on top of `kept`, which can hold."""
 
     problem: ScheduleProblem
     build: Build
 
     def verdict(self, rule: ScheduleRule, kept: Sequence[ScheduleRule]) -> Verdict:
-        """Infeasible, with the best reason that can be shown."""
+        """The verdict "infeasible" with the best available reason."""
         others = self.core(rule, kept)
         proof = self._witness(rule, kept, others)
         if others:
@@ -44,11 +44,11 @@ class Blame:
         return Verdict(rule.placed, INFEASIBLE, because + (f": {proof.text}" if proof else ""), proof)
 
     def core(self, rule: ScheduleRule, kept: Sequence[ScheduleRule]) -> tuple[ScheduleRule, ...]:
-        """The fewest kept rules that exclude this one: none if it cannot hold by itself."""
+        """A minimal subset of kept rules that excludes this one; empty if it cannot hold by itself."""
         return fewest(rule, kept, lambda rules: self.build(rules) is not None)[:-1]
 
     def _contradiction(self, rule: ScheduleRule) -> str:
-        """What is wrong with a rule by itself, where no dependence is broken."""
+        """Why a rule contradicts itself, if no dependence is broken."""
         if rule.demand:
             return contradiction(self.problem, rule)
         name = rule.address.name

@@ -1,4 +1,4 @@
-"""Legal schedules without a kernel: no kernel follows the order, or it does not take a required entry as given."""
+"""Legal schedules that code generation refuses: no kernel follows the order, or a required entry is not honoured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Compile = Callable[[tuple[Advice, ...]], Sequence[Verdict]]
 
 
 class NoKernel(Unsupported):
-    """A legal schedule, with every required entry, that no kernel follows; `reason` and `hint` are the lowering's."""
+    """A legal schedule that satisfies every required entry but that no kernel family can lower; `reason` and `hint`
+    come from the lowering."""
 
     def __init__(self, refused: Unsupported, program: TensorProgram, scheduled: Scheduled) -> None:
         super().__init__(refused.stage, refused.subject, refused.reason, refused.hint)
@@ -27,7 +28,7 @@ class NoKernel(Unsupported):
 
 
 class NotTaken(Conflict):
-    """A required entry that no dependence and no other entry excludes, but that the kernel takes otherwise or not.
+    """A required entry that can be scheduled but that code generation cannot honour.
 
     The schedule is legal: the refusal is the kernel's.
     """
@@ -47,7 +48,7 @@ class NotTaken(Conflict):
 
 
 def not_taken(verdicts: Sequence[Verdict]) -> tuple[PlacedEntry, ...]:
-    """The required entries that a kernel does not take as given."""
+    """Required entries that a kernel does not honour."""
     return tuple(v.placed for v in verdicts if v.outcome == RELAXED and v.placed.entry.required)
 
 
@@ -58,7 +59,7 @@ def refusal(
     taken: Mapping[Path, str],
     compiled: Compile,
 ) -> NotTaken:
-    """The error for the first required entry that a kernel does not take, with every change found to resolve it.
+    """The error for the first required entry that a kernel does not honour, with every verified repair.
 
     scheduled: the legal schedule of the program, with the verdicts after lowering.  taken: path
     of an entry -> the number that the kernel has in place of the asked one, where it has any.
@@ -80,7 +81,7 @@ def refusal(
 
 
 def _proposals(placed: PlacedEntry, taken: str) -> Iterator[Repair]:
-    """The number that the kernel takes, then the entry made soft or switched off."""
+    """Repairs: the value that the kernel uses instead, then the entry made soft or switched off."""
     value = placed.entry.value
     if taken.isdecimal() and isinstance(value, int | tuple):
         other = replace(placed.entry, value=(value[0], int(taken)) if isinstance(value, tuple) else int(taken))

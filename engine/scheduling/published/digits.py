@@ -1,4 +1,4 @@
-"""Schedule rows as digits: which part of which axis every dimension counts.
+"""Published schedule rows as digits: which part of which axis each dimension counts.
 
     x in 0 .. 9999:   [1, 0] (/4096)  [1, 0] (%4096, /4)  [1, 0] (%4)
     digits of x:      x / 4096        x / 4 % 1024        x % 4

@@ -1,4 +1,4 @@
-"""Whether an advice file is for a group: its pattern against the group's statements.
+"""Match the pattern of an advice file against a group's statements.
 
 A pattern shows an operator after inlining and axis fusion: one statement for each array that is written to global
 memory, over axes that may each stand for several neighbouring iterators of ours.

@@ -1,4 +1,4 @@
-"""What a published advice file says, before it is matched against anything."""
+"""A published advice file as a value, before it is matched against a group."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ class Published:
 
 
 def contradiction(name: str, reason: str, hint: str = "") -> BadInput:
-    """A file that says two things that cannot both be meant."""
+    """The error for a file that contradicts itself."""
     return BadInput("schedule", f"advice {name}", f"it contradicts itself: {reason}", hint)
 
 
 def unreadable(name: str, reason: str, hint: str = "") -> BadInput:
-    """A file that is not in the published format."""
+    """The error for a file in another format."""
     return BadInput("schedule", f"advice {name}", reason, hint)

@@ -1,4 +1,4 @@
-"""The JSON text of a published advice file as a value that does not contradict itself.
+"""Parse a published advice file, and check it for contradictions.
 
 Everything is checked against everything: declared iterators against the pattern, vectors against the declared sizes,
 the mapped dimensions against the rows and against each other.
