@@ -1,4 +1,4 @@
-"""From files of measured times to a calibration, or why they make none."""
+"""Build a calibration from files of measured times, or say why they give none."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from engine.support.errors import BadInput, EngineError
 from engine.target import DEVICES, Target, target
 
 FEWEST = 12
-"""Rows below which nothing is fitted."""
+"""Fewest rows for a fit."""
 FEWEST_SPEAKING = 3
-"""Rows that must depend on a figure for it to be fitted."""
+"""Fewest rows that must depend on a figure for it to be fitted."""
 FOLDS = 4
-"""Parts of the rows, each of which is predicted by figures that the others gave."""
+"""Folds of the cross-validation."""
 
 
 def calibrate(files: Sequence[str | Path], name: str | None = None) -> Calibration:
@@ -73,7 +73,7 @@ def _machine(read: Sequence[Measurements], name: str | None) -> Target:
 
 
 def _refusal(read: Sequence[Measurements], held: str, hint: str) -> BadInput:
-    """The files make no calibration, for what they hold."""
+    """The error that the files give no calibration."""
     verb = "holds" if len(read) == 1 else "hold"
     return BadInput("calibrate", ", ".join(one.source for one in read) or "no files", f"{verb} {held}", hint)
 
@@ -90,7 +90,7 @@ def _observe(row: MeasuredRow) -> Observation | None:
 
 
 def _fitting(observations: Sequence[Observation], machine: Target) -> list[Observation]:
-    """Those that the model can place on the target."""
+    """The observations whose kernels fit the target."""
     found = []
     for one in observations:
         try:
@@ -102,7 +102,7 @@ def _fitting(observations: Sequence[Observation], machine: Target) -> list[Obser
 
 
 def _fit_supported_figures(observations: Sequence[Observation], machine: Target) -> tuple[Target, Mapping[str, int]]:
-    """The fitted target, and the rows that depend on each of its fitted figures: at least FEWEST_SPEAKING.
+    """The fitted target, and for each fitted figure the number of rows that depend on it.
 
     A figure that few rows depend on once all are fitted is given back its own value, and the rest is fitted again.
     """

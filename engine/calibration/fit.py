@@ -20,15 +20,15 @@ from engine.cost.roofline import predict
 from engine.target import Target
 
 SPREAD = 0.05
-"""Part by which a model with the right figures still misses a time."""
+"""Relative error of the model that is expected even with the right figures."""
 HUBER = 2.0
 PULL = math.log(4)
-"""A figure may be this far from its description at the price of one unit of residual."""
+"""Distance of a figure from its description that costs one unit of residual (a prior)."""
 STEPS, ROUNDS = 25, 4
 LARGEST_STEP = 0.7
 TRIES = (0.5, -0.5, 0.1, -0.1, 0.02, -0.02)
 SLOPE = 1e-4
-"""Step of the differences that stand for slopes."""
+"""Step of the finite differences."""
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -44,7 +44,8 @@ def fit_target(observations: Sequence[Observation], target: Target, names: Seque
 
 
 def speaking(observations: Sequence[Observation], target: Target, names: Sequence[str]) -> Mapping[str, int]:
-    """Figure -> observations whose time changes by at least a tenth of the part by which it changes."""
+    """Figure -> number of observations that depend on it: their time changes by at least a tenth of the figure's
+    change."""
     slopes = np.abs(_FigureFit(observations, target, names).slopes(np.zeros(len(names))))
     return {name: int((column >= 0.1).sum()) for name, column in zip(names, slopes.T, strict=True)}
 

@@ -1,4 +1,4 @@
-"""Documents of what could be otherwise: moves, decisions, iteration spaces, addresses, comparisons.
+"""Documents of the exploration panels: moves, decisions, iteration spaces, addresses, comparisons.
 
 Plain data like `engine/documents/model.py`, for the same reason.
 """
@@ -12,7 +12,7 @@ from engine.documents.model import RepairDoc, TermDoc, Time
 
 @dataclass(frozen=True, slots=True)
 class MoveDoc:
-    """One step that an engineer may take from here, tried before it is shown: its predicted effect, or why not."""
+    """One possible edit, tried before it is shown, with its predicted effect or the reason why it is impossible."""
 
     kind: str
     """"order", "cut", "join", "parallel", "vector", "block", "thread", "lane", "warp", "tile", "stages", "split",
@@ -36,7 +36,7 @@ class MoveDoc:
 
 @dataclass(frozen=True, slots=True)
 class MovesDoc:
-    """The menu of what is possible for a group under its advice, the largest predicted gain first."""
+    """All moves of a group under its advice, the largest predicted gain first."""
 
     group: str
     recipe: str
@@ -48,7 +48,8 @@ class MovesDoc:
 
 @dataclass(frozen=True, slots=True)
 class CellDoc:
-    """What becomes of one iterator of a statement as one dimension of its schedule, the outer ones as they are."""
+    """One cell of the solver's table: an iterator of a statement as one schedule dimension, with the outer ones
+    fixed."""
 
     state: str
     """"parallel", "legal" (in order), "impossible", or "used" (by a dimension further out)."""
@@ -152,7 +153,7 @@ class SpaceDoc:
 
 @dataclass(frozen=True, slots=True)
 class OrderDoc:
-    """What asking for another order, or for tiles, would say: the answer to a drag."""
+    """Result of dragging axes or tiles: whether the new order is legal."""
 
     entries: tuple[str, ...]
     recipe: str
@@ -249,7 +250,7 @@ class WhyDoc:
 
 @dataclass(frozen=True, slots=True)
 class RegroupDoc:
-    """What a plan would be with other groups fixed."""
+    """Effect of fixing other groups on the whole plan."""
 
     legal: bool
     because: str
@@ -265,7 +266,7 @@ JOIN, SPLIT, TAKE_OUT, RELEASE = "join", "split", "take out", "release"
 
 @dataclass(frozen=True, slots=True)
 class FusionEdit:
-    """What somebody would have otherwise about groups.
+    """A requested change of fusion groups.
 
     "join": the operators become one kernel.  "split": the first stays, the second and what needs it in its group become
     another kernel.  "take out": the operator leaves its group.  "release": nothing is fixed about the operators.
@@ -277,7 +278,7 @@ class FusionEdit:
 
 @dataclass(frozen=True, slots=True)
 class AttemptDoc:
-    """What a person's wish about groups would come to, looked at around the operators that it names."""
+    """Local effect of a requested change of fusion groups, evaluated around the operators it names."""
 
     legal: bool
     because: str
@@ -292,4 +293,4 @@ class AttemptDoc:
     where it takes exploring the rest to tell."""
     groups: tuple[tuple[str, ...], ...]
     apart: tuple[tuple[str, str], ...]
-    """What is fixed in all once this is."""
+    """Pairs of operators kept apart once the change is made."""

@@ -82,7 +82,7 @@ class EdgeDoc:
 
 @dataclass(frozen=True, slots=True)
 class LinkDoc:
-    """A tensor that one operator hands to another inside a launch; of "packing", two parts that only share a launch."""
+    """A tensor passed between operators inside a launch; for "packing", two parts that only share a launch."""
 
     node: str
     """The launch."""
@@ -93,7 +93,7 @@ class LinkDoc:
     scheme: str
     """"register", "shuffle", "shared", "global" or "packing"."""
     bytes: int
-    """What does not cross global memory: the read, and where nobody else needs the tensor also the write."""
+    """Bytes saved from global memory: the read, and the write if no other launch reads the tensor."""
     because: str
 
 
@@ -141,7 +141,7 @@ class ModelDoc:
     seconds: tuple[tuple[str, float], ...]
     """How long each stage took to open it: ("load", 0.3), ("fuse", 0.2), ..."""
     links: tuple[LinkDoc, ...] = ()
-    """What is handed over inside the launches."""
+    """Tensors passed between operators inside the launches."""
 
 
 def with_times(model: ModelDoc, times: Mapping[str, Time], bounds: Mapping[str, str] | None = None) -> ModelDoc:

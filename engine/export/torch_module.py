@@ -180,7 +180,7 @@ def compare(operator: TorchOperator) -> tuple[float, float] | None:
 
 
 def missing() -> str:
-    """What keeps the operators from running here; "" where nothing does."""
+    """Why the operators cannot run here; "" if they can."""
     try:
         import torch
     except ImportError as error:

@@ -61,7 +61,7 @@ def _row(data: Mapping[str, Any]) -> MeasuredRow:
 
 
 def _kernel(data: Mapping[str, Any]) -> MeasuredRow:
-    """A group of a model; what it computes and moves is told by its launch, where there is one."""
+    """A group of a model; bytes and operations come from its launch, if the file has it."""
     entry = _entry(data)
     facts = entry.launches[0].facts if entry.launches else None
     flops = facts.flops + facts.tensor_flops if facts else None

@@ -1,4 +1,4 @@
-"""Engine values as documents: what the window shows and `--json` prints."""
+"""Convert engine values to documents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ LONGEST_VALUE = 80
 
 
 class ListSink(Protocol):
-    """Takes a list of a document once it is made, and gives back what the document itself holds of it."""
+    """Receives each long list of a document when it is complete; returns what the document keeps of it."""
 
     def __call__(self, key: str, items: tuple[Item, ...], /) -> tuple[Item, ...]:
         """key: the field that the list is for."""
@@ -157,7 +157,7 @@ def _nodes(graph: OperatorGraph, plan: FusionPlan) -> tuple[NodeDoc, ...]:
 
 
 def _common_scope(scopes: Sequence[str]) -> str:
-    """The longest module path that all operators share."""
+    """The longest common module path."""
     parts = [s.split(".") for s in dict.fromkeys(scopes)]
     shared = []
     for words in zip(*parts, strict=False):
@@ -193,7 +193,7 @@ def _edges(graph: OperatorGraph, plan: FusionPlan) -> Iterable[EdgeDoc]:
 def _group_doc(
     group: FusionGroup, plan: FusionPlan, prediction: Prediction | None, machine: Target
 ) -> GroupDoc:
-    """A group but for its time and its share, which are known together with those of the others."""
+    """A group without time and share, which depend on the other groups."""
     moved = sum(compulsory_bytes(group.program))
     anchor = max(group.program.statements, key=lambda s: s.points)
     neighbours = [
@@ -251,7 +251,7 @@ def kernel_doc(kernel: Kernel, compiled: Sequence[Compiled] = ()) -> KernelDoc:
 
 
 def refused_doc(group: FusionGroup, recipe: Recipe, error: Conflict | NoKernel) -> KernelDoc:
-    """A group that has no kernel: every verdict and every repair, the schedule if it is legal, and no code or time."""
+    """Document of a group without a kernel: verdicts, repairs, and its schedule if it is legal."""
     advice = recipe.groups.get(group.name, ())
     names, operators = tuple(s.name for s in group.program.statements), group.instances[0].statements
     if isinstance(error, NoKernel | NotTaken):

@@ -1,4 +1,4 @@
-"""A gate for continuous integration that needs no GPU: what a model's kernels cost in counts, kept and compared.
+"""A regression gate without a GPU: counts of a model's kernels, saved and compared.
 
 Counts come from emulated launches and from the compiler's own account: sectors of global memory, bank conflicts,
 registers, spills, launches.  None of them is a time.
@@ -26,20 +26,20 @@ FORMAT, VERSION = "loomscope-baseline", 1
 WHOLE = ""
 """The group's name in changes of the whole model."""
 MAX_BYTES = 2**31
-"""Buffers of a launch that are emulated; of a larger one nothing is counted."""
+"""Largest launch, in bytes of its buffers, that is emulated and counted."""
 COUNTED = ("sectors", "conflicts")
 COMPILED = tuple(f"{what} {name}" for name in ARCHITECTURES for what in ("registers", "spill bytes"))
 
 
 class WrongKernel(EngineError):
-    """A kernel that the emulator finds at fault: what it costs does not matter."""
+    """A kernel with findings of the emulator; its cost is not recorded."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFigures:
-    """What one group costs; less is better in every figure."""
+    """Counts of one group; less is better in every figure."""
 
     kernels: int
     """Launches of the group in the model."""
@@ -73,7 +73,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class FigureChange:
-    """A figure that is another one than in the baseline; None where one side has none."""
+    """A figure that differs from the baseline; None where one side lacks it."""
 
     group: str
     """"" for the whole model."""
@@ -93,7 +93,7 @@ class BaselineComparison:
 
     @property
     def regressions(self) -> tuple[FigureChange, ...]:
-        """The changes that a gate closes for."""
+        """The changes that fail the gate."""
         return tuple(change for change in self.changes if change.worse)
 
 
@@ -148,7 +148,7 @@ def _counts(kernel: Kernel) -> tuple[dict[str, int], str]:
 
 
 def compare(before: Baseline, after: Baseline, tolerance: float = 0.0) -> BaselineComparison:
-    """What became of a model's figures.  tolerance: the part by which a figure may grow.
+    """Compare a model's figures with its baseline.  tolerance: allowed growth, as a part of the old figure.
 
     Raises BadInput for baselines of two models, targets or sizes.
     """

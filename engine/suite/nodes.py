@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.support.units import MICROSECONDS
 
 MEMORY, COMPUTE = "memory", "compute"
-"""What a floor is made of: `Row.limit`."""
+"""Which resource sets the floor: the values of `SuiteRow.limit`."""
 
 Size = int | tuple[int, ...]
 
@@ -40,7 +40,7 @@ class SuiteRow:
     bytes: int
     """Every input element that is needed read once, every output element written once, and `again`."""
     again: int = 0
-    """Bytes that must come from memory twice because a reduction over all blocks stands between two uses."""
+    """Bytes that are read twice because a reduction over all blocks separates the two uses."""
     called: str = ""
     """The published name of the row, where it has one."""
 

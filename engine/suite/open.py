@@ -1,4 +1,4 @@
-"""`suite:NAME/ROW` as a model: the file that every verb and the window open."""
+"""`suite:NAME/ROW` as an ONNX model, for every verb and the window."""
 
 from __future__ import annotations
 

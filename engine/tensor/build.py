@@ -1,4 +1,4 @@
-"""Statements under construction: what an operator's rule uses to read tensors and write new ones.
+"""The builder with which operator rules read tensors and emit statements.
 
 Convention: the iterators of a statement are i, j, k, ... for the written axes in order, without those of extent 1,
 then r, s, t, ... for the reduced ones.  Equal layers therefore have equal statements but for array names.
@@ -24,14 +24,14 @@ WRITTEN = "ijklmnopq"
 REDUCED = "rstuvwxyz"
 CONTRADICTION = "its declared shapes contradict each other"
 MOST_STEPS = 2000
-"""Steps that the recurrent layers of a graph may take together: each is statements of its own."""
+"""Largest number of unrolled steps of a graph's recurrent layers; each step adds statements."""
 FEW = 64
-"""Integers of a constant that are looked at to find equal operators: shapes, axes and pads are shorter."""
+"""Largest integer constant that is part of the key of equal operators; shapes, axes and pads are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The iteration space of a statement, as the index of every axis (0 for an axis of extent 1)."""
+    """Iteration domain of a statement, with the index of every axis (0 for an axis of extent 1)."""
 
     written: tuple[Index, ...]
     """Indices of the written element; reduced axes of `over` stand here as 0."""
@@ -65,13 +65,13 @@ def box(shape: Sequence[int], reduced: Sequence[int] = ()) -> Domain:
 
 
 def over(shape: Sequence[int], axes: Collection[int]) -> Domain:
-    """The points of an array of which `axes` are reduced."""
+    """The domain of a reduction over `axes` of an array."""
     return _over(tuple(shape), frozenset(axes))
 
 
 @lru_cache(maxsize=1024)
 def _over(shape: tuple[int, ...], axes: frozenset[int]) -> Domain:
-    """Kept: the shapes of a model are few."""
+    """Cached, because a model has few shapes."""
     free, bound = iter(WRITTEN), iter(REDUCED)
     names = {axis: next(bound if axis in axes else free) for axis, size in enumerate(shape) if size > 1}
     point = tuple(Index.of(names[axis]) if axis in names else Index() for axis in range(len(shape)))
@@ -95,12 +95,13 @@ class StatementBuilder:
         self._wrapped: dict[tuple[str, int], str] = {}
         self._steps = 0
         self.temporaries: list[tuple[str, str, str]] = []
-        """What the operator at hand declared: (name, owner, suffix)."""
+        """Arrays declared by the current operator: (name, owner, suffix)."""
         self.is_particular = False
-        """Whether its rule went by more than its attributes, shapes, types and what `told` says of its constants."""
+        """Whether the result depends on more than attributes, shapes, types and `constant_key`, so that it must not be
+        reused for an equal operator."""
 
     def operator(self, op: Operator, lower: Callable[[Operator, StatementBuilder], None]) -> None:
-        """Run an operator's rule; what an unsupported one wrote before it gave up is taken back.
+        """Run an operator's rule; statements of a rule that raises Unsupported are removed.
 
         Raises BadInput where its shapes do not belong together.
         """
@@ -142,7 +143,8 @@ class StatementBuilder:
         return value
 
     def constant_key(self, name: str) -> tuple[bool, bytes]:
-        """Whether a value is known, and what rules may go by of it: an element that all equal, or a few integers."""
+        """Whether a constant's value is known, and the part of it that rules may depend on: a uniform element, or a few
+        integers."""
         value = self._constant_value(name)
         if value is None or not _is_told(value):
             return value is not None, b""
@@ -153,7 +155,7 @@ class StatementBuilder:
         return constant.value if constant else None
 
     def take_steps(self, count: int) -> None:
-        """Note that the operator at hand is written out step by step; Unsupported past what a graph may take."""
+        """Count the steps of an unrolled operator; Unsupported past `MOST_STEPS` of the graph."""
         self.is_particular = True  # how many may be taken depends on the operators before
         if self._steps + count > MOST_STEPS:
             others = f", {self._steps} were taken before" if self._steps else ""
@@ -172,7 +174,7 @@ class StatementBuilder:
         return name
 
     def read(self, name: str, indices: Sequence[Index]) -> Term:
-        """One element of a tensor; a constant that has the same value everywhere is that number."""
+        """Read one element of a tensor; a uniform constant becomes a literal."""
         array = self.arrays[name]
         value = self._constant_value(name)
         if value is not None and _is_uniform(value):
@@ -180,7 +182,7 @@ class StatementBuilder:
         return Term(Access(name, tuple(indices)), array.dtype)
 
     def broadcast(self, name: str, indices: Sequence[Index], shape: Sequence[int]) -> Term:
-        """The element of a tensor that stands at `indices` of `shape` after broadcasting (NumPy's rule)."""
+        """Read a tensor at `indices` of `shape`, broadcast by NumPy's rule."""
         own = self.shape(name)
         lead = len(own) - len(shape)
         if lead > 0 and any(size != 1 for size in own[:lead]):
@@ -227,12 +229,12 @@ class StatementBuilder:
         )
 
     def layout(self, source: str, target: str, indices: Callable[[Domain], Sequence[Index]], because: str = "") -> None:
-        """Append a copy `target[...] = source[indices]`: data move, no value changes."""
+        """Append a copy `target[...] = source[indices]`, which changes no value."""
         space = box(self.shape(target))
         self.emit(target, space, self.read(source, indices(space)), because=because)
 
     def wrap_negative(self, indices: str, size: int) -> str:
-        """The index tensor with negative entries counted from the end of an axis of `size`, as ONNX allows them.
+        """The index tensor with negative entries made non-negative for an axis of `size`, as ONNX allows them.
 
         Constant indices are known to need it or not; for those of the user the wrapped ones are a tensor of their own.
         """
@@ -259,7 +261,7 @@ class StatementBuilder:
 
 
 def _is_uniform(value: np.ndarray) -> bool:
-    """Whether all elements are known to be equal without looking at them."""
+    """Whether all elements are known to be equal, without reading them."""
     return value.dtype != object and (value.size == 1 or (value.size > 0 and not any(value.strides)))
 
 
@@ -276,7 +278,7 @@ def _with_name(statement: Statement, name: str) -> Statement:
 
 
 def wrap(index: Term, size: int) -> Term:
-    """An index with negative values counted from the end."""
+    """The index with `size` added to negative values."""
     return select(compare("less", index, 0), index + size, index)
 
 

@@ -1,4 +1,4 @@
-"""What a tensor program means, run with NumPy: every statement over its whole box at once.
+"""Reference semantics of tensor programs: evaluates each statement over its whole domain with NumPy.
 
 The meaning that schedules and kernels must keep.  It shares nothing with the operators' NumPy meanings, which start
 from the graph; tests hold the two against each other.
@@ -30,7 +30,7 @@ from engine.tensor.shifted_exponentials import SHIFTED_MEAN, is_shifted, match_w
 from engine.tensor.terms import NARROW
 
 CHUNK = 1 << 23
-"""Points of a box evaluated at once; larger boxes are cut along their first iterator."""
+"""Largest number of points evaluated at once; larger domains are cut along their first iterator."""
 
 Arrays = dict[str, np.ndarray]
 
@@ -64,7 +64,7 @@ def temporaries(program: TensorProgram, known: Mapping[str, np.ndarray], wanted:
 
 
 def behind(program: TensorProgram, known: Collection[str], wanted: Collection[str]) -> TensorProgram:
-    """The part of a program that makes the `wanted` arrays from those that are `known`."""
+    """The slice of a program that computes the `wanted` arrays from the `known` ones."""
     needed = set(wanted)
     chosen: list[Statement] = []
     for statement in reversed(program.statements):
@@ -203,7 +203,7 @@ class _EvaluatedBox:
         return inside
 
     def view(self, array: np.ndarray, indices: tuple[Index, ...]) -> np.ndarray | None:
-        """The accessed elements as a view, where every index is one iterator or a number; None where it is not."""
+        """The accessed elements as a NumPy view, if every index is one iterator or a constant; else None."""
         order, cut = [], []
         axis_of = {iterator.name: at for at, iterator in enumerate(self.iterators)}
         for index in indices:
@@ -249,7 +249,7 @@ class _EvaluatedBox:
         return np.asarray(product.transpose(np.argsort(batch + rows + columns).tolist()))
 
     def sum_shifted(self) -> np.ndarray:
-        """A reduction of exponentials: every exponent less the largest of its row, then the sums, then the quotient."""
+        """A reduction of shifted exponentials: subtract the row maximum, sum, then divide."""
         reduction, term = self.statement.reduction, match_weighted(self.statement.expression)
         assert reduction is not None and term is not None
         kind = _numpy(reduction.accumulate, self.exact)
@@ -266,7 +266,7 @@ class _EvaluatedBox:
         return np.broadcast_to(total, parallel).squeeze(axes)
 
     def reduce(self, values: np.ndarray) -> np.ndarray:
-        """Values with the reduced axes gone."""
+        """The values reduced over the reduction's axes."""
         reduction = self.statement.reduction
         values = np.broadcast_to(values, self.shape)
         if reduction is None:

@@ -10,7 +10,7 @@ from engine.tensor.operators.special import erf
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Integers are divided toward zero."""
+    """Division; of integers truncated toward zero, as in C."""
     if np.result_type(a, b).kind not in "iu":
         return np.asarray(a / b)
     quotient = a // b

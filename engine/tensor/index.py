@@ -40,7 +40,7 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """The integer found at `indices` of `array`, known to lie in `low` .. `high`: what makes a read indirect."""
+    """An indirect read: the integer at `indices` of `array`, known to lie in `low` .. `high`."""
 
     array: str
     indices: tuple[Index, ...]
@@ -92,7 +92,7 @@ class Index:
         return Index(tuple((a, c * factor) for a, c in self.terms), self.constant * factor) if factor else Index()
 
     def floordiv(self, by: int, extents: Extents) -> Index:
-        """floor(self / by), simplified: whole multiples of `by` leave, what cannot reach `by` vanishes."""
+        """floor(self / by), simplified: multiples of `by` are divided exactly, a remainder below `by` is dropped."""
         whole, rest = self._split(by, extents)
         low, high = rest.bounds(extents)
         if low // by == high // by:
@@ -135,7 +135,7 @@ class Index:
         return 1, self, Index()
 
     def substitute(self, values: Mapping[str, Index], extents: Extents) -> Index:
-        """Put an index for each named iterator; `extents` are those of the iterators that appear afterwards."""
+        """Substitute an index for each named iterator; `extents` are those of the iterators in the result."""
         return self.rewrite(lambda name: values.get(name, Index.of(name)), lambda array: array, extents)
 
     def rewrite(self, iterator: Callable[[str], Index], array: Callable[[str], str], extents: Extents) -> Index:
@@ -167,7 +167,7 @@ class Index:
         return self
 
     def bounds(self, extents: Extents) -> tuple[int, int]:
-        """Smallest and largest value over the box; interval arithmetic, so never too narrow."""
+        """Lower and upper bound over the box by interval arithmetic: sound, not always tight."""
         low = high = self.constant
         for atom, coefficient in self.terms:
             a, b = atom_bounds(atom, extents)
@@ -187,7 +187,7 @@ class Index:
 
     @property
     def divisions(self) -> int:
-        """Floor divisions, remainders and indirect reads in it, those inside each other counted as well."""
+        """Number of floor divisions, remainders and indirect reads, nested ones included."""
         count = 0
         for atom, _ in self.terms:
             match atom:

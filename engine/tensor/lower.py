@@ -1,4 +1,4 @@
-"""Operator graphs to tensor programs."""
+"""Lower operator graphs to tensor programs."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ WITHOUT_EXPRESSION = {
     **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), "works on what may be absent"),
     **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"), "works on texts"),
 }
-"""Why operators of the standard cannot be expressions over boxes of fixed size."""
+"""Reasons why some operators cannot be expressions over boxes of fixed size."""
 
 EMPTY_OPERANDS = ("Concat",)
 """Operators that give elements where their first operand has none."""
 
 
 def lower(graph: OperatorGraph) -> TensorProgram:
-    """The statements of every supported operator: `lower_supported` for those who know what is not."""
+    """The tensor program of every supported operator, without the reasons for the others."""
     return lower_supported(graph)[0]
 
 
 def lower_supported(graph: OperatorGraph) -> tuple[TensorProgram, dict[str, str]]:
-    """Write every supported operator as statements S0, S1, ... in graph order; the others come with the reason.
+    """Lower every supported operator to statements S0, S1, ... in graph order; return the reasons for the others.
 
     Arrays have the names of the graph's tensors; what operators need in between is called "TENSOR.max" and so on.
     What is skipped leaves its tensors open: what it reads counts as an output of the program, what it
@@ -93,12 +93,12 @@ def _lower_operators(graph: OperatorGraph) -> tuple[StatementBuilder, dict[str, 
 
 
 def _without_expression(op: Operator) -> str:
-    """Why an operator has none in principle, which says more than that shapes behind it are open; "" where it has."""
+    """Why an operator can have no tensor expression, which is a better reason than unknown shapes; "" if it can."""
     return f"{op.kind} {WITHOUT_EXPRESSION[op.kind]}" if op.kind in WITHOUT_EXPRESSION else ""
 
 
 def _obstacle(op: Operator, build: StatementBuilder) -> str:
-    """Why an operator cannot be compiled whatever its attributes; "" when it can."""
+    """Why an operator cannot be compiled whatever its attributes are; "" if it can."""
     if rule_of(op) is None:
         return f"{op.kind} has no tensor expression yet"
     for name in filter(None, (*op.inputs, *op.outputs)):
@@ -112,7 +112,7 @@ def _obstacle(op: Operator, build: StatementBuilder) -> str:
 
 
 def _update_in_place(graph: OperatorGraph, build: StatementBuilder) -> None:
-    """After everything else has read the old contents, write the new ones."""
+    """Append the in-place updates, after all reads of the old contents."""
     writers = {op.inputs[:2]: op for op in graph.operators if op.kind in IN_PLACE}
     for update in graph.updates:
         op = writers[update.target, update.value]

@@ -9,11 +9,11 @@ from engine.tensor.index import Element, Extents, Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement
 
 Reader = Callable[[Access], Scalar]
-"""What to put in the place of an access (its indices are already rewritten)."""
+"""Maps an access, whose indices are already rewritten, to its replacement."""
 
 
 def rewrite_index(index: Index, iterators: Mapping[str, Index], read: Reader, extents: Extents) -> Index:
-    """Put an index for every iterator in `iterators`, and rewrite the reads inside.
+    """Substitute an index for every iterator in `iterators`, and rewrite the reads inside.
 
     extents: of the iterators that appear in the result.  A read inside an index must stay a plain access.
     """
@@ -90,7 +90,7 @@ def rewrite_reads(statement: Statement, read: Reader) -> Statement:
 
 
 def rename_statement(statement: Statement, name: str, operator: str, arrays: Mapping[str, str]) -> Statement:
-    """The statement under another name, of another operator, over other arrays; two arrays never become one.
+    """A copy of the statement with another name, operator and arrays; distinct arrays stay distinct.
 
     It keeps its form, unless it looks indices up: those are sorted by the names of what they read.
     """

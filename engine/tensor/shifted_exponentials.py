@@ -1,4 +1,4 @@
-"""Reductions of exponentials relative to the largest exponent of each row, which one pass over the row can make.
+"""Online softmax as a reduction: exponentials relative to the row maximum, in one pass over the row.
 
     shifted_sum(k)  exp(x[k]) * w[k]   =   sum(k) exp(x[k] - m) * w[k]                 with m = max(k) x[k]
     shifted_mean(k) exp(x[k]) * w[k]   =   shifted_sum(k) exp(x[k]) * w[k]  /  shifted_sum(k) exp(x[k])

@@ -1,4 +1,4 @@
-"""Finding the softmax around a sum: what its terms are once the maximum of the row belongs to the sum itself.
+"""Recognise the softmax around a sum, and rewrite its terms relative to the row maximum.
 
     m[i] = max(j) x[i,j];  e[i,j] = exp(x[i,j] - m[i]);  l[i] = sum(j) e[i,j]              l: exp(x[i,j])
     p[i,j] = e[i,j] / l[i];  o[i,d] = sum(j) p[i,j] * v[j,d]                               o: exp(x[i,j]) * v[j,d]
@@ -25,7 +25,7 @@ def relative_term(program: TensorProgram, one: Statement, subject: str) -> tuple
 
 
 class _Match:
-    """The softmax around one sum, or what keeps it from being one."""
+    """Matches the softmax around one sum; raises `refusal` where a part is missing."""
 
     def __init__(self, program: TensorProgram, one: Statement, subject: str) -> None:
         self.program, self.one, self.subject = program, one, subject
@@ -33,7 +33,7 @@ class _Match:
         self.reduced = one.reduction.iterators
 
     def refusal(self, reason: str) -> Unsupported:
-        """The error that says why not."""
+        """The error that says what is missing."""
         return Unsupported("tensor", self.subject, reason)
 
     def term(self) -> tuple[Weighted, str]:

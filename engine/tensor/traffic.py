@@ -1,4 +1,4 @@
-"""What a program must move and compute, whatever its schedule: the floor that every prediction starts from."""
+"""Lower bounds of a program, whatever its schedule: compulsory bytes and operations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COSTS: Mapping[str, tuple[int, int]] = {
 Estimates from the shape of the usual implementations; every function not listed is one operation."""
 
 OF_SHIFT = 3
-"""Operations of one weight relative to a running maximum: compared with it, less it, added to the sum."""
+"""Operations per weight of an online softmax: compare with the running maximum, subtract it, add to the sum."""
 
 
 def compulsory_bytes(program: TensorProgram) -> tuple[int, int]:
@@ -53,7 +53,7 @@ def flop_counts(program: TensorProgram) -> tuple[int, int]:
 
 
 def _joins(statement: Statement, term: Weighted | None) -> int:
-    """Operations that join one value of a reduction to the others: of weighted ones a product too."""
+    """Operations that combine one value of a reduction with the others; weighted terms need a product too."""
     if statement.reduction is None:
         return 0
     return 1 if term is None else 2 if term.factor is not None else 0

@@ -1,4 +1,4 @@
-"""Which elements each block of a kernel writes, from the index maps alone, for all blocks at once.
+"""Write footprints: the elements each block writes, from the index maps alone, for all blocks at once.
 
 The maps and the emulator check each other: over all blocks they must cover the group's part of every output exactly
 once, and an emulated block must write exactly the elements the maps say.
@@ -46,7 +46,7 @@ def _conditions(statement: Statement) -> tuple[Index, ...]:
 
 
 def partition_faults(source: CudaSource, program: TensorProgram) -> tuple[Finding, ...]:
-    """Outputs of whose part all blocks together do not write every element exactly once, or which they leave."""
+    """Outputs whose elements are not written exactly once by all blocks together, as findings."""
     return tuple(
         fault
         for buffer in source.buffers

@@ -1,4 +1,4 @@
-"""Checking a kernel against an implementation that is not ours.
+"""Check a kernel against an independent implementation.
 
 The CUDA text runs on the CPU in two thread and copy orders.  A large launch runs a sample of blocks that holds every
 kind of boundary; then the index maps of all blocks must partition what the group writes, and the same group at a
@@ -27,9 +27,9 @@ from engine.verify.tolerance import Tolerance, group_tolerance, magnitude, on_te
 Values = Mapping[str, np.ndarray]
 
 WORK = 60_000_000
-"""Operations and bytes that one emulated order may cost before blocks are sampled."""
+"""Cost of one emulated order, in operations and bytes, above which blocks are sampled."""
 SMALLER = WORK // 16
-"""Points of the widest statement of a group that is cut to a smaller size."""
+"""Largest size of a reduced group: points of its widest statement."""
 SAMPLE = 4
 """Blocks of a sample besides the boundary ones."""
 
@@ -143,13 +143,14 @@ def check_kernel(kernel: Kernel, values: Values, before: Values, timeout: float 
 
 
 def kernel_tolerance(kernel: Kernel, values: Values) -> Tolerance:
-    """How far a right kernel may be from the reference.  values: of the arrays that it reads, at least."""
+    """Allowed error of a correct kernel.  values: of the arrays that it reads, at least."""
     found = on_tensor_cores(group_tolerance(kernel.group), kernel.tile.intrinsic)
     return with_exponents(found, kernel.group.program, values)
 
 
 def sample_blocks(kernel: Kernel) -> tuple[int, ...]:
-    """All blocks of a small launch; of a large one whole teams of the boundary blocks and others, by a fixed seed."""
+    """The blocks to run: all of a small launch; of a large one whole split-K groups of the boundary blocks and others,
+    by a fixed seed."""
     total, facts = kernel.source.grid[0], kernel.facts
     work = facts.flops + facts.tensor_flops + 8 * facts.special + facts.l2_bytes + facts.shared_bytes_moved
     affordable = max(SAMPLE, int(WORK * total / max(work, 1)))
@@ -186,7 +187,7 @@ def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
 
 
 def smaller(kernel: Kernel) -> tuple[Shrunk, Kernel] | None:
-    """The same group at a smaller size and its kernel, where blocks of the large launch are only sampled; or None."""
+    """The group cut to a smaller size and its kernel, if blocks of the large launch are only sampled; else None."""
     small = shrink(kernel.group, SMALLER) if len(sample_blocks(kernel)) < kernel.source.grid[0] else None
     return None if small is None else (small, compile_group(small.group, kernel.recipe))
 

@@ -1,4 +1,4 @@
-"""A whole model on the CPU: every launch in order, each fed with what the launches before it made."""
+"""End-to-end check of a model on the CPU: every launch in order, fed with the results of earlier ones."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def check_model(
 
 
 class _ModelRun:
-    """The tensors of a graph while its launches run."""
+    """Tensor values while a graph's launches run."""
 
     def __init__(self, plan: FusionPlan, recipe: Recipe, values: dict[str, np.ndarray], timeout: float) -> None:
         assert plan.source is not None

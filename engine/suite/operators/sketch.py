@@ -1,4 +1,4 @@
-"""A graph under construction, and the table of operators that rows may name."""
+"""An ONNX graph builder, and the table of operators that rows may name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of products: matrix products in all their spellings.
+"""Matrix products in all their forms.
 
 The product statement is `mul(cast A, cast B)` summed in float32 (or in the operands' wider type).
 """

@@ -1,4 +1,4 @@
-"""Sliding windows: convolution and its transpose over any number of spatial axes.
+"""Convolution and transposed convolution over any number of spatial axes.
 
 Points outside the image are guarded reads: they are never made, and stand for 0 (or the lowest value of a maximum).
 A convolution reads its image through a framed copy instead, so that its main loop has no guards.
@@ -96,7 +96,8 @@ def declared_sizes(op: Operator, image: Sequence[int], kernel: Sequence[int]) ->
 def pad_image(
     build: StatementBuilder, image: str, target: str, places: Sequence[Index], space: Domain, first: int
 ) -> tuple[str, list[Index]]:
-    """An image that holds every place read, and the places in it: itself, or a copy with a frame of zeros.
+    """The image padded with zeros so that every read is inside it, and the read positions in it; the image itself if no
+    padding is needed.
 
     The main loop of a contraction then reads without guards, in whole vectors.  first: the first spatial axis.
     """
@@ -117,7 +118,8 @@ def pad_image(
 
 @dataclass(frozen=True, slots=True)
 class _Sliding:
-    """The points of a convolution: those of its result [n, m, *at], then a group's channels and the window, reduced."""
+    """Iterators of a convolution: its result [n, m, *at], then the channels of a group and the window, which are
+    reduced."""
 
     space: Domain
     batch: Index
@@ -134,7 +136,7 @@ class _Sliding:
 
 
 def _is_product(op: Operator, build: StatementBuilder) -> bool:
-    """Whether image and weight both have to be read: one that is the same number everywhere is no factor."""
+    """Whether both image and weight are arrays; a uniform constant is no factor of a product."""
     return all(isinstance(build.read(name, ()).scalar, Access) for name in op.inputs[:2])
 
 
@@ -254,7 +256,7 @@ def _transposed_window(
 
 
 def spread(build: StatementBuilder, image: str, target: str, stride: Sequence[int]) -> str:
-    """An image with `stride - 1` zeros between neighbours along its spatial axes; itself where there are none."""
+    """The image with `stride - 1` zeros between neighbours along its spatial axes; itself if there are none."""
     if all(s == 1 for s in stride):
         return image
     steps = (1, 1, *stride)

@@ -1,4 +1,4 @@
-"""Reads whose place depends on an index tensor.
+"""Gathers: reads at positions given by an index tensor.
 
 Index tables of the file that turn out affine (position ids, masks' row numbers) become plain index arithmetic; other
 indices are indirect reads with known bounds.  Negative runtime indices are wrapped by a statement of their own.
@@ -50,7 +50,7 @@ def affine_table(table: np.ndarray, at: Sequence[Index]) -> Index | None:
 
 
 def _of_fixed_places(table: np.ndarray, at: Sequence[Index]) -> np.ndarray:
-    """What of a table can be read at `at`: along an axis with a fixed place only that place."""
+    """The slice of a table that `at` can read: one position along axes with a constant index."""
     for axis, place in enumerate(at):
         if not place.terms:
             table = np.take(table, [place.constant], axis)
@@ -96,7 +96,7 @@ def gather_nd(op: Operator, build: StatementBuilder) -> None:
 
 
 def _component(build: StatementBuilder, indices: str, part: int, size: int) -> tuple[str, Index]:
-    """One coordinate of an index tensor: itself, or a wrapped copy where it may be negative at run time.
+    """One coordinate of an index tensor, or a wrapped copy if it may be negative at run time.
 
     Each coordinate has its own axis size, so each gets an array of its own.
     """

@@ -221,7 +221,7 @@ def space_to_depth(op: Operator, build: StatementBuilder) -> None:
 def read_padded(
     build: StatementBuilder, source: str, indices: Sequence[Index], space: Domain, otherwise: float
 ) -> Term:
-    """An element that may lie outside the tensor, where its value is `otherwise`."""
+    """Read an element that may lie outside the tensor, where its value is `otherwise`."""
     guards = []
     for index, size in zip(indices, build.shape(source), strict=True):
         guards += [index, index * -1 + (size - 1)]
@@ -236,7 +236,7 @@ def read_guarded(
     space: Domain,
     otherwise: float = 0,
 ) -> Term:
-    """An element that is read where all conditions are >= 0, `otherwise` elsewhere; what always holds is left out."""
+    """Read an element where all conditions are >= 0, `otherwise` elsewhere; conditions that always hold are dropped."""
     guards = tuple(Guard(condition) for condition in conditions if condition.bounds(space.extents)[0] < 0)
     dtype = build.dtype(source)
     filler = number(otherwise, dtype).scalar

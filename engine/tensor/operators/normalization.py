@@ -88,7 +88,7 @@ def _layer_norm(op: Operator, x: list[np.ndarray]) -> list[np.ndarray]:
 
 @operator("onnx.LayerNormalization", meaning=_layer_norm)
 def layer_normalization(op: Operator, build: StatementBuilder) -> None:
-    """Two passes over the row, which is exact where the mean is large: the mean, then the squares around it."""
+    """Two passes over the row: the mean, then the squared deviations, which cancel less than E[x^2] - E[x]^2."""
     source, target = op.inputs[0], op.outputs[0]
     shape = build.shape(source)
     axes = tuple(range(axis_of(op, integer(op, "axis", -1), len(shape)), len(shape)))

@@ -1,4 +1,4 @@
-"""The table of operators: for each, how it is lowered to statements, and what it means, in NumPy."""
+"""The operator registry: each operator's lowering and its NumPy semantics."""
 
 from __future__ import annotations
 

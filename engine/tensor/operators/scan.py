@@ -1,4 +1,4 @@
-"""Operators along an axis whose elements see each other: running sums, ranks, triangles, reversed sequences.
+"""Operators whose elements depend on others of the same axis: running sums, ranks, triangles, reversed sequences.
 
 Each is a reduction over the whole axis for every element: n^2 steps for n elements, all of them parallel.
 """

@@ -1,4 +1,4 @@
-"""Writes whose place depends on an index tensor, turned round: every element of the result looks for its updates.
+"""Scatters as gathers: every element of the result searches for its updates.
 
 Work grows with elements times updates along the indexed axes; in return all elements are parallel and the last of
 several updates of one element wins, as it does when they are written in turn.
@@ -30,7 +30,7 @@ def _neutral(operation: str, dtype: str) -> Term:
 def _latest(
     build: StatementBuilder, target: str, shape: Sequence[int], space: Domain, hit: Term, number_: Index
 ) -> str:
-    """An array with the number of the last update that hits an element, -1 where none does."""
+    """Emit the number of the last update that hits each element, -1 if none does."""
     last = build.temporary(target, "last", shape, "int64")
     build.emit(last, space, select(hit, position(number_), -1), reduction="max", because="last update of each element")
     return last
