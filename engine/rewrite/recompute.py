@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from engine.rewrite.statements import statement_of, with_statement
 from engine.support.errors import BadInput, Unsupported
-from engine.tensor.index import Element, Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import looked_up, plain_iterator, rewrite_reads, rewrite_scalar
 
@@ -99,23 +98,11 @@ def _size(value: Scalar) -> int:
         case Apply(_, operands, _):
             return 1 + sum(map(_size, operands))
         case Access(_, indices, guards, _):
-            return 1 + sum(map(_divisions, (*indices, *(g.index for g in guards))))
+            return 1 + sum(index.divisions for index in (*indices, *(g.index for g in guards)))
         case Position(index, _):
-            return 1 + _divisions(index)
+            return 1 + index.divisions
         case Literal():
             return 1
-
-
-def _divisions(index: Index) -> int:
-    """Number of divisions, remainders and indirect reads in an index."""
-    found = 0
-    for atom, _ in index.terms:
-        match atom:
-            case Quotient(of, _) | Remainder(of, _):
-                found += 1 + _divisions(of)
-            case Element(_, indices, _, _):
-                found += 1 + sum(map(_divisions, indices))
-    return found
 
 
 def _without_unread(program: TensorProgram, made: Statement) -> TensorProgram:

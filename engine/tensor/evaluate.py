@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.support.errors import BadInput
 from engine.tensor.functions import FUNCTION_OF, reduce_axes
-from engine.tensor.index import Element, Index, Quotient, Remainder
+from engine.tensor.index import Element, Index
 from engine.tensor.nodes import (
     Access,
     Apply,
@@ -25,6 +25,7 @@ from engine.tensor.nodes import (
     Scalar,
     Statement,
     TensorProgram,
+    without_cast,
 )
 from engine.tensor.shifted_exponentials import SHIFTED_MEAN, is_shifted, match_weighted
 from engine.tensor.terms import NARROW
@@ -115,11 +116,7 @@ def _is_product(statement: Statement) -> bool:
     e, r = statement.expression, statement.reduction
     if r is None or r.operation != "sum" or statement.guards or not isinstance(e, Apply) or e.function != "mul":
         return False
-    return all(isinstance(_uncast(o), Access) and not _guards(_uncast(o)) for o in e.operands)
-
-
-def _uncast(scalar: Scalar) -> Scalar:
-    return scalar.operands[0] if isinstance(scalar, Apply) and scalar.function == "cast" else scalar
+    return all(isinstance(without_cast(o), Access) and not _guards(without_cast(o)) for o in e.operands)
 
 
 def _guards(scalar: Scalar) -> tuple[Guard, ...]:
@@ -166,19 +163,11 @@ class _EvaluatedBox:
 
     def index(self, index: Index) -> np.ndarray:
         """The value of an index at every point."""
-        total = np.asarray(index.constant)
-        for atom, coefficient in index.terms:
-            match atom:
-                case str():
-                    value = self.grid(atom)
-                case Quotient(of, by):
-                    value = self.index(of) // by
-                case Remainder(of, by):
-                    value = self.index(of) % by
-                case Element(array, indices, _, _):
-                    value = self.access(Access(array, indices))
-            total = total + value * coefficient
-        return total
+
+        def leaf(atom: str | Element) -> np.ndarray:
+            return self.grid(atom) if isinstance(atom, str) else self.access(Access(atom.array, atom.indices))
+
+        return np.asarray(index.evaluate(leaf))
 
     def grid(self, name: str) -> np.ndarray:
         """The values of an iterator along its own axis."""
@@ -231,7 +220,7 @@ class _EvaluatedBox:
         if not _is_product(self.statement) or not isinstance(expression, Apply) or reduction is None:
             return None
         kind = _numpy(reduction.accumulate, self.exact)
-        a, b = (self.value(_uncast(operand)).astype(kind, copy=False) for operand in expression.operands)
+        a, b = (self.value(without_cast(operand)).astype(kind, copy=False) for operand in expression.operands)
         inner = [at for at, i in enumerate(self.iterators) if i.name in reduction.iterators]
         outer = [at for at in range(len(self.iterators)) if at not in inner]
         if any(a.shape[at] == 1 or b.shape[at] == 1 for at in inner):

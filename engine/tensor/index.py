@@ -12,8 +12,9 @@ iterator `i` with extent `n` takes the values 0 .. n-1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,24 +137,41 @@ class Index:
 
     def substitute(self, values: Mapping[str, Index], extents: Extents) -> Index:
         """Substitute an index for each named iterator; `extents` are those of the iterators in the result."""
-        return self.rewrite(lambda name: values.get(name, Index.of(name)), lambda array: array, extents)
 
-    def rewrite(self, iterator: Callable[[str], Index], array: Callable[[str], str], extents: Extents) -> Index:
-        """Rebuild with iterators and array names replaced, simplifying divisions again."""
+        def leaf(atom: str | Element) -> Index:
+            if isinstance(atom, str):
+                return values.get(atom, Index.of(atom))
+            return Index.of(replace(atom, indices=tuple(i.substitute(values, extents) for i in atom.indices)))
+
+        return self.rebuild(leaf, extents)
+
+    def rebuild(self, leaf: Callable[[str | Element], Index], extents: Extents) -> Index:
+        """Put `leaf(atom)` for every iterator and indirect read, and simplify the divisions again."""
         result = Index((), self.constant)
         for atom, coefficient in self.terms:
             match atom:
-                case str():
-                    new = iterator(atom)
                 case Quotient(of, by):
-                    new = of.rewrite(iterator, array, extents).floordiv(by, extents)
+                    new = of.rebuild(leaf, extents).floordiv(by, extents)
                 case Remainder(of, by):
-                    new = of.rewrite(iterator, array, extents).mod(by, extents)
-                case Element(name, indices, low, high):
-                    moved = tuple(i.rewrite(iterator, array, extents) for i in indices)
-                    new = Index.of(Element(array(name), moved, low, high))
+                    new = of.rebuild(leaf, extents).mod(by, extents)
+                case _:
+                    new = leaf(atom)
             result = result + new * coefficient
         return result.merge_divisions()
+
+    def evaluate(self, leaf: Callable[[str | Element], Any]) -> Any:
+        """The value where iterators and indirect reads have the values `leaf(atom)`: numbers or NumPy arrays."""
+        total: Any = self.constant
+        for atom, coefficient in self.terms:
+            match atom:
+                case Quotient(of, by):
+                    value = of.evaluate(leaf) // by
+                case Remainder(of, by):
+                    value = of.evaluate(leaf) % by
+                case _:
+                    value = leaf(atom)
+            total = total + value * coefficient
+        return total
 
     def merge_divisions(self) -> Index:
         """Merge `c * q * (x / q) + c * (x % q)` back into `c * x`."""
@@ -181,21 +199,23 @@ class Index:
 
     @property
     def is_indirect(self) -> bool:
-        return any(
-            isinstance(a, Element) or (isinstance(a, Quotient | Remainder) and a.of.is_indirect) for a, _ in self.terms
-        )
+        return any(isinstance(atom, Element) for atom in self.atoms())
 
     @property
     def divisions(self) -> int:
         """Number of floor divisions, remainders and indirect reads, nested ones included."""
-        count = 0
+        return sum(not isinstance(atom, str) for atom in self.atoms())
+
+    def atoms(self) -> Iterator[Atom]:
+        """Every atom in order of appearance, each before those inside it."""
         for atom, _ in self.terms:
+            yield atom
             match atom:
                 case Quotient(of, _) | Remainder(of, _):
-                    count += 1 + of.divisions
+                    yield from of.atoms()
                 case Element(_, indices, _, _):
-                    count += 1 + sum(index.divisions for index in indices)
-        return count
+                    for index in indices:
+                        yield from index.atoms()
 
     def coefficient(self, iterator: str) -> int:
         """The factor of an iterator outside divisions."""
@@ -203,28 +223,11 @@ class Index:
 
     def iterators(self) -> tuple[str, ...]:
         """Every iterator that appears, also inside divisions and indirect reads, in order of appearance."""
-        found: dict[str, None] = {}
-        for atom, _ in self.terms:
-            match atom:
-                case str():
-                    found[atom] = None
-                case Quotient(of, _) | Remainder(of, _):
-                    found.update(dict.fromkeys(of.iterators()))
-                case Element(_, indices, _, _):
-                    for index in indices:
-                        found.update(dict.fromkeys(index.iterators()))
-        return tuple(found)
+        return tuple(dict.fromkeys(atom for atom in self.atoms() if isinstance(atom, str)))
 
     def elements(self) -> tuple[Element, ...]:
         """The indirect reads inside."""
-        found: list[Element] = []
-        for atom, _ in self.terms:
-            if isinstance(atom, Element):
-                found.append(atom)
-                found += [e for index in atom.indices for e in index.elements()]
-            elif isinstance(atom, Quotient | Remainder):
-                found += atom.of.elements()
-        return tuple(found)
+        return tuple(atom for atom in self.atoms() if isinstance(atom, Element))
 
     def __str__(self) -> str:
         if not self.terms:

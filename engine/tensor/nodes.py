@@ -316,3 +316,14 @@ def _find_accesses(expression: Scalar, found: list[Access]) -> None:
             found.extend(Access(element.array, element.indices) for element in index.elements())
         case Literal():
             return
+
+
+def without_cast(value: Scalar) -> Scalar:
+    """The operand of a conversion; any other value itself."""
+    return value.operands[0] if isinstance(value, Apply) and value.function == "cast" else value
+
+
+def without_casts(value: Scalar) -> Scalar:
+    """The value before all conversions, which half-precision operators make to compute in float32."""
+    inner = without_cast(value)
+    return value if inner is value else without_casts(inner)

@@ -89,7 +89,7 @@ def test_substitution_is_composition(outer: Index, inner: Index) -> None:
     low, _ = inner.bounds(EXTENTS)
     shifted = inner + max(0, -low)  # iterators are never negative
     wide = {**EXTENTS, "p": shifted.bounds(EXTENTS)[1] + 1}
-    moved = outer.rewrite(lambda name: Index.of("p") if name == "i" else Index.of(name), lambda a: a, wide)
+    moved = outer.substitute({"i": Index.of("p")}, wide)
     result = moved.substitute({"p": shifted}, EXTENTS)
     for point in POINTS[::5]:
         assert value(result, point) == value(outer, {**point, "i": value(shifted, point)})
