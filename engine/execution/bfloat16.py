@@ -37,7 +37,7 @@ def in_float32(model: onnx.ModelProto, narrow: frozenset[str]) -> onnx.ModelProt
     outputs = [onnx.ValueInfoProto(name=value.name) for value in graph.output]
     del graph.output[:]
     graph.output.extend(outputs)
-    graph.initializer.extend(_widened(t) for t in model.graph.initializer)
+    graph.initializer.extend(_as_float32(t) for t in model.graph.initializer)
     for node in model.graph.node:
         graph.node.extend(_rounding(node, narrow))
     return result
@@ -51,7 +51,7 @@ def _is_narrow(value: onnx.ValueInfoProto) -> bool:
     return bool(value.type.tensor_type.elem_type == TensorProto.BFLOAT16)
 
 
-def _widened(tensor: onnx.TensorProto) -> onnx.TensorProto:
+def _as_float32(tensor: onnx.TensorProto) -> onnx.TensorProto:
     if tensor.data_type != TensorProto.BFLOAT16:
         return tensor
     return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float32), tensor.name)
@@ -63,7 +63,7 @@ def _rounding(node: onnx.NodeProto, narrow: frozenset[str]) -> Iterator[onnx.Nod
     wide.CopyFrom(node)
     for attribute in wide.attribute:
         if attribute.type == onnx.AttributeProto.TENSOR:
-            attribute.t.CopyFrom(_widened(attribute.t))
+            attribute.t.CopyFrom(_as_float32(attribute.t))
         elif node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.BFLOAT16:
             attribute.i = TensorProto.FLOAT
     wide.output[:] = [f"{name}.float32" if name in narrow else name for name in node.output]

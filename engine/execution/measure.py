@@ -41,7 +41,7 @@ GPU_HINT = "install an NVIDIA driver, the CUDA toolkit and PyCUDA: pip install p
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trial:
+class MeasureJob:
     """A kernel to be measured."""
 
     source: CudaSource
@@ -96,7 +96,7 @@ def require_pycuda() -> None:
 
 
 def measure_kernel(
-    trial: Trial,
+    trial: MeasureJob,
     *,
     rounds: int = ROUNDS,
     samples: int = SAMPLES,
@@ -117,7 +117,7 @@ def measure_kernel(
 
 
 def measure_kernels(
-    trials: Sequence[Trial],
+    trials: Sequence[MeasureJob],
     *,
     rounds: int = ROUNDS,
     samples: int = SAMPLES,
@@ -147,7 +147,7 @@ def measure_kernels(
         )
 
 
-def _request(trial: Trial, folder: Path) -> dict[str, Any]:
+def _request(trial: MeasureJob, folder: Path) -> dict[str, Any]:
     """Write the cubin and the arrays; the request names them."""
     source = trial.source
     folder.mkdir()

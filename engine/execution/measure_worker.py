@@ -24,7 +24,7 @@ import numpy as np
 
 from engine.execution.cuda_graph import Graph, GraphError, library
 from engine.execution.nodes import GpuState
-from engine.execution.nvml import Monitor, described
+from engine.execution.nvml import Monitor, describe_states
 from engine.support.serialization import to_json
 
 WARM_UP_SECONDS = 0.3
@@ -150,7 +150,7 @@ class Session:
             "compiler": f"NVRTC {self.request['compiler']}",
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "rounds": f"{self.request['rounds']} of {self.request['samples']}, {len(self.kernels)} interleaved",
-            **described(self.states),
+            **describe_states(self.states),
         }
 
 
@@ -234,7 +234,7 @@ class LoadedKernel:
         """All buffers once, filled; what is only written starts as 0xFF bytes, so that a missing write shows."""
         pointers = []
         for n, buffer in enumerate(self.request["buffers"]):
-            pointer = self._allocated(buffer)
+            pointer = self._allocate(buffer)
             if buffer["read"]:
                 self.driver.memcpy_htod(pointer, np.fromfile(self.folder / f"{n}.in", np.uint8))
             else:
@@ -244,11 +244,11 @@ class LoadedKernel:
 
     def _workspace(self, workspace: dict[str, Any]) -> Any:
         """Memory that a launch needs besides its buffers; 0xFF bytes where it need not be zeros."""
-        pointer = self._allocated(workspace)
+        pointer = self._allocate(workspace)
         self.driver.memset_d8(pointer, 0 if workspace["zeroed"] else 0xFF, max(workspace["bytes"], 1))
         return pointer
 
-    def _allocated(self, memory: dict[str, Any]) -> Any:
+    def _allocate(self, memory: dict[str, Any]) -> Any:
         """Memory where the kernel may have it."""
         pointer = self.driver.mem_alloc(max(memory["bytes"], 1))
         if int(pointer) % memory["alignment"]:

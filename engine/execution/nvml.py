@@ -54,7 +54,7 @@ class Monitor:
         return GpuState(round(seconds, 3), values[0], values[1], values[2], values[3] / 1e3)
 
 
-def described(states: Sequence[GpuState]) -> dict[str, str]:
+def describe_states(states: Sequence[GpuState]) -> dict[str, str]:
     """What a measured time's environment says of the states during its samples; {} without any."""
     if not states:
         return {}

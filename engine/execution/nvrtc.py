@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.execution.nodes import Compiled
-from engine.execution.nvrtc_process import MEMORY, Ended, ask
+from engine.execution.nvrtc_process import MEMORY, NvrtcEnded, ask
 from engine.support.cache import digest, digest_of_files, read_entry, write_entry
 from engine.support.errors import EngineError, MissingCapability
 
@@ -65,21 +65,21 @@ def compile_cuda(text: str, architecture: str, options: Sequence[str] = ()) -> C
     Raises CompileError for text that NVRTC refuses, or that takes more than the limits in `nvrtc_process`,
     MissingCapability where there is no NVRTC.
     """
-    name = _name("cubin", text, architecture, options)
+    name = _entry_name("cubin", text, architecture, options)
     kept = read_entry("cubin", name)
     if kept is not None:
-        return _unpacked(kept, architecture)
-    log, cubin = _compiled(text, architecture, (*_REMARKS, *options), "cubin")
-    write_entry("cubin", name, _packed(log, cubin))
-    return _account(architecture, log, cubin)
+        return _unpack(kept, architecture)
+    log, cubin = _compile(text, architecture, (*_REMARKS, *options), "cubin")
+    write_entry("cubin", name, _pack(log, cubin))
+    return _parse_log(architecture, log, cubin)
 
 
 def compile_ptx(text: str, architecture: str, options: Sequence[str] = ()) -> str:
     """PTX of one kernel, for reading.  Raises as `compile_cuda` does."""
-    name = _name("ptx", text, architecture, options)
+    name = _entry_name("ptx", text, architecture, options)
     kept = read_entry("ptx", name)
     if kept is None:
-        _, code = _compiled(text, architecture, options, "ptx")
+        _, code = _compile(text, architecture, options, "ptx")
         kept = code.rstrip(b"\0")
         write_entry("ptx", name, kept)
     return kept.decode()
@@ -97,7 +97,7 @@ def _nvrtc() -> Any:
     return nvrtc if status == nvrtc.nvrtcResult.NVRTC_SUCCESS else None
 
 
-def _required() -> Any:
+def _require_nvrtc() -> Any:
     nvrtc = _nvrtc()
     if nvrtc is None:
         raise MissingCapability(
@@ -107,8 +107,8 @@ def _required() -> Any:
     return nvrtc
 
 
-def _name(kind: str, text: str, architecture: str, options: Sequence[str]) -> str:
-    _required()
+def _entry_name(kind: str, text: str, architecture: str, options: Sequence[str]) -> str:
+    _require_nvrtc()
     return digest(kind, nvrtc_version() or "", architecture, "\0".join(options), text, _digest_of_includes())
 
 
@@ -117,12 +117,12 @@ def _digest_of_includes() -> str:
     return digest_of_files(INCLUDE.glob("*.cuh"))
 
 
-def _compiled(text: str, architecture: str, options: Sequence[str], wants: str) -> tuple[str, bytes]:
+def _compile(text: str, architecture: str, options: Sequence[str], wants: str) -> tuple[str, bytes]:
     """Log and code of a text."""
     arguments = (f"--gpu-architecture={architecture}", "--std=c++17", f"-I{INCLUDE}", *options)
     try:
         answer = ask(text, arguments, wants)
-    except Ended as ended:
+    except NvrtcEnded as ended:
         raise CompilerEnded(text, str(ended)) from ended
     if answer.status == _NO_MEMORY:
         raise CompilerEnded(text, f"needs more than {MEMORY / 2**30:g} GiB of memory")
@@ -145,7 +145,7 @@ def _refusal(log: str, status: str) -> CompileError:
     return CompileError("NVRTC", line, f"{error[3]} ({Path(error[1]).name}, line {error[2]})", log)
 
 
-def _account(architecture: str, log: str, cubin: bytes) -> Compiled:
+def _parse_log(architecture: str, log: str, cubin: bytes) -> Compiled:
     """What the log says of the kernel; of several kernels, the largest figures."""
     registers = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
     spills = [int(a) + int(b) for a, b in re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)]
@@ -153,11 +153,11 @@ def _account(architecture: str, log: str, cubin: bytes) -> Compiled:
     return Compiled(architecture, max(registers, default=0), max(spills, default=0), max(static, default=0), cubin, log)
 
 
-def _packed(log: str, cubin: bytes) -> bytes:
+def _pack(log: str, cubin: bytes) -> bytes:
     head = json.dumps({"log": log}).encode()
     return len(head).to_bytes(8, "little") + head + cubin
 
 
-def _unpacked(data: bytes, architecture: str) -> Compiled:
+def _unpack(data: bytes, architecture: str) -> Compiled:
     size = int.from_bytes(data[:8], "little")
-    return _account(architecture, json.loads(data[8 : 8 + size])["log"], data[8 + size :])
+    return _parse_log(architecture, json.loads(data[8 : 8 + size])["log"], data[8 + size :])

@@ -29,7 +29,7 @@ def main(parent: int, seconds: float, memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (memory if most == resource.RLIM_INFINITY else min(memory, most), most))
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is no reply
     from cuda.bindings import nvrtc
@@ -38,19 +38,19 @@ def main(parent: int, seconds: float, memory: int) -> None:
         request = json.loads(line)
         text = requests.read(request["bytes"])
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        answer = _compiled(nvrtc, text, request["options"], request["wants"])
+        answer = _compile(nvrtc, text, request["options"], request["wants"])
         signal.setitimer(signal.ITIMER_PROF, 0)
         _reply(replies, *answer)
 
 
-def _end_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """A pipe does not tell the parent's end where NVRTC is at work, or where a fork of the parent holds it open."""
     while os.getppid() == parent:
         time.sleep(_POLL)
     os._exit(1)
 
 
-def _compiled(nvrtc: Any, text: bytes, options: list[str], wants: str) -> tuple[str, str, bytes]:
+def _compile(nvrtc: Any, text: bytes, options: list[str], wants: str) -> tuple[str, str, bytes]:
     """Status, log and code."""
     _, program = nvrtc.nvrtcCreateProgram(text, b"kernel.cu", 0, None, None)
     try:

@@ -35,7 +35,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class NvrtcLimits:
     """What one kernel may cost."""
 
     seconds: float = SECONDS
@@ -44,7 +44,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NvrtcAnswer:
     """What NVRTC made of a text."""
 
     status: str
@@ -53,7 +53,7 @@ class Answer:
     code: bytes
 
 
-class Ended(Exception):
+class NvrtcEnded(Exception):
     """A process that NVRTC did not come back from; the text says why."""
 
     def __init__(self, reason: str, is_over_time: bool) -> None:
@@ -62,11 +62,11 @@ class Ended(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Process:
+class _NvrtcProcess:
     """A process that waits for requests, and what it was started with."""
 
     child: subprocess.Popen[bytes]
-    limits: Limits
+    limits: NvrtcLimits
     command: tuple[str, ...]
 
     def end(self) -> None:
@@ -79,7 +79,7 @@ class _Process:
                     pipe.close()
 
 
-_idle: list[_Process] = []
+_idle: list[_NvrtcProcess] = []
 _lock = Lock()
 
 
@@ -87,9 +87,9 @@ def ask(
     text: str,
     options: Sequence[str],
     wants: str,
-    limits: Limits = Limits(),
+    limits: NvrtcLimits = NvrtcLimits(),
     command: tuple[str, ...] | None = None,
-) -> Answer:
+) -> NvrtcAnswer:
     """NVRTC's answer to one text.  wants: "cubin" or "ptx".
 
     Raises Ended where the text took more than `limits` or ended the process, MissingCapability where none can be
@@ -97,19 +97,21 @@ def ask(
     """
     try:
         return _answer(text, options, wants, limits, command or COMMAND)
-    except Ended:
+    except NvrtcEnded:
         _check_works()
         raise
 
 
-def _answer(text: str, options: Sequence[str], wants: str, limits: Limits, command: tuple[str, ...]) -> Answer:
-    process = _waiting(limits, command)
+def _answer(
+    text: str, options: Sequence[str], wants: str, limits: NvrtcLimits, command: tuple[str, ...]
+) -> NvrtcAnswer:
+    process = _take_idle(limits, command)
     is_new = process is None
     if process is None:
-        process = _started(limits, command)
+        process = _start(limits, command)
     try:
-        answer = _told(process, text, options, wants)
-    except Ended as ended:
+        answer = _exchange(process, text, options, wants)
+    except NvrtcEnded as ended:
         process.end()
         if is_new or ended.is_over_time:
             raise
@@ -126,8 +128,8 @@ def _answer(text: str, options: Sequence[str], wants: str, limits: Limits, comma
 def _check_works() -> None:
     """MissingCapability where NVRTC does not come back from an empty kernel either."""
     try:
-        _answer(_EMPTY, ("--gpu-architecture=sm_80",), "ptx", Limits(), COMMAND)
-    except Ended as ended:
+        _answer(_EMPTY, ("--gpu-architecture=sm_80",), "ptx", NvrtcLimits(), COMMAND)
+    except NvrtcEnded as ended:
         reason = f"its process does not compile an empty kernel: it {ended}"
         raise MissingCapability("run", "NVRTC", reason, "see `loomscope doctor`, and whether memory is left") from ended
 
@@ -140,7 +142,7 @@ def close() -> None:
         process.end()
 
 
-def _waiting(limits: Limits, command: tuple[str, ...]) -> _Process | None:
+def _take_idle(limits: NvrtcLimits, command: tuple[str, ...]) -> _NvrtcProcess | None:
     """A process that waits for a kernel, no longer among the idle ones."""
     with _lock:
         for number in reversed(range(len(_idle))):
@@ -152,7 +154,7 @@ def _waiting(limits: Limits, command: tuple[str, ...]) -> _Process | None:
     return None
 
 
-def _started(limits: Limits, command: tuple[str, ...]) -> _Process:
+def _start(limits: NvrtcLimits, command: tuple[str, ...]) -> _NvrtcProcess:
     arguments = [str(os.getpid()), str(limits.seconds), str(limits.memory)]
     try:
         child = subprocess.Popen(
@@ -161,10 +163,10 @@ def _started(limits: Limits, command: tuple[str, ...]) -> _Process:
     except OSError as error:
         reason = f"its process cannot be started: {error.strerror or error}"
         raise MissingCapability("run", "NVRTC", reason, "close other programs") from error
-    return _Process(child, limits, command)
+    return _NvrtcProcess(child, limits, command)
 
 
-def _told(process: _Process, text: str, options: Sequence[str], wants: str) -> Answer:
+def _exchange(process: _NvrtcProcess, text: str, options: Sequence[str], wants: str) -> NvrtcAnswer:
     child, limits = process.child, process.limits
     assert child.stdin is not None
     assert child.stdout is not None
@@ -194,11 +196,11 @@ def _told(process: _Process, text: str, options: Sequence[str], wants: str) -> A
         alarm.cancel()
     if len(code) != head["bytes"]:
         status = child.wait()
-        raise Ended(_ending(status, limits), status == -signal.SIGPROF or is_late.is_set())
-    return Answer(head["status"], head["log"], code)
+        raise NvrtcEnded(_ending(status, limits), status == -signal.SIGPROF or is_late.is_set())
+    return NvrtcAnswer(head["status"], head["log"], code)
 
 
-def _ending(status: int, limits: Limits) -> str:
+def _ending(status: int, limits: NvrtcLimits) -> str:
     if status == -signal.SIGPROF:
         return f"takes more than {limits.seconds:g} s of processor time"
     if status == -signal.SIGKILL:
@@ -207,7 +209,7 @@ def _ending(status: int, limits: Limits) -> str:
     return f"ended with {cause}; it may take {limits.memory / 2**30:g} GiB of memory"
 
 
-def _forget() -> None:
+def _reset_after_fork() -> None:
     """Of a forked process: the processes are its parent's, and a lock may be held by a thread that it has not."""
     global _lock
     _lock = Lock()
@@ -216,4 +218,4 @@ def _forget() -> None:
 
 atexit.register(close)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)

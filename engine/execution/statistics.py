@@ -36,7 +36,7 @@ _STUDENT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class TimeSummary:
     """One set of times in microseconds."""
 
     median: float
@@ -61,7 +61,7 @@ class Difference:
     because: str
 
 
-def summarise(samples: Sequence[float], clocks: Sequence[float] = ()) -> Summary:
+def summarise(samples: Sequence[float], clocks: Sequence[float] = ()) -> TimeSummary:
     """Median, percentiles and noise of times in the order in which they were taken.
 
     clocks: of the SMs in MHz, read now and then during the run.  ValueError without samples.
@@ -70,7 +70,7 @@ def summarise(samples: Sequence[float], clocks: Sequence[float] = ()) -> Summary
         raise ValueError("there are no samples")
     taken = np.asarray(samples, dtype=float)
     low, median, high = (float(value) for value in np.percentile(taken, (20, 50, 80)))
-    return Summary(median, low, high, noise(samples, clocks))
+    return TimeSummary(median, low, high, noise(samples, clocks))
 
 
 def noise(samples: Sequence[float], clocks: Sequence[float] = ()) -> str:
@@ -109,7 +109,7 @@ def compare(
     if min(len(x), len(y)) < FEWEST:
         ratio = _ratio(x, y)
         return Difference(ratio, 0.0, math.inf, TOO_FEW, f"{len(x)} and {len(y)} rounds; {FEWEST} each are needed")
-    centre, half = _paired(x, y) if interleaved and len(x) == len(y) else _apart(x, y)
+    centre, half = _paired_difference(x, y) if interleaved and len(x) == len(y) else _welch_difference(x, y)
     ratio, low, high = (math.exp(value) for value in (centre, centre - half, centre + half))
     span = f"{ratio - 1:+.1%}, 95 % between {low - 1:+.1%} and {high - 1:+.1%}"
     if low <= 1 <= high:
@@ -123,14 +123,14 @@ def _ratio(x: Sequence[float], y: Sequence[float]) -> float:
     return math.exp(statistics.fmean(y) - statistics.fmean(x)) if x and y else math.nan
 
 
-def _paired(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+def _paired_difference(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
     """Centre and half width of the mean difference of pairs."""
     differences = [after - before for before, after in zip(x, y, strict=True)]
     error = statistics.stdev(differences) / math.sqrt(len(differences))
     return statistics.fmean(differences), error * _quantile(len(differences) - 1)
 
 
-def _apart(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+def _welch_difference(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
     """Centre and half width of the difference of two means of unequal variance (Welch)."""
     parts = [statistics.variance(side) / len(side) for side in (x, y)]
     total = sum(parts)

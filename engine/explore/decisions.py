@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
-from engine.explore.scheduled_group import Situation, dimension_names
+from engine.explore.scheduled_group import ScheduledGroup, dimension_names
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry
 from engine.scheduling.address import Place
@@ -27,9 +27,9 @@ _ATTEMPTS = 2_000
 _USED = CellDoc("used", False, "", "", "")
 
 
-def decisions(now: Situation) -> DecisionsDoc:
+def decisions(now: ScheduledGroup) -> DecisionsDoc:
     """The table of a scheduled group."""
-    table = _Table(now, prepare(now.program, now.dependences), now.places)
+    table = _DecisionTable(now, prepare(now.program, now.dependences), now.places)
     names = dimension_names(now.places)
     rows = tuple(
         DecisionRow(s.name, i.name, i.extent, tuple(table.cell(s.name, k, name) for name in names))
@@ -40,8 +40,8 @@ def decisions(now: Situation) -> DecisionsDoc:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
-    now: Situation
+class _DecisionTable:
+    now: ScheduledGroup
     problem: Problem
     where: Mapping[str, Place]
 
@@ -56,12 +56,15 @@ class _Table:
         chosen = self.problem.row(number, member.rows[statement]) == iterator
         if iterator not in self.problem.unused(number, above):
             return _USED
-        broken = self._broken(number, above, iterator)
+        broken = self._violated_dependence(number, above, iterator)
         if broken is not None:
             dependence, witness = broken
             return CellDoc("impossible", False, f"breaks the {dependence}", witness, "")
-        state, because = self._present(member, position) if chosen else self._other(member, position, number, iterator)
-        entry = "" if chosen else self._entry(number, above, iterator)
+        if chosen:
+            state, because = self._current_state(member, position)
+        else:
+            state, because = self._alternative_state(member, position, number, iterator)
+        entry = "" if chosen else self._pin_line(number, above, iterator)
         return CellDoc(state, chosen, because, "", entry)
 
     def _rows(self, statement: str, depth: int) -> Rows:
@@ -73,7 +76,7 @@ class _Table:
     def _is_constant(self, row: Row) -> bool:
         return not isinstance(row, int) and not any(row.coefficients)
 
-    def _broken(self, number: int, above: Rows, iterator: int) -> tuple[Dependence, str] | None:
+    def _violated_dependence(self, number: int, above: Rows, iterator: int) -> tuple[Dependence, str] | None:
         """A dependence of a statement on itself that the iterator runs backwards, and two instances of it."""
         if self.problem.distance(number, above, iterator) >= 0:
             return None
@@ -84,25 +87,25 @@ class _Table:
                 return dependence, found.witness.text
         return None
 
-    def _present(self, member: Member, position: int) -> tuple[str, str]:
+    def _current_state(self, member: Member, position: int) -> tuple[str, str]:
         """The state of a dimension as it is."""
         if member.parallel:
             return "parallel", ""
         rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
         choice = {self.problem.number[s]: self.problem.row(self.problem.number[s], r) for s, r in member.rows.items()}
-        return "legal", self._carried(rows, choice)
+        return "legal", self._why_sequential(rows, choice)
 
-    def _other(self, member: Member, position: int, number: int, iterator: int) -> tuple[str, str]:
+    def _alternative_state(self, member: Member, position: int, number: int, iterator: int) -> tuple[str, str]:
         """The state of a dimension that a statement's other iterator would make."""
         rows = {self.problem.number[s]: self._rows(s, position) for s in member.rows}
-        choice = self._together(rows, number, iterator)
+        choice = self._shared_choice(rows, number, iterator)
         if choice is not None:
-            because = self._carried(rows, choice)
+            because = self._why_sequential(rows, choice)
             return ("legal", because) if because else ("parallel", "")
-        alone = self._carried({number: rows[number]}, {number: iterator})
-        return "legal", self._apart(member, rows, number, iterator) + (f"; {alone}" if alone else "")
+        alone = self._why_sequential({number: rows[number]}, {number: iterator})
+        return "legal", self._why_apart(member, rows, number, iterator) + (f"; {alone}" if alone else "")
 
-    def _together(self, rows: Mapping[int, Rows], number: int, iterator: int) -> Choice | None:
+    def _shared_choice(self, rows: Mapping[int, Rows], number: int, iterator: int) -> Choice | None:
         """An iterator for every statement of a dimension if one of them uses this one; None where they cannot share."""
         allowed = {
             s: [k for k in self.problem.unused(s, above) if self.problem.distance(s, above, k) >= 0]
@@ -110,7 +113,7 @@ class _Table:
         }
         return next(choices(self.problem, {**allowed, number: [iterator]}, number, Budget(_ATTEMPTS)), None)
 
-    def _carried(self, rows: Mapping[int, Rows], choice: Mapping[int, Row]) -> str:
+    def _why_sequential(self, rows: Mapping[int, Rows], choice: Mapping[int, Row]) -> str:
         """Why a dimension is not parallel; "" where it is."""
         problem = self.problem
         for s, row in choice.items():
@@ -126,7 +129,7 @@ class _Table:
                 return f"carries the {edge.dependences[0]}"
         return ""
 
-    def _apart(self, member: Member, rows: Mapping[int, Rows], number: int, iterator: int) -> str:
+    def _why_apart(self, member: Member, rows: Mapping[int, Rows], number: int, iterator: int) -> str:
         """What takes a statement out of the loop that it shares."""
         problem = self.problem
         names = {problem.number[s]: problem.row(problem.number[s], row) for s, row in member.rows.items()}
@@ -146,7 +149,7 @@ class _Table:
     def _edges(self, statements: Mapping[int, Row]) -> list[Edge]:
         return [e for e in self.problem.edges.values() if e.source in statements and e.sink in statements]
 
-    def _entry(self, number: int, above: Rows, iterator: int) -> str:
+    def _pin_line(self, number: int, above: Rows, iterator: int) -> str:
         """The line that asks for an iterator after the rows above."""
         names = self.problem.names[number]
         address = f"after {names[self.problem.leading(number, above)]}" if above else "outermost"

@@ -12,8 +12,8 @@ from functools import cached_property
 from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, Wish
 from engine.documents.model import Term
 from engine.execution.nodes import PREDICTED
-from engine.explore.isomorphic_regions import Places
-from engine.explore.local_refusion import Around
+from engine.explore.isomorphic_regions import IsomorphicRegions
+from engine.explore.local_refusion import LocalRefusion
 from engine.fusion.legality import Fits
 from engine.fusion.nodes import FusionPlan
 from engine.fusion.partition import Partition
@@ -32,8 +32,8 @@ class Attempts:
         if not isinstance(plan.choice, Partition) or plan.source is None:
             raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
         self._plan, self._target, self._choice = plan, target, plan.choice
-        self._places = Places(plan)
-        self._around = Around(plan.choice, plan.policy, target)
+        self._places = IsomorphicRegions(plan)
+        self._refusion = LocalRefusion(plan.choice, plan.policy, target)
         self._program = self._choice.chosen.graph.flow.program
 
     def attempt(self, wish: Wish) -> AttemptDoc:
@@ -45,10 +45,10 @@ class Attempts:
             if operator not in self._places.home and wish.kind != RELEASE:
                 raise BadInput("fuse", f"operator {operator}", "is in no kernel", "name operators of the graph")
         if wish.kind == RELEASE:
-            return self._released(wish.operators)
+            return self._release(wish.operators)
         if wish.kind == JOIN:
-            return self._joined(wish.operators)
-        return self._parted(wish)
+            return self._join(wish.operators)
+        return self._split(wish)
 
     @cached_property
     def _forced(self) -> Forced:
@@ -57,38 +57,38 @@ class Attempts:
         without = [opaque(op) for op in graph.operators if op.name in self._plan.unsupported]
         return Forced(self._program, without, Fits(self._program.arrays, self._target))
 
-    def _joined(self, operators: Sequence[str]) -> AttemptDoc:
+    def _join(self, operators: Sequence[str]) -> AttemptDoc:
         group = tuple(op for op in operators if self._forced.statements((op,)))
         places: list[tuple[str, ...]] = []
         try:
             self._forced.fit(group)
         except BadInput as refused:
-            return _refused(refused, group)
+            return _refusal(refused, group)
         for alike in self._places.alike(group):
             named = tuple(alike[op] for op in group)
             if not places or self._is_legal(named):
                 places.append(named)
         fixed = self._plan.fixed
         for named in places:
-            fixed = joined(fixed, named)
-        change = self._around.change(self._around.launches(group), joined(self._plan.fixed, group))
-        return self._told(fixed, group, len(places), change, f"{_plural(group)} as one kernel")
+            fixed = join_operators(fixed, named)
+        change = self._refusion.change(self._refusion.launches(group), join_operators(self._plan.fixed, group))
+        return self._document(fixed, group, len(places), change, f"{_plural(group)} as one kernel")
 
-    def _parted(self, wish: Wish) -> AttemptDoc:
+    def _split(self, wish: Wish) -> AttemptDoc:
         first, second = self._sides(wish)
         if not first or not second:
             subject, reason = " + ".join(wish.operators), "is all of its group: there is nothing to part"
-            return _refused(BadInput("fuse", subject, reason, "choose an operator of a larger group"), wish.operators)
+            return _refusal(BadInput("fuse", subject, reason, "choose an operator of a larger group"), wish.operators)
         fixed, places = self._plan.fixed, 0
         crossing = self._crossing(first, second)
         for alike in self._places.alike((*first, *second)):
             here, there = (tuple(alike[op] for op in side) for side in (first, second))
-            fixed = parted(fixed, here, there, [(alike[a], alike[b]) for a, b in crossing])
+            fixed = split_operators(fixed, here, there, [(alike[a], alike[b]) for a, b in crossing])
             places += 1
-        once = parted(self._plan.fixed, first, second, crossing)
-        change = self._around.change(self._around.launches((*first, *second)), once)
+        once = split_operators(self._plan.fixed, first, second, crossing)
+        change = self._refusion.change(self._refusion.launches((*first, *second)), once)
         told = f"{_plural(second)} apart from {_plural(first)}"
-        return self._told(fixed, (*first, *second), places, change, told)
+        return self._document(fixed, (*first, *second), places, change, told)
 
     def _sides(self, wish: Wish) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The operators of a group on the two sides of a cut."""
@@ -114,17 +114,17 @@ class Attempts:
                     found[maker, statement.operator] = None
         return list(found) or [(first[-1], second[0])]
 
-    def _released(self, operators: Sequence[str]) -> AttemptDoc:
+    def _release(self, operators: Sequence[str]) -> AttemptDoc:
         fixed, places = self._plan.fixed, 0
         for alike in self._places.alike(operators) if set(operators) <= self._places.home.keys() else [{}]:
-            before, fixed = fixed, released(fixed, tuple(alike.get(op, op) for op in operators))
+            before, fixed = fixed, release_operators(fixed, tuple(alike.get(op, op) for op in operators))
             places += fixed != before
         if fixed == self._plan.fixed:
             refused = BadInput("fuse", " + ".join(operators), "nothing is fixed about it", "")
-            return _refused(refused, tuple(operators))
-        around = self._around.neighbours(self._around.launches(operators))
-        change = self._around.change(around, released(self._plan.fixed, operators))
-        return self._told(fixed, tuple(operators), places, change, "the search decides again")
+            return _refusal(refused, tuple(operators))
+        around = self._refusion.neighbours(self._refusion.launches(operators))
+        change = self._refusion.change(around, release_operators(self._plan.fixed, operators))
+        return self._document(fixed, tuple(operators), places, change, "the search decides again")
 
     def _is_legal(self, group: Sequence[str]) -> bool:
         try:
@@ -133,7 +133,7 @@ class Attempts:
             return False
         return True
 
-    def _told(
+    def _document(
         self, fixed: Fixed, operators: tuple[str, ...], places: int, change: Figures | None, because: str
     ) -> AttemptDoc:
         terms: tuple[Term, ...] = ()
@@ -153,7 +153,7 @@ class Attempts:
         return {s.write.array: s.operator for s in self._program.statements}
 
 
-def joined(fixed: Fixed, group: tuple[str, ...]) -> Fixed:
+def join_operators(fixed: Fixed, group: tuple[str, ...]) -> Fixed:
     """With a group that is one kernel; its operators leave the groups that they were fixed in."""
     inside = set(group)
     others = (tuple(op for op in other if op not in inside) for other in fixed.groups)
@@ -161,7 +161,7 @@ def joined(fixed: Fixed, group: tuple[str, ...]) -> Fixed:
     return Fixed((*filter(None, others), group), apart)
 
 
-def parted(
+def split_operators(
     fixed: Fixed, first: tuple[str, ...], second: tuple[str, ...], crossing: Sequence[tuple[str, str]]
 ) -> Fixed:
     """With two sides of a group apart; a fixed group that holds some of both becomes two."""
@@ -174,7 +174,7 @@ def parted(
     return replace(fixed, groups=tuple(groups), apart=tuple(dict.fromkeys((*fixed.apart, *crossing))))
 
 
-def released(fixed: Fixed, operators: Collection[str]) -> Fixed:
+def release_operators(fixed: Fixed, operators: Collection[str]) -> Fixed:
     """Without what is fixed about operators; of a pair kept apart without that alone."""
     pair = tuple(operators)
     if pair in fixed.apart:
@@ -186,7 +186,7 @@ def released(fixed: Fixed, operators: Collection[str]) -> Fixed:
     )
 
 
-def _refused(refused: BadInput, operators: tuple[str, ...]) -> AttemptDoc:
+def _refusal(refused: BadInput, operators: tuple[str, ...]) -> AttemptDoc:
     return AttemptDoc(False, refused.reason, refused.hint, operators, 0, (), (), ())
 
 

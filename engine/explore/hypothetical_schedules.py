@@ -27,7 +27,7 @@ NOTHING = Index()
 
 
 @dataclass(slots=True)
-class _Rows:
+class _NewRows:
     """New rows for the members of a tree."""
 
     of: dict[int, dict[str, Index]] = field(default_factory=dict)
@@ -41,14 +41,14 @@ class _Rows:
         self.of.setdefault(id(member), {})[statement] = row
 
 
-def interchanged(tree: ScheduleTree, order: Sequence[str]) -> ScheduleTree:
+def interchange_dimensions(tree: ScheduleTree, order: Sequence[str]) -> ScheduleTree:
     """The tree with the dimensions of `order` in this order, outermost first, in the places that they have now.
 
     A statement that lacks one of them stands at 0 of it.  Nothing in the result is said to be parallel.
     """
     where = places(tree.root)
     now = [name for name in dimension_names(where) if name in order]
-    rows = _Rows()
+    rows = _NewRows()
     for statement, place in where.items():
         own = {m.name: m for m in place.members}
         for slot, name in zip(now, order, strict=True):
@@ -60,15 +60,15 @@ def interchanged(tree: ScheduleTree, order: Sequence[str]) -> ScheduleTree:
                     rows.renamed[id(own[slot])] = owner
             elif name in own:
                 rows.below.setdefault(statement, []).append(own[name])
-    return ScheduleTree(_moved(tree.root, rows))
+    return ScheduleTree(_apply_rows(tree.root, rows))
 
 
-def _moved(node: Node, rows: _Rows) -> Node:
+def _apply_rows(node: Node, rows: _NewRows) -> Node:
     match node:
         case Sequenced(children):
-            return Sequenced(tuple(_moved(child, rows) for child in children))
+            return Sequenced(tuple(_apply_rows(child, rows) for child in children))
         case Band(members, _, child):
-            return Band(tuple(_changed(m, rows) for m in members), False, _moved(child, rows))
+            return Band(tuple(_apply_to_member(m, rows) for m in members), False, _apply_rows(child, rows))
         case Leaf(statements):
             needed = {id(m): m for s in statements for m in rows.below.get(s, ())}
             if not needed:
@@ -80,23 +80,23 @@ def _moved(node: Node, rows: _Rows) -> Node:
             return Band(tuple(replace(m, parallel=False) for m in inner), False, node)
 
 
-def _changed(member: Member, rows: _Rows) -> Member:
+def _apply_to_member(member: Member, rows: _NewRows) -> Member:
     like = rows.renamed.get(id(member), member)
     own = {**member.rows, **rows.of.get(id(member), {})}
     return Member(like.name, own, False, like.extent, like.marks)
 
 
-def demanded(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
+def force_entries(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
     """The tree with the pins and cuts among some entries obeyed, one after the other, whatever they break."""
     for entry in entries:
         if entry.field == "pin":
-            tree = _pinned(tree, entry)
+            tree = _force_pin(tree, entry)
         elif entry.field == "cut":
-            tree = ScheduleTree(_cut(tree.root, entry))
+            tree = ScheduleTree(_force_cut(tree.root, entry))
     return tree
 
 
-def claimed(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
+def force_parallel(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
     """The tree with every dimension parallel that an entry says is."""
     names = statements_of(tree.root)
     for entry in entries:
@@ -105,9 +105,9 @@ def claimed(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
     return tree
 
 
-def _pinned(tree: ScheduleTree, entry: Entry) -> ScheduleTree:
+def _force_pin(tree: ScheduleTree, entry: Entry) -> ScheduleTree:
     """Every statement that the entry names has its pinned iterator at the dimension that it names."""
-    rows = _Rows()
+    rows = _NewRows()
     where = places(tree.root)
     for statement in entry.statements or tuple(where):
         members = where[statement].members
@@ -120,20 +120,20 @@ def _pinned(tree: ScheduleTree, entry: Entry) -> ScheduleTree:
         then.insert(to, moving)
         for member, row in zip(members, then, strict=True):
             rows.set(member, statement, row)
-    return ScheduleTree(_moved(tree.root, rows))
+    return ScheduleTree(_apply_rows(tree.root, rows))
 
 
-def _cut(root: Node, entry: Entry) -> Node:
+def _force_cut(root: Node, entry: Entry) -> Node:
     """The parts of a cut one after the other, inside the dimensions that the cut leaves shared."""
     where = places(root)
     parts = [[s for s in part if s in where] for part in cut_parts(entry.value)]
     address = Address.of(entry.dimension)
     depths = [locate(s, where[s], address) for part in parts for s in part]
     depth = min((d for d in depths if d is not None), default=0)
-    return _distributed(root, _whole(parts, statements_of(root)), depth + (address.kind == "after"))
+    return _distribute(root, _complete_parts(parts, statements_of(root)), depth + (address.kind == "after"))
 
 
-def _whole(parts: Sequence[Sequence[str]], statements: Sequence[str]) -> dict[str, int]:
+def _complete_parts(parts: Sequence[Sequence[str]], statements: Sequence[str]) -> dict[str, int]:
     """The part of every statement; one that the cut does not name goes with the statement before it."""
     number = {s: k for k, part in enumerate(parts) for s in part}
     last = 0
@@ -142,39 +142,39 @@ def _whole(parts: Sequence[Sequence[str]], statements: Sequence[str]) -> dict[st
     return number
 
 
-def _distributed(node: Node, part: Mapping[str, int], depth: int) -> Node:
+def _distribute(node: Node, part: Mapping[str, int], depth: int) -> Node:
     """The node with the parts one after the other, below its first `depth` dimensions."""
     used = sorted({part[s] for s in statements_of(node)})
     if len(used) < 2:
         return node
     match node:
         case Band(members, permutable, child) if len(members) <= depth:
-            return Band(members, permutable, _distributed(child, part, depth - len(members)))
+            return Band(members, permutable, _distribute(child, part, depth - len(members)))
         case Band(members, permutable, child) if depth:
-            inner = _distributed(Band(members[depth:], permutable, child), part, 0)
+            inner = _distribute(Band(members[depth:], permutable, child), part, 0)
             return Band(members[:depth], permutable, inner)
     kept = ({s for s in statements_of(node) if part[s] == number} for number in used)
-    return Sequenced(tuple(n for names in kept if (n := _restricted(node, names)) is not None))
+    return Sequenced(tuple(n for names in kept if (n := _restrict(node, names)) is not None))
 
 
-def _restricted(node: Node, names: set[str]) -> Node | None:
+def _restrict(node: Node, names: set[str]) -> Node | None:
     """The node for some of its statements; None for none of them."""
     match node:
         case Leaf(statements):
             left = tuple(s for s in statements if s in names)
             return Leaf(left) if left else None
         case Sequenced(children):
-            nodes = tuple(n for child in children if (n := _restricted(child, names)) is not None)
+            nodes = tuple(n for child in children if (n := _restrict(child, names)) is not None)
             return Sequenced(nodes) if nodes else None
         case Band(members, permutable, child):
-            below = _restricted(child, names)
+            below = _restrict(child, names)
             if below is None:
                 return None
             own = (replace(m, rows={s: row for s, row in m.rows.items() if s in names}) for m in members)
             return Band(tuple(own), permutable, below)
 
 
-def with_parallel(program: TensorProgram, dependences: Sequence[Dependence], tree: ScheduleTree) -> ScheduleTree:
+def mark_parallel(program: TensorProgram, dependences: Sequence[Dependence], tree: ScheduleTree) -> ScheduleTree:
     """The tree with every dimension parallel that breaks nothing by it and moves no reduction."""
     broken = len(check_schedule(program, dependences, tree))
     members = {id(m): m for place in places(tree.root).values() for m in place.members}

@@ -8,7 +8,7 @@ from functools import cached_property
 from engine.fusion.nodes import FusionGroup, FusionPlan, Instance
 
 
-class Places:
+class IsomorphicRegions:
     """The launches of one plan by the operators that they compute."""
 
     def __init__(self, plan: FusionPlan) -> None:

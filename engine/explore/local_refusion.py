@@ -17,7 +17,7 @@ MOST = 512
 """Statements that are explored while somebody waits."""
 
 
-class Around:
+class LocalRefusion:
     """Explores parts of one plan's program; the launches beside them stay what they are."""
 
     def __init__(self, choice: Partition, policy: str, target: Target) -> None:
@@ -29,7 +29,7 @@ class Around:
 
         places: of the launches in the plan.
         """
-        program = self._alone(places)
+        program = self._subprogram(places)
         if len(program.statements) > MOST:
             return None
         operators = {s.operator for s in program.statements}
@@ -56,12 +56,12 @@ class Around:
         found = set(places)
         for place in places:
             for statement in self._choice.groups[place][0]:
-                found |= self._readers.get(self._stored(statement), set())
+                found |= self._readers.get(self._stored_array(statement), set())
                 for access in statement.reads():
                     found |= self._writers.get(access.array, set())
         return frozenset(found)
 
-    def _alone(self, places: Collection[int]) -> TensorProgram:
+    def _subprogram(self, places: Collection[int]) -> TensorProgram:
         """What launches compute, as a program of their own."""
         inside, made = dict[str, Statement](), dict[str, None]()
         for place in sorted(places):
@@ -88,7 +88,7 @@ class Around:
         name = name if name in self._number else name.rpartition("~")[0]
         return self._program.statements[self._number[name]]
 
-    def _stored(self, statement: Statement) -> str:
+    def _stored_array(self, statement: Statement) -> str:
         """The array that a statement of a launch stores its result in."""
         array = statement.write.array
         return self._choice.views.get(array, array)
@@ -121,5 +121,5 @@ class Around:
         found: dict[str, set[int]] = {}
         for place, (statements, _) in enumerate(self._choice.groups):
             for statement in statements:
-                found.setdefault(self._stored(statement), set()).add(place)
+                found.setdefault(self._stored_array(statement), set()).add(place)
         return found

@@ -9,8 +9,8 @@ from time import perf_counter
 from engine.compilation import Kernel, compile_group
 from engine.documents.exploration import MoveDoc, MovesDoc
 from engine.explore.candidates import Candidate, candidates
-from engine.explore.hypothetical_schedules import interchanged
-from engine.explore.recipe_trial import Trial, applied, attempt, predicted
+from engine.explore.hypothetical_schedules import interchange_dimensions
+from engine.explore.recipe_trial import RecipeTrial, apply_change, attempt, predicted_time
 from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
 from engine.scheduling.legality import check_schedule
@@ -50,16 +50,16 @@ def moves(
             if should_stop() or perf_counter() > deadline:
                 complete = False
                 break
-            known[key] = _tried(now, candidate)
+            known[key] = _try_candidate(now, candidate)
         move = known[key]
         if move is not None:
             found.append(move)
     possible = sorted((m for m in found if not m.why_not), key=lambda move: -move.gain)
-    impossible = tuple(_told_once([m for m in found if m.why_not]))
+    impossible = tuple(_merge_alike([m for m in found if m.why_not]))
     return MovesDoc(group.name, to_text(now.advice), tuple(possible), impossible, complete)
 
 
-def _told_once(moves: list[MoveDoc]) -> Iterator[MoveDoc]:
+def _merge_alike(moves: list[MoveDoc]) -> Iterator[MoveDoc]:
     """Steps of a kind that fail for one reason as one, which says how many they are."""
     alike: dict[tuple[str, str, str], list[MoveDoc]] = {}
     for move in moves:
@@ -68,11 +68,11 @@ def _told_once(moves: list[MoveDoc]) -> Iterator[MoveDoc]:
         yield replace(first, title=f"{first.title}, and {len(others)} more") if others else first
 
 
-def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:
+def _try_candidate(now: Kernel, candidate: Candidate) -> MoveDoc | None:
     """The document of one step; None for one that changes nothing."""
     if candidate.why_not:
-        advice, _ = applied(now.advice, candidate.change)
-        trial = Trial(advice, None, candidate.why_not, candidate.witness)
+        advice, _ = apply_change(now.advice, candidate.change)
+        trial = RecipeTrial(advice, None, candidate.why_not, candidate.witness)
     else:
         trial = attempt(now.group, now.recipe, candidate.change)
     kernel = trial.kernel
@@ -80,7 +80,7 @@ def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:
         trial = _with_dependence(now, candidate, trial)
     if kernel is not None and kernel.source.text == now.source.text:
         return None
-    before, after = predicted(now), predicted(kernel) if kernel else None
+    before, after = predicted_time(now), predicted_time(kernel) if kernel else None
     why_not = trial.why_not
     if kernel is not None and after is None:
         why_not = f"not one block of it fits an SM of {kernel.target.name}"
@@ -97,9 +97,9 @@ def _tried(now: Kernel, candidate: Candidate) -> MoveDoc | None:
     )
 
 
-def _with_dependence(now: Kernel, candidate: Candidate, trial: Trial) -> Trial:
+def _with_dependence(now: Kernel, candidate: Candidate, trial: RecipeTrial) -> RecipeTrial:
     """An interchange that makes no kernel, with the dependence that keeps the loops from being shared in that order."""
-    tree = interchanged(now.schedule, candidate.order)
+    tree = interchange_dimensions(now.schedule, candidate.order)
     broken = check_schedule(now.program, now.dependences, tree)
     if not broken:
         return trial

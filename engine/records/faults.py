@@ -37,7 +37,7 @@ _SAID: dict[int, tuple[type[EngineError], str, str]] = {
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Iterator[None]:
+def sqlite_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite raises about a file into an EngineError that names it."""
     try:
         yield

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from engine.records.faults import told
+from engine.records.faults import sqlite_errors
 from engine.records.nodes import Attempt, RefusedRecord, Request, Round, Run, TaskRecord, Trial
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import TRIAL_COLUMNS, RecordStore, trial_of
@@ -48,7 +48,7 @@ class RunReader:
         self.path = Path(path)
         if not self.path.is_file():
             raise BadInput("records", str(self.path), "is not there", "`loomscope tune` makes one")
-        with told(self.path):
+        with sqlite_errors(self.path):
             self._connection = self._connect()
             if version_of(self._connection, self.path) < FORMAT:
                 # A file of an older version has no runs; whoever may write it brings it up to date.
@@ -72,23 +72,23 @@ class RunReader:
 
     def version(self) -> int:
         """Another number after anybody wrote: what has not changed need not be read."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def runs(self) -> tuple[Run, ...]:
         """All runs, oldest first."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             rows = self._connection.execute(f"SELECT {_RUNS} FROM runs ORDER BY number").fetchall()
         return tuple(_run(row, self.path) for row in rows)
 
     def run(self, number: int | None = None) -> Run:
         """One run, by default the last.  Raises BadInput where there is none."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             return read_run(self._connection, self.path, number)
 
     def attempts(self, run: int, after: int = 0, most: int | None = None) -> tuple[Attempt, ...]:
         """Attempts of a run in the order in which they finished, from number `after` + 1 on, at most so many."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             return read_attempts(self._connection, run, after, most)
 
     def fastest(self, run: int, count: int, until: int) -> tuple[Attempt, ...]:
@@ -99,27 +99,27 @@ class RunReader:
             f"SELECT {ATTEMPT_COLUMNS} FROM (SELECT *, {place} FROM attempts WHERE {which})"
             " WHERE place <= ? ORDER BY grp, place"
         )
-        with told(self.path):
+        with sqlite_errors(self.path):
             return tuple(map(_attempt, self._connection.execute(query, (run, until, count)).fetchall()))
 
-    def condemned(self, run: int, until: int) -> tuple[Attempt, ...]:
+    def attempts_found_wrong(self, run: int, until: int) -> tuple[Attempt, ...]:
         """Attempts of a run up to number `until` that had a time and proved wrong afterwards."""
         query = (
             f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE run = ? AND number <= ? AND failure != ''"
             " AND microseconds IS NOT NULL ORDER BY number"
         )
-        with told(self.path):
+        with sqlite_errors(self.path):
             return tuple(map(_attempt, self._connection.execute(query, (run, until)).fetchall()))
 
     def rounds(self, run: int, after: int = 0) -> tuple[Round, ...]:
         """Decisions of a run, from number `after` + 1 on."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             return read_rounds(self._connection, run, after)
 
     def trial(self, number: int) -> Trial:
         """One trial with its recipe.  Raises BadInput where there is none of that number."""
         query = f"SELECT {TRIAL_COLUMNS} FROM trials WHERE number = ?"
-        with told(self.path):
+        with sqlite_errors(self.path):
             row = self._connection.execute(query, (number,)).fetchone()
         if row is None:
             raise BadInput("records", str(self.path), f"holds no trial {number}")

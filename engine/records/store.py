@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from engine.execution.nodes import Failure, Timing
-from engine.records.faults import told
+from engine.records.faults import sqlite_errors
 from engine.records.nodes import ORIGINS, Subject, Trial
 from engine.records.schema import FORMAT, upgrade, version_of
 from engine.support.errors import BadInput
@@ -44,7 +44,7 @@ class RecordStore:
     def __init__(self, path: str | Path, patience: float = PATIENCE) -> None:
         """patience: seconds to wait while another process writes."""
         self.path = Path(path)
-        with told(self.path):
+        with sqlite_errors(self.path):
             self.connection = sqlite3.connect(self.path, timeout=patience, isolation_level=None)
             """For the modules of this package, which write their own tables."""
             try:
@@ -78,12 +78,12 @@ class RecordStore:
 
     def add(self, trial: Trial) -> bool:
         """Keep a trial; False where the same one is kept already, which then stays."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             return self.connection.execute(_INSERT, _row(trial, now())).rowcount == 1
 
     def add_all(self, trials: Iterable[Trial]) -> int:
         """Keep many trials at once, all of them or none; how many were new."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             before, finished = self.connection.total_changes, now()
             with self.transaction():
                 self.connection.executemany(_INSERT, (_row(trial, finished) for trial in trials))
@@ -114,7 +114,7 @@ class RecordStore:
 
     def find(self, subject: Subject, origin: str) -> Trial | None:
         """The kept trial of a subject, or None."""
-        with told(self.path):
+        with sqlite_errors(self.path):
             row = self.connection.execute(
                 f"SELECT {TRIAL_COLUMNS} FROM trials WHERE key = ? AND origin = ?", (subject.key, origin)
             ).fetchone()
@@ -125,7 +125,7 @@ class RecordStore:
         which = "" if group is None else " AND grp = ?"
         values = (origin, after) if group is None else (origin, after, group)
         query = f"SELECT {TRIAL_COLUMNS} FROM trials WHERE origin = ? AND number > ?{which} ORDER BY number"
-        with told(self.path):
+        with sqlite_errors(self.path):
             for row in self.connection.execute(query, values):
                 yield trial_of(row, self.path)
 
@@ -135,14 +135,14 @@ class RecordStore:
             f"SELECT {TRIAL_COLUMNS} FROM trials WHERE origin = ? AND grp = ? AND target = ? "
             "AND microseconds IS NOT NULL ORDER BY microseconds, number LIMIT ?"
         )
-        with told(self.path):
+        with sqlite_errors(self.path):
             rows = self.connection.execute(query, (origin, group, target, count)).fetchall()
         return tuple(trial_of(row, self.path) for row in rows)
 
     def counts(self) -> dict[str, tuple[int, dict[str, int]]]:
         """Of each origin that has any: the number of times, and of failures by kind."""
         found: dict[str, tuple[int, dict[str, int]]] = {}
-        with told(self.path):
+        with sqlite_errors(self.path):
             rows = self.connection.execute("SELECT origin, failure, count(*) FROM trials GROUP BY 1, 2").fetchall()
         for origin in ORIGINS:
             mine = {failure: number for of, failure, number in rows if of == origin}

@@ -13,7 +13,7 @@ from engine.execution.nodes import MEASURED, PREDICTED, Failure, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.recipe import Recipe
 from engine.support.errors import BadInput
-from engine.tuning.setup import Observer, Settings, begin
+from engine.tuning.setup import Observer, SearchSettings, begin
 
 if TYPE_CHECKING:
     from engine.records.store import RecordStore
@@ -30,7 +30,7 @@ def tune(
     plan: FusionPlan,
     recipe: Recipe,
     records: RecordStore,
-    settings: Settings | None = None,
+    settings: SearchSettings | None = None,
     workers: Workers | None = None,
     judge: Judge | None = None,
     observe: Observer | None = None,
@@ -42,7 +42,7 @@ def tune(
     compares the best with the reference, by default nobody.  observe: called with (group, groups done, groups) while it
     is found out what can be searched.  Raises what `engine.tuning.setup.begin` does.
     """
-    return begin(plan, recipe, records, settings or Settings(), workers, judge, observe)
+    return begin(plan, recipe, records, settings or SearchSettings(), workers, judge, observe)
 
 
 def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
@@ -51,19 +51,19 @@ def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
     Raises BadInput for another name, MissingCapability where this machine is to measure and cannot.
     """
     from engine.execution.measure import require_pycuda
-    from engine.tuning.measured_runner import Measured
-    from engine.tuning.replayed_runner import Replayed
-    from engine.tuning.runner import Predicted
+    from engine.tuning.measured_runner import MeasuredRunner
+    from engine.tuning.replayed_runner import ReplayedRunner
+    from engine.tuning.runner import PredictedRunner
 
     if name == PREDICTED:
-        return Predicted()
+        return PredictedRunner()
     if name == REPLAYED:
-        return Replayed(origin)
+        return ReplayedRunner(origin)
     if name != MEASURED:
         raise BadInput("tune", f"runner {name}", "is not known", f"one of {', '.join(RUNNERS)}")
     if is_here:
         require_pycuda()
-    return Measured(_measured)
+    return MeasuredRunner(_measure_on_seed)
 
 
 def judge(name: str) -> Judge:
@@ -78,13 +78,13 @@ def time_together(group: FusionGroup, recipes: Sequence[Recipe]) -> tuple[Timing
 
     Raises MissingCapability where there is none.
     """
-    from engine.execution.measure import Trial, measure_kernels
+    from engine.execution.measure import MeasureJob, measure_kernels
     from engine.tuning.measured_runner import VALUES
 
     expected, before = group_values(group, VALUES)
     kernels = [compile_group(group, recipe) for recipe in recipes]
     compiled = [nvrtc(kernel, kernel.target.architecture) for kernel in kernels]
-    trials = [Trial(kernel.source, c, {**expected, **before}) for kernel, c in zip(kernels, compiled, strict=True)]
+    trials = [MeasureJob(kernel.source, c, {**expected, **before}) for kernel, c in zip(kernels, compiled, strict=True)]
     found = measure_kernels(trials, timeout=60.0 + 10.0 * len(trials))
     return found if isinstance(found, Failure) else tuple(one.timing for one in found)
 
@@ -99,7 +99,7 @@ def ablate(group: FusionGroup, best: Recipe, before: Recipe) -> AblationDoc:
     return taken_back(group, best, before, lambda kernel: predict(kernel).microseconds, PREDICTED)
 
 
-def _measured(kernel: Kernel) -> Timing | Failure:
+def _measure_on_seed(kernel: Kernel) -> Timing | Failure:
     from engine.tuning.measured_runner import VALUES
 
     return measure(kernel, seed=VALUES)

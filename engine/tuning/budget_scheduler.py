@@ -71,7 +71,7 @@ class Prospect:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RoundChoice:
     """Who gets the next round, and why."""
 
     subgraph: str
@@ -130,9 +130,9 @@ def prospect(one: Subgraph, among: Sequence[Subgraph], alpha: float = ALPHA, bet
     return Prospect(one.name, past, hope, one.weight * (alpha * past + (1 - alpha) * hope))
 
 
-def next_turn(
+def next_round(
     subgraphs: Sequence[Subgraph], rng: random.Random, alpha: float = ALPHA, beta: float = BETA, limit: float = math.inf
-) -> Turn | None:
+) -> RoundChoice | None:
     """The subgraph of the next round: each once, then the most negative gradient; None where all are dead.
 
     limit: rounds without gain after which a subgraph is dead, as it is where its space is exhausted.
@@ -140,18 +140,20 @@ def next_turn(
     alive = [one for one in subgraphs if not one.is_exhausted and one.stagnant <= limit]
     new = next((one for one in alive if not one.best), None)
     if new is not None:
-        return Turn(new.name, "the first round of each", ())
+        return RoundChoice(new.name, "the first round of each", ())
     broken = next((one for one in alive if math.isinf(one.time)), None)
     if broken is not None:
-        return Turn(broken.name, "nothing of it ran yet", ())
+        return RoundChoice(broken.name, "nothing of it ran yet", ())
     if not alive:
         return None
     prospects = tuple(prospect(one, subgraphs, alpha, beta) for one in alive)
     if len({p.gradient for p in prospects}) == 1 < len(prospects):
         name = rng.choice(prospects).subgraph
-        return Turn(name, "all gain as much: by chance", prospects)
+        return RoundChoice(name, "all gain as much: by chance", prospects)
     best = min(prospects, key=lambda p: p.gradient)
-    return Turn(best.subgraph, f"{-best.gradient:.3g} us of the model expected, more than of any other", prospects)
+    return RoundChoice(
+        best.subgraph, f"{-best.gradient:.3g} us of the model expected, more than of any other", prospects
+    )
 
 
 def without_outsiders(subgraphs: Sequence[Subgraph], beta: float = BETA, patience: int = PATIENCE) -> list[Subgraph]:
@@ -189,6 +191,6 @@ def sample(times: Mapping[str, float], rng: random.Random, explore: float = EXPL
     return Sample(shares, raised, kept, because if count else f"{len(times)} are too few to leave any out")
 
 
-def charged(selected: int, each: int, as_published: bool = False) -> int:
+def trials_charged(selected: int, each: int, as_published: bool = False) -> int:
     """Trials that a visit takes from the budget: all that it ran; as published only those of one mapping."""
     return each if as_published else selected * each

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.tuning.nodes import Program
-from engine.tuning.strategy import Result, Space
+from engine.tuning.strategy import ProgramSpace, Result
 
 WORST = 2.0
 """A failed program counts as this many times the slowest one."""
@@ -17,7 +17,7 @@ WORST = 2.0
 class Candidates:
     """Programs by number, their figures as they are asked for, and what is known of them."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: ProgramSpace) -> None:
         self.space = space
         self.programs = tuple(space.programs)
         self.numbers = {program: number for number, program in enumerate(self.programs)}
@@ -49,7 +49,7 @@ class Candidates:
         self.is_open[number] = False
         return self.programs[number]
 
-    def observed(self) -> tuple[np.ndarray, np.ndarray]:
+    def observations(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and logarithms of times of what was tried; a failure counts as slower than all others."""
         numbers = np.array(list(self.times), int)
         times = np.array(list(self.times.values()))

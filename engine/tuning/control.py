@@ -18,7 +18,7 @@ LOOK = 0.02
 """Seconds between looks at the wishes."""
 
 
-class Control:
+class RunControl:
     """Follows the wishes for a run and tells that it lives, from a thread: a trial may take longer than silence may."""
 
     def __init__(self, log: RunLog, minutes: float = math.inf, spent: float = 0.0, clock: Clock = time.monotonic):
@@ -32,7 +32,7 @@ class Control:
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="signs of life", daemon=True)
 
-    def __enter__(self) -> Control:
+    def __enter__(self) -> RunControl:
         self._thread.start()
         return self
 

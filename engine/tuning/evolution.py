@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.tuning.candidate_pool import Candidates
 from engine.tuning.nodes import Program
-from engine.tuning.strategy import Result, Space, Strategy
+from engine.tuning.strategy import ProgramSpace, Result, Strategy
 
 POPULATION, GENERATIONS = 512, 6
 MUTATION = 0.85
@@ -43,7 +43,7 @@ class Ranking:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def learned(self, features: np.ndarray, times: np.ndarray) -> Judge:
+    def fit(self, features: np.ndarray, times: np.ndarray) -> Judge:
         """What says how good programs, a row of figures each, are expected to be: higher is faster.
 
         features, times: a row of figures and the logarithm of the time of each program that was tried.
@@ -65,7 +65,7 @@ class Ranking:
 class Evolution:
     """Proposals of the last population, until enough was learned for the next."""
 
-    def __init__(self, space: Space, rng: random.Random) -> None:
+    def __init__(self, space: ProgramSpace, rng: random.Random) -> None:
         self._candidates, self._rng = Candidates(space), rng
         self._ranking = Ranking(rng.randrange(1 << 30))
         self._queue: list[int] = []
@@ -79,7 +79,7 @@ class Evolution:
         candidates = self._candidates
         while len(found) < count and candidates.is_open.any():
             if not self._queue or self._news >= BATCH:
-                self._queue, self._news = self._bred(max(BATCH, count)), 0
+                self._queue, self._news = self._breed(max(BATCH, count)), 0
             number = self._queue.pop()
             if self._rng.random() < CHANCE:
                 number = int(self._rng.choice(np.flatnonzero(candidates.is_open)))
@@ -91,7 +91,7 @@ class Evolution:
         """Take results in; the next population profits."""
         self._news += self._candidates.learn(results)
 
-    def _bred(self, count: int) -> list[int]:
+    def _breed(self, count: int) -> list[int]:
         """The best open programs of the last generation and those before it, best last."""
         candidates, fitness = self._candidates, self._fitness()
         seen = np.flatnonzero(candidates.is_open)
@@ -110,7 +110,7 @@ class Evolution:
     def _first(self) -> np.ndarray:
         """Descendants of the best that were tried, some that the model promises most, and others by chance."""
         candidates = self._candidates
-        numbers, times = candidates.observed()
+        numbers, times = candidates.observations()
         survivors = numbers[np.argsort(times, kind="stable")][: int(SURVIVORS * POPULATION)]
         promising = np.argsort(candidates.promised, kind="stable")[: int(SURVIVORS * POPULATION)]
         left = POPULATION - survivors.size - promising.size
@@ -120,10 +120,10 @@ class Evolution:
     def _fitness(self) -> Judge:
         """Numbers of programs -> how good each is: as the model promises, and as was learned once there is enough."""
         candidates = self._candidates
-        tried, times = candidates.observed()
+        tried, times = candidates.observations()
         if tried.size < ENOUGH:
             return lambda numbers: -candidates.promised[numbers]
-        judge = self._ranking.learned(candidates.features(tried[-MOST:]), times[-MOST:])
+        judge = self._ranking.fit(candidates.features(tried[-MOST:]), times[-MOST:])
         return lambda numbers: judge(candidates.features(numbers))
 
     def _children(self, population: np.ndarray, fitness: np.ndarray) -> np.ndarray:
@@ -149,6 +149,6 @@ class Evolution:
         return candidates.numbers.get(child, one)
 
 
-def evolutionary(space: Space, rng: random.Random) -> Strategy:
+def evolutionary(space: ProgramSpace, rng: random.Random) -> Strategy:
     """Populations bred on a ranking that is learned."""
     return Evolution(space, rng)

@@ -85,7 +85,7 @@ def _safe_path() -> Iterator[None]:
             os.environ["PYTHONSAFEPATH"] = before
 
 
-class _Process(SpawnProcess):
+class _SafePathProcess(SpawnProcess):
     """A process that loads modules before it has its parent's path: from a safe one."""
 
     def start(self) -> None:
@@ -94,7 +94,7 @@ class _Process(SpawnProcess):
 
 
 class _Spawn(SpawnContext):
-    Process = _Process
+    Process = _SafePathProcess
 
 
 def processes(count: int) -> Workers:

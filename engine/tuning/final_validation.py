@@ -38,7 +38,7 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FinalVerdict:
     """One step of the decision about a group."""
 
     kind: str
@@ -53,43 +53,43 @@ class Verdict:
 
 def settle(
     progress: Progress, check: Callable[[Kernel], Check] | None, time_together: Together | None
-) -> Iterator[Verdict]:
+) -> Iterator[FinalVerdict]:
     """Decide which program of a group is the best, step by step; a caller that stops in between loses nothing.
 
     Nothing is decided where the recipe as it was stays the best.
     """
     if time_together is not None and len(progress.ranking) > 1:
-        yield _timed_again(progress, time_together)
+        yield _time_again(progress, time_together)
     while check is not None and progress.gain > 0 and (winner := progress.winner) is not None:
-        why = _checked(compile_group(progress.problem.group, _recipe(progress, winner)), check)
+        why = _why_wrong(compile_group(progress.problem.group, _recipe(progress, winner)), check)
         if isinstance(why, MissingCapability):
             progress.note = f"not checked: {why.reason}"
             return
         progress.note = "agrees with the reference" if not why else ""
-        yield Verdict(CHECKED, winner, why or progress.note, {}, is_wrong=bool(why))
+        yield FinalVerdict(CHECKED, winner, why or progress.note, {}, is_wrong=bool(why))
         if not why:
             return
-        progress.condemn(winner, WRONG)
+        progress.mark_wrong(winner, WRONG)
 
 
-def _timed_again(progress: Progress, time_together: Together) -> Verdict:
+def _time_again(progress: Progress, time_together: Together) -> FinalVerdict:
     """The finalists in interleaved rounds: what drifted between their trials hits all alike."""
     finalists = progress.ranking
     found = time_together([_recipe(progress, one) for one in finalists])
     if isinstance(found, Failure):
-        return Verdict(TIMED_AGAIN, finalists[0], f"could not be repeated: {found.kind}, {found.message}", {})
+        return FinalVerdict(TIMED_AGAIN, finalists[0], f"could not be repeated: {found.kind}, {found.message}", {})
     progress.again = {one.number: timing.microseconds for one, timing in zip(finalists, found, strict=True)}
     winner = progress.winner
     assert winner is not None, "finalists have times"
     figures = {f"{REPEATED}{number}": microseconds for number, microseconds in progress.again.items()}
-    return Verdict(TIMED_AGAIN, winner, f"the {len(finalists)} best timed again, interleaved", figures)
+    return FinalVerdict(TIMED_AGAIN, winner, f"the {len(finalists)} best timed again, interleaved", figures)
 
 
 def _recipe(progress: Progress, attempt: Attempt) -> Recipe:
     return progress.problem.tuned(program_of(attempt))
 
 
-def _checked(kernel: Kernel, check: Callable[[Kernel], Check]) -> str | MissingCapability:
+def _why_wrong(kernel: Kernel, check: Callable[[Kernel], Check]) -> str | MissingCapability:
     """What is wrong with a kernel, "" where it agrees with the reference; a verdict is kept under both texts."""
     source = kernel.source
     inputs = ", ".join(map(str, kernel.program.arrays.values()))

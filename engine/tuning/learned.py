@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.tuning.candidate_pool import Candidates
 from engine.tuning.nodes import Program
-from engine.tuning.strategy import Result, Space, Strategy
+from engine.tuning.strategy import ProgramSpace, Result, Strategy
 
 ENOUGH = 10
 """Trials from which lengths and noise are fitted to them."""
@@ -76,7 +76,7 @@ class Correction:
 class Learned:
     """Proposes by expected improvement on the best program so far."""
 
-    def __init__(self, space: Space, rng: random.Random) -> None:
+    def __init__(self, space: ProgramSpace, rng: random.Random) -> None:
         self._candidates = candidates = Candidates(space)
         order = np.argsort(candidates.promised, kind="stable")
         first = int(PROMISING * WIDE)
@@ -119,7 +119,7 @@ class Learned:
 
     def _trials(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and deviations of what is learned from."""
-        numbers, times = self._candidates.observed()
+        numbers, times = self._candidates.observations()
         if numbers.size > MOST:
             fastest = np.argsort(times, kind="stable")[: MOST // 2]
             chosen = np.union1d(fastest, np.arange(numbers.size - MOST // 2, numbers.size))
@@ -170,6 +170,6 @@ def _improvement(best: float, expected: np.ndarray, doubt: np.ndarray) -> np.nda
 _error_function = np.vectorize(math.erf, otypes=[float])
 
 
-def learned(space: Space, rng: random.Random) -> Strategy:
+def learned(space: ProgramSpace, rng: random.Random) -> Strategy:
     """The model first, then what was learned."""
     return Learned(space, rng)

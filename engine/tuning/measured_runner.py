@@ -13,7 +13,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
 from engine.records.nodes import Subject
 from engine.tuning.compiler_pruning import compiled_limits
-from engine.tuning.runner import PRUNED, Outcome, Prepared, compiled, recipe_of, subject_of, this_process
+from engine.tuning.runner import PRUNED, Outcome, Prepared, compile_tuned, recipe_of, subject_of, this_process
 
 VALUES = 0
 """Seed of the values that kernels are measured on: part of what a trial is kept under."""
@@ -23,7 +23,7 @@ _GPU = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRunner:
     """Kernels launched by a process of its own, which may crash or hang alone."""
 
     measure: Callable[[Kernel], Outcome]
@@ -36,7 +36,7 @@ class Measured:
 
     def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
         """Compile to machine code, which is kept on disk, and ask its figures."""
-        kernel = compiled(group, recipe)
+        kernel = compile_tuned(group, recipe)
         if isinstance(kernel, Failure):
             return Prepared(None, "", kernel, this_process())
         broken = self.limits(kernel)
@@ -46,7 +46,7 @@ class Measured:
 
     def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
         """Launch and time it."""
-        kernel = compiled(group, recipe)
+        kernel = compile_tuned(group, recipe)
         if isinstance(kernel, Failure):
             return kernel
         with _GPU:

@@ -20,7 +20,7 @@ Value = int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SearchLimits:
     """When a search ends."""
 
     trials: int = 64

@@ -17,7 +17,7 @@ from engine.tuning.tuned_entries import tuned
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SearchProblem:
     """One group with everything that a search may choose of it."""
 
     group: FusionGroup
@@ -59,16 +59,16 @@ class Problem:
 
     def taken(self, kernel: Kernel, program: Program) -> str:
         """Why a kernel is not the program that it was compiled for; "" where it is."""
-        return missed(kernel)
+        return why_not_followed(kernel)
 
 
-def missed(kernel: Kernel) -> str:
+def why_not_followed(kernel: Kernel) -> str:
     """Entries of author `tune` that a kernel does not follow, and what became of them; "" where it follows all."""
     wanted = (v for v in kernel.verdicts if v.placed.author == "tune" and v.outcome != HONOURED)
     return "; ".join(f"{v.placed.entry}: {v.because or v.outcome}" for v in wanted)
 
 
-def problem(group: FusionGroup, recipe: Recipe) -> Problem | str:
+def problem(group: FusionGroup, recipe: Recipe) -> SearchProblem | str:
     """What can be searched of a group, or why nothing can.
 
     What the user's entries say stays fixed.  Raises Unsupported where pruning leaves no program, with the rule that
@@ -87,7 +87,7 @@ def problem(group: FusionGroup, recipe: Recipe) -> Problem | str:
     empty = tuple(Refused(task.name, _dropped_most(task)) for task in found if not task.programs)
     flops, before = kernel.facts.tensor_flops + kernel.facts.flops, predict(kernel.facts, kernel.target).microseconds
     stands = next((p for task in left if (p := task.family.program_of(kernel)) is not None), None)
-    return Problem(group, recipe, left, flops, before, stands, (*refused, *empty))
+    return SearchProblem(group, recipe, left, flops, before, stands, (*refused, *empty))
 
 
 def _nothing_left(group: FusionGroup, tasks: Sequence[Task]) -> Unsupported:

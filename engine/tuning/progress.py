@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from engine.records.nodes import REUSED, Attempt, RefusedRecord, Sieved, TaskRecord
 from engine.tuning.budget_scheduler import Subgraph, sample
 from engine.tuning.nodes import Program, Task
-from engine.tuning.problem import Problem
+from engine.tuning.problem import SearchProblem
 from engine.tuning.runner import NOT_RECORDED, PRUNED
 from engine.tuning.strategy import Strategy
 from engine.tuning.winners import ranking, speed
@@ -34,7 +34,7 @@ class TaskProgress:
 class Progress:
     """One group."""
 
-    problem: Problem
+    problem: SearchProblem
     tasks: dict[str, TaskProgress]
     before: float
     """Microseconds under the recipe that the search started from, of the run's origin; infinite while unknown."""
@@ -104,7 +104,7 @@ class Progress:
             task.best = min(task.best, attempt.microseconds or math.inf)
             task.strategy.learn([(program_of(attempt), attempt.microseconds)])
 
-    def condemn(self, attempt: Attempt, kind: str) -> None:
+    def mark_wrong(self, attempt: Attempt, kind: str) -> None:
         """Take a program that proved wrong out of the ranking, and count it as a failure."""
         del self.timed[attempt.number]
         self.leader = min(self.timed.values(), key=speed, default=None)
@@ -129,7 +129,7 @@ class Progress:
         )  # fmt: skip
 
 
-def refused(problem: Problem) -> tuple[RefusedRecord, ...]:
+def refused_records(problem: SearchProblem) -> tuple[RefusedRecord, ...]:
     """Mappings of a group that are not searched, as they are kept with the run."""
     return tuple(RefusedRecord(problem.group.name, one.mapping, one.because, one.count) for one in problem.refused)
 
@@ -158,10 +158,10 @@ def allot(progress: Progress, size: int, rng: random.Random) -> Allotment:
     if len(first) < size:
         because = f"{because}, then {chosen.because}" if first else chosen.because
     shares = {name: chosen.shares[name] for name in chosen.kept}
-    return Allotment((*first, *_dealt(shares, size - len(first))), because, dict(chosen.shares))
+    return Allotment((*first, *_deal(shares, size - len(first))), because, dict(chosen.shares))
 
 
-def _dealt(shares: Mapping[str, float], count: int) -> tuple[str, ...]:
+def _deal(shares: Mapping[str, float], count: int) -> tuple[str, ...]:
     """So many trials in proportion to the shares, in an order that keeps to it from the first on."""
     total = sum(shares.values())
     parts = {name: share / total if total else 1 / len(shares) for name, share in shares.items()}
@@ -179,6 +179,6 @@ def program_of(attempt: Attempt) -> Program:
     return Program(attempt.mapping, attempt.values)
 
 
-def charged(attempt: Attempt) -> bool:
+def costs_trial(attempt: Attempt) -> bool:
     """Whether an attempt costs a trial: not where nothing was to be run, nor for the recipe before the search."""
     return bool(attempt.mapping) and attempt.failure not in (PRUNED, NOT_RECORDED)

@@ -7,8 +7,8 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.tuning.budget_scheduler import Turn, budget, next_turn, round_size, without_outsiders
-from engine.tuning.nodes import Limits, Program
+from engine.tuning.budget_scheduler import RoundChoice, budget, next_round, round_size, without_outsiders
+from engine.tuning.nodes import Program, SearchLimits
 from engine.tuning.progress import Allotment, Progress, TaskProgress, allot
 
 
@@ -17,7 +17,7 @@ class OpenRound:
     """A round of one group, of which some programs may be under way."""
 
     progress: Progress
-    turn: Turn
+    turn: RoundChoice
     allotment: Allotment
     queue: deque[str]
     """The task of each trial that is still to be proposed."""
@@ -51,7 +51,7 @@ class OpenRound:
 class Rounds:
     """Opens one round after the other, also while programs of earlier ones are under way."""
 
-    def __init__(self, progress: Mapping[str, Progress], limits: Limits, rng: random.Random) -> None:
+    def __init__(self, progress: Mapping[str, Progress], limits: SearchLimits, rng: random.Random) -> None:
         """limits: with at least one trial."""
         self._progress, self._limits, self._rng = progress, limits, rng
         self._size = min(limits.round, round_size(budget(limits.trials, len(progress)), len(progress)))
@@ -62,7 +62,7 @@ class Rounds:
         """The next program to be tried, with at most `left` trials to spend; None where there is none for now."""
         while left > 0:
             if self.current is None or not self.current.queue:
-                self.current = self._opened(left)
+                self.current = self._open_round(left)
                 if self.current is None:
                     return None
             one = self.current
@@ -84,10 +84,10 @@ class Rounds:
             return "every program was tried"
         return f"no group gained anything in its last {self._limits.patience} rounds"
 
-    def _opened(self, left: int) -> OpenRound | None:
+    def _open_round(self, left: int) -> OpenRound | None:
         """A round of the group that has most to expect; one whose first round is under way waits for it."""
         ready = [one.subgraph() for one in self._progress.values() if one.best or not one.open_rounds]
-        turn = next_turn(without_outsiders(ready), self._rng, limit=self._limits.patience)
+        turn = next_round(without_outsiders(ready), self._rng, limit=self._limits.patience)
         if turn is None:
             return None
         progress = self._progress[turn.subgraph]

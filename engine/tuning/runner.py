@@ -19,7 +19,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
 from engine.records.nodes import Subject
 from engine.support.errors import EngineError
-from engine.tuning.problem import missed
+from engine.tuning.problem import why_not_followed
 
 MODEL = "model of times 1"
 """Name and version of what predicts: another one gives other trials."""
@@ -65,13 +65,13 @@ class Runner(Protocol):
         """Run what was prepared and is not known."""
 
 
-def compiled(group: FusionGroup, recipe: Recipe) -> Kernel | Failure:
+def compile_tuned(group: FusionGroup, recipe: Recipe) -> Kernel | Failure:
     """The kernel of a group, where it follows the recipe's entries of author `tune` as they stand."""
     try:
         kernel = compile_group(group, recipe)
     except EngineError as error:
         return Failure(COMPILE, error.reason)
-    other = missed(kernel)
+    other = why_not_followed(kernel)
     return Failure(NOT_TAKEN, other) if other else kernel
 
 
@@ -94,7 +94,7 @@ def this_process() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
+class PredictedRunner:
     """Times of the model of the compiled kernel: no GPU, no compiler but ours."""
 
     name: str = PREDICTED
@@ -103,7 +103,7 @@ class Predicted:
 
     def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
         """Compile and predict: there is nothing left to finish."""
-        kernel = compiled(group, recipe)
+        kernel = compile_tuned(group, recipe)
         if isinstance(kernel, Failure):
             return Prepared(None, "", kernel, this_process())
         try:

@@ -23,11 +23,11 @@ from engine.records.nodes import FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEA
 from engine.records.runs import RunLog
 from engine.support.errors import EngineError, MissingCapability
 from engine.tuning.budget_scheduler import budget
-from engine.tuning.control import LOOK, Clock, Control
+from engine.tuning.control import LOOK, Clock, RunControl
 from engine.tuning.executors import Workers
 from engine.tuning.final_validation import Judge, Together, settle
-from engine.tuning.nodes import Limits, Program
-from engine.tuning.progress import Progress, charged, program_of
+from engine.tuning.nodes import Program, SearchLimits
+from engine.tuning.progress import Progress, costs_trial, program_of
 from engine.tuning.rounds import OpenRound, Rounds
 from engine.tuning.runner import NOT_RECORDED, Outcome, Prepared, Runner, this_process
 from engine.tuning.worker_loss import RESUME, Outage
@@ -64,7 +64,7 @@ class Search:
 
     def __init__(
         self, recipe: Recipe, progress: Mapping[str, Progress], skipped: Mapping[str, str], log: RunLog, runner: Runner,
-        workers: Workers, limits: Limits, judge: Judge, seed: int = 0, clock: Clock = time.monotonic,
+        workers: Workers, limits: SearchLimits, judge: Judge, seed: int = 0, clock: Clock = time.monotonic,
     ) -> None:  # fmt: skip
         """progress: of each group, by name.  skipped: groups that are not searched, and why.
 
@@ -82,9 +82,9 @@ class Search:
         self._under_way: dict[Future[Any], _Item] = {}
         self._suspects: deque[_Item] = deque()
         """Programs whose worker died: each is run again alone, so that the one to blame is found."""
-        self._attempts, self._decisions, spent = self._restored()
+        self._attempts, self._decisions, spent = self._restore()
         self._shared: dict[str, Any] = {}
-        self._control = Control(log, limits.minutes, spent, clock)
+        self._control = RunControl(log, limits.minutes, spent, clock)
         self.notice: Callable[[str], None] = lambda text: None
         """Called with what a person at the terminal has to know while nothing finishes."""
         self._outage = Outage(workers, log, self._control, lambda text: self.notice(text))
@@ -116,7 +116,7 @@ class Search:
                 self._close_rounds()
                 self.log.set_state(state, message)
                 # An interrupt may have come between the attempt that the file keeps and its count here.
-                self._left = budget(self.limits.trials, len(self.progress)) - sum(map(charged, self.log.attempts()))
+                self._left = budget(self.limits.trials, len(self.progress)) - sum(map(costs_trial, self.log.attempts()))
 
     def interrupt(self) -> None:
         """End it as broken off, once the program under way is done; a signal's handler may call this."""
@@ -163,7 +163,7 @@ class Search:
             self._give_again()
         for future in done:
             item = self._under_way.pop(future, None)  # None: it went to other workers just now
-            attempt = None if item is None else self._advanced(item, future)
+            attempt = None if item is None else self._advance(item, future)
             if attempt is not None:
                 yield attempt
 
@@ -207,12 +207,12 @@ class Search:
             self._shared[group.name] = self._workers.share(needed)
         return self._shared[group.name]
 
-    def _advanced(self, item: _Item, future: Future[Any]) -> Attempt | None:
+    def _advance(self, item: _Item, future: Future[Any]) -> Attempt | None:
         """One step further with a program: the attempt, where that was its last."""
         try:
             result = future.result()
         except self._workers.lost as error:
-            return self._lost(item, error)
+            return self._handle_lost_worker(item, error)
         except CancelledError:
             self._bring_again(item)
             return None
@@ -252,7 +252,7 @@ class Search:
                 future.cancel()
                 self._submit(item)
 
-    def _lost(self, item: _Item, error: BaseException) -> Attempt | None:
+    def _handle_lost_worker(self, item: _Item, error: BaseException) -> Attempt | None:
         """A worker died: a program that does so alone, or that its cluster gave up, is a crash."""
         self._renew(item.executor)
         if self._workers.renew is None or item.is_suspect:
@@ -288,7 +288,7 @@ class Search:
 
     def _take(self, attempt: Attempt, item: _Item) -> None:
         item.progress.take(attempt)
-        self._left -= charged(attempt)
+        self._left -= costs_trial(attempt)
         if not attempt.mapping:
             self._tell_tasks()
         if item.round is None:
@@ -327,7 +327,7 @@ class Search:
         for name, one in self.progress.items():
             for verdict in settle(one, self._judge.check, self._together(one)):
                 if verdict.is_wrong:
-                    self.log.condemn(verdict.attempt.number, "wrong result", verdict.reason)
+                    self.log.mark_wrong(verdict.attempt.number, "wrong result", verdict.reason)
                 self._decide(verdict.kind, name, verdict.attempt.mapping, verdict.reason, verdict.figures, one.time)
                 if self._is_stopped():
                     return
@@ -357,13 +357,13 @@ class Search:
     def _tell_tasks(self) -> None:
         self.log.set_tasks([task for one in self.progress.values() for task in one.record()], self.skipped)
 
-    def _restored(self) -> tuple[int, int, float]:
+    def _restore(self) -> tuple[int, int, float]:
         """Take in what earlier processes of the run did: its last attempt and decision, and the seconds they took."""
         attempts, rounds = self.log.attempts(), self.log.rounds()
         for attempt in attempts:
             if attempt.group in self.progress:
                 self.progress[attempt.group].take(attempt)
-            self._left -= charged(attempt)
+            self._left -= costs_trial(attempt)
         for one in rounds:
             if one.kind == SEARCHED and one.group in self.progress:
                 self.progress[one.group].close_round(one.best)

@@ -18,22 +18,22 @@ from engine.support.errors import BadInput, Unsupported
 from engine.tuning.control import Clock
 from engine.tuning.executors import Workers, here
 from engine.tuning.final_validation import Judge
-from engine.tuning.nodes import DEFAULT_STRATEGY, Limits, Task
-from engine.tuning.problem import Problem, problem
-from engine.tuning.progress import Progress, TaskProgress, refused
-from engine.tuning.replayed_runner import Replayed, recorded_alone
-from engine.tuning.runner import Predicted, Runner
+from engine.tuning.nodes import DEFAULT_STRATEGY, SearchLimits, Task
+from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.progress import Progress, TaskProgress, refused_records
+from engine.tuning.replayed_runner import ReplayedRunner, recorded_alone
+from engine.tuning.runner import PredictedRunner, Runner
 from engine.tuning.search import Search
 from engine.tuning.strategies import STRATEGIES
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SearchSettings:
     """How a search goes about it."""
 
     strategy: str = DEFAULT_STRATEGY
-    runner: Runner = field(default_factory=Predicted)
-    limits: Limits = field(default_factory=Limits)
+    runner: Runner = field(default_factory=PredictedRunner)
+    limits: SearchLimits = field(default_factory=SearchLimits)
     seed: int = 0
     source: str = ""
     """The file, for whoever looks at the run."""
@@ -46,7 +46,7 @@ Observer = Callable[[str, int, int], None]
 
 
 def begin(
-    plan: FusionPlan, recipe: Recipe, store: RecordStore, how: Settings, workers: Workers | None = None,
+    plan: FusionPlan, recipe: Recipe, store: RecordStore, how: SearchSettings, workers: Workers | None = None,
     judge: Judge | None = None, observe: Observer | None = None, clock: Clock = time.monotonic,
 ) -> Search:  # fmt: skip
     """A search of all groups of a plan, with a run in the store.
@@ -69,7 +69,7 @@ def begin(
     )  # fmt: skip
     progress = {name: _progress(one, how) for name, one in found.items()}
     tasks = [task for one in progress.values() for task in one.record()]
-    reasons = [reason for one in found.values() for reason in refused(one)]
+    reasons = [reason for one in found.values() for reason in refused_records(one)]
     if how.resume:
         log = _taken_over(store, request)
         log.set_refused(reasons)
@@ -82,15 +82,15 @@ def begin(
 
 def _problems(
     plan: FusionPlan, recipe: Recipe, store: RecordStore, runner: Runner, observe: Observer
-) -> tuple[dict[str, Problem], dict[str, str]]:
+) -> tuple[dict[str, SearchProblem], dict[str, str]]:
     """What can be searched of each group by name, and why nothing can of the others."""
-    found: dict[str, Problem] = {}
+    found: dict[str, SearchProblem] = {}
     skipped: dict[str, str] = {}
     for done, group in enumerate(plan.groups):
         observe(group.name, done, len(plan.groups))
         try:
             one = problem(group, recipe)
-            if isinstance(one, Problem) and isinstance(runner, Replayed):
+            if isinstance(one, SearchProblem) and isinstance(runner, ReplayedRunner):
                 one = recorded_alone(one, store, runner.origin)
         except Unsupported as error:
             one = f"{error.reason}" + (f" ({error.hint})" if error.hint else "")
@@ -109,14 +109,14 @@ def _nothing(graph: str, skipped: Mapping[str, str]) -> Unsupported:
     return Unsupported("tune", graph, "has nothing to search", reasons)
 
 
-def _progress(found: Problem, how: Settings) -> Progress:
+def _progress(found: SearchProblem, how: SearchSettings) -> Progress:
     """Nothing is known of a group yet but what the model promises."""
     before = found.before if how.runner.origin == PREDICTED else float("inf")
     tasks = {task.name: _task(found.group.name, task, how) for task in found.tasks}
     return Progress(found, tasks, before)
 
 
-def _task(group: str, task: Task, how: Settings) -> TaskProgress:
+def _task(group: str, task: Task, how: SearchSettings) -> TaskProgress:
     # A stream of chance of its own: what other tasks draw, and in which order results come, changes nothing here.
     rng = random.Random(f"{how.seed} {group} {task.name}")
     return TaskProgress(task, STRATEGIES[how.strategy](task, rng), min(map(task.rank, task.programs)))

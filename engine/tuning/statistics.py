@@ -27,7 +27,7 @@ def rank_correlation(promised: Numbers, came: Numbers) -> float:
     return float(first @ second) / length if length else math.nan
 
 
-def explained(times: Numbers, values: NDArray[np.int32]) -> float:
+def variance_explained(times: Numbers, values: NDArray[np.int32]) -> float:
     """Part of the variance of the logarithm of the times that one dimension explains by itself (eta squared).
 
     times: microseconds, all finite and positive; values: number of each trial's value, negative where it has none.

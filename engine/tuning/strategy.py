@@ -12,7 +12,7 @@ Result = tuple[Program, float | None]
 """A program and its time in microseconds; None where it failed."""
 
 
-class Space(Protocol):
+class ProgramSpace(Protocol):
     """What is searched; a task is one."""
 
     @property
@@ -60,16 +60,16 @@ class Ordered:
         self._tried.update(program for program, _ in results)
 
 
-def exhaustive(space: Space, rng: random.Random) -> Strategy:
+def exhaustive(space: ProgramSpace, rng: random.Random) -> Strategy:
     """Every program in the order of the space."""
     return Ordered(space.programs)
 
 
-def at_random(space: Space, rng: random.Random) -> Strategy:
+def at_random(space: ProgramSpace, rng: random.Random) -> Strategy:
     """Every program in an order drawn by chance."""
     return Ordered(rng.sample(space.programs, len(space.programs)))
 
 
-def by_model(space: Space, rng: random.Random) -> Strategy:
+def by_model(space: ProgramSpace, rng: random.Random) -> Strategy:
     """The program that the model promises most first."""
     return Ordered(sorted(space.programs, key=space.rank))

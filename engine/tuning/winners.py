@@ -56,7 +56,7 @@ def winners(run: Run, attempts: Iterable[Attempt], rounds: Sequence[Round]) -> d
     for attempt in attempts:
         if attempt.mapping and attempt.microseconds is not None and not attempt.failure:
             timed[attempt.group].append(attempt)
-    again, before = _repeated(rounds), {task.group: task.before for task in run.tasks}
+    again, before = _repeated_times(rounds), {task.group: task.before for task in run.tasks}
     found: dict[str, Winner] = {}
     for group, was in before.items():
         best = next(iter(ranking(timed[group], again.get(group, {}))), None)
@@ -67,7 +67,7 @@ def winners(run: Run, attempts: Iterable[Attempt], rounds: Sequence[Round]) -> d
     return found
 
 
-def _repeated(rounds: Iterable[Round]) -> dict[str, dict[int, float]]:
+def _repeated_times(rounds: Iterable[Round]) -> dict[str, dict[int, float]]:
     """Of each group the times of attempts that were timed again; not where the search went on afterwards."""
     found: dict[str, dict[int, float]] = {}
     for one in rounds:

@@ -16,7 +16,7 @@ from engine.cost.alcop_problem import config_of_tile, contraction_of, sides_of
 from engine.target import target
 from engine.tensorize.space import ALCOP_SPACES, GemmConfig
 from engine.tuning.nodes import Applied, Funnel, Program
-from engine.tuning.problem import Problem, problem
+from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.product_checks import PRODUCT_LIMITS
 from engine.tuning.products import CUDA_CORES, Products, pruned, situation
 from engine.tuning.prune import FEWEST, PROMISE, promising
@@ -37,9 +37,9 @@ def kernel_of(row: str) -> engine.Kernel:
 
 
 @cache
-def problem_of(row: str) -> Problem:
+def problem_of(row: str) -> SearchProblem:
     found = problem(kernel_of(row).group, kernel_of(row).recipe)
-    assert isinstance(found, Problem)
+    assert isinstance(found, SearchProblem)
     return found
 
 

@@ -46,23 +46,23 @@ def executable(text: str, entry: str, *, checked: bool) -> Path:
     Raises CompileError for text that the compiler refuses, MissingCapability where there is no compiler or none that
     works, or where the disk is full.
     """
-    compiler = _required()
+    compiler = _require_compiler()
     flags = (*_COMMON, *_UNROLLED, f"-DLOOM_CHECKED={int(checked)}")
-    name = digest(_version(compiler), " ".join(flags), digest_of_sources(), entry, text)
+    name = digest(_compiler_identity(compiler), " ".join(flags), digest_of_sources(), entry, text)
     built = read_folder("emulator", name)
     if built is None:
-        machine = _machine(compiler, checked)
+        machine = _machine_objects(compiler, checked)
         with workplace("emulator") as folder:
             kernel = folder / "kernel.cu"
             _write(kernel, text)
             unit = [f"-DLOOM_ENTRY={entry}", "-include", str(kernel), str(RUNTIME / "entry.cpp")]
-            _run([compiler, *flags, *_PATHS, *unit, *map(str, machine), "-o", _PROGRAM], folder, [_PROGRAM])
+            _build_files([compiler, *flags, *_PATHS, *unit, *map(str, machine), "-o", _PROGRAM], folder, [_PROGRAM])
             kernel.unlink()
             built = keep_folder("emulator", name, folder)
     return built / _PROGRAM
 
 
-def _required() -> str:
+def _require_compiler() -> str:
     compiler = host_compiler()
     if compiler is None:
         raise MissingCapability(
@@ -71,16 +71,16 @@ def _required() -> str:
     return compiler
 
 
-def _machine(compiler: str, checked: bool) -> list[Path]:
+def _machine_objects(compiler: str, checked: bool) -> list[Path]:
     """Objects of the emulated machine, compiled when this compiler has not yet."""
     flags = (*_COMMON, f"-DLOOM_CHECKED={int(checked)}")
-    name = digest(_version(compiler), " ".join(flags), digest_of_sources())
+    name = digest(_compiler_identity(compiler), " ".join(flags), digest_of_sources())
     sources = sorted(file for file in RUNTIME.glob("*.cpp") if file.name != "entry.cpp")
     objects = [f"{source.stem}.o" for source in sources]
     built = read_folder("machine", name)
     if built is None:
         with workplace("machine") as folder:
-            _run([compiler, *flags, *_PATHS, "-c", *map(str, sources)], folder, objects)
+            _build_files([compiler, *flags, *_PATHS, "-c", *map(str, sources)], folder, objects)
             built = keep_folder("machine", name, folder)
     return [built / file for file in objects]
 
@@ -92,9 +92,9 @@ def _write(path: Path, text: str) -> None:
         raise unwritable(path, error) from error
 
 
-def _run(command: list[str], folder: Path, wanted: list[str]) -> None:
+def _build_files(command: list[str], folder: Path, wanted: list[str]) -> None:
     """Make the `wanted` files; MissingCapability where that fails for another reason than the text."""
-    done = _started(command, folder)
+    done = _run_compiler(command, folder)
     if done.returncode == 0 and all((folder / file).is_file() for file in wanted):
         return
     _check_machine(command[0], folder, done)
@@ -105,7 +105,7 @@ def _run(command: list[str], folder: Path, wanted: list[str]) -> None:
     raise CompileError("C++ compiler", 0, first[0] if first else done.stderr.strip()[-200:], done.stderr)
 
 
-def _started(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _run_compiler(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     try:
         # Messages in English: they are read here.
         return subprocess.run(
@@ -113,7 +113,7 @@ def _started(command: list[str], folder: Path) -> subprocess.CompletedProcess[st
             check=False,
         )  # fmt: skip
     except OSError as error:
-        raise _broken(command[0], f"cannot be started: {error.strerror or error}") from error
+        raise _broken_compiler(command[0], f"cannot be started: {error.strerror or error}") from error
 
 
 def _check_machine(compiler: str, folder: Path, failed: subprocess.CompletedProcess[str]) -> None:
@@ -129,7 +129,7 @@ def _check_machine(compiler: str, folder: Path, failed: subprocess.CompletedProc
 
 def working_compiler() -> str:
     """Path of the C++ compiler, once it has made a program.  Raises MissingCapability where there is none that does."""
-    compiler = _required()
+    compiler = _require_compiler()
     with tempfile.TemporaryDirectory() as folder:
         _probe(compiler, Path(folder))
     return compiler
@@ -139,23 +139,23 @@ def _probe(compiler: str, folder: Path) -> None:
     """MissingCapability where the compiler makes nothing of an empty program."""
     probe = folder / "probe.cpp"
     _write(probe, "int main() { return 0; }\n")
-    tried = _started([compiler, "-std=c++17", str(probe), "-o", str(folder / "probe")], folder)
+    tried = _run_compiler([compiler, "-std=c++17", str(probe), "-o", str(folder / "probe")], folder)
     if tried.returncode != 0 or not (folder / "probe").is_file():
         told = tried.stderr.strip().splitlines()
-        raise _broken(compiler, f"does not compile an empty program: {told[0] if told else 'it says nothing'}")
+        raise _broken_compiler(compiler, f"does not compile an empty program: {told[0] if told else 'it says nothing'}")
 
 
-def _broken(compiler: str, reason: str) -> MissingCapability:
+def _broken_compiler(compiler: str, reason: str) -> MissingCapability:
     return MissingCapability("run", compiler, reason, "apt install g++, or name a C++17 compiler that works in CXX")
 
 
 @cache
 def compiler_version(compiler: str) -> str:
     """The first line of what a compiler says of its version."""
-    return _started([compiler, "--version"], RUNTIME).stdout.partition("\n")[0].strip()
+    return _run_compiler([compiler, "--version"], RUNTIME).stdout.partition("\n")[0].strip()
 
 
-def _version(compiler: str) -> str:
+def _compiler_identity(compiler: str) -> str:
     return f"{compiler} {compiler_version(compiler)}"
 
 

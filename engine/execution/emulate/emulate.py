@@ -59,7 +59,7 @@ def emulate(
     program = executable(source.text, source.entry, checked=checked)
     place = _roomy_folder(source)
     try:
-        return _emulated(program, source, arrays, place, (blocks, order, checked, timeout, trace))
+        return _emulate_in_folder(program, source, arrays, place, (blocks, order, checked, timeout, trace))
     except OSError as error:
         where = str(error.filename or place or tempfile.gettempdir())
         reason = f"a kernel cannot be emulated there: {error.strerror or error}"
@@ -67,32 +67,32 @@ def emulate(
         raise MissingCapability("run", where, reason, hint) from error
 
 
-_Request = tuple[Sequence[int] | None, str, bool, float, tuple[int, int] | None]
+_RunOptions = tuple[Sequence[int] | None, str, bool, float, tuple[int, int] | None]
 """Blocks, order, checked, timeout and trace, as in `emulate`."""
 
 
-def _emulated(
-    program: Path, source: CudaSource, arrays: Mapping[str, np.ndarray], place: Path | None, request: _Request
+def _emulate_in_folder(
+    program: Path, source: CudaSource, arrays: Mapping[str, np.ndarray], place: Path | None, request: _RunOptions
 ) -> tuple[Emulation, Arrays, Arrays]:
     blocks, order, checked, timeout, trace = request
     total = source.grid[0] * source.grid[1] * source.grid[2]
     with tempfile.TemporaryDirectory(prefix="loomscope-", dir=place) as folder:
-        files = [_Files.of(Path(folder), number, buffer) for number, buffer in enumerate(source.buffers)]
+        files = [_BufferFiles.of(Path(folder), number, buffer) for number, buffer in enumerate(source.buffers)]
         for file in files:
             file.fill(arrays)
         job = Path(folder) / "job"
-        job.write_text(_job(source, files, blocks, order, trace))
-        ending = _run(program, Path(folder), timeout)
-        findings, counts, accesses, blocks_run = _report(Path(folder) / "result")
+        job.write_text(_job_text(source, files, blocks, order, trace))
+        ending = _run_child(program, Path(folder), timeout)
+        findings, counts, accesses, blocks_run = _read_report(Path(folder) / "result")
         if ending:
             findings = (*findings, ending)
-        outputs = {f.buffer.array: f.output(arrays) for f in files if f.buffer.written}
-        masks = {f.buffer.array: f.written(arrays) for f in files if f.buffer.written} if checked else {}
+        outputs = {f.buffer.array: f.read_output(arrays) for f in files if f.buffer.written}
+        masks = {f.buffer.array: f.read_mask(arrays) for f in files if f.buffer.written} if checked else {}
     return Emulation(order, blocks_run, total, findings, counts, accesses), outputs, masks
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
+class _BufferFiles:
     """One buffer's files: its bytes, and one byte for each element that tells whether it was stored to."""
 
     buffer: Buffer
@@ -100,7 +100,7 @@ class _Files:
     mask: Path
 
     @classmethod
-    def of(cls, folder: Path, number: int, buffer: Buffer) -> _Files:
+    def of(cls, folder: Path, number: int, buffer: Buffer) -> _BufferFiles:
         return cls(buffer, folder / f"{number}.data", folder / f"{number}.mask")
 
     @property
@@ -121,13 +121,13 @@ class _Files:
                 # The room is taken now: the child writes through a mapping, where a full disk would be a crash.
                 np.zeros(self.buffer.elements, np.uint8).tofile(file)
 
-    def output(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self._shaped(np.fromfile(self.data, self.dtype, offset=self.buffer.alignment), arrays)
+    def read_output(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self._reshape(np.fromfile(self.data, self.dtype, offset=self.buffer.alignment), arrays)
 
-    def written(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        return self._shaped(np.fromfile(self.mask, np.bool_), arrays)
+    def read_mask(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self._reshape(np.fromfile(self.mask, np.bool_), arrays)
 
-    def _shaped(self, flat: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    def _reshape(self, flat: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         given = arrays.get(self.buffer.array)
         return flat if given is None else flat.reshape(given.shape)
 
@@ -159,9 +159,9 @@ def _roomy_folder(source: CudaSource) -> Path | None:
     return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 * needed else None
 
 
-def _job(
+def _job_text(
     source: CudaSource,
-    files: Sequence[_Files],
+    files: Sequence[_BufferFiles],
     blocks: Sequence[int] | None,
     order: str,
     trace: tuple[int, int] | None,
@@ -188,7 +188,7 @@ def _job(
     return "\n".join(lines) + "\n"
 
 
-def _run(program: Path, folder: Path, timeout: float) -> Finding | None:
+def _run_child(program: Path, folder: Path, timeout: float) -> Finding | None:
     """Run the child; a finding if it did not come to its own end."""
     command = [str(program), str(folder / "job"), str(folder / "result"), str(folder / "status")]
     # The pipe closes when the child ends, which wakes the parent at once; `wait` would poll.
@@ -196,7 +196,7 @@ def _run(program: Path, folder: Path, timeout: float) -> Finding | None:
     try:
         child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        block, thread, line = _status(folder)
+        block, thread, line = _read_status(folder)
         return Finding("hang", line, f"block {block}, thread {thread} was still running after {timeout:g} s")
     finally:
         if child.poll() is None:
@@ -207,12 +207,12 @@ def _run(program: Path, folder: Path, timeout: float) -> Finding | None:
         return None
     if code in _NO_ROOM:
         raise MissingCapability("run", "this machine", _NO_ROOM[code], "close other programs, or add memory")
-    block, thread, line = _status(folder)
+    block, thread, line = _read_status(folder)
     cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return Finding("crash", line, f"block {block}, thread {thread}: the emulator ended with {cause}")
 
 
-def _status(folder: Path) -> tuple[int, int, int]:
+def _read_status(folder: Path) -> tuple[int, int, int]:
     """Block, thread and line that ran last (the line is 0 without checks)."""
     try:
         block, thread, line = _STATUS.unpack((folder / "status").read_bytes())
@@ -221,7 +221,7 @@ def _status(folder: Path) -> tuple[int, int, int]:
     return block, thread, line
 
 
-def _report(
+def _read_report(
     path: Path,
 ) -> tuple[tuple[Finding, ...], tuple[SiteCount, ...], tuple[WarpAccess, ...], int]:
     """Findings, counts, traced accesses and the number of blocks run, from the child's result file."""
