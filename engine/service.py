@@ -53,8 +53,8 @@ Send = Callable[[str, Any], None]
 """Sends one event with its value."""
 PART = 1000
 """Items of one of a result's lists on one line, at most."""
-_KEPT = 64
-"""Groups under some advice whose tried moves are remembered."""
+MOST_MOVES, MOST_KERNELS = 64, 256
+"""Pairs of group and advice whose moves and whose kernels are kept: every edit adds one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,18 +226,21 @@ class Service:
     def _kernel(self, arguments: Arguments, send: Send) -> engine.Kernel:
         """The compiled group of a request, from the last time where nothing changed."""
         key = (_text(arguments, "group"), _text_or_none(arguments, "recipe"))
-        if key not in self._kernels:
+        kernel = self._kernels.pop(key, None)
+        if kernel is None:
             group, recipe = self._advised(arguments)
             send("progress", {"text": f"scheduling {group.name}", "done": 0, "total": 1})
-            self._kernels[key] = engine.compile(group, recipe)
-        return self._kernels[key]
+            kernel = engine.compile(group, recipe)
+            _make_room(self._kernels, MOST_KERNELS)
+        self._kernels[key] = kernel  # at the end: the first key is the one that was not asked for longest
+        return kernel
 
     def _tried_moves(self, arguments: Arguments) -> Any:
         """Next steps, as many as could be tried before another request came."""
         key = (_text(arguments, "group"), _text_or_none(arguments, "recipe"))
-        while len(self._moves) >= _KEPT:
-            del self._moves[next(iter(self._moves))]
-        known = self._moves.setdefault(key, {})
+        known = self._moves.pop(key, {})
+        _make_room(self._moves, MOST_MOVES)
+        self._moves[key] = known
         return to_json(engine.moves(*self._advised(arguments), should_stop=self._is_awaited, known=known))
 
     def _advised(self, arguments: Arguments) -> tuple[FusionGroup, engine.Recipe]:
@@ -250,6 +253,12 @@ class Service:
         if self._opened is None:
             raise BadInput("service", "file", "none is open yet", "send `open` first")
         return self._opened
+
+
+def _make_room(kept: dict[Any, Any], most: int) -> None:
+    """Drop the first keys, so that one more makes at most `most`."""
+    while len(kept) >= most:
+        del kept[next(iter(kept))]
 
 
 def _text(arguments: Arguments, name: str) -> str:

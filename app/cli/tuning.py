@@ -30,7 +30,7 @@ from engine.tuning.final_validation import Judge
 from engine.tuning.nodes import SearchLimits, Task
 from engine.tuning.progress import Progress, program_of
 from engine.tuning.search import Search
-from engine.tuning.setup import SearchSettings
+from engine.tuning.settings import SearchSettings
 from views.format import duration, plural
 
 FORMATS = (".csv", ".json")

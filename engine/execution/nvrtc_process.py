@@ -16,9 +16,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Lock, Timer
+from threading import Lock
 from typing import Any
 
+from engine.support.child_processes import ROOT, time_limit
 from engine.support.errors import MissingCapability
 
 SECONDS = 20.0
@@ -30,8 +31,6 @@ WALL = 10 * SECONDS
 _EMPTY = 'extern "C" __global__ void nothing() {}\n'
 COMMAND = (sys.executable, "-P", str(Path(__file__).with_name("nvrtc_child.py")))
 """What its process is started with."""
-_ROOT = Path(__file__).resolve().parents[2]
-"""Where the processes run: never where the user is, whose files might be named like modules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,7 @@ def _start(limits: NvrtcLimits, command: tuple[str, ...]) -> _NvrtcProcess:
     arguments = [str(os.getpid()), str(limits.seconds), str(limits.memory)]
     try:
         child = subprocess.Popen(
-            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=_ROOT
+            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
         )
     except OSError as error:
         reason = f"its process cannot be started: {error.strerror or error}"
@@ -174,26 +173,16 @@ def _exchange(process: _NvrtcProcess, text: str, options: Sequence[str], wants: 
     request = {"options": list(options), "bytes": len(data), "wants": wants}
     head: dict[str, Any] = {"bytes": -1}
     code = b""
-    is_late = Event()
-
-    def end() -> None:
-        is_late.set()
-        child.kill()
-
-    alarm = Timer(limits.wall, end)
-    alarm.daemon = True
-    alarm.start()
-    try:
-        child.stdin.write(json.dumps(request).encode() + b"\n" + data)
-        child.stdin.flush()
-        line = child.stdout.readline()
-        if line.endswith(b"\n"):
-            head = json.loads(line)
-            code = child.stdout.read(head["bytes"])
-    except (BrokenPipeError, ValueError):
-        child.kill()  # no request went in or no reply came out: it is told by its status
-    finally:
-        alarm.cancel()
+    with time_limit(child, limits.wall) as is_late:
+        try:
+            child.stdin.write(json.dumps(request).encode() + b"\n" + data)
+            child.stdin.flush()
+            line = child.stdout.readline()
+            if line.endswith(b"\n"):
+                head = json.loads(line)
+                code = child.stdout.read(head["bytes"])
+        except (BrokenPipeError, ValueError):
+            child.kill()  # the request did not go in or the reply is no JSON; the exit status says why
     if len(code) != head["bytes"]:
         status = child.wait()
         raise NvrtcEnded(_ending(status, limits), status == -signal.SIGPROF or is_late.is_set())

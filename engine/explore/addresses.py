@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.compilation import Kernel
 from engine.documents.exploration import LanesDoc, WarpDoc
-from engine.execution.emulate.emulate import emulate
+from engine.execution.emulate.emulate import trace_warp
 from engine.execution.nodes import Finding, WarpAccess
 from engine.scheduling.text import to_text
 from engine.target.hardware import SECTOR
@@ -27,7 +27,7 @@ def addresses(kernel: Kernel, values: Mapping[str, np.ndarray], timeout: float =
     """
     given = {b.array: np.ascontiguousarray(values[b.array]).reshape(-1) for b in kernel.source.buffers if b.read}
     others = (block for block in kernel.source.whole_teams((BLOCK,)) if block != BLOCK)  # the last does what is left
-    run, _, _ = emulate(kernel.source, given, blocks=(*others, BLOCK), trace=(BLOCK, WARP), timeout=timeout)
+    run = trace_warp(kernel.source, given, (BLOCK, WARP), blocks=(*others, BLOCK), timeout=timeout)
     if run.findings:
         return run.findings[0]
     lanes = tuple(_document(kernel, access) for access in run.accesses)

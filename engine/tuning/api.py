@@ -13,7 +13,8 @@ from engine.execution.nodes import MEASURED, PREDICTED, Failure, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.recipe import Recipe
 from engine.support.errors import BadInput
-from engine.tuning.setup import Observer, SearchSettings, begin
+from engine.tuning.settings import SearchSettings, SearchTools
+from engine.tuning.setup import Observer, begin
 
 if TYPE_CHECKING:
     from engine.records.store import RecordStore
@@ -42,7 +43,9 @@ def tune(
     compares the best with the reference, by default nobody.  observe: called with (group, groups done, groups) while it
     is found out what can be searched.  Raises what `engine.tuning.setup.begin` does.
     """
-    return begin(plan, recipe, records, settings or SearchSettings(), workers, judge, observe)
+    tools = SearchTools()
+    tools = SearchTools(workers or tools.workers, judge or tools.judge)
+    return begin(plan, recipe, records, settings or SearchSettings(), tools, observe)
 
 
 def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:

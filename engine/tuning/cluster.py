@@ -11,12 +11,12 @@ import platform
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.cost.calibration import calibration_of
 from engine.execution.nvrtc import nvrtc_version
 from engine.support.cache import digest, digest_of_files
+from engine.support.child_processes import ROOT
 from engine.support.errors import BadInput, MissingCapability
 from engine.tuning.executors import Workers
 from engine.tuning.worker_loss import RESUME
@@ -30,7 +30,6 @@ AHEAD = 2
 """Programs for each thread of a worker, so that none waits for the network."""
 ATTEMPTS = 3
 """Workers that may die with a program before it is to blame."""
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PATIENCE) -> Workers:

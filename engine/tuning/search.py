@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
@@ -23,13 +22,13 @@ from engine.records.nodes import FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEA
 from engine.records.runs import RunLog
 from engine.support.errors import EngineError, MissingCapability
 from engine.tuning.budget_scheduler import budget
-from engine.tuning.control import LOOK, Clock, RunControl
-from engine.tuning.executors import Workers
-from engine.tuning.final_validation import Judge, Together, settle
-from engine.tuning.nodes import Program, SearchLimits
+from engine.tuning.control import LOOK, RunControl
+from engine.tuning.final_validation import Together, settle
+from engine.tuning.nodes import Program
 from engine.tuning.progress import Progress, costs_trial, program_of
 from engine.tuning.rounds import OpenRound, Rounds
-from engine.tuning.runner import NOT_RECORDED, Outcome, Prepared, Runner, this_process
+from engine.tuning.runner import NOT_RECORDED, Outcome, Prepared, this_process
+from engine.tuning.settings import SearchSettings, SearchTools
 from engine.tuning.worker_loss import RESUME, Outage
 
 MOST_BROUGHT = 3
@@ -63,32 +62,37 @@ class Search:
     """A search that is ready to go; iterate over `run`, stop at any moment, take `recipe`."""
 
     def __init__(
-        self, recipe: Recipe, progress: Mapping[str, Progress], skipped: Mapping[str, str], log: RunLog, runner: Runner,
-        workers: Workers, limits: SearchLimits, judge: Judge, seed: int = 0, clock: Clock = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        recipe: Recipe,
+        progress: Mapping[str, Progress],
+        skipped: Mapping[str, str],
+        log: RunLog,
+        settings: SearchSettings,
+        tools: SearchTools,
+    ) -> None:
         """progress: of each group, by name.  skipped: groups that are not searched, and why.
 
         Made by `engine.tuning.setup.begin`.
         """
         self.progress, self.skipped, self.log = progress, skipped, log
-        self.limits, self.runner = limits, runner
+        self.limits, self.runner = settings.limits, settings.runner
         self.why_ended = ""
         """Why nothing more is tried; "" while it goes on."""
         self.repeated = 0
         """Trials that were run though another process had kept them meanwhile."""
-        self._recipe, self._workers, self._judge = recipe, workers, judge
-        self._left = budget(limits.trials, len(progress))
-        self._rounds = Rounds(progress, limits, random.Random(f"rounds {seed}"))
+        self._recipe, self._workers, self._judge = recipe, tools.workers, tools.judge
+        self._left = budget(self.limits.trials, len(progress))
+        self._rounds = Rounds(progress, self.limits, random.Random(f"rounds {settings.seed}"))
         self._under_way: dict[Future[Any], _Item] = {}
         self._suspects: deque[_Item] = deque()
         """Programs whose worker died: each is run again alone, so that the one to blame is found."""
         self._attempts, self._decisions, spent = self._restore()
         self._shared: dict[str, Any] = {}
-        self._control = RunControl(log, limits.minutes, spent, clock)
+        self._control = RunControl(log, self.limits.minutes, spent, tools.clock)
         self.notice: Callable[[str], None] = lambda text: None
         """Called with what a person at the terminal has to know while nothing finishes."""
-        self._outage = Outage(workers, log, self._control, lambda text: self.notice(text))
-        unknown = (one for one in progress.values() if math.isinf(one.before) and runner.origin != PREDICTED)
+        self._outage = Outage(self._workers, log, self._control, lambda text: self.notice(text))
+        unknown = (one for one in progress.values() if math.isinf(one.before) and self.runner.origin != PREDICTED)
         self._first = deque(_Item(one, self._own(one, recipe), None, one.problem.before, None) for one in unknown)
 
     def run(self) -> Iterator[Attempt]:
@@ -303,7 +307,8 @@ class Search:
         one.progress.open_rounds -= 1
         one.progress.close_round(one.progress.time)
         name = one.progress.problem.group.name
-        self._decide(SEARCHED, name, one.mapping, one.because, one.figures(), one.progress.time, one.tried.total())
+        figures, best = one.figures(), one.progress.time
+        self._decide(Round(0, SEARCHED, name, one.mapping, one.because, figures, best, one.tried.total()))
 
     def _close_rounds(self) -> None:
         """Rounds that were broken off count with what they tried."""
@@ -314,13 +319,10 @@ class Search:
             if one.tried:
                 self._close(one)
 
-    def _decide(
-        self, kind: str, group: str, mapping: str, because: str, figures: Mapping[str, float], best: float,
-        tried: int = 0,
-    ) -> None:  # fmt: skip
+    def _decide(self, decision: Round) -> None:
+        """Keep a decision, numbered and timed here."""
         self._decisions += 1
-        seconds = self._control.seconds
-        self.log.add_round(Round(self._decisions, kind, group, mapping, because, figures, best, tried, seconds))
+        self.log.add_round(replace(decision, number=self._decisions, seconds=self._control.seconds))
 
     def _settle(self) -> None:
         """Decide which program of each group is named."""
@@ -328,7 +330,8 @@ class Search:
             for verdict in settle(one, self._judge.check, self._together(one)):
                 if verdict.is_wrong:
                     self.log.mark_wrong(verdict.attempt.number, "wrong result", verdict.reason)
-                self._decide(verdict.kind, name, verdict.attempt.mapping, verdict.reason, verdict.figures, one.time)
+                mapping, figures = verdict.attempt.mapping, verdict.figures
+                self._decide(Round(0, verdict.kind, name, mapping, verdict.reason, figures, one.time))
                 if self._is_stopped():
                     return
 

@@ -20,7 +20,7 @@ from engine.tuning.nodes import SearchLimits
 from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.runner import Outcome, PredictedRunner, Prepared, compile_tuned, recipe_of, subject_of, this_process
 from engine.tuning.search import Search
-from engine.tuning.setup import SearchSettings
+from engine.tuning.settings import SearchSettings
 
 ROW = "suite:gta/gemm-256x1024x256"
 

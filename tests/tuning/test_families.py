@@ -17,7 +17,7 @@ from engine.suite.operators import model_of
 from engine.tuning.nodes import SearchLimits
 from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.products import CUDA_CORES
-from engine.tuning.setup import SearchSettings
+from engine.tuning.settings import SearchSettings
 from tests.support.needs import needs_compiler
 
 MMA = "mma_m16n8k16_f16"

@@ -24,7 +24,7 @@ from engine.tuning import compiler_pruning as compiled
 from engine.tuning.api import judge, runner
 from engine.tuning.nodes import SearchLimits
 from engine.tuning.problem import SearchProblem, problem
-from engine.tuning.setup import SearchSettings
+from engine.tuning.settings import SearchSettings
 from tests.support.needs import needs_compiler, needs_nvrtc
 
 pytestmark = [needs_compiler, needs_nvrtc]

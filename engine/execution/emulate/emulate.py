@@ -5,6 +5,7 @@ Data goes through raw files in a temporary folder (in memory where there is room
 
 from __future__ import annotations
 
+import math
 import shutil
 import signal
 import struct
@@ -40,12 +41,10 @@ def emulate(
     order: str = "late",
     checked: bool = True,
     timeout: float = 120,
-    trace: tuple[int, int] | None = None,
 ) -> tuple[Emulation, Arrays, Arrays]:
     """Run some blocks (None: all; by linear number, x fastest) of a kernel.
 
-    arrays: a value for every buffer that is read, with the buffer's dtype and number of elements.  trace: a block and
-    one of its warps whose addresses are told; only a checked run sees them.
+    arrays: a value for every buffer that is read, with the buffer's dtype and number of elements.
     Returns the emulation; every written array, in the shape given for it or flat, with 0xff bytes where nothing was
     stored; and, if `checked`, which elements were stored (same shapes, bool; without checks the mapping is empty).
     A crash or a run past `timeout` seconds is a finding, as are the faults that checks look for.
@@ -54,12 +53,41 @@ def emulate(
     Raises BadInput for arrays that do not fit, CompileError for text that is not C++, MissingCapability where there is
     no compiler, or no room for the arrays.
     """
-    total = source.grid[0] * source.grid[1] * source.grid[2]
-    _check_request(source, arrays, blocks, order, total)
-    program = executable(source.text, source.entry, checked=checked)
+    return _emulate(source, arrays, _RunOptions(blocks, order, checked, timeout))
+
+
+def trace_warp(
+    source: CudaSource,
+    arrays: Mapping[str, np.ndarray],
+    warp: tuple[int, int],
+    *,
+    blocks: Sequence[int],
+    timeout: float = 120,
+) -> Emulation:
+    """Run some blocks as `emulate` does, and record the addresses of one warp, (block, number in it), in `accesses`."""
+    return _emulate(source, arrays, _RunOptions(blocks, "late", True, timeout, warp))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _RunOptions:
+    """As in `emulate` and `trace_warp`."""
+
+    blocks: Sequence[int] | None
+    order: str
+    checked: bool
+    timeout: float
+    trace: tuple[int, int] | None = None
+    """Block and warp."""
+
+
+def _emulate(
+    source: CudaSource, arrays: Mapping[str, np.ndarray], options: _RunOptions
+) -> tuple[Emulation, Arrays, Arrays]:
+    _check_request(source, arrays, options)
+    program = executable(source.text, source.entry, checked=options.checked)
     place = _roomy_folder(source)
     try:
-        return _emulate_in_folder(program, source, arrays, place, (blocks, order, checked, timeout, trace))
+        return _emulate_in_folder(program, source, arrays, place, options)
     except OSError as error:
         where = str(error.filename or place or tempfile.gettempdir())
         reason = f"a kernel cannot be emulated there: {error.strerror or error}"
@@ -67,28 +95,22 @@ def emulate(
         raise MissingCapability("run", where, reason, hint) from error
 
 
-_RunOptions = tuple[Sequence[int] | None, str, bool, float, tuple[int, int] | None]
-"""Blocks, order, checked, timeout and trace, as in `emulate`."""
-
-
 def _emulate_in_folder(
-    program: Path, source: CudaSource, arrays: Mapping[str, np.ndarray], place: Path | None, request: _RunOptions
+    program: Path, source: CudaSource, arrays: Mapping[str, np.ndarray], place: Path | None, options: _RunOptions
 ) -> tuple[Emulation, Arrays, Arrays]:
-    blocks, order, checked, timeout, trace = request
-    total = source.grid[0] * source.grid[1] * source.grid[2]
     with tempfile.TemporaryDirectory(prefix="loomscope-", dir=place) as folder:
         files = [_BufferFiles.of(Path(folder), number, buffer) for number, buffer in enumerate(source.buffers)]
         for file in files:
             file.fill(arrays)
         job = Path(folder) / "job"
-        job.write_text(_job_text(source, files, blocks, order, trace))
-        ending = _run_child(program, Path(folder), timeout)
+        job.write_text(_job_text(source, files, options))
+        ending = _run_child(program, Path(folder), options.timeout)
         findings, counts, accesses, blocks_run = _read_report(Path(folder) / "result")
         if ending:
             findings = (*findings, ending)
         outputs = {f.buffer.array: f.read_output(arrays) for f in files if f.buffer.written}
-        masks = {f.buffer.array: f.read_mask(arrays) for f in files if f.buffer.written} if checked else {}
-    return Emulation(order, blocks_run, total, findings, counts, accesses), outputs, masks
+        masks = {f.buffer.array: f.read_mask(arrays) for f in files if f.buffer.written} if options.checked else {}
+    return Emulation(options.order, blocks_run, math.prod(source.grid), findings, counts, accesses), outputs, masks
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +154,11 @@ class _BufferFiles:
         return flat if given is None else flat.reshape(given.shape)
 
 
-def _check_request(
-    source: CudaSource, arrays: Mapping[str, np.ndarray], blocks: Sequence[int] | None, order: str, total: int
-) -> None:
-    if order not in ORDERS:
-        raise BadInput("run", f"order {order!r}", f"is not one of {', '.join(ORDERS)}")
-    outside = [block for block in blocks or () if not 0 <= block < total]
+def _check_request(source: CudaSource, arrays: Mapping[str, np.ndarray], options: _RunOptions) -> None:
+    if options.order not in ORDERS:
+        raise BadInput("run", f"order {options.order!r}", f"is not one of {', '.join(ORDERS)}")
+    total = math.prod(source.grid)
+    outside = [block for block in options.blocks or () if not 0 <= block < total]
     if outside:
         raise BadInput("run", f"block {outside[0]}", f"the grid has blocks 0 to {total - 1}")
     for buffer in source.buffers:
@@ -159,16 +180,10 @@ def _roomy_folder(source: CudaSource) -> Path | None:
     return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 * needed else None
 
 
-def _job_text(
-    source: CudaSource,
-    files: Sequence[_BufferFiles],
-    blocks: Sequence[int] | None,
-    order: str,
-    trace: tuple[int, int] | None,
-) -> str:
-    """What runtime/main.cpp reads."""
+def _job_text(source: CudaSource, files: Sequence[_BufferFiles], options: _RunOptions) -> str:
+    """The job file, which runtime/main.cpp reads: one keyword and its values a line."""
     lines = [
-        f"order {order}",
+        f"order {options.order}",
         "grid {} {} {}".format(*source.grid),
         "block {} {} {}".format(*source.block),
         f"shared {source.shared_bytes}",
@@ -181,10 +196,10 @@ def _job_text(
     for w in source.workspaces:
         memory = f"{w.parameter} {w.bytes} {np.dtype(w.dtype).itemsize} {w.alignment}"
         lines.append(f"workspace {memory} {int(w.zeroed)}")
-    if trace is not None:
-        lines.append("trace {} {}".format(*trace))
-    if blocks is not None:
-        lines.append("blocks " + " ".join(map(str, blocks)))
+    if options.trace is not None:
+        lines.append("trace {} {}".format(*options.trace))
+    if options.blocks is not None:
+        lines.append("blocks " + " ".join(map(str, options.blocks)))
     return "\n".join(lines) + "\n"
 
 
