@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         what_if,
         why_apart,
     )
-    from engine.compilation import Kernel
     from engine.cost.calibration import Calibration, keep_calibration
     from engine.cost.nodes import Prediction
     from engine.documents.exploration import Wish
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from engine.fusion.nodes import FusionGroup, FusionPlan
     from engine.fusion.stitching.nodes import Fixed
     from engine.graph.nodes import OperatorGraph
+    from engine.kernels.nodes import Kernel
     from engine.present.comparison import compare
     from engine.present.model import check_doc, compiled_doc, kernel_doc, model_doc, plan_bytes, refused_doc
     from engine.present.times import time_doc
@@ -93,7 +93,7 @@ _NAMES = {
         "addresses attempts calibrate chart check check_model compile decisions explain fuse launched listing load "
         "mappings measure moves nvrtc order predict regroup space variant what_if why_apart"
     ),
-    "compilation": "Kernel",
+    "kernels.nodes": "Kernel",
     "cost.calibration": "Calibration keep_calibration",
     "cost.nodes": "Prediction",
     "documents.exploration": "Wish",

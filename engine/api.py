@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.compilation import Kernel, Observer, compile_group
+from engine.compilation import Observer, compile_group
 from engine.compilation import default_recipe as _default_recipe
 from engine.cost.calibration import Calibration
 from engine.cost.calibration import predict as _predict
@@ -38,6 +38,7 @@ from engine.fusion.split_reductions import in_parts
 from engine.fusion.stitching.nodes import DEFAULT_POLICY, POLICIES, Fixed
 from engine.graph.load import load as _load
 from engine.graph.nodes import OperatorGraph
+from engine.kernels.nodes import Kernel
 from engine.measurements.nodes import Launched
 from engine.recipe import Recipe
 from engine.scheduling.text import to_text

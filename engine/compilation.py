@@ -7,82 +7,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
-from engine.cost.alcop_problem import promise_of
-from engine.cost.nodes import Work
 from engine.cost.tile_counts import work_of_tile
-from engine.fusion.attention import ATTENTION
 from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.fusion.packing import KIND as PACKED
-from engine.fusion.stitched import KIND as STITCHED
-from engine.kernels.lower import lower
+from engine.kernels.families import family_of, lower
+from engine.kernels.family import Setting
+from engine.kernels.nodes import Kernel
 from engine.pipeline.transform import pipelined
 from engine.poly.dependences import dependences
-from engine.poly.nodes import Dependence
 from engine.recipe import Advice, Recipe
 from engine.rewrite.apply import rewritten
-from engine.scheduling.advisers.attention import attention_group
-from engine.scheduling.advisers.mapping import map_group
-from engine.scheduling.advisers.pack import pack_group
-from engine.scheduling.advisers.pipeline import pipeline_group
-from engine.scheduling.advisers.plans import plans
-from engine.scheduling.advisers.row_results import row_pins
-from engine.scheduling.advisers.stitch import stitch_group, with_schemes
-from engine.scheduling.advisers.tensorize import asked_tile, tensorize_group
-from engine.scheduling.advisers.vectorize import vectorize_group
 from engine.scheduling.compose import compose
-from engine.scheduling.nodes import HONOURED, RELAXED, Scheduled, ScheduleTree, Verdict
+from engine.scheduling.nodes import HONOURED, RELAXED, Scheduled, Verdict
 from engine.scheduling.solve import schedule
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
-from engine.support.errors import EngineError, Fault, Unsupported
-from engine.target import Target, target
-from engine.tensor.nodes import TensorProgram
+from engine.support.errors import Fault, Unsupported
+from engine.target import target
 from engine.tile.check import check_tile
 from engine.tile.nodes import TileProgram
 from engine.tile.printer import print_cuda
-from engine.tile.source import CudaSource
 
 Observer = Callable[[str, object, object], None]
 """Called with (stage, value before, value after) as each stage finishes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A compiled group, with every value on the way."""
-
-    group: FusionGroup
-    """As it was fused: what the kernel is compared with."""
-    recipe: Recipe
-    program: TensorProgram
-    """The group's program after the recipe's rewrites: what was scheduled."""
-    dependences: tuple[Dependence, ...]
-    schedule: ScheduleTree
-    verdicts: tuple[Verdict, ...]
-    """What became of each recipe entry."""
-    log: tuple[str, ...]
-    """The scheduler's decisions."""
-    tile: TileProgram
-    source: CudaSource
-    facts: Work
-    timings: tuple[tuple[str, float], ...]
-    """(stage, milliseconds) from rewrites to CUDA text."""
-
-    @property
-    def milliseconds(self) -> float:
-        """What all stages took together."""
-        return sum(spent for _, spent in self.timings)
-
-    @property
-    def target(self) -> Target:
-        """The GPU that the kernel is made for."""
-        return target(self.recipe.target)
-
-    @property
-    def advice(self) -> tuple[Advice, ...]:
-        """What the recipe says of the group."""
-        return self.recipe.groups.get(self.group.name, ())
 
 
 def default_recipe(
@@ -94,43 +41,14 @@ def default_recipe(
     numerics: as in `Recipe`; {"tensor_cores": "tf32"} lets float32 contractions round their operands.
     """
     groups = what.groups if isinstance(what, FusionPlan) else (what,)
-    machine = target(target_name or what.target)
-    chosen = numerics or {}
-    return Recipe(
-        target=machine.name, numerics=chosen, groups={g.name: advise(g, machine, chosen) for g in groups}
-    )
+    setting = Setting(target(target_name or what.target), numerics or {})
+    advice = {group.name: advise(group, setting) for group in groups}
+    return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=advice)
 
 
-def advise(group: FusionGroup, machine: Target, numerics: Mapping[str, str]) -> tuple[Advice, ...]:
+def advise(group: FusionGroup, setting: Setting) -> tuple[Advice, ...]:
     """What the analyses propose for a group, in order of precedence; authors with nothing to say are left out."""
-    sms = int(machine.sms.value)
-    if group.kind == ATTENTION:
-        return attention_group(group, machine, numerics)
-    if group.kind == STITCHED:
-        return (_with_schemes(group, stitch_group(group, sms), machine),)
-    places = sms * int(machine.threads_per_sm.value)
-    if group.kind == PACKED:
-        return (_with_schemes(group, pack_group(group, sms, places), machine),)
-    ranked = plans(group.program, places)
-    promises = partial(promise_of, machine, group.program)
-    tensor = tensorize_group(group, sms, numerics, promises)
-    asked = asked_tile(group, tensor)
-    proposals = (
-        row_pins(group),
-        vectorize_group(group, ranked),
-        tensor if asked else map_group(group, sms, ranked, promises),
-        pipeline_group(group, asked),
-    )
-    return tuple(a for a in proposals if a.scenario.entries or a.scenario.alternatives)
-
-
-def _with_schemes(group: FusionGroup, advice: Advice, machine: Target) -> Advice:
-    """The advice with what its own kernel says of the intermediates, so that it can be seen and changed."""
-    try:
-        kernel = _compiled(group, Recipe(machine.name, groups={group.name: (advice,)}), None)
-    except EngineError:
-        return advice  # whoever compiles it is told why it has no kernel
-    return with_schemes(advice, kernel.tile.schemes)
+    return family_of(group).advise(group, setting, _unchecked)
 
 
 def compile_group(group: FusionGroup, recipe: Recipe | None = None, observe: Observer | None = None) -> Kernel:
@@ -181,7 +99,8 @@ def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> K
     tell("legality", solved.tree, (), solved.checking)
 
     try:
-        tile = lower(replace(group, program=program), solved.tree, recipe.numerics, target(recipe.target).architecture)
+        setting = Setting(target(recipe.target), recipe.numerics)
+        tile = lower(replace(group, program=program), solved.tree, setting)
         tell("tile program", solved.tree, tile)
         alternating, tile = tile, pipelined(tile)
     except Unsupported as refused:
@@ -207,6 +126,11 @@ def _compiled(group: FusionGroup, recipe: Recipe, observe: Observer | None) -> K
         facts=work_of_tile(program, tile, source),
         timings=tuple(timings),
     )
+
+
+def _unchecked(group: FusionGroup, recipe: Recipe) -> Kernel:
+    """The kernel of a recipe, whether or not it takes every required entry as given."""
+    return _compiled(group, recipe, None)
 
 
 def _final(verdict: Verdict, tile: TileProgram) -> Verdict:

@@ -22,8 +22,9 @@ MODULES = [
     if not found.name.endswith("__main__")
 ]
 HEAVY = (
-    "onnx", "onnxruntime", "islpy", "highspy", "networkx", "engine.api", "engine.compilation", "engine.kernels",
-    "engine.scheduling.solve", "engine.tile.printer", "engine.tensor.operators",
+    "onnx", "onnxruntime", "islpy", "highspy", "networkx", "engine.api", "engine.compilation",
+    "engine.kernels.families", "engine.kernels.family", "engine.kernels.marks", "engine.scheduling.solve",
+    "engine.tile.printer", "engine.tensor.operators",
 )  # fmt: skip
 """What the window's process leaves to its worker: readers of models, the compiler, solvers."""
 

@@ -18,6 +18,7 @@ from app.cli.compile_job import Job
 from app.session.named_models import path_of
 from engine import BadInput
 from engine.execution.nodes import MEASURED, PREDICTED
+from engine.kernels.space import Task
 from engine.records.export import export
 from engine.records.store import RecordStore
 from engine.suite import is_reference
@@ -27,7 +28,7 @@ from engine.tuning.api import REPLAYED, judge, runner
 from engine.tuning.cluster import cluster
 from engine.tuning.executors import Workers, here, processes
 from engine.tuning.final_validation import Judge
-from engine.tuning.nodes import SearchLimits, Task
+from engine.tuning.nodes import SearchLimits
 from engine.tuning.progress import Progress, program_of
 from engine.tuning.search import Search
 from engine.tuning.settings import SearchSettings

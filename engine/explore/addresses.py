@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.compilation import Kernel
 from engine.documents.exploration import LanesDoc, WarpDoc
 from engine.execution.emulate.emulate import trace_warp
 from engine.execution.nodes import Finding, WarpAccess
+from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
 from engine.target.hardware import SECTOR
 from engine.tensor.nodes import TensorProgram

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from engine.compilation import Kernel
 from engine.explore.interchange import neighbours, pins
 from engine.explore.recipe_trial import AdviceChange, Path, entries_of, entry_at
 from engine.explore.scheduled_group import dimension_names
 from engine.explore.why_not_fused import why_apart
+from engine.kernels.nodes import Kernel
 from engine.recipe import AUTHORS, RECOMPUTE, Advice, Entry
 from engine.scheduling.address import places
 from engine.scheduling.nodes import Leaf, Mark, Member, statements_of, walk

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.compilation import Kernel, compile_group
+from engine.compilation import compile_group
 from engine.cost.alcop_problem import promise_of
 from engine.documents.mappings import CHECKED, COMPILED, LISTED, WRONG, AxisDoc, MappingDoc, MappingsDoc, RefusedDoc
 from engine.execution.nodes import Check
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
+from engine.kernels.advice import mark
+from engine.kernels.gemm.advise_row_epilogue import row_binding
+from engine.kernels.gemm.advise_tensor_cores import entries_for
+from engine.kernels.gemm.mappings import why_no_kernel
+from engine.kernels.nodes import Kernel
 from engine.recipe import Advice, Entry, Recipe, Scenario
-from engine.scheduling.advisers.mapping import mark
-from engine.scheduling.advisers.row_results import row_binding
-from engine.scheduling.advisers.tensorize import entries_for
 from engine.scheduling.text import entry_text
 from engine.support.errors import EngineError
 from engine.target import target
 from engine.tensor.nodes import Iterator, Statement
 from engine.tensorize.abstractions import ABSTRACTIONS
-from engine.tensorize.bind import allowed, bind
+from engine.tensorize.bind import bind
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.mappings import UNIT, IntrinsicMapping, mappings
 from engine.tensorize.product import products
@@ -85,27 +87,6 @@ def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup,
 def _intrinsic(names: tuple[str, ...], summed: list[Iterator], mapping: IntrinsicMapping) -> Entry:
     because = f"{mapping}; {mapping.padding:.0%} of the products fill tiles"
     return Entry(names, summed[-1].name, "mark", ("intrinsic", mapping.abstraction.name), because=because)
-
-
-def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup, recipe: Recipe) -> str:
-    """Why no kernel can be generated for a mapping; "" where one can be tried."""
-    name = mapping.abstraction.name
-    if mapping.abstraction.why_not:
-        return mapping.abstraction.why_not
-    if mapping.product.because:
-        return f"{mapping.product.because}: kernels multiply arrays, this factor is none"
-    binding = bind(anchor, group.program.arrays, INTRINSICS[name])
-    if isinstance(binding, str):
-        return binding
-    if mapping.is_swapped:
-        return "kernels take the factors as they are written"
-    wanted = (binding.rows, binding.columns, binding.depth)
-    if mapping.product.splits or mapping.axes != wanted:
-        return f"kernels put all iterators of a side on its axis: {binding}"
-    if not allowed(INTRINSICS[name], recipe.numerics):
-        need = INTRINSICS[name]
-        return f'{need.because}; the recipe\'s numerics must say "tensor_cores": "{need.numerics}"'
-    return ""
 
 
 def _document(

@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.compilation import Kernel
 from engine.documents.pipeline import ListingDoc
 from engine.execution.nvrtc import compile_cuda, compile_ptx
+from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
 from engine.support.errors import BadInput, EngineError
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import perf_counter
 
-from engine.compilation import Kernel, compile_group
+from engine.compilation import compile_group
 from engine.documents.exploration import MoveDoc, MovesDoc
 from engine.explore.candidates import Candidate, candidates
 from engine.explore.hypothetical_schedules import interchange_dimensions
 from engine.explore.recipe_trial import RecipeTrial, apply_change, attempt, predicted_time
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.scheduling.legality import check_schedule
 from engine.scheduling.text import entry_text, to_text

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.compilation import Kernel
 from engine.cost.alcop import predict_bottleneck, predict_pipeline
 from engine.cost.alcop_nodes import PipelinePrediction
 from engine.cost.alcop_problem import config_of_tile, contraction_of
@@ -18,6 +17,7 @@ from engine.explore.pipeline_hazards import hazards
 from engine.explore.pipeline_trace import Trace, tiles_of, trace
 from engine.explore.shared_memory import shared_docs
 from engine.explore.what_if import choices
+from engine.kernels.nodes import Kernel
 from engine.scheduling.text import to_text
 from engine.target.hardware import SCHEDULERS
 from engine.target.shared import most_shared

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from engine.compilation import Kernel, compile_group
+from engine.compilation import compile_group
 from engine.cost.calibration import predict
 from engine.documents.model import Time
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.nodes import Kernel
 from engine.recipe import Advice, Entry, Recipe, Scenario, with_entries
 from engine.scheduling.nodes import HONOURED, INFEASIBLE, Conflict, Verdict
 from engine.scheduling.untaken_entries import NotTaken

@@ -10,7 +10,7 @@ from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
 from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
 from engine.documents.model import Time
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
-from engine.explore.limits import MOST_STAGES, first_broken, kib
+from engine.kernels.gemm.limits import MOST_STAGES, first_broken, kib
 from engine.support.errors import BadInput
 from engine.target import Target
 from engine.target import target as find_target

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from engine.api import group_values
-from engine.compilation import Kernel
 from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
 from engine.export.torch_module import TOLERANCE
 from engine.graph.nodes import OperatorGraph
+from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError
 from engine.verify.tolerance import group_tolerance
 

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.compilation import Kernel
 from engine.execution.nvrtc import ARCHITECTURES, INCLUDE, CompileError, compile_cuda
 from engine.export.companions import PROGRAMS, write_code, write_programs, write_values
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import OperatorGraph
+from engine.kernels.nodes import Kernel
 from engine.support.errors import BadInput, EngineError
 from engine.support.files import replace_whole, unwritable
 

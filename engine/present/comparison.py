@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from difflib import SequenceMatcher
 
-from engine.compilation import Kernel
 from engine.cost.calibration import predict
 from engine.documents.exploration import DiffDoc, DiffLine, FigureDoc
 from engine.documents.model import Term
 from engine.execution.nodes import PREDICTED
+from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe, diff
 from engine.scheduling.text import to_text
 from engine.scheduling.tree_text import show

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine.compilation import Kernel
 from engine.cost.nodes import Prediction
+from engine.kernels.nodes import Kernel
 from engine.scheduling.nodes import Verdict
 from engine.scheduling.text import entry_text
 from engine.scheduling.tree_text import show

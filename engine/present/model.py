@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from engine.compilation import Kernel, compile_group, default_recipe
+from engine.compilation import compile_group, default_recipe
 from engine.cost.calibration import predict
 from engine.cost.nodes import Prediction, Work
 from engine.documents.model import (
@@ -33,6 +33,7 @@ from engine.documents.model import (
 from engine.execution.nodes import Check, Compiled
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.nodes import AttributeValue, OperatorGraph, Tensor
+from engine.kernels.nodes import Kernel
 from engine.present.dataflow_links import kept_apart, links
 from engine.present.explanation import explain_kernel
 from engine.present.scenario_outcomes import scenario_docs

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.api import group_values
-from engine.compilation import Kernel
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nvrtc import ARCHITECTURES, compile_cuda, nvrtc_version
 from engine.explore.addresses import made_up
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.kernels.nodes import Kernel
 from engine.support.errors import BadInput, EngineError
 from engine.support.files import read_json, write_whole
 from engine.support.serialization import from_json, to_json

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.compilation import Kernel, compile_group
+from engine.compilation import compile_group
 from engine.documents.ablation import AblationDoc, FlipDoc
-from engine.explore.knobs import about
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.gemm.entries import about
+from engine.kernels.nodes import Kernel
 from engine.recipe import Advice, Entry, Recipe
 from engine.support.errors import EngineError
 

@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.api import check, group_values, measure, nvrtc, predict
-from engine.compilation import Kernel, compile_group
+from engine.compilation import compile_group
 from engine.documents.ablation import AblationDoc
 from engine.execution.nodes import MEASURED, PREDICTED, Failure, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.support.errors import BadInput
 from engine.tuning.settings import SearchSettings, SearchTools

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.tuning.nodes import Program
+from engine.kernels.space import Program
 from engine.tuning.strategy import ProgramSpace, Result
 
 WORST = 2.0

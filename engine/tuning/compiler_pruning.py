@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.compilation import Kernel
 from engine.execution.nvrtc import CompileError, compile_cuda
+from engine.kernels.nodes import Kernel
 from engine.support.errors import MissingCapability, Unsupported
 from engine.target.occupancy import resident
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from engine.kernels.space import Program
 from engine.tuning.candidate_pool import Candidates
-from engine.tuning.nodes import Program
 from engine.tuning.strategy import ProgramSpace, Result, Strategy
 
 POPULATION, GENERATIONS = 512, 6

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.compilation import Kernel, compile_group
+from engine.compilation import compile_group
 from engine.execution.emulate.build import digest_of_sources
 from engine.execution.nodes import Check, Failure, Timing
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, TIMED_AGAIN, Attempt
 from engine.support.cache import digest, read_entry, write_entry

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.kernels.space import Program
 from engine.tuning.candidate_pool import Candidates
-from engine.tuning.nodes import Program
 from engine.tuning.strategy import ProgramSpace, Result, Strategy
 
 ENOUGH = 10

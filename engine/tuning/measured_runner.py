@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.compilation import Kernel
 from engine.execution.nodes import MEASURED, Failure
 from engine.execution.nvrtc import nvrtc_version
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.records.nodes import Subject
 from engine.tuning.compiler_pruning import compiled_limits

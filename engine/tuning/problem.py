@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.compilation import Kernel, compile_group
+from engine.compilation import compile_group
 from engine.cost.calibration import predict
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.families import family_of
+from engine.kernels.nodes import Kernel
+from engine.kernels.space import Program, Refused, Task
+from engine.kernels.tuned_entries import tuned
 from engine.recipe import Recipe
 from engine.scheduling.nodes import HONOURED
 from engine.support.errors import EngineError, Unsupported
-from engine.tuning.families import tasks
-from engine.tuning.nodes import Program, Refused, Task
-from engine.tuning.tuned_entries import tuned
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ def problem(group: FusionGroup, recipe: Recipe) -> SearchProblem | str:
         kernel = compile_group(group, recipe)
     except EngineError as error:
         return error.reason
-    found, refused = tasks(group, kernel)
+    space = family_of(group).space(group, kernel, compile_group)
+    found, refused = space.tasks, space.refused
     if not found:
         return "; ".join(dict.fromkeys(one.because for one in refused if one.count)) or "its kernel has no choices"
     left = tuple(task for task in found if task.programs)

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.kernels.space import Program, Task
 from engine.records.nodes import REUSED, Attempt, RefusedRecord, Sieved, TaskRecord
 from engine.tuning.budget_scheduler import Subgraph, sample
-from engine.tuning.nodes import Program, Task
 from engine.tuning.problem import SearchProblem
 from engine.tuning.runner import NOT_RECORDED, PRUNED
 from engine.tuning.strategy import Strategy

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from engine.execution.nodes import MEASURED, PREDICTED, Failure
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.space import Dropped, Task
 from engine.recipe import Recipe
 from engine.records.store import RecordStore
 from engine.support.errors import Unsupported
 from engine.tuning.measured_runner import measured_subject
-from engine.tuning.nodes import Dropped, Task
 from engine.tuning.problem import SearchProblem
 from engine.tuning.runner import (
     NOT_RECORDED,

@@ -7,8 +7,9 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.kernels.space import Program
 from engine.tuning.budget_scheduler import RoundChoice, budget, next_round, round_size, without_outsiders
-from engine.tuning.nodes import Program, SearchLimits
+from engine.tuning.nodes import SearchLimits
 from engine.tuning.progress import Allotment, Progress, TaskProgress, allot
 
 

@@ -12,10 +12,11 @@ import socket
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from engine.compilation import Kernel, compile_group
+from engine.compilation import compile_group
 from engine.cost.calibration import predict
 from engine.execution.nodes import PREDICTED, Failure, Timing
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.records.nodes import Subject
 from engine.support.errors import EngineError

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from engine.execution.nodes import PREDICTED, Failure, Timing
+from engine.kernels.space import Program
 from engine.recipe import Recipe
 from engine.records.nodes import FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED, STOPPED, Attempt, Round, Trial
 from engine.records.runs import RunLog
@@ -24,7 +25,6 @@ from engine.support.errors import EngineError, MissingCapability
 from engine.tuning.budget_scheduler import budget
 from engine.tuning.control import LOOK, RunControl
 from engine.tuning.final_validation import Together, settle
-from engine.tuning.nodes import Program
 from engine.tuning.progress import Progress, costs_trial, program_of
 from engine.tuning.rounds import OpenRound, Rounds
 from engine.tuning.runner import NOT_RECORDED, Outcome, Prepared, this_process

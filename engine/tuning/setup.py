@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 
 from engine.execution.nodes import PREDICTED
 from engine.fusion.nodes import FusionPlan
+from engine.kernels.space import Task
 from engine.recipe import Recipe
 from engine.records.nodes import Request
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput, Unsupported
-from engine.tuning.nodes import Task
 from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.progress import Progress, TaskProgress, refused_records
 from engine.tuning.replayed_runner import ReplayedRunner, recorded_alone

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from engine.tuning.nodes import Program, Value
+from engine.kernels.space import Program, Value
 
 Result = tuple[Program, float | None]
 """A program and its time in microseconds; None where it failed."""

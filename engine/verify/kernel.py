@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from engine.compilation import Kernel, compile_group
+from engine.compilation import compile_group
 from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nodes import Check, Finding, SiteCount
 from engine.fusion.shrink import Shrunk, shrink
+from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError, Unsupported
 from engine.tile.source import CudaSource
 from engine.verify.exponents import with_exponents

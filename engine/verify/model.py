@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.compilation import Kernel, compile_group
+from engine.compilation import compile_group
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import Check
 from engine.execution.reference import input_values, operator_values, reference_values
 from engine.fusion.nodes import FusionPlan, Launch
 from engine.graph.nodes import is_float
+from engine.kernels.nodes import Kernel
 from engine.recipe import Recipe
 from engine.support.errors import Fault, Unsupported
 from engine.verify.footprint import own_part

@@ -16,8 +16,8 @@ from engine.cost.alcop_nodes import AlcopWork, Contraction, PipelinePrediction
 from engine.cost.alcop_problem import Sides, config_of_tile, contraction_of, sides_of
 from engine.cost.alcop_work import alcop_work_of_config, alcop_work_of_kernel, estimated_registers
 from engine.execution.emulate.emulate import emulate
-from engine.explore.knobs import entries_of, with_knobs
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.gemm.entries import entries_of, with_knobs
 from engine.suite import Row, read_suite
 from engine.suite.nodes import Size
 from engine.suite.operators import model_of

@@ -14,13 +14,13 @@ import numpy as np
 
 import engine
 from engine.execution.nodes import SYNTHETIC, Timing
+from engine.kernels.space import Program, Task
 from engine.recipe import Recipe
 from engine.records.nodes import FAILED, FINISHED, NEW, Attempt, Request, Sieved, TaskRecord
 from engine.records.reader import RunReader
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput
-from engine.tuning.nodes import Program, Task
 from engine.tuning.problem import problem
 from engine.tuning.strategies import STRATEGIES
 from tests.benchmarks.pipelines_rows import TARGET

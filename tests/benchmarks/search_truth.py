@@ -20,19 +20,19 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 import engine
-from engine.compilation import Kernel
 from engine.cost.alcop_work import main_loop
 from engine.execution.nodes import Failure, Timing
 from engine.execution.nvrtc import nvrtc_version
+from engine.kernels.gemm.space import CUDA_CORES, Products
+from engine.kernels.nodes import Kernel
+from engine.kernels.space import Program, Task
 from engine.suite import Row, read_suite
 from engine.support.cache import digest, digest_of_files
 from engine.support.errors import EngineError
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import AsyncCopy, Let, Load, MatrixLoad, MatrixMultiply, TileOp
 from engine.tile.trip_counts import executed
-from engine.tuning.nodes import Program, Task
 from engine.tuning.problem import SearchProblem, problem
-from engine.tuning.products import CUDA_CORES, Products
 from tests.benchmarks.pipelines_rows import ARCHITECTURE, SUITE, TARGET, contraction_group, counted
 from tests.benchmarks.synthetic_device import Launch, run
 

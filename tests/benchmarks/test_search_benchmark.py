@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from engine.execution.nodes import PREDICTED, SYNTHETIC, Failure, Timing
+from engine.kernels.space import Program
 from engine.records.nodes import Request
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
-from engine.tuning.nodes import Program
 from engine.tuning.strategies import STRATEGIES
 from tests.benchmarks import search
 from tests.benchmarks.search_races import Race, curve, rank_correlation, run

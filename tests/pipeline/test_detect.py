@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.kernels.lower import lower
+from engine.kernels.families import lower
+from engine.kernels.family import Setting
 from engine.pipeline.detect import detect
 from engine.pipeline.nodes import Decision
 from engine.tensor.index import Index
@@ -224,7 +225,7 @@ def test_a_target_without_the_instruction(tmp_path: Path) -> None:
     kernel = advised(product_group(tmp_path, (64, 64), (64, 64)))
     group = replace(kernel.group, program=kernel.program)
     for architecture, has_it in [("sm_75", False), ("sm_80", True), ("sm_90a", True), ("sm_100", True)]:
-        tile = lower(group, kernel.schedule, {}, architecture)
+        tile = lower(group, kernel.schedule, Setting(replace(kernel.target, architecture=architecture)))
         assert bool(tile.intrinsic) == has_it
         told = [str(note) for note in tile.notes.values() if "mma.sync" in str(note)]
         reason = f"runs on CUDA cores: {architecture} has no mma.sync.aligned.m16n8k16, the first with it is sm_80"

@@ -9,11 +9,11 @@ import pytest
 
 import engine
 from engine.execution.emulate.emulate import emulate
+from engine.kernels.access_patterns import Pattern, patterns
+from engine.kernels.elementwise.plans import ALTERNATIVES, Plan, alternatives, plans
+from engine.kernels.elementwise.score import greedy_order, score
+from engine.kernels.elementwise.warp import requested
 from engine.recipe import AUTHORS, Advice, Scenario
-from engine.scheduling.advisers.access import Pattern, patterns
-from engine.scheduling.advisers.plans import ALTERNATIVES, Plan, alternatives, plans
-from engine.scheduling.advisers.score import greedy_order, score
-from engine.scheduling.advisers.warp import requested
 from engine.tensor.access import uniform_along
 from engine.tensor.index import Index
 from tests.scheduling.published_files import adding

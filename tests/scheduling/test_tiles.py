@@ -8,7 +8,7 @@ import pytest
 
 import engine
 from engine.cost.alcop_problem import contraction_before, contraction_of, promise_of, sides_of
-from engine.scheduling.advisers.tiles import NEAR, Loop, Tile, candidates, promised_best
+from engine.kernels.gemm.tiles import NEAR, Loop, Tile, candidates, promised_best
 from engine.support.errors import Unsupported
 from engine.target import target
 from engine.tensorize.intrinsics import INTRINSICS

@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 import engine
+from engine.kernels.gemm.space import CUDA_CORES
 from engine.records.nodes import FAILED
 from engine.records.store import RecordStore
 from engine.suite import read_suite
@@ -16,7 +17,6 @@ from engine.suite.nodes import Row, Size
 from engine.suite.operators import model_of
 from engine.tuning.nodes import SearchLimits
 from engine.tuning.problem import SearchProblem, problem
-from engine.tuning.products import CUDA_CORES
 from engine.tuning.settings import SearchSettings
 from tests.support.needs import needs_compiler
 

@@ -17,10 +17,10 @@ import engine
 from engine.cost.calibration import predict
 from engine.execution.nodes import Check
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.space import RESOURCE_NAMES, Program, Task
 from engine.recipe import Recipe
 from engine.suite.nodes import Row, Size
 from engine.suite.operators import model_of
-from engine.tuning.nodes import RESOURCE_NAMES, Program, Task
 from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.statistics import rank_correlation
 from tests.kernels.stitched_programs import checked, group_norm, layernorm_backward, pooled_attention, stitched

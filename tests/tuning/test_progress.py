@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from engine.kernels.space import Funnel, Program, Task
 from engine.records.nodes import FAILED, NEW, Attempt
-from engine.tuning.nodes import Funnel, Program, Task
 from engine.tuning.progress import Progress, TaskProgress, allot, costs_trial
 from engine.tuning.strategy import exhaustive
 from tests.tuning.runs import known

@@ -9,11 +9,11 @@ import pytest
 
 import engine
 from engine.cost.alcop_problem import config_of_tile, contraction_of
-from engine.explore.limits import first_broken
+from engine.kernels.gemm.limits import first_broken
+from engine.kernels.gemm.mappings import product_tasks
+from engine.kernels.tuned_entries import tuned
 from engine.target import target
 from engine.tensorize.space import GemmConfig
-from engine.tuning.mapping_tasks import product_tasks
-from engine.tuning.tuned_entries import tuned
 from tests.kernels.test_row_results import Case, group_of, layer_norm, means_of_planes, softmax_of_floats
 
 
@@ -21,7 +21,7 @@ from tests.kernels.test_row_results import Case, group_of, layer_norm, means_of_
 def test_only_tiles_of_whole_rows_are_left(case: Callable[[], Case], tmp_path: Path) -> None:
     group = group_of(case(), tmp_path)
     kernel = engine.compile(group)
-    tasks, _ = product_tasks(group, kernel)
+    tasks, _ = product_tasks(group, kernel, engine.compile)
     for task in tasks:
         columns = kernel.tile.constants["COLUMNS"]
         assert task.funnel.left
@@ -37,7 +37,7 @@ def test_only_tiles_of_whole_rows_are_left(case: Callable[[], Case], tmp_path: P
 def test_a_program_of_the_search_is_the_kernel_that_it_asks_for(tmp_path: Path) -> None:
     group = group_of(layer_norm(), tmp_path)
     recipe = engine.default_recipe(group)
-    task = product_tasks(group, engine.compile(group, recipe))[0][0]
+    task = product_tasks(group, engine.compile(group, recipe), engine.compile)[0][0]
     for program in task.funnel.left[:: len(task.funnel.left) // 3]:
         kernel = engine.compile(group, tuned(recipe, group, task.family.decided, task.family.entries(program)))
         assert task.family.program_of(kernel) == program

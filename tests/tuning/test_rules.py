@@ -13,14 +13,14 @@ import pytest
 import engine
 from engine.cost.alcop_nodes import Contraction
 from engine.cost.alcop_problem import config_of_tile, contraction_of, sides_of
+from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
+from engine.kernels.gemm.space import CUDA_CORES, Products, pruned, situation
+from engine.kernels.prune import FEWEST, PROMISE, promising
+from engine.kernels.sketch_rules import RULES, sketch
+from engine.kernels.space import Applied, Funnel, Program
 from engine.target import target
 from engine.tensorize.space import ALCOP_SPACES, GemmConfig
-from engine.tuning.nodes import Applied, Funnel, Program
 from engine.tuning.problem import SearchProblem, problem
-from engine.tuning.product_checks import PRODUCT_LIMITS
-from engine.tuning.products import CUDA_CORES, Products, pruned, situation
-from engine.tuning.prune import FEWEST, PROMISE, promising
-from engine.tuning.rules import RULES, sketch
 from engine.tuning.statistics import rank_correlation
 
 H200 = target("h200")

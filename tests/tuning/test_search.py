@@ -14,6 +14,7 @@ import pytest
 import engine
 from app.cli import tuning as tuning_verb
 from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Check, Failure, Timing
+from engine.kernels.gemm.space import CUDA_CORES, Products
 from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED
 from engine.records.reader import RunReader
@@ -21,7 +22,6 @@ from engine.records.store import RecordStore
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tuning.final_validation import Judge
 from engine.tuning.problem import SearchProblem, problem
-from engine.tuning.products import CUDA_CORES, Products
 from engine.tuning.progress import program_of
 from engine.tuning.replayed_runner import ReplayedRunner
 from engine.tuning.search import LATE, SPENT

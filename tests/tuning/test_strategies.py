@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from engine.kernels.space import Program, Value
 from engine.tuning.learned import Correction
-from engine.tuning.nodes import Program, Value
 from engine.tuning.strategies import STRATEGIES
 from engine.tuning.strategy import Strategy
 

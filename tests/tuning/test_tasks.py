@@ -10,12 +10,12 @@ import pytest
 import engine
 from engine.execution.nvrtc import CompileError
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.gemm.space import CUDA_CORES, Products
+from engine.kernels.space import Program
 from engine.recipe import Entry
 from engine.tuning import compiler_pruning as compiled
 from engine.tuning.compiler_pruning import COMPILED_RULES, REFUSED, SPILLS, compiled_limits, rule_of
-from engine.tuning.nodes import Program
 from engine.tuning.problem import SearchProblem, problem
-from engine.tuning.products import CUDA_CORES, Products
 from tests.support.needs import needs_nvrtc
 
 MMA = "mma_m16n8k16_f16"

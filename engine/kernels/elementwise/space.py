@@ -11,24 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.compilation import Kernel
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.advice import mark
+from engine.kernels.analytical_estimate import promised
+from engine.kernels.elementwise.advise import plan_entries
+from engine.kernels.elementwise.plans import Plan, plans, widest
 from engine.kernels.elementwise.thread_tiling import UNROLLED
 from engine.kernels.elementwise.transpose import TILE
 from engine.kernels.loop_nest import Nest, loop_nest
 from engine.kernels.marks import Marks
+from engine.kernels.nodes import Kernel
+from engine.kernels.prune import Check, checked, resource_checks, user_check
+from engine.kernels.sketch_rules import CACHE_READ, INLINE, TILING, Choices, Situation, sketch
+from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
 from engine.recipe import Entry
-from engine.scheduling.advisers.mapping import mark
-from engine.scheduling.advisers.plans import Plan, plans, widest
-from engine.scheduling.advisers.vectorize import plan_entries
 from engine.target.hardware import SECTOR
 from engine.tensor.live_values import most_alive
 from engine.tensor.rewrite import plain_iterator
-from engine.tuning.analytical_estimate import promised
-from engine.tuning.family import OfKernel
-from engine.tuning.nodes import Program, ResourceEstimate, Task, Value
-from engine.tuning.prune import Check, checked, resource_checks, user_check
-from engine.tuning.rules import CACHE_READ, INLINE, TILING, Choices, Situation, sketch
 
 WALKS, TILED = "walks", "shared tile"
 DECIDED = frozenset(("pin", "split", "vector", "thread", "block", "tile", "unroll"))
@@ -41,7 +40,7 @@ BESIDE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Walks(OfKernel):
+class Walks(KernelPrograms):
     """The programs of an element-wise group without a shared tile."""
 
     plans: dict[str, Plan]
@@ -122,7 +121,7 @@ def _is_walked(plan: Plan, nest: Nest, kernel: Kernel) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles(OfKernel):
+class Tiles(KernelPrograms):
     """The programs of a group whose reads are turned in a shared tile."""
 
     plan: Plan

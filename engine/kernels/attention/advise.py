@@ -23,9 +23,9 @@ from engine.fusion.attention_cost import (
 from engine.fusion.attention_sharing import Sharing, share_keys, stages_of
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
+from engine.kernels.advice import mark
 from engine.recipe import ONLINE, Advice, Entry, Scenario
 from engine.rewrite.online import online
-from engine.scheduling.advisers.mapping import mark
 from engine.target import Target
 from engine.target.shared import SHARED_BYTES
 from engine.tensor.nodes import Iterator, TensorProgram

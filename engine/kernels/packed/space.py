@@ -7,25 +7,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from engine.compilation import Kernel
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.stitched import KIND as STITCHED
+from engine.kernels.advice import mark
+from engine.kernels.analytical_estimate import promised
+from engine.kernels.elementwise.plans import widest
+from engine.kernels.nodes import Kernel
+from engine.kernels.packed.advise import THREADS as ADVISED
+from engine.kernels.packed.advise import pack_group
 from engine.kernels.packed.lower import parts_of
+from engine.kernels.prune import Check, checked, resource_checks, user_check
+from engine.kernels.sketch_rules import INLINE, TILING, Choices, Situation, sketch
+from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
+from engine.kernels.stitched.block_walks import (
+    BlockWalks,
+    block_walks,
+    held,
+    longest_loop,
+    met_bytes,
+    scratch_bytes,
+    visited,
+)
+from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
-from engine.scheduling.advisers.mapping import mark
-from engine.scheduling.advisers.pack import THREADS as ADVISED
-from engine.scheduling.advisers.pack import pack_group
-from engine.scheduling.advisers.plans import widest
 from engine.scheduling.nodes import Node, ScheduleTree
 from engine.target.hardware import WARP
 from engine.tensor.live_values import most_alive
-from engine.tuning.analytical_estimate import promised
-from engine.tuning.block_walks import BlockWalks, block_walks, held, longest_loop, met_bytes, scratch_bytes, visited
-from engine.tuning.family import OfKernel
-from engine.tuning.nodes import Program, ResourceEstimate, Task, Value
-from engine.tuning.prune import Check, checked, resource_checks, user_check
-from engine.tuning.rules import INLINE, TILING, Choices, Situation, sketch
-from engine.tuning.tuned_entries import kind_of
 
 NAME = "parts of one launch"
 DECIDED = frozenset(("block", "thread", "vector", "scope"))
@@ -74,7 +81,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed(OfKernel):
+class Packed(KernelPrograms):
     """The programs of a packed group."""
 
     parts: tuple[_Part, ...]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.cost.alcop_problem import Sides
+from engine.kernels.advice import mark
 from engine.recipe import Advice, Entry, Recipe, with_entries
-from engine.scheduling.advisers.mapping import mark
 from engine.tensorize.space import GemmConfig
 
 

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.scheduling.advisers.access import Pattern, patterns
-from engine.scheduling.advisers.score import Score, greedy_order, score
-from engine.scheduling.advisers.warp import Requests, Walk, requested
+from engine.kernels.access_patterns import Pattern, patterns
+from engine.kernels.elementwise.score import Score, greedy_order, score
+from engine.kernels.elementwise.warp import Requests, Walk, requested
 from engine.tensor.access import stride, vector_limit
 from engine.tensor.nodes import Statement, TensorProgram
 

@@ -11,24 +11,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from engine.compilation import Kernel
 from engine.fusion.nodes import REGISTER, FusionGroup
 from engine.graph.nodes import DTYPES
+from engine.kernels.advice import mark
+from engine.kernels.analytical_estimate import promised
 from engine.kernels.loop_nest import Nest, Phase, loop_nest
+from engine.kernels.nodes import Kernel
+from engine.kernels.prune import Check, checked, resource_checks, user_check
 from engine.kernels.reduction.layout import Layout
 from engine.kernels.reduction.lower import AGAIN, fits_registers, used_again
 from engine.kernels.reduction.width import widest_vector
+from engine.kernels.sketch_rules import CACHE_READ, CROSS_THREAD, INLINE, PLACE_MAIN, TILING, Choices, Situation, sketch
+from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
 from engine.recipe import Entry
-from engine.scheduling.advisers.mapping import mark
 from engine.target.hardware import MAX_THREADS, WARP
 from engine.tensor.access import position, stride
 from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
-from engine.tuning.analytical_estimate import promised
-from engine.tuning.family import OfKernel
-from engine.tuning.nodes import Program, ResourceEstimate, Task, Value
-from engine.tuning.prune import Check, checked, resource_checks, user_check
-from engine.tuning.rules import CACHE_READ, CROSS_THREAD, INLINE, PLACE_MAIN, TILING, Choices, Situation, sketch
 
 BY_ROW, BY_COLUMN = "lanes of a row", "warps of a column"
 DECIDED = frozenset(("lane", "warp", "block", "vector", "split", "unroll", "scope", "turns", "stages"))
@@ -61,7 +60,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows(OfKernel):
+class Rows(KernelPrograms):
     """The programs of a reduction that is shared out one way."""
 
     nest: Nest

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.scheduling.advisers.access import Pattern
+from engine.kernels.access_patterns import Pattern
 from engine.target.hardware import SECTOR, WARP
 from engine.tensor.index import Element, Index, Quotient, Remainder
 

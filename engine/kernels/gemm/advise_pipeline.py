@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
+from engine.kernels.advice import mark
+from engine.kernels.gemm.tiles import Asked, stages_of
 from engine.recipe import Advice, Entry, Scenario
-from engine.scheduling.advisers.mapping import mark
-from engine.scheduling.advisers.tiles import Asked, stages_of
 from engine.tensor.nodes import Statement
 
 DEPTH = 16

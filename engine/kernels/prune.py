@@ -10,15 +10,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from engine.compilation import Kernel
 from engine.cost.alcop import allowed_registers
-from engine.explore.limits import kib
+from engine.kernels.gemm.limits import kib
+from engine.kernels.nodes import Kernel
+from engine.kernels.space import Dropped, Funnel, Program, Programs, ResourceEstimate
+from engine.kernels.tuned_entries import kind_of
 from engine.recipe import Entry
 from engine.target import Target
 from engine.target.hardware import WARP
 from engine.target.shared import most_shared
-from engine.tuning.nodes import Dropped, Family, Funnel, Program, ResourceEstimate
-from engine.tuning.tuned_entries import kind_of
 
 GRID = 2**31 - 1
 """Blocks along the first axis of a grid, on every NVIDIA GPU since compute capability 3.0."""
@@ -106,7 +106,7 @@ def promising(funnel: Funnel, rank: Callable[[Program], float], kept: Collection
 # Rules of every family
 
 
-def user_check(family: Family, kernel: Kernel) -> Check:
+def user_check(family: Programs, kernel: Kernel) -> Check:
     """Programs that ask for something else than the user's own entries do.  kernel: of the group under its recipe."""
     own = [e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled]
     wishes = [e for e in own if kind_of(e) in family.decided]

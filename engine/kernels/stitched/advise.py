@@ -9,10 +9,12 @@ from engine.fusion.legality import row_bytes
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape
 from engine.fusion.stitched import stitched_shape
-from engine.recipe import ONLINE, Advice, Entry, Scenario
+from engine.kernels.advice import mark
+from engine.kernels.family import Setting
+from engine.kernels.nodes import Compile
+from engine.recipe import ONLINE, Advice, Entry, Recipe, Scenario
 from engine.rewrite.online import online
-from engine.scheduling.advisers.mapping import mark
-from engine.support.errors import BadInput, Unsupported
+from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.target.shared import most_handed_over
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
@@ -41,6 +43,16 @@ def stitch_group(group: FusionGroup, sms: int) -> Advice:
         return Advice("stitch", Scenario())
     entries = (*_online(program, shape), *_pins(program, shape), *_blocks(program, shape, sms))
     return Advice("stitch", Scenario(entries))
+
+
+def with_own_schemes(advice: Advice, group: FusionGroup, setting: Setting, compile_group: Compile) -> Advice:
+    """The advice with what its own kernel says of the intermediates, so that it can be seen and changed."""
+    recipe = Recipe(setting.machine.name, groups={group.name: (advice,)})
+    try:
+        kernel = compile_group(group, recipe)
+    except EngineError:
+        return advice  # whoever compiles it is told why it has no kernel
+    return with_schemes(advice, kernel.tile.schemes)
 
 
 def with_schemes(advice: Advice, schemes: Mapping[str, tuple[str, str]]) -> Advice:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.packing import part_groups
 from engine.fusion.stitched import KIND as STITCHED
+from engine.kernels.advice import mark
+from engine.kernels.elementwise.advise import vectorize
+from engine.kernels.elementwise.plans import plans
+from engine.kernels.stitched.advise import stitch_group
 from engine.recipe import Advice, Entry, Scenario, entry
-from engine.scheduling.advisers.mapping import mark
-from engine.scheduling.advisers.plans import plans
-from engine.scheduling.advisers.stitch import stitch_group
-from engine.scheduling.advisers.vectorize import vectorize_group
 
 THREADS = 256
 """Threads of a block in every part: the launch has blocks of one size."""
@@ -34,7 +34,7 @@ def _of_part(part: FusionGroup, sms: int, places: int) -> Iterator[Entry]:
     if part.kind == STITCHED:
         yield from (e for e in stitch_group(part, sms).scenario.entries if _suits_a_pack(e))
     else:
-        scenario = vectorize_group(part, plans(part.program, places)).scenario
+        scenario = vectorize(part.program, plans(part.program, places)).scenario
         first = scenario.alternatives[0].entries if scenario.alternatives else ()
         yield from (*scenario.entries, *first)
     because = "the parts of a launch have blocks of one size"

@@ -5,27 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
-from engine.compilation import Kernel, compile_group
 from engine.cost.alcop_problem import contraction_of, promise_of, sides_of
-from engine.explore.intrinsic_mappings import why_no_kernel
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
+from engine.kernels.gemm.advise_cuda_cores import map_contraction
+from engine.kernels.gemm.advise_row_epilogue import row_binding
+from engine.kernels.gemm.advise_tensor_cores import entries_for
+from engine.kernels.gemm.space import CUDA_CORES, DECIDED, Products, task_of
+from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.space import Refused, Task
+from engine.kernels.tuned_entries import tuned
 from engine.recipe import Entry, Recipe
-from engine.scheduling.advisers.mapping import map_group
-from engine.scheduling.advisers.row_results import row_binding
-from engine.scheduling.advisers.tensorize import entries_for
 from engine.support.errors import EngineError
 from engine.tensor.nodes import Statement
 from engine.tensorize.abstractions import ABSTRACTIONS
 from engine.tensorize.bind import Binding, allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.mappings import mappings
+from engine.tensorize.mappings import IntrinsicMapping, mappings
 from engine.tensorize.product import products
-from engine.tuning.nodes import Refused, Task
-from engine.tuning.products import CUDA_CORES, DECIDED, Products, task_of
-from engine.tuning.tuned_entries import tuned
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +34,15 @@ class _Mapping:
     entries: tuple[Entry, ...]
 
 
-def product_tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]]:
+def product_tasks(
+    group: FusionGroup, kernel: Kernel, compile_group: Compile
+) -> tuple[list[Task], list[Refused]]:
     """A task for each mapping of a contraction that has a kernel, that of `kernel` first; why others have none."""
     anchor = next(s for s in kernel.program.statements if is_contraction(s))
     found: list[Task] = []
     refused: list[Refused] = []
     for mapping in _mappings(anchor, kernel):
-        task = _task(group, kernel, mapping)
+        task = _task(group, kernel, mapping, compile_group)
         if isinstance(task, str):
             refused.append(Refused(mapping.name, task))
         else:
@@ -64,15 +64,15 @@ def _mappings(anchor: Statement, kernel: Kernel) -> Iterator[_Mapping]:
             entries = entries_for(anchor, binding, intrinsic, int(machine.sms.value), promise)
             yield _Mapping(intrinsic.name, tuple(entries))
     if not wish:
-        promises = partial(promise_of, machine, program)
-        yield _Mapping(CUDA_CORES, map_group(kernel.group, int(machine.sms.value), (), promises).scenario.entries)
+        advice = map_contraction(kernel.group.program, int(machine.sms.value), promise_of(machine, program, None))
+        yield _Mapping(CUDA_CORES, advice.scenario.entries)
 
 
 def _of_user(kernel: Kernel) -> Iterator[Entry]:
     return (e for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled)
 
 
-def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping) -> Task | str:
+def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping, compile_group: Compile) -> Task | str:
     """The task of one mapping, or why it has no kernel."""
     made = kernel
     if (kernel.tile.intrinsic or CUDA_CORES) != mapping.name:
@@ -104,3 +104,24 @@ def refused_mappings(group: FusionGroup, recipe: Recipe) -> list[Refused]:
         reasons = Counter(why_no_kernel(mapping, anchor, group, recipe) for mapping in listed)
         found += [Refused(name, because, count) for because, count in reasons.items() if because]
     return found
+
+
+def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup, recipe: Recipe) -> str:
+    """Why no kernel can be generated for a mapping; "" where one can be tried."""
+    name = mapping.abstraction.name
+    if mapping.abstraction.why_not:
+        return mapping.abstraction.why_not
+    if mapping.product.because:
+        return f"{mapping.product.because}: kernels multiply arrays, this factor is none"
+    binding = bind(anchor, group.program.arrays, INTRINSICS[name])
+    if isinstance(binding, str):
+        return binding
+    if mapping.is_swapped:
+        return "kernels take the factors as they are written"
+    wanted = (binding.rows, binding.columns, binding.depth)
+    if mapping.product.splits or mapping.axes != wanted:
+        return f"kernels put all iterators of a side on its axis: {binding}"
+    if not allowed(INTRINSICS[name], recipe.numerics):
+        need = INTRINSICS[name]
+        return f'{need.because}; the recipe\'s numerics must say "tensor_cores": "{need.numerics}"'
+    return ""

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.row_cost import row_tiles, warp_tile
 from engine.fusion.shape import is_contraction
+from engine.kernels.advice import mark
+from engine.kernels.gemm.advise_row_epilogue import row_binding
+from engine.kernels.gemm.tiles import Asked, Loop, Promise, Promises, Tile, candidates, promised_best, why_split
 from engine.recipe import Advice, Entry, Scenario
-from engine.scheduling.advisers.mapping import mark
-from engine.scheduling.advisers.row_results import row_binding
-from engine.scheduling.advisers.tiles import Asked, Loop, Promise, Promises, Tile, candidates, promised_best, why_split
 from engine.target.copies import MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import WARP
 from engine.tensor.nodes import Iterator, Statement

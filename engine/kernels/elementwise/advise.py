@@ -1,30 +1,26 @@
-"""The author `vectorize`: loop orders and vector widths under which neighbouring threads fill whole sectors."""
+"""Advice for element-wise and layout groups: loop orders and vectors that fill whole sectors, threads of a block."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 
-from engine.fusion.nodes import FusionGroup
+from engine.kernels.advice import mark
+from engine.kernels.elementwise.plans import Plan, alternatives, widest
 from engine.recipe import Advice, Entry, Scenario, entry
-from engine.scheduling.advisers.access import row_vector
-from engine.scheduling.advisers.mapping import mark
-from engine.scheduling.advisers.plans import Plan, alternatives, widest
-from engine.target.hardware import SECTOR
+from engine.target.hardware import SECTOR, WARP
 from engine.tensor.nodes import TensorProgram
 
+THREADS = 256
+FEWEST_THREADS = 64
+"""Smaller blocks could not fill an SM: it holds 32 of them."""
 
-def vectorize_group(group: FusionGroup, ranked: Sequence[Plan]) -> Advice:
-    """Vector widths, and for element-wise groups whose accesses disagree loop orders, as alternatives, best first.
 
-    Contractions choose their copies alone.  Down columns neighbouring threads already fill whole transactions; wider
-    threads would only leave fewer blocks.  ranked: the group's `plans`, best first.
+def vectorize(program: TensorProgram, ranked: Sequence[Plan]) -> Advice:
+    """Vector widths, and where accesses disagree loop orders, as alternatives, best first.
+
+    ranked: the program's `plans`, best first.
     """
-    program = group.program
-    if group.kind in ("contraction", "column reduction"):
-        return Advice("vectorize", Scenario())
-    if any(s.reduction is not None for s in program.statements):
-        return Advice("vectorize", Scenario(tuple(_rows(program))))
     if not ranked or ranked[0].is_tiled:
         return Advice("vectorize", Scenario())
     offered = alternatives(ranked)
@@ -35,14 +31,27 @@ def vectorize_group(group: FusionGroup, ranked: Sequence[Plan]) -> Advice:
     return Advice("vectorize", Scenario((), tuple(_scenario(plan, program) for plan in offered)))
 
 
-def _rows(program: TensorProgram) -> Iterator[Entry]:
-    """The width of row reductions: neighbours along the row."""
-    target = next(s for s in program.statements if s.reduction is not None)
-    along = target.reduced[-1].name
-    width = row_vector(program, along)
-    if width > 1:
-        reason = f"neighbours along {along} are contiguous: one access moves {width} elements"
-        yield mark((target.name,), "innermost", "vector", width, reason)
+def map_threads(program: TensorProgram, sms: int, ranked: Sequence[Plan]) -> Advice:
+    """Threads of a block, or the tile in shared memory that turns reads.
+
+    sms: streaming multiprocessors of the target, which want a block each.
+    """
+    return Advice("map", Scenario(tuple(_threads(program, sms, ranked[0])) if ranked else ()))
+
+
+def _threads(program: TensorProgram, sms: int, plan: Plan) -> list[Entry]:
+    statement = (widest(program).name,)
+    if plan.is_tiled:
+        reason = "a read runs across the direction of the write: a shared tile makes both contiguous"
+        return [mark(statement, "innermost", "tile", WARP, reason)]
+    vectors = -(-math.prod(extent for _, extent in plan.walk.order) // plan.walk.width)
+    threads = THREADS
+    while threads > FEWEST_THREADS and -(-vectors // threads) < sms:
+        threads //= 2
+    blocks = -(-vectors // threads)
+    several = f"{blocks:,} block{'s' if blocks > 1 else ''} of {threads} threads"
+    reason = f"elements are independent: {several} for {sms} SMs, {plan.walk.width} elements a thread"
+    return [mark(statement, "innermost", "thread", threads, reason)]
 
 
 def _scenario(plan: Plan, program: TensorProgram) -> Scenario:

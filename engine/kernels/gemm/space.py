@@ -6,23 +6,18 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.compilation import Kernel
 from engine.cost.alcop import promised
 from engine.cost.alcop_nodes import AlcopWork, Contraction
 from engine.cost.alcop_problem import Sides, config_of_tile
 from engine.cost.alcop_work import alcop_work_of_config
-from engine.explore.knobs import entries_of
-from engine.explore.limits import first_broken
 from engine.fusion.nodes import FusionGroup
-from engine.recipe import Entry
-from engine.scheduling.advisers.tensorize import raster_entries
-from engine.target import Target
-from engine.target.copies import SMALLEST_COPY
-from engine.tensorize.space import FRAGMENT, GemmConfig
-from engine.tuning.nodes import Funnel, Program, ResourceEstimate, Task
-from engine.tuning.product_checks import PRODUCT_LIMITS, registers_of_tiles
-from engine.tuning.prune import Check, Named, first, promising, prune, user_check
-from engine.tuning.rules import (
+from engine.kernels.gemm.advise_tensor_cores import raster_entries
+from engine.kernels.gemm.entries import entries_of
+from engine.kernels.gemm.limits import first_broken
+from engine.kernels.gemm.search_limits import PRODUCT_LIMITS, registers_of_tiles
+from engine.kernels.nodes import Kernel
+from engine.kernels.prune import Check, Named, first, promising, prune, user_check
+from engine.kernels.sketch_rules import (
     CACHE_READ,
     CROSS_THREAD,
     INLINE,
@@ -34,6 +29,11 @@ from engine.tuning.rules import (
     Situation,
     sketch,
 )
+from engine.kernels.space import Funnel, Program, ResourceEstimate, Task
+from engine.recipe import Entry
+from engine.target import Target
+from engine.target.copies import SMALLEST_COPY
+from engine.tensorize.space import FRAGMENT, GemmConfig
 
 CUDA_CORES = "CUDA cores"
 """Name of the mapping to no intrinsic."""

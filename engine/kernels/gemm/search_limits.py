@@ -7,16 +7,16 @@ from dataclasses import replace
 from engine.cost.alcop import allowed_registers
 from engine.cost.alcop_nodes import Contraction
 from engine.cost.alcop_work import ESTIMATE_ERROR, SUM_BYTES, estimated_registers
-from engine.explore.limits import LIMITS, Limit, kib
 from engine.fusion.row_epilogue import MOST_COLUMNS
+from engine.kernels.gemm.limits import LIMITS, Limit, kib
 from engine.kernels.gemm.tensor_cores import MAX_WARPS
+from engine.kernels.prune import GRID, REGISTERS_BECAUSE, whole_warps
 from engine.target import Target
 from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import MAX_THREADS
 from engine.target.shared import most_shared
 from engine.tensor.access import VECTOR_BYTES
 from engine.tensorize.space import FRAGMENT, GemmConfig
-from engine.tuning.prune import GRID, REGISTERS_BECAUSE, whole_warps
 
 CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
 """Rows and columns of a block's and of a thread's tile, and depths, on CUDA cores."""

@@ -9,29 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from engine.compilation import Kernel, compile_group
 from engine.fusion.attention import Attention, attention_of
 from engine.fusion.attention_cost import head_parts, shared_bytes
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
+from engine.kernels.advice import mark
+from engine.kernels.analytical_estimate import promised
 from engine.kernels.attention.cuda_cores import SHARERS
 from engine.kernels.attention.lower import INSTRUCTION
-from engine.recipe import Entry
-from engine.rewrite.online import online
-from engine.scheduling.advisers.mapping import mark
-from engine.support.errors import EngineError
-from engine.target.hardware import WARP
-from engine.target.teams import SUM_BYTES, most_parts, whole_parts
-from engine.tensorize.attention import intrinsic_misfit
-from engine.tensorize.bind import allowed
-from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import Intrinsic
-from engine.tuning.analytical_estimate import promised
-from engine.tuning.family import OfKernel
-from engine.tuning.nodes import Program, Refused, ResourceEstimate, Task, Value
-from engine.tuning.products import CUDA_CORES
-from engine.tuning.prune import Check, checked, resource_checks, user_check
-from engine.tuning.rules import (
+from engine.kernels.gemm.space import CUDA_CORES
+from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.prune import Check, checked, resource_checks, user_check
+from engine.kernels.sketch_rules import (
     CACHE_READ,
     CROSS_THREAD,
     INLINE,
@@ -42,7 +31,17 @@ from engine.tuning.rules import (
     Situation,
     sketch,
 )
-from engine.tuning.tuned_entries import tuned
+from engine.kernels.space import KernelPrograms, Program, Refused, ResourceEstimate, Task, Value
+from engine.kernels.tuned_entries import tuned
+from engine.recipe import Entry
+from engine.rewrite.online import online
+from engine.support.errors import EngineError
+from engine.target.hardware import WARP
+from engine.target.teams import SUM_BYTES, most_parts, whole_parts
+from engine.tensorize.attention import intrinsic_misfit
+from engine.tensorize.bind import allowed
+from engine.tensorize.intrinsics import INTRINSICS
+from engine.tensorize.nodes import Intrinsic
 
 DECIDED = frozenset(("block", "warp", "thread", "tile", "stages", "register_stages", "split_k", "intrinsic"))
 QUERIES, KEYS = (16, 32, 64, 128), (16, 32, 64, 128)
@@ -55,7 +54,7 @@ ACCESS_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionTiles(OfKernel):
+class AttentionTiles(KernelPrograms):
     """The programs of an attention on one kind of core."""
 
     intrinsic: Intrinsic | None
@@ -200,7 +199,9 @@ _FIXED: dict[str, Value] = {
 blocks that share the keys."""
 
 
-def attention_tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], list[Refused]]:
+def attention_tasks(
+    group: FusionGroup, kernel: Kernel, compile_group: Compile
+) -> tuple[list[Task], list[Refused]]:
     """A task for each instruction that multiplies both products, and for CUDA cores; that of `kernel` first."""
     found: list[Task] = []
     refused: list[Refused] = []
@@ -208,7 +209,7 @@ def attention_tasks(group: FusionGroup, kernel: Kernel) -> tuple[list[Task], lis
     element = DTYPES[group.program.arrays[attention.weights].dtype]
     for intrinsic in _instructions(attention, kernel, refused):
         family = AttentionTiles(group, kernel, intrinsic, attention, element)
-        made = _standing(family)
+        made = _standing(family, compile_group)
         if isinstance(made, str):
             refused.append(Refused(family.name, made))
         else:
@@ -235,7 +236,7 @@ def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> I
         yield None
 
 
-def _standing(family: AttentionTiles) -> Kernel | str:
+def _standing(family: AttentionTiles, compile_group: Compile) -> Kernel | str:
     """A kernel of a mapping, that of the recipe where it is one; else why there is none."""
     intrinsic, kernel, group = family.intrinsic, family.kernel, family.group
     if (kernel.tile.intrinsic or CUDA_CORES) == family.name:

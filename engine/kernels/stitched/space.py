@@ -7,18 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from engine.compilation import Kernel
 from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, FusionGroup
 from engine.graph.nodes import DTYPES
-from engine.kernels.stitched.parts import Part
-from engine.kernels.stitched.placement import AGAIN, Plan, plan_parts
-from engine.kernels.stitched.walk import Walk
-from engine.recipe import Entry
-from engine.scheduling.advisers.mapping import mark
-from engine.support.errors import Unsupported
-from engine.target.hardware import WARP
-from engine.tuning.analytical_estimate import promised
-from engine.tuning.block_walks import (
+from engine.kernels.advice import mark
+from engine.kernels.analytical_estimate import promised
+from engine.kernels.nodes import Kernel
+from engine.kernels.prune import Check, checked, resource_checks, user_check
+from engine.kernels.sketch_rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation, sketch
+from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
+from engine.kernels.stitched.block_walks import (
     SUM_BYTES,
     BlockWalks,
     block_walks,
@@ -28,10 +25,12 @@ from engine.tuning.block_walks import (
     scratch_bytes,
     visited,
 )
-from engine.tuning.family import OfKernel
-from engine.tuning.nodes import Program, ResourceEstimate, Task, Value
-from engine.tuning.prune import Check, checked, resource_checks, user_check
-from engine.tuning.rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation, sketch
+from engine.kernels.stitched.parts import Part
+from engine.kernels.stitched.placement import AGAIN, Plan, plan_parts
+from engine.kernels.stitched.walk import Walk
+from engine.recipe import Entry
+from engine.support.errors import Unsupported
+from engine.target.hardware import WARP
 
 NAME = "one block for all parts"
 DECIDED = frozenset(("block", "thread", "lane", "warp", "scope"))
@@ -48,7 +47,7 @@ BESIDE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Stitched(OfKernel):
+class Stitched(KernelPrograms):
     """The programs of a stitched group."""
 
     walks: BlockWalks

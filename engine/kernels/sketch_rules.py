@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from engine.tuning.nodes import Applied, Program, Value
+from engine.kernels.space import Applied, Program, Value
 
 CACHE_READ, COMPUTE_LOCATION, INLINE = "add cache read", "special compute location", "always inline"
 CONSTANT_TENSOR, CROSS_THREAD = "simplify with constant tensor", "cross-thread reduction"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.scheduling.advisers.access import Pattern
+from engine.kernels.access_patterns import Pattern
 
 VECTOR_WEIGHT, WRITTEN_VECTOR, WRITTEN = 3, 2, 1
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from engine.cost.calibration import predict
 from engine.cost.nodes import Work
+from engine.kernels.space import ResourceEstimate
 from engine.target import Target
-from engine.tuning.nodes import ResourceEstimate
 
 
 def promised(

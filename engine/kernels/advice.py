@@ -1,0 +1,21 @@
+"""What the analyses of all families have in common when they write entries."""
+
+from __future__ import annotations
+
+from engine.recipe import Advice, Entry
+from engine.target import Target
+
+
+def mark(statements: tuple[str, ...], dimension: str, name: str, value: int, because: str) -> Entry:
+    """A `mark` entry."""
+    return Entry(statements, dimension, "mark", (name, value), because=because)
+
+
+def with_content(*advice: Advice) -> tuple[Advice, ...]:
+    """Without authors that have nothing to say."""
+    return tuple(one for one in advice if one.scenario.entries or one.scenario.alternatives)
+
+
+def thread_places(machine: Target) -> int:
+    """Threads that the whole GPU holds at once."""
+    return int(machine.sms.value) * int(machine.threads_per_sm.value)

@@ -1,0 +1,52 @@
+"""Attention kernels: two products with an online softmax between them, scores kept in registers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.fusion.attention import ATTENTION
+from engine.fusion.nodes import FusionGroup
+from engine.kernels.attention.advise import attention_group
+from engine.kernels.attention.lower import lower_attention
+from engine.kernels.attention.nest import attention_nest
+from engine.kernels.attention.space import attention_tasks
+from engine.kernels.family import Setting
+from engine.kernels.intrinsic import marked_intrinsic
+from engine.kernels.marks import Marks
+from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.space import Space
+from engine.recipe import Advice
+from engine.scheduling.nodes import ScheduleTree
+from engine.tensorize.attention import intrinsic_misfit
+from engine.tensorize.nodes import Intrinsic
+from engine.tile.nodes import TileProgram
+
+
+class AttentionFamily:
+    """Implements `engine.kernels.family.KernelFamily`."""
+
+    name = "attention"
+    kinds = frozenset((ATTENTION,))
+
+    def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
+        """As the protocol says."""
+        return attention_group(group, setting.machine, setting.numerics)
+
+    def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
+        """As the protocol says."""
+        parts = attention_nest(group.program, tree)
+        marks = Marks(parts.nest)
+
+        def why_not(intrinsic: Intrinsic) -> str:
+            return intrinsic_misfit(parts.scores, parts.values, group.program, intrinsic)
+
+        intrinsic = marked_intrinsic(marks, setting, why_not)
+        return replace(lower_attention(group, parts, marks, intrinsic), notes=marks.unread())
+
+    def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
+        """As the protocol says."""
+        found, refused = attention_tasks(group, kernel, compile_group)
+        return Space(tuple(found), tuple(refused))
+
+
+ATTENTION_FAMILY = AttentionFamily()

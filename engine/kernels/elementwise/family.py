@@ -1,0 +1,50 @@
+"""Element-wise and layout kernels: each thread computes vectors of elements, or a block transposes a tile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.fusion.nodes import FusionGroup
+from engine.kernels.advice import thread_places, with_content
+from engine.kernels.elementwise.advise import map_threads, vectorize
+from engine.kernels.elementwise.lower import lower_elementwise
+from engine.kernels.elementwise.plans import plans
+from engine.kernels.elementwise.space import element_tasks
+from engine.kernels.elementwise.transpose import lower_transpose, turned_reads
+from engine.kernels.family import Setting
+from engine.kernels.gemm.mappings import refused_mappings
+from engine.kernels.loop_nest import loop_nest
+from engine.kernels.marks import Marks
+from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.space import Space
+from engine.recipe import Advice
+from engine.scheduling.nodes import ScheduleTree
+from engine.tile.nodes import TileProgram
+
+
+class ElementwiseFamily:
+    """Implements `engine.kernels.family.KernelFamily`."""
+
+    name = "element-wise"
+    kinds = frozenset(("element-wise", "layout"))
+
+    def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
+        """As the protocol says."""
+        ranked = plans(group.program, thread_places(setting.machine))
+        sms = int(setting.machine.sms.value)
+        return with_content(vectorize(group.program, ranked), map_threads(group.program, sms, ranked))
+
+    def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
+        """As the protocol says."""
+        nest = loop_nest(group.program, tree)
+        marks = Marks(nest)
+        is_transposed = marks.first("tile") and turned_reads(group.program, nest) is not None
+        tile = (lower_transpose if is_transposed else lower_elementwise)(group, nest, marks)
+        return replace(tile, notes=marks.unread())
+
+    def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
+        """As the protocol says."""
+        return Space(tuple(element_tasks(group, kernel)), tuple(refused_mappings(group, kernel.recipe)))
+
+
+ELEMENTWISE_FAMILY = ElementwiseFamily()

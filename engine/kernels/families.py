@@ -1,0 +1,49 @@
+"""The families of kernels, and which of them a fusion group belongs to."""
+
+from __future__ import annotations
+
+from engine.fusion.nodes import FusionGroup
+from engine.kernels.attention.family import ATTENTION_FAMILY
+from engine.kernels.elementwise.family import ELEMENTWISE_FAMILY
+from engine.kernels.family import KernelFamily, Setting
+from engine.kernels.gemm.family import GEMM_FAMILY
+from engine.kernels.packed.family import PACKED_FAMILY
+from engine.kernels.reduction.family import REDUCTION_FAMILY
+from engine.kernels.stitched.family import STITCHED_FAMILY
+from engine.scheduling.nodes import ScheduleTree
+from engine.support.errors import Unsupported
+from engine.tensor.live_values import MOST_PRIVATE
+from engine.tile.nodes import TileProgram
+
+FAMILIES: tuple[KernelFamily, ...] = (
+    ELEMENTWISE_FAMILY, REDUCTION_FAMILY, GEMM_FAMILY, ATTENTION_FAMILY, STITCHED_FAMILY, PACKED_FAMILY,
+)  # fmt: skip
+
+MOST_ELEMENTS = 2**31 - 2**20
+"""Elements of an array whose positions fit an int, with room for the threads past its end."""
+
+_OF_KIND = {kind: family for family in FAMILIES for kind in family.kinds}
+
+
+def family_of(group: FusionGroup) -> KernelFamily:
+    """The family that makes a group's kernel."""
+    return _OF_KIND[group.kind]
+
+
+def lower(group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
+    """The tile program of a group under a schedule; Unsupported where no kernel of ours follows that order."""
+    outside = {*group.program.inputs, *group.program.outputs}
+    largest = max((group.program.arrays[name] for name in outside), key=lambda array: array.elements)
+    if largest.elements > MOST_ELEMENTS:
+        raise Unsupported("codegen", f"array {largest.name}", f"has {largest.elements} elements, an index is an int")
+    tile = family_of(group).lower(group, tree, setting)
+    for buffer in tile.buffers.values():
+        if buffer.scope == "register" and buffer.elements > MOST_PRIVATE:
+            raise Unsupported(
+                "codegen",
+                f"{buffer.name} of {tile.name}",
+                f"a thread would keep {buffer.elements:,} elements, in registers it keeps {MOST_PRIVATE} at most",
+                "ask for more threads, or for smaller tiles of a thread",
+            )
+    return tile
+

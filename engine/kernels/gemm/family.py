@@ -1,0 +1,82 @@
+"""Matrix products and convolutions: tiles in shared memory, on tensor cores or CUDA cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from engine.cost.alcop_problem import promise_of
+from engine.fusion.nodes import FusionGroup
+from engine.fusion.row_epilogue import row_reductions
+from engine.fusion.shape import is_contraction
+from engine.kernels.advice import with_content
+from engine.kernels.family import Setting
+from engine.kernels.gemm.advise_cuda_cores import map_contraction
+from engine.kernels.gemm.advise_pipeline import pipeline_group
+from engine.kernels.gemm.advise_row_epilogue import row_pins
+from engine.kernels.gemm.advise_tensor_cores import asked_tile, tensorize_group
+from engine.kernels.gemm.cuda_cores import lower_contraction
+from engine.kernels.gemm.mappings import product_tasks, refused_mappings
+from engine.kernels.gemm.row_nest import row_nest
+from engine.kernels.gemm.tensor_cores import lower_tensor_cores
+from engine.kernels.intrinsic import marked_intrinsic
+from engine.kernels.loop_nest import loop_nest
+from engine.kernels.marks import Marks
+from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.space import Space
+from engine.recipe import Advice
+from engine.scheduling.nodes import ScheduleTree
+from engine.tensor.nodes import Statement, TensorProgram
+from engine.tensorize.bind import bind
+from engine.tensorize.nodes import Intrinsic
+from engine.tile.nodes import TileProgram
+
+
+class GemmFamily:
+    """Implements `engine.kernels.family.KernelFamily`."""
+
+    name = "gemm"
+    kinds = frozenset(("contraction",))
+
+    def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
+        """As the protocol says."""
+        program, sms = group.program, int(setting.machine.sms.value)
+        promises = partial(promise_of, setting.machine, program)
+        tensor = tensorize_group(group, sms, setting.numerics, promises)
+        asked = asked_tile(group, tensor)
+        tiles = tensor if asked else map_contraction(program, sms, promises(None))
+        return with_content(row_pins(group), tiles, pipeline_group(group, asked))
+
+    def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
+        """As the protocol says."""
+        anchor = next(s for s in group.program.statements if is_contraction(s))
+        if row_reductions(group.program.statements, anchor):
+            nest = row_nest(group.program, tree, anchor)
+        else:
+            nest = loop_nest(group.program, tree)
+        marks = Marks(nest)
+        intrinsic = marked_intrinsic(marks, setting, _misfit(anchor, group.program))
+        if intrinsic:
+            tile = lower_tensor_cores(group, nest, marks, intrinsic)
+        else:
+            tile = lower_contraction(group, nest, marks)
+        return replace(tile, notes=marks.unread())
+
+    def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
+        """As the protocol says."""
+        found, refused = product_tasks(group, kernel, compile_group)
+        return Space(tuple(found), (*refused_mappings(group, kernel.recipe), *refused))
+
+
+def _misfit(anchor: Statement, program: TensorProgram) -> Callable[[Intrinsic], str]:
+    """Why an instruction does not compute the product."""
+
+    def why_not(intrinsic: Intrinsic) -> str:
+        binding = bind(anchor, program.arrays, intrinsic)
+        return binding if isinstance(binding, str) else ""
+
+    return why_not
+
+
+GEMM_FAMILY = GemmFamily()

@@ -1,0 +1,57 @@
+"""A compiled group, with every value on the way from its fusion group to CUDA text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.cost.nodes import Work
+from engine.fusion.nodes import FusionGroup
+from engine.poly.nodes import Dependence
+from engine.recipe import Advice, Recipe
+from engine.scheduling.nodes import ScheduleTree, Verdict
+from engine.target import Target, target
+from engine.tensor.nodes import TensorProgram
+from engine.tile.nodes import TileProgram
+from engine.tile.source import CudaSource
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A compiled group, with every value on the way."""
+
+    group: FusionGroup
+    """As it was fused: what the kernel is compared with."""
+    recipe: Recipe
+    program: TensorProgram
+    """The group's program after the recipe's rewrites: what was scheduled."""
+    dependences: tuple[Dependence, ...]
+    schedule: ScheduleTree
+    verdicts: tuple[Verdict, ...]
+    """What became of each recipe entry."""
+    log: tuple[str, ...]
+    """The scheduler's decisions."""
+    tile: TileProgram
+    source: CudaSource
+    facts: Work
+    timings: tuple[tuple[str, float], ...]
+    """(stage, milliseconds) from rewrites to CUDA text."""
+
+    @property
+    def milliseconds(self) -> float:
+        """What all stages took together."""
+        return sum(spent for _, spent in self.timings)
+
+    @property
+    def target(self) -> Target:
+        """The GPU that the kernel is made for."""
+        return target(self.recipe.target)
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """What the recipe says of the group."""
+        return self.recipe.groups.get(self.group.name, ())
+
+
+Compile = Callable[[FusionGroup, Recipe], Kernel]
+"""The compiler, for stages below it: raises EngineError where a recipe has no kernel."""

@@ -1,0 +1,42 @@
+"""Packed kernels: parts that no value connects, each in a range of the blocks of one launch."""
+
+from __future__ import annotations
+
+from engine.fusion.nodes import FusionGroup
+from engine.fusion.packing import KIND
+from engine.kernels.advice import thread_places
+from engine.kernels.family import Setting
+from engine.kernels.gemm.mappings import refused_mappings
+from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.packed.advise import pack_group
+from engine.kernels.packed.lower import lower_packed
+from engine.kernels.packed.space import packed_tasks
+from engine.kernels.space import Space
+from engine.kernels.stitched.advise import with_own_schemes
+from engine.recipe import Advice
+from engine.scheduling.nodes import ScheduleTree
+from engine.tile.nodes import TileProgram
+
+
+class PackedFamily:
+    """Implements `engine.kernels.family.KernelFamily`."""
+
+    name = "packed"
+    kinds = frozenset((KIND,))
+
+    def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
+        """As the protocol says."""
+        machine = setting.machine
+        advice = pack_group(group, int(machine.sms.value), thread_places(machine))
+        return (with_own_schemes(advice, group, setting, compile_group),)
+
+    def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
+        """As the protocol says."""
+        return lower_packed(group, tree)
+
+    def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
+        """As the protocol says."""
+        return Space(tuple(packed_tasks(group, kernel)), tuple(refused_mappings(group, kernel.recipe)))
+
+
+PACKED_FAMILY = PackedFamily()

@@ -1,0 +1,88 @@
+"""Advice for reductions: vectors along a row, and who shares a row or a column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from engine.kernels.access_patterns import row_vector
+from engine.kernels.advice import mark
+from engine.recipe import Advice, Entry, Scenario
+from engine.target.hardware import MAX_THREADS, WARP
+from engine.tensor.access import reads_beside
+from engine.tensor.nodes import Statement, TensorProgram
+
+THREADS = 256
+ROW_ELEMENTS = 32
+"""Elements of a row that one thread may hold before more threads share the row."""
+BUSY = 128
+"""Threads that keep an SM from waiting."""
+
+
+def vectorize(program: TensorProgram) -> Advice:
+    """The width of row reductions: neighbours along the row.
+
+    Down columns neighbouring threads already fill whole transactions; wider threads would only leave fewer blocks.
+    """
+    return Advice("vectorize", Scenario(tuple(_vectors(program))))
+
+
+def map_rows(program: TensorProgram, sms: int) -> Advice:
+    """Threads that share a row, and rows of a block.  sms: streaming multiprocessors of the target."""
+    return Advice("map", Scenario(tuple(_rows(_reductions(program), program, sms))))
+
+
+def map_columns(program: TensorProgram) -> Advice:
+    """Warps that share the terms of a column."""
+    return Advice("map", Scenario(tuple(_columns(_reductions(program)))))
+
+
+def _reductions(program: TensorProgram) -> list[Statement]:
+    return [s for s in program.statements if s.reduction is not None]
+
+
+def _vectors(program: TensorProgram) -> Iterator[Entry]:
+    """The width of row reductions: neighbours along the row."""
+    target = next(s for s in program.statements if s.reduction is not None)
+    along = target.reduced[-1].name
+    width = row_vector(program, along)
+    if width > 1:
+        reason = f"neighbours along {along} are contiguous: one access moves {width} elements"
+        yield mark((target.name,), "innermost", "vector", width, reason)
+
+
+def _rows(reductions: list[Statement], program: TensorProgram, sms: int) -> list[Entry]:
+    first = reductions[0]
+    columns = math.prod(i.extent for i in first.reduced)
+    rows = math.prod(i.extent for i in first.parallel)
+    vector = row_vector(program, first.reduced[-1].name)
+    lanes = WARP
+    while lanes < MAX_THREADS and columns > lanes * ROW_ELEMENTS:
+        lanes *= 2
+    if all(reads_beside(s, program.arrays) for s in reductions):
+        lanes = 1
+        while rows * lanes < sms * BUSY and lanes * 2 <= min(columns, WARP):
+            lanes *= 2
+    while 1 < lanes <= WARP and columns <= lanes // 2 * vector:
+        lanes //= 2
+    names = tuple(s.name for s in reductions)
+    share = "one warp holds a row" if lanes == WARP else f"{lanes} threads share a row of {columns}"
+    if lanes == 1:
+        share = f"a thread for each result of {columns} terms: more would have nothing to do, or read elements apart"
+    entries = [mark(names, "innermost", "lane", lanes, share)]
+    if lanes == 1 == vector and columns > ROW_ELEMENTS:
+        reason = "loads of one result wait for each other in a loop; written out, they are under way together"
+        entries.append(mark(names, "innermost", "unroll", columns, reason))
+    per_block = max(1, min(THREADS // lanes, rows)) if lanes <= WARP else 1
+    if first.parallel:
+        everyone = tuple(s.name for s in program.statements)
+        entries.append(mark(everyone, "outermost", "block", per_block, f"rows are independent, {per_block} a block"))
+    return entries
+
+
+def _columns(reductions: list[Statement]) -> list[Entry]:
+    rows = math.prod(i.extent for i in reductions[0].reduced)
+    warps = 8 if rows >= 64 else 1
+    names = tuple(s.name for s in reductions)
+    reason = "neighbouring threads own neighbouring columns, the warps of a block share the rows"
+    return [mark(names, "innermost", "warp", warps, reason)]

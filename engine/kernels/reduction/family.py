@@ -1,0 +1,51 @@
+"""Reduction kernels: neighbouring threads share a row, or own columns whose terms the warps of a block share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.fusion.nodes import FusionGroup
+from engine.kernels.advice import with_content
+from engine.kernels.family import Setting
+from engine.kernels.gemm.mappings import refused_mappings
+from engine.kernels.loop_nest import loop_nest
+from engine.kernels.marks import Marks
+from engine.kernels.nodes import Compile, Kernel
+from engine.kernels.reduction.advise import map_columns, map_rows, vectorize
+from engine.kernels.reduction.lower import lower_reduction
+from engine.kernels.reduction.space import row_tasks
+from engine.kernels.space import Space
+from engine.recipe import Advice
+from engine.scheduling.nodes import ScheduleTree
+from engine.tile.nodes import TileProgram
+
+BY_ROW, BY_COLUMN = "row reduction", "column reduction"
+
+
+class ReductionFamily:
+    """Implements `engine.kernels.family.KernelFamily`."""
+
+    name = "reduction"
+    kinds = frozenset((BY_ROW, BY_COLUMN))
+
+    def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
+        """As the protocol says."""
+        if group.kind == BY_COLUMN:
+            return with_content(map_columns(group.program))
+        return with_content(vectorize(group.program), map_rows(group.program, int(setting.machine.sms.value)))
+
+    def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
+        """As the protocol says."""
+        nest = loop_nest(group.program, tree)
+        marks = Marks(nest)
+        # On a walked loop `lane` asks for threads along the reduced elements, `warp` for some along the kept ones too.
+        wish = marks.first("lane", "warp", members=[m for phase in nest.phases for m in phase.members])
+        by_row = wish == "lane" if wish else group.kind == BY_ROW
+        return replace(lower_reduction(group, nest, marks, by_row), notes=marks.unread())
+
+    def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
+        """As the protocol says."""
+        return Space(tuple(row_tasks(group, kernel)), tuple(refused_mappings(group, kernel.recipe)))
+
+
+REDUCTION_FAMILY = ReductionFamily()

@@ -1,0 +1,205 @@
+"""What may be chosen of a kernel: programs with a value for each open dimension, their figures, what rules dropped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.fusion.nodes import FusionGroup
+from engine.kernels.nodes import Kernel
+from engine.recipe import Entry
+from engine.target import Target
+
+Value = int | str
+"""What a dimension of a search takes: a number, or a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One point of a search: a mapping of a group, and a value for each of its open dimensions."""
+
+    mapping: str
+    """Name of its task."""
+    values: tuple[tuple[str, Value], ...]
+    """(dimension, value) in the order of the task's dimensions."""
+
+    def __getitem__(self, dimension: str) -> Value:
+        """The value of a dimension; KeyError where the task has none of that name."""
+        for name, value in self.values:
+            if name == dimension:
+                return value
+        raise KeyError(dimension)
+
+    def number(self, dimension: str) -> int:
+        """The value of a dimension that takes numbers."""
+        value = self[dimension]
+        assert isinstance(value, int), f"{dimension} takes words"
+        return value
+
+    def __str__(self) -> str:
+        return f"{self.mapping}: {', '.join(f'{name} {value}' for name, value in self.values)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What one rule removed."""
+
+    rule: str
+    because: str
+    count: int
+    example: str
+    """Its figures for the first one; "" where it dropped none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """From every combination to what is worth generating code for."""
+
+    total: int
+    dropped: tuple[Dropped, ...]
+    """In the order in which the rules were asked; each sees what those before it left."""
+    left: tuple[Program, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.total:,} programs"]
+        lines += [f"  {d.rule}: -{d.count:,} ({d.example})" for d in self.dropped if d.count]
+        return "\n".join([*lines, f"{len(self.left):,} left"])
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Mappings that are not searched."""
+
+    mapping: str
+    because: str
+    count: int = 1
+    """How many; 0 where an intrinsic has none at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a rule of the table did."""
+
+    rule: str
+    is_applied: bool
+    because: str
+    opened: int
+    """Combinations after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceEstimate:
+    """What is known of a program before it is compiled; estimates, all for one launch."""
+
+    blocks: int
+    threads: int
+    """Of a block."""
+    steps: int
+    """Iterations of a block that each wait for a load of their own."""
+    stages: int
+    """Loads that are under way at once."""
+    shared_bytes: int
+    """Of a block."""
+    registers: int
+    """Of a thread."""
+    requested: int
+    """Bytes that all blocks ask of L2."""
+
+
+RESOURCE_NAMES = ("blocks", "threads", "steps", "stages", "shared_bytes", "registers", "requested")
+"""Names of `ResourceEstimate` in the order in which features have them."""
+PROMISED = "promised"
+"""Name of the feature that is the modelled time."""
+
+
+class Programs(Protocol):
+    """What the programs of one task say, and what a model promises of them."""
+
+    @property
+    def name(self) -> str:
+        """Of the mapping."""
+
+    @property
+    def decided(self) -> frozenset[str]:
+        """Marks, by name, and other fields of entries that its programs decide, in place of the advisers."""
+
+    def entries(self, program: Program) -> Sequence[Entry]:
+        """The entries that ask for a program."""
+
+    def figures(self, program: Program) -> ResourceEstimate:
+        """Launch and resources, before it is compiled."""
+
+    def rank(self, program: Program) -> float:
+        """Modelled microseconds, before it is compiled."""
+
+    def program_of(self, kernel: Kernel) -> Program | None:
+        """The program that a kernel stands at, None where it is none of this family."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One mapping of a group: an intrinsic, or a way to share the work out, with everything that is open in it."""
+
+    name: str
+    dimensions: Mapping[str, tuple[Value, ...]]
+    """Ordered choices of each dimension; every program has one of each."""
+    funnel: Funnel
+    applied: tuple[Applied, ...]
+    """What each rule of the table opened."""
+    family: Programs
+
+    @property
+    def programs(self) -> Sequence[Program]:
+        """What pruning left."""
+        return self.funnel.left
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """What `features` holds: every dimension, every figure of `FIGURES`, the promised time."""
+        return (*self.dimensions, *RESOURCE_NAMES, PROMISED)
+
+    def rank(self, program: Program) -> float:
+        """The time that a model promises a program before it is compiled, in microseconds."""
+        return self.family.rank(program)
+
+    def features(self, program: Program) -> tuple[float, ...]:
+        """Figures for learned models, one for each of `feature_names`.
+
+        Numbers and figures as the logarithm to base 2 of one more; words as their place among the choices.
+        """
+        chosen = (
+            _log(value) if isinstance(value, int) else float(self.dimensions[name].index(value))
+            for name, value in program.values
+        )
+        figures = self.family.figures(program)
+        known = (_log(getattr(figures, name)) for name in RESOURCE_NAMES)
+        return (*chosen, *known, _log(self.family.rank(program)))
+
+
+def _log(number: float) -> float:
+    return math.log2(1 + number)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPrograms:
+    """Base of the programs that start from the default kernel: the group, and the kernel that its recipe makes."""
+
+    group: FusionGroup
+    kernel: Kernel
+
+    @property
+    def machine(self) -> Target:
+        """The GPU."""
+        return self.kernel.target
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Everything that a search may choose of one group's kernel."""
+
+    tasks: tuple[Task, ...]
+    """That of the kernel itself first."""
+    refused: tuple[Refused, ...] = ()
+    """Mappings to instructions that have no kernel."""
