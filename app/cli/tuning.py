@@ -28,10 +28,9 @@ from engine.tuning.api import REPLAYED, judge, runner
 from engine.tuning.cluster import cluster
 from engine.tuning.executors import Workers, here, processes
 from engine.tuning.final_validation import Judge
-from engine.tuning.nodes import SearchLimits
 from engine.tuning.progress import Progress, program_of
 from engine.tuning.search import Search
-from engine.tuning.settings import SearchSettings
+from engine.tuning.settings import SearchLimits, SearchSettings
 from views.format import duration, plural
 
 FORMATS = (".csv", ".json")

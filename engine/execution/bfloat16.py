@@ -1,9 +1,9 @@
-"""Models in bfloat16 for ONNX Runtime, whose kernels for CPUs lack it: in float32, every result rounded.
+"""Rewrite a bfloat16 model to float32 with rounded results, for ONNX Runtime, whose CPU kernels lack bfloat16.
 
     y = MatMul(a, b)    ->    u = MatMul(a, b); v = Cast(u, bfloat16); y = Cast(v, float32)
 
-Every tensor keeps its name and holds its values as float32, which has room for them; operators compute in float32 and
-round once, as ONNX asks of them.  What stands inside subgraphs stays as it is, and is refused by the runtime.
+Every tensor keeps its name and holds its bfloat16 values as float32, which represents them exactly; an operator
+computes in float32 and rounds once, as ONNX demands.  Subgraphs are not rewritten: the runtime rejects those.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def bfloat16_tensors(model: onnx.ModelProto) -> frozenset[str]:
 
 
 def in_float32(model: onnx.ModelProto, narrow: frozenset[str]) -> onnx.ModelProto:
-    """The model with the tensors of `narrow` held in float32 and rounded to bfloat16 by whoever makes them."""
+    """The model with the tensors of `narrow` held in float32, and two casts after each operator that makes one."""
     result = onnx.ModelProto()
     result.CopyFrom(model)
     graph = result.graph

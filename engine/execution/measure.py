@@ -1,8 +1,8 @@
-"""Measured times: a kernel run on the GPU by PyCUDA in a process of its own.
+"""Measure a kernel on the GPU, with PyCUDA in a child process.
 
-A crash or a hang of the kernel ends that process and costs one trial, never the run.  The process
-(`engine.execution.measure_worker`) gets one JSON request on its standard input and raw array files; it answers with
-one JSON object a line and writes the results as raw files, so that the caller can compare them.
+A kernel that crashes or hangs poisons its CUDA context for good; in a child process that costs one trial, never the
+run.  The child (`engine.execution.measure_worker`) gets one JSON request on its standard input and the arrays as raw
+files; it answers with one JSON object a line and writes the results as raw files, for the caller to compare.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GPU_HINT = "install an NVIDIA driver, the CUDA toolkit and PyCUDA: pip install p
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasureJob:
-    """A kernel to be measured."""
+    """A compiled kernel with its inputs, to be measured."""
 
     source: CudaSource
     compiled: Compiled
@@ -70,7 +70,7 @@ class _Transcript:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurement:
-    """A measured time, and what the kernel wrote in its first run."""
+    """A measured time, and the arrays that the kernel wrote in its first launch."""
 
     timing: Timing
     outputs: Mapping[str, np.ndarray]
@@ -96,7 +96,7 @@ def gpu_name() -> str | None:
 
 
 def require_pycuda() -> None:
-    """MissingCapability at once where no measuring process could work; whether there is a GPU, that process finds."""
+    """Raise MissingCapability where PyCUDA is not installed; whether there is a usable GPU, the child process finds."""
     if importlib.util.find_spec("pycuda") is None:
         reason = "PyCUDA is not installed" if gpu_name() else "there is no NVIDIA GPU, and PyCUDA is not installed"
         raise MissingCapability("measure", "this machine", reason, GPU_HINT)
@@ -149,7 +149,7 @@ def measure_kernels(
 
 
 def _request(job: MeasureJob, folder: Path) -> dict[str, Any]:
-    """Write the cubin and the arrays; the request names them."""
+    """Write the cubin and the arrays into a folder; the part of the request that describes them."""
     source = job.source
     folder.mkdir()
     (folder / "kernel.cubin").write_bytes(job.compiled.cubin)
@@ -186,7 +186,7 @@ def _outputs(source: CudaSource, folder: Path) -> dict[str, np.ndarray]:
 def _converse(
     worker: Sequence[str], request: dict[str, Any], log: Path, timeout: float, listeners: Listeners
 ) -> _Transcript | Failure:
-    """Send the request, follow the answer: everything that was said, or why there are no times."""
+    """Send the request and follow the answer: all messages, or why there are no times."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     with log.open("wb") as errors:
         process = subprocess.Popen(
@@ -206,11 +206,11 @@ def _converse(
 
 
 def _follow(process: subprocess.Popen[str], request: dict[str, Any], listeners: Listeners) -> _Transcript:
-    """Everything that the process says, as it says it."""
+    """Read the messages as they come, and call the listeners."""
     said = _Transcript([[] for _ in request["kernels"]], [], {})
     assert process.stdin is not None
     assert process.stdout is not None
-    # A process that ends before it reads is told by its status and its log.
+    # A process that ended before it read the request: its exit status and log say why.
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(json.dumps(request) + "\n")
         process.stdin.close()

@@ -55,7 +55,7 @@ class Monitor:
 
 
 def describe_states(states: Sequence[GpuState]) -> dict[str, str]:
-    """What a measured time's environment says of the states during its samples; {} without any."""
+    """Ranges of clocks, temperature and power over the samples, for the environment of a time; {} without states."""
     if not states:
         return {}
     return {

@@ -1,6 +1,6 @@
-"""CUDA text to cubin and PTX through NVRTC, in a process of its own: no GPU, driver or CUDA toolkit is needed.
+"""Compile CUDA text to cubin and PTX with NVRTC, in a child process; no GPU, driver or CUDA toolkit is needed.
 
-Registers and spills come from ptxas' remarks, which NVRTC appends to its log (`-Xptxas=-v`).
+Register and spill counts are parsed from the remarks of ptxas, which NVRTC appends to its log under `-Xptxas=-v`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ INCLUDE = Path(__file__).resolve().parents[1] / "tile" / "include"
 
 _SUCCESS, _NO_MEMORY = "NVRTC_SUCCESS", "NVRTC_ERROR_OUT_OF_MEMORY"
 _NO_FILES = "failed to open libnvrtc-builtins"
+"""NVRTC loads this second library of its package by name when it compiles; without it every text fails."""
 _HINT = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13.0,<13.1'"
 _REMARKS = ("-Xptxas=-v", "-Xptxas=--warn-on-spills", "-Xptxas=--warn-on-local-memory-usage")
 
 
 class CompileError(EngineError):
-    """A compiler refused a kernel's text; `reason` is its first error, `line` the line of the text (0: none)."""
+    """A compiler rejected a kernel's text: `reason` is its first error, `line` the 1-based line of the text, or 0."""
 
     exit_code = 1
 
@@ -41,7 +42,7 @@ class CompileError(EngineError):
 
 
 class CompilerEnded(CompileError):
-    """NVRTC took too much time or memory for a kernel, or died of it; other kernels are compiled all the same."""
+    """NVRTC exceeded its time or memory for one kernel, or crashed on it; other kernels can still be compiled."""
 
     def __init__(self, text: str, reason: str) -> None:
         super().__init__("NVRTC", 0, reason, "")
@@ -87,7 +88,10 @@ def compile_ptx(text: str, architecture: str, options: Sequence[str] = ()) -> st
 
 @cache
 def _nvrtc() -> Any:
-    """The binding, once its library has been found to load; else None."""
+    """The binding, or None where it or its library cannot be loaded.
+
+    cuda-bindings loads libnvrtc at the first call and raises RuntimeError then, so one call is made here.
+    """
     try:
         from cuda.bindings import nvrtc
 
@@ -118,7 +122,7 @@ def _digest_of_includes() -> str:
 
 
 def _compile(text: str, architecture: str, options: Sequence[str], wants: str) -> tuple[str, bytes]:
-    """Log and code of a text."""
+    """Log of the compilation, and the code: `wants` is "cubin" or "ptx"."""
     arguments = (f"--gpu-architecture={architecture}", "--std=c++17", f"-I{INCLUDE}", *options)
     try:
         answer = ask(text, arguments, wants)
@@ -134,7 +138,7 @@ def _compile(text: str, architecture: str, options: Sequence[str], wants: str) -
 
 
 def _refusal(log: str, status: str) -> CompileError:
-    """The first error, blamed on the kernel's own line even when it shows inside an include."""
+    """The first error of the log; one inside an include is reported at the line of the kernel that led there."""
     error = re.search(r"^(.*?)\((\d+)\): (?:catastrophic )?error:? (.*)$", log, re.MULTILINE)
     if error is None:
         return CompileError("NVRTC", 0, log.strip().partition("\n")[0] or status, log)
@@ -146,7 +150,7 @@ def _refusal(log: str, status: str) -> CompileError:
 
 
 def _parse_log(architecture: str, log: str, cubin: bytes) -> Compiled:
-    """What the log says of the kernel; of several kernels, the largest figures."""
+    """Figures of the kernel from ptxas' remarks; of several kernels, the largest of each."""
     registers = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
     spills = [int(a) + int(b) for a, b in re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)]
     static = [int(n) for n in re.findall(r"(\d+) bytes smem", log)]

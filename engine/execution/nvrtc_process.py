@@ -1,7 +1,7 @@
-"""The processes that NVRTC runs in: started when needed, kept for the next kernel, ended where one does not come back.
+"""A pool of processes that run NVRTC: started on demand, reused for the next kernel, killed where one hangs.
 
-NVRTC cannot be interrupted, and a text can keep it busy for hours or take all memory; in a process of its own that
-costs one kernel.  Each thread that compiles at the same time has one of them; a fork starts with none.
+NVRTC cannot be interrupted, and a text can keep it busy for hours or take all memory; in a child process that costs
+one kernel.  Threads that compile at the same time have a process each; a fork starts with an empty pool.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from engine.support.child_processes import ROOT, time_limit
 from engine.support.errors import MissingCapability
 
 SECONDS = 20.0
-"""Processor time that NVRTC may take for one kernel.  Of the processor, so that a busy machine refuses nothing."""
+"""Processor time that NVRTC may take for one kernel: not wall time, so that a busy machine does not fail kernels."""
 MEMORY = 8 << 30
-"""Bytes of addresses that its process may have."""
+"""Bytes of address space (RLIMIT_AS) of its process."""
 WALL = 10 * SECONDS
-"""Seconds by the clock after which nothing is going to come any more, however busy the machine is."""
+"""Seconds of wall time after which the process counts as hung, however busy the machine is."""
 _EMPTY = 'extern "C" __global__ void nothing() {}\n'
 COMMAND = (sys.executable, "-P", str(Path(__file__).with_name("nvrtc_child.py")))
-"""What its process is started with."""
+"""Command line of the process, before its arguments; -P keeps the script's folder out of the import path."""
 
 
 @dataclass(frozen=True, slots=True)
 class NvrtcLimits:
-    """What one kernel may cost."""
+    """Limits of one compilation: processor seconds, bytes of address space, seconds of wall time."""
 
     seconds: float = SECONDS
     memory: int = MEMORY
@@ -44,7 +44,7 @@ class NvrtcLimits:
 
 @dataclass(frozen=True, slots=True)
 class NvrtcAnswer:
-    """What NVRTC made of a text."""
+    """Outcome of one compilation."""
 
     status: str
     """"NVRTC_SUCCESS", or the name of what went wrong."""
@@ -53,7 +53,7 @@ class NvrtcAnswer:
 
 
 class NvrtcEnded(Exception):
-    """A process that NVRTC did not come back from; the text says why."""
+    """The process ended or was killed before it answered; the text says why."""
 
     def __init__(self, reason: str, is_over_time: bool) -> None:
         super().__init__(reason)
@@ -62,7 +62,7 @@ class NvrtcEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _NvrtcProcess:
-    """A process that waits for requests, and what it was started with."""
+    """A process that serves requests, with the limits and command that it was started with."""
 
     child: subprocess.Popen[bytes]
     limits: NvrtcLimits
@@ -73,7 +73,7 @@ class _NvrtcProcess:
         self.child.wait()
         for pipe in (self.child.stdin, self.child.stdout):
             if pipe is not None:
-                # What was not written yet has no reader any more.
+                # Closing flushes what was not written yet, to a pipe that nobody reads any more.
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
 
@@ -114,9 +114,10 @@ def _answer(
         process.end()
         if is_new or ended.is_over_time:
             raise
-        # It was killed while it waited, which shows when all of its threads are gone, or was worn out.
+        # A reused process may have been killed while it was idle (by the OOM killer, say), or have leaked up to its
+        # memory limit; a new one decides whether the text is to blame.
         return _answer(text, options, wants, limits, command)
-    except BaseException:  # an interrupt, too: what the process is at is of no use to anybody
+    except BaseException:  # an interrupt, too: the reply of this request would be read as the next one's
         process.end()
         raise
     with _lock:
@@ -125,7 +126,7 @@ def _answer(
 
 
 def _check_works() -> None:
-    """MissingCapability where NVRTC does not come back from an empty kernel either."""
+    """Raise MissingCapability where NVRTC does not survive an empty kernel either."""
     try:
         _answer(_EMPTY, ("--gpu-architecture=sm_80",), "ptx", NvrtcLimits(), COMMAND)
     except NvrtcEnded as ended:
@@ -134,7 +135,7 @@ def _check_works() -> None:
 
 
 def close() -> None:
-    """End the processes that wait; the next kernel starts another."""
+    """End the idle processes; the next kernel starts another."""
     with _lock:
         ended, _idle[:] = list(_idle), []
     for process in ended:
@@ -142,7 +143,7 @@ def close() -> None:
 
 
 def _take_idle(limits: NvrtcLimits, command: tuple[str, ...]) -> _NvrtcProcess | None:
-    """A process that waits for a kernel, no longer among the idle ones."""
+    """Take a live idle process with these limits out of the pool; None where there is none."""
     with _lock:
         for number in reversed(range(len(_idle))):
             if (_idle[number].limits, _idle[number].command) == (limits, command):
@@ -199,7 +200,9 @@ def _ending(status: int, limits: NvrtcLimits) -> str:
 
 
 def _reset_after_fork() -> None:
-    """Of a forked process: the processes are its parent's, and a lock may be held by a thread that it has not."""
+    """In a forked child: the pool's processes belong to the parent, and the lock may be held by a thread that only the
+    parent has, so it would never be released here.
+    """
     global _lock
     _lock = Lock()
     _idle.clear()

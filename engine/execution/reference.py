@@ -1,4 +1,4 @@
-"""Inputs and expected values of a graph, from an implementation that is not ours.
+"""Inputs of a graph and its expected results, from an independent implementation.
 
 ONNX files run in ONNX Runtime as they were written, with the wanted intermediate tensors exposed as outputs.  AKG
 files, which no other tool runs, are evaluated operator by operator with NumPy in float64, each tensor rounded to its
@@ -27,12 +27,12 @@ from engine.tensor.operators.attributes import integer
 Values = dict[str, np.ndarray]
 
 MAX_BYTES = 5 * 2**30
-"""Values kept at once."""
+"""Bytes of values that are computed at once."""
 RUNTIME_IR = 10
 """File format version of what ONNX Runtime is given: the onnx package writes newer ones than it reads, and what they
 added (element types below one byte, device placement) is in no graph of ours."""
 MAX_NONFINITE = 0.01
-"""Share of infinities and NaNs past which a tensor says nothing about a kernel."""
+"""Share of infinities and NaNs above which a comparison with a kernel is meaningless."""
 
 _POSITIVE_DOMAIN = ("Sqrt", "Rsqrt", "Log", "Pow")
 _INDEX_INPUTS = {"Gather": 1, "GatherND": 1, "GatherElements": 1, "OneHot": 0}
@@ -40,7 +40,7 @@ _INDEX_INPUTS = {"Gather": 1, "GatherND": 1, "GatherElements": 1, "OneHot": 0}
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What the values of an input are drawn from."""
+    """Distribution that the values of an input are drawn from."""
 
     kind: str
     """"normal" (standard), "uniform", "positive" (uniform too), "integers" (`high` is not among them) or "true"."""
@@ -175,7 +175,7 @@ def distributions(graph: OperatorGraph) -> dict[str, Distribution]:
 
 
 def _suspects(graph: OperatorGraph) -> frozenset[str]:
-    """Inputs without a range that can lead outside the domain of a root or a logarithm."""
+    """Inputs without a given range from which a root or a logarithm is computed."""
     is_without_ranges = graph.dialect == "akg" or graph.source is None
     return _inputs_leading_to(graph, _POSITIVE_DOMAIN) if is_without_ranges else frozenset()
 

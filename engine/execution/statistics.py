@@ -1,8 +1,8 @@
-"""What a set of times says, and whether two sets differ.
+"""Summary of a set of times, and a significance test between two sets.
 
-Samples of one run are not independent: clocks and temperature wander.  So samples are taken together in rounds, the
-median of each round counts as one observation, and intervals are Student's over the logarithms of those medians.
-Rounds that were interleaved (A, B, A, B, ...) are compared pair by pair, which cancels what drifts slowly.
+Samples of one run are not independent, because clocks and temperature drift.  Samples are therefore grouped into
+rounds, the median of a round counts as one observation, and confidence intervals are Student's t over the logarithms of
+the medians.  Rounds that were interleaved (A, B, A, B, ...) are compared pair by pair, which cancels slow drift.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 FASTER, SLOWER, SAME, TOO_FEW = "faster", "slower", "no significant change", "too few samples"
 """Verdicts of a comparison."""
 TIE = 0.02
-"""Differences up to this part are called a tie, however sure: two runs of one kernel differ by as much."""
+"""Relative differences up to this are a tie, however significant: two runs of one kernel differ by as much."""
 ROUNDS, LENGTH = 10, 7
 """Samples without rounds are cut into this many, or fewer so that each has LENGTH: four of seven must be disturbed
 before its median is."""
 FEWEST = 4
-"""Rounds on each side below which nothing is said."""
+"""Rounds needed on each side for a verdict."""
 WIDE, DRIFT, CLOCK = 0.10, 0.05, 0.05
 """Limits of a quiet run: p20 to p80, first third to last third, lowest to highest clock; each a part of the median."""
 
@@ -37,7 +37,7 @@ _STUDENT = (
 
 @dataclass(frozen=True, slots=True)
 class TimeSummary:
-    """One set of times in microseconds."""
+    """Summary of one set of times in microseconds."""
 
     median: float
     low: float
@@ -45,12 +45,12 @@ class TimeSummary:
     high: float
     """80th percentile."""
     noise: str
-    """Why the figures say little ("p20 to p80 is 14 % of the median"); "" for a quiet run."""
+    """Why the figures are unreliable ("p20 to p80 is 14 % of the median"); "" for a quiet run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What becomes of a time from A to B."""
+    """Change of a time from A to B."""
 
     ratio: float
     """B over A; above 1 is slower."""
@@ -74,7 +74,7 @@ def summarise(samples: Sequence[float], clocks: Sequence[float] = ()) -> TimeSum
 
 
 def noise(samples: Sequence[float], clocks: Sequence[float] = ()) -> str:
-    """Why times in the order in which they were taken say little; "" for a quiet run."""
+    """Why times, in the order in which they were taken, are unreliable; "" for a quiet run."""
     taken = np.asarray(samples, dtype=float)
     low, middle, high = np.percentile(taken, (20, 50, 80))
     found = []

@@ -1,4 +1,4 @@
-"""A run as its own process writes it: every attempt with its trial at once, so that a kill loses nothing finished."""
+"""Write a run: each attempt and its trial in one transaction, so that a kill loses no finished attempt."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class RunLog:
         return tuple(kept)
 
     def mark_wrong(self, attempt: int, kind: str, message: str) -> None:
-        """Make an attempt whose result proved wrong a failure; the time stays with its trial, whose origin it is."""
+        """Turn an attempt whose result was found wrong into a failure; its trial keeps the time."""
         query = "UPDATE attempts SET state = ?, failure = ?, message = ? WHERE run = ? AND number = ?"
         with sqlite_errors(self.store.path):
             self.store.connection.execute(query, (FAILED, kind, message, self.number, attempt))
@@ -156,7 +156,7 @@ class RunLog:
             self.store.connection.execute("UPDATE runs SET refused = ? WHERE number = ?", values)
 
     def set_state(self, state: str, message: str = "") -> None:
-        """Tell what the run does now, or why it ended."""
+        """Set the state, with the reason where the run ended."""
         values = (state, message, time.time(), self.number)
         query = "UPDATE runs SET state = ?, message = ?, heartbeat = ? WHERE number = ?"
         with sqlite_errors(self.store.path):

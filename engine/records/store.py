@@ -1,7 +1,8 @@
-"""The file of trials: SQLite with a write-ahead log, so that a trial is kept whole or not at all.
+"""The records file: SQLite with a write-ahead log, so that a trial is kept whole or not at all.
 
-A process may be killed at any moment: what `add` has returned for is in the log of the operating system, and the next
-reader finds it.  (A power cut may lose the last moments, never what was there before.)  Several processes may write.
+A process may be killed at any moment: once `add` has returned, the trial is in the operating system's page cache, and
+the next reader finds it.  A power cut may lose the last trials (`synchronous = NORMAL` does not wait for the disk at
+each commit), but never damages the file.  Several processes may write.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from engine.support.serialization import from_json, to_json
 PATIENCE = 10.0
 """Seconds to wait for another writer."""
 LOG_PAGES = 4000
-"""Pages of 4 KiB that the write-ahead log grows to before they are moved into the file, which waits for the disk."""
+"""Pages of 4 KiB in the write-ahead log before a commit moves them into the file, which waits for the disk."""
 
 TRIAL_COLUMNS = "key, origin, kernel, launch, inputs, target, compiler, flags, grp, recipe, because, outcome, failure"
 _INSERT = (
@@ -45,6 +46,7 @@ class RecordStore:
         """patience: seconds to wait while another process writes."""
         self.path = Path(path)
         with sqlite_errors(self.path):
+            # Without an isolation level the sqlite3 module opens no transactions of its own.
             self.connection = sqlite3.connect(self.path, timeout=patience, isolation_level=None)
             """For the modules of this package, which write their own tables."""
             try:
@@ -91,9 +93,10 @@ class RecordStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is written inside is kept whole, or not at all where anything is raised."""
+        """Commit the writes of the block together, or roll them back where anything is raised."""
         try:
-            # Inside the `try`: an interrupt may be raised after the statement has taken effect.
+            # Inside the `try`: an interrupt may be raised after the statement has taken effect.  IMMEDIATE takes the
+            # write lock now; a read lock that is upgraded later fails where another process wrote in between.
             self.connection.execute("BEGIN IMMEDIATE")
             yield
             self.connection.execute("COMMIT")
@@ -102,7 +105,10 @@ class RecordStore:
                 self.connection.execute("ROLLBACK")
 
     def number_of(self, trial: Trial, finished: str) -> tuple[int, bool]:
-        """The number of a trial, and whether it is kept only now; inside a transaction.  finished: UTC."""
+        """The number of a trial, which is added where it is new, and whether it was.  Call it inside a transaction.
+
+        finished: UTC.
+        """
         row = _row(trial, finished)
         added = self.connection.execute(_INSERT, row)
         if added.rowcount == 1:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from engine.kernels.space import Program
 from engine.tuning.budget_scheduler import RoundChoice, budget, next_round, round_size, without_outsiders
-from engine.tuning.nodes import SearchLimits
 from engine.tuning.progress import Allotment, Progress, TaskProgress, allot
+from engine.tuning.settings import SearchLimits
 
 
 @dataclass(slots=True, eq=False)

@@ -1,15 +1,31 @@
-"""Settings of a search, and what it works with."""
+"""Settings of a search: strategy, runner, limits, and the workers and judge that it uses."""
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 
 from engine.tuning.control import Clock
 from engine.tuning.executors import Workers, here
 from engine.tuning.final_validation import Judge
-from engine.tuning.nodes import DEFAULT_STRATEGY, SearchLimits
 from engine.tuning.runner import PredictedRunner, Runner
+
+DEFAULT_STRATEGY = "learned"
+"""Ranked by the model at first, by a correction learned from the trials later."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLimits:
+    """When a search ends."""
+
+    trials: int = 64
+    """For each subgraph, on average."""
+    minutes: float = math.inf
+    round: int = 16
+    """Most trials of one round; the next one is placed by what this one found."""
+    patience: int = 8
+    """Rounds without gain after which a subgraph gets no more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,10 @@ from engine.records.nodes import Attempt
 from engine.records.store import RecordStore
 from engine.tuning.executors import Workers
 from engine.tuning.final_validation import Judge
-from engine.tuning.nodes import SearchLimits
 from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.runner import Outcome, PredictedRunner, Prepared, compile_tuned, recipe_of, subject_of, this_process
 from engine.tuning.search import Search
-from engine.tuning.settings import SearchSettings
+from engine.tuning.settings import SearchLimits, SearchSettings
 
 ROW = "suite:gta/gemm-256x1024x256"
 

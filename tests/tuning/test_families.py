@@ -15,9 +15,8 @@ from engine.records.store import RecordStore
 from engine.suite import read_suite
 from engine.suite.nodes import Row, Size
 from engine.suite.operators import model_of
-from engine.tuning.nodes import SearchLimits
 from engine.tuning.problem import SearchProblem, problem
-from engine.tuning.settings import SearchSettings
+from engine.tuning.settings import SearchLimits, SearchSettings
 from tests.support.needs import needs_compiler
 
 MMA = "mma_m16n8k16_f16"

@@ -22,9 +22,8 @@ from engine.records.reader import RunReader
 from engine.records.store import RecordStore
 from engine.tuning import compiler_pruning as compiled
 from engine.tuning.api import judge, runner
-from engine.tuning.nodes import SearchLimits
 from engine.tuning.problem import SearchProblem, problem
-from engine.tuning.settings import SearchSettings
+from engine.tuning.settings import SearchLimits, SearchSettings
 from tests.support.needs import needs_compiler, needs_nvrtc
 
 pytestmark = [needs_compiler, needs_nvrtc]

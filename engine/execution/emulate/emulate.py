@@ -1,6 +1,6 @@
-"""Running a kernel's CUDA text on the CPU, in a child process with a time limit.
+"""Run a kernel's CUDA text on the CPU, in a child process with a time limit.
 
-Data goes through raw files in a temporary folder (in memory where there is room), which the child maps.
+Arrays are exchanged as raw files in a temporary folder (in /dev/shm where there is room), which the child maps.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from engine.support.errors import BadInput, MissingCapability
 from engine.tile.source import Buffer, CudaSource
 
 ORDERS = ("late", "early")
-"""Threads forward and copies landing at their wait; threads, warps and blocks backward and copies landing at issue."""
+"""Schedules of the emulated machine.  "late": threads run forwards, asynchronous copies land at their wait; "early":
+threads, warps and blocks run backwards, copies land when they are issued.  A missing barrier or wait shows in one."""
 
 Arrays = dict[str, np.ndarray]
 
 _STATUS = struct.Struct("qii")
 _MEMORY = Path("/dev/shm")
 _NO_ROOM = {91: "has no memory for the kernel's emulation", 92: "cannot map the kernel's arrays into memory"}
-"""Exit codes of runtime/main.cpp that say nothing of the kernel."""
+"""Exit codes of runtime/main.cpp for faults of this machine, not of the kernel."""
 
 
 def emulate(
@@ -48,8 +49,8 @@ def emulate(
     Returns the emulation; every written array, in the shape given for it or flat, with 0xff bytes where nothing was
     stored; and, if `checked`, which elements were stored (same shapes, bool; without checks the mapping is empty).
     A crash or a run past `timeout` seconds is a finding, as are the faults that checks look for.
-    Every pointer is a multiple of the alignment that the source names for it and of no larger power of two, as whoever
-    launches may choose it; workspaces are made for the run.
+    Every pointer is aligned to exactly what the source demands of it and to no larger power of two: a caller of the
+    kernel may pass such a pointer, and an access that needs more is found.  Workspaces are allocated for the run.
     Raises BadInput for arrays that do not fit, CompileError for text that is not C++, MissingCapability where there is
     no compiler, or no room for the arrays.
     """
@@ -115,7 +116,7 @@ def _emulate_in_folder(
 
 @dataclass(frozen=True, slots=True)
 class _BufferFiles:
-    """One buffer's files: its bytes, and one byte for each element that tells whether it was stored to."""
+    """Files of one buffer: its data, and a mask with one byte an element that the child sets when it stores there."""
 
     buffer: Buffer
     data: Path
@@ -130,7 +131,10 @@ class _BufferFiles:
         return np.dtype(self.buffer.dtype)
 
     def fill(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """The bytes lie so far behind the start of the file, which the child maps at a page, as they are aligned."""
+        """Write both files before the run.
+
+        The child maps a file at a page boundary; data that begins `alignment` bytes into it has just that alignment.
+        """
         with self.data.open("wb") as file:
             file.write(bytes(self.buffer.alignment))
             file.flush()
@@ -140,7 +144,7 @@ class _BufferFiles:
                 np.full(self.buffer.elements * self.dtype.itemsize, 0xFF, np.uint8).tofile(file)
         with self.mask.open("wb") as file:
             if self.buffer.written:
-                # The room is taken now: the child writes through a mapping, where a full disk would be a crash.
+                # Zeros are written, not a hole: on a full disk the child's store through the mapping would be a SIGBUS.
                 np.zeros(self.buffer.elements, np.uint8).tofile(file)
 
     def read_output(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -175,7 +179,7 @@ def _check_request(source: CudaSource, arrays: Mapping[str, np.ndarray], options
 
 
 def _roomy_folder(source: CudaSource) -> Path | None:
-    """The memory file system where the buffers fit into half of what is free; None for the usual one."""
+    """/dev/shm if the buffers fit into half of its free space, else None: the default temporary folder."""
     needed = sum(b.elements * (np.dtype(b.dtype).itemsize + b.written) for b in source.buffers)
     return _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 2 * needed else None
 
@@ -204,9 +208,10 @@ def _job_text(source: CudaSource, files: Sequence[_BufferFiles], options: _RunOp
 
 
 def _run_child(program: Path, folder: Path, timeout: float) -> Finding | None:
-    """Run the child; a finding if it did not come to its own end."""
+    """Run the child; a finding if it crashed or ran past the limit."""
     command = [str(program), str(folder / "job"), str(folder / "result"), str(folder / "status")]
-    # The pipe closes when the child ends, which wakes the parent at once; `wait` would poll.
+    # The child writes nothing to its standard output.  The pipe is there because it closes when the child ends, which
+    # wakes `communicate` at once; `wait` with a timeout polls at intervals of up to 50 ms.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         child.communicate(timeout=timeout)
@@ -228,7 +233,7 @@ def _run_child(program: Path, folder: Path, timeout: float) -> Finding | None:
 
 
 def _read_status(folder: Path) -> tuple[int, int, int]:
-    """Block, thread and line that ran last (the line is 0 without checks)."""
+    """Block, thread and line that ran last, from the file that the child maps and updates (line 0 without checks)."""
     try:
         block, thread, line = _STATUS.unpack((folder / "status").read_bytes())
     except (OSError, struct.error):
