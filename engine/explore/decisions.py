@@ -1,8 +1,8 @@
-"""The solver's tables of a group: what each iterator could be in each dimension, the outer ones as they are.
+"""Decision table of a group: for each iterator and schedule dimension, whether the iterator can be that dimension.
 
-A cell asks the search the question that a pin asks it: is there an iterator for every other statement of the dimension
-such that all may share the loop at distance zero?  If not, the statement comes out of the shared loop, which is legal
-in the order of the text; only a statement's dependences on itself make an iterator impossible.
+The outer dimensions stay as they are.  A cell asks the scheduler what a pin would: do the other statements of the
+dimension have iterators such that all can share the loop at distance zero?  If not, the statement leaves the shared
+loop, which is legal in textual order; only a statement's dependences on itself make an iterator impossible.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.scheduling.text import entry_text, to_text
 from engine.scheduling.timeline import Step
 
 _ATTEMPTS = 2_000
-"""Choices that the search may try for one cell; past them it counts as one that nobody can share."""
+"""Choices tried for one cell; after that the loop counts as not shareable."""
 _USED = CellDoc("used", False, "", "", "")
 
 
@@ -46,7 +46,7 @@ class _DecisionTable:
     where: Mapping[str, Place]
 
     def cell(self, statement: str, iterator: int, dimension: str) -> CellDoc:
-        """What becomes of one iterator in one dimension."""
+        """The cell of one iterator in one dimension."""
         members = self.where[statement].members
         position = next((k for k, m in enumerate(members) if m.name == dimension), None)
         if position is None:
@@ -130,7 +130,7 @@ class _DecisionTable:
         return ""
 
     def _why_apart(self, member: Member, rows: Mapping[int, Rows], number: int, iterator: int) -> str:
-        """What takes a statement out of the loop that it shares."""
+        """Why a statement cannot stay in the loop that it shares."""
         problem = self.problem
         names = {problem.number[s]: problem.row(problem.number[s], row) for s, row in member.rows.items()}
         extent = problem.extents[number][iterator]
@@ -150,7 +150,7 @@ class _DecisionTable:
         return [e for e in self.problem.edges.values() if e.source in statements and e.sink in statements]
 
     def _pin_line(self, number: int, above: Rows, iterator: int) -> str:
-        """The line that asks for an iterator after the rows above."""
+        """The advice line that pins an iterator after the rows above."""
         names = self.problem.names[number]
         address = f"after {names[self.problem.leading(number, above)]}" if above else "outermost"
         return entry_text(Entry((self.problem.statements[number].name,), address, "pin", (names[iterator],)))

@@ -1,6 +1,6 @@
-"""A person's wish about groups, looked at around the operators that it names: fast enough to answer while one drags.
+"""Try a fusion edit (join, split, take out, release) near the operators that it names, fast enough to answer a drag.
 
-What a wish asks of one place of the graph is asked of every equal place: twelve layers stay equal.
+An edit of one place of the graph applies to every isomorphic place, so that twelve equal layers stay equal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KINDS = (JOIN, SPLIT, TAKE_OUT, RELEASE)
 
 
 class Attempts:
-    """Looks at wishes about one plan; what does not depend on the wish is worked out once."""
+    """Evaluates fusion edits of one plan; what does not depend on the edit is computed once."""
 
     def __init__(self, plan: FusionPlan, target: Target) -> None:
         if not isinstance(plan.choice, Partition) or plan.source is None:
@@ -37,7 +37,7 @@ class Attempts:
         self._program = self._choice.chosen.graph.flow.program
 
     def attempt(self, wish: Wish) -> AttemptDoc:
-        """What a wish would come to.  Raises BadInput for operators that no kernel computes."""
+        """Legality and effect of an edit.  Raises BadInput for operators that no kernel computes."""
         if wish.kind not in KINDS or not wish.operators:
             hint = f"say one of {', '.join(KINDS)}, and of which operators"
             raise BadInput("fuse", f"wish {wish.kind}", "is not known or names nothing", hint)
@@ -154,7 +154,7 @@ class Attempts:
 
 
 def join_operators(fixed: Fixed, group: tuple[str, ...]) -> Fixed:
-    """With a group that is one kernel; its operators leave the groups that they were fixed in."""
+    """Fix a group as one kernel; its operators leave the groups that they were fixed in."""
     inside = set(group)
     others = (tuple(op for op in other if op not in inside) for other in fixed.groups)
     apart = tuple(pair for pair in fixed.apart if not inside.issuperset(pair))
@@ -164,7 +164,7 @@ def join_operators(fixed: Fixed, group: tuple[str, ...]) -> Fixed:
 def split_operators(
     fixed: Fixed, first: tuple[str, ...], second: tuple[str, ...], crossing: Sequence[tuple[str, str]]
 ) -> Fixed:
-    """With two sides of a group apart; a fixed group that holds some of both becomes two."""
+    """Keep two sides of a group apart; a fixed group that has operators of both becomes two."""
     groups: list[tuple[str, ...]] = []
     for group in fixed.groups:
         if set(group).isdisjoint(first) or set(group).isdisjoint(second):
@@ -175,7 +175,7 @@ def split_operators(
 
 
 def release_operators(fixed: Fixed, operators: Collection[str]) -> Fixed:
-    """Without what is fixed about operators; of a pair kept apart without that alone."""
+    """Remove everything that is fixed about operators; for a pair that is kept apart, only that."""
     pair = tuple(operators)
     if pair in fixed.apart:
         return replace(fixed, apart=tuple(each for each in fixed.apart if each != pair))

@@ -1,7 +1,7 @@
-"""Schedule trees as somebody asks for them, whether they can hold or not: what exact legality is asked about.
+"""Build schedule trees that may be illegal, to ask the exact legality check what they break.
 
-The solver never makes an illegal tree.  To show what an order would break, the tree in use is changed in place: loops
-stay shared by the statements that share them now, and only what was asked for moves.
+The solver never makes an illegal tree.  Here the requested change is applied to the tree in use: statements go on to
+share the loops that they share now, and nothing else moves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
 
 NOTHING = Index()
-"""The row of a statement in a dimension that it does not have."""
+"""Row of a statement that does not iterate over the dimension: constant 0."""
 
 
 @dataclass(slots=True)
@@ -33,9 +33,9 @@ class _NewRows:
     of: dict[int, dict[str, Index]] = field(default_factory=dict)
     """Identity of a member -> statement -> its row there."""
     renamed: dict[int, Member] = field(default_factory=dict)
-    """Identity of a member -> the one whose name and extent it takes."""
+    """Identity of a member -> the member whose name and extent it takes."""
     below: dict[str, list[Member]] = field(default_factory=dict)
-    """Statement -> the dimensions that it still needs inside all others."""
+    """Statement -> dimensions to add inside all others."""
 
     def set(self, member: Member, statement: str, row: Index) -> None:
         self.of.setdefault(id(member), {})[statement] = row
@@ -87,7 +87,7 @@ def _apply_to_member(member: Member, rows: _NewRows) -> Member:
 
 
 def force_entries(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
-    """The tree with the pins and cuts among some entries obeyed, one after the other, whatever they break."""
+    """Apply the pins and cuts among some entries one by one, whatever they break."""
     for entry in entries:
         if entry.field == "pin":
             tree = _force_pin(tree, entry)
@@ -97,7 +97,7 @@ def force_entries(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
 
 
 def force_parallel(tree: ScheduleTree, entries: Iterable[Entry]) -> ScheduleTree:
-    """The tree with every dimension parallel that an entry says is."""
+    """Mark every dimension parallel for which an entry asks."""
     names = statements_of(tree.root)
     for entry in entries:
         if entry.field == "parallel":
@@ -124,7 +124,7 @@ def _force_pin(tree: ScheduleTree, entry: Entry) -> ScheduleTree:
 
 
 def _force_cut(root: Node, entry: Entry) -> Node:
-    """The parts of a cut one after the other, inside the dimensions that the cut leaves shared."""
+    """Distribute the parts of a cut, inside the dimensions that the cut leaves shared."""
     where = places(root)
     parts = [[s for s in part if s in where] for part in cut_parts(entry.value)]
     address = Address.of(entry.dimension)
@@ -175,7 +175,7 @@ def _restrict(node: Node, names: set[str]) -> Node | None:
 
 
 def mark_parallel(program: TensorProgram, dependences: Sequence[Dependence], tree: ScheduleTree) -> ScheduleTree:
-    """The tree with every dimension parallel that breaks nothing by it and moves no reduction."""
+    """Mark every dimension parallel that is no reduction and breaks no dependence by it."""
     broken = len(check_schedule(program, dependences, tree))
     members = {id(m): m for place in places(tree.root).values() for m in place.members}
     for member in members.values():

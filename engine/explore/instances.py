@@ -1,4 +1,4 @@
-"""Concrete statement instances: when they run, what they touch, and which must come before which."""
+"""Statement instances: their time stamps, the elements that they access, and the dependences between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axes of the picture of an iteration space: which dimensions, how many values, which tiles."""
+"""Axes of the picture of an iteration space: dimensions, drawn values and tile sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POINTS = 1500
 """Instances drawn at most, while every axis has `_FEWEST` values."""
 _FEWEST = 3
 _WHOLE = 8
-"""The largest tile that is drawn whole, with half of the next."""
+"""Largest tile that is drawn completely, with half of the next one."""
 _TILES = ("block", "thread", "vector", "tile", "split")
 """Marks that say how many values of a dimension belong together."""
 

@@ -1,4 +1,4 @@
-"""A kernel in PTX or SASS, its lines linked to those of the CUDA text."""
+"""A kernel's PTX or SASS, with each line linked to its line of the CUDA text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The menu of next steps of a group, each tried before it is shown: its predicted effect, or why it cannot be."""
+"""Suggested next edits of a group's schedule, each compiled before it is shown: predicted gain, or why not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECONDS = 4.0
 """How long one call tries; asked again, it goes on from there."""
 
 Known = dict[str, MoveDoc | None]
-"""What trials of one group under one recipe found, by the text of the advice after the step; None: nothing changes."""
+"""Results for one group under one recipe, by the text of the candidate; None: it changes nothing."""
 
 
 def _never() -> bool:
@@ -61,7 +61,7 @@ def moves(
 
 
 def _merge_alike(moves: list[MoveDoc]) -> Iterator[MoveDoc]:
-    """Steps of a kind that fail for one reason as one, which says how many they are."""
+    """Merge steps of one kind that fail for the same reason into one with their number."""
     alike: dict[tuple[str, str, str], list[MoveDoc]] = {}
     for move in moves:
         alike.setdefault((move.kind, move.why_not, move.witness), []).append(move)
@@ -70,7 +70,7 @@ def _merge_alike(moves: list[MoveDoc]) -> Iterator[MoveDoc]:
 
 
 def _try_candidate(now: Kernel, candidate: Candidate) -> MoveDoc | None:
-    """The document of one step; None for one that changes nothing."""
+    """Compile one step: its document, or None if it changes nothing."""
     if candidate.why_not:
         advice, _ = apply_change(now.advice, candidate.change)
         trial = RecipeTrial(advice, None, candidate.why_not, candidate.witness)
@@ -99,7 +99,7 @@ def _try_candidate(now: Kernel, candidate: Candidate) -> MoveDoc | None:
 
 
 def _with_dependence(now: Kernel, candidate: Candidate, trial: RecipeTrial) -> RecipeTrial:
-    """An interchange that makes no kernel, with the dependence that keeps the loops from being shared in that order."""
+    """Add the violated dependence to an interchange that makes no kernel."""
     tree = interchange_dimensions(now.schedule, candidate.order)
     broken = check_schedule(now.program, now.dependences, tree)
     if not broken:

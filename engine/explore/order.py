@@ -1,4 +1,4 @@
-"""What a dragged interchange or a dragged tile would say: lines of advice, and whether the order may be."""
+"""Advice lines for a dragged loop interchange or tile size, and whether the new order is legal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change of a group's advice, tried: the kernel that it makes, or why it makes none."""
+"""Try a change of a group's advice: the kernel that it gives, or why it gives none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AdviceChange:
 
 @dataclass(frozen=True, slots=True)
 class RecipeTrial:
-    """What became of a change."""
+    """Outcome of a change."""
 
     advice: tuple[Advice, ...]
     """The whole advice of the group after it."""
@@ -80,7 +80,7 @@ def apply_change(advice: Sequence[Advice], change: AdviceChange) -> tuple[tuple[
     in an alternative, so that the text still shows it.
     """
     result = list(switch_off(advice, change.off))
-    for path in sorted(change.gone, reverse=True):  # from behind, so that the places before stay what they are
+    for path in sorted(change.gone, reverse=True):  # from the last one, so that the paths of the others stay valid
         number, *place = path
         own = result[number].author == "user" and len(place) == 1
         result[number] = replace(result[number], scenario=_without(result[number].scenario, place, own))

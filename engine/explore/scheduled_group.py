@@ -1,4 +1,4 @@
-"""A group scheduled under its advice, before any kernel is made of it."""
+"""A group's schedule under its advice, before code generation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CONFLICTS = 8
 
 @dataclass(frozen=True, slots=True)
 class ScheduledGroup:
-    """What questions about orders start from; a schedule without a kernel is enough for them."""
+    """A group with its schedule: all that questions about loop orders need."""
 
     group: FusionGroup
     advice: tuple[Advice, ...]

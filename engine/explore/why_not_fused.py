@@ -1,4 +1,4 @@
-"""Why two neighbours of a sequence do not share their loops."""
+"""Why two neighbours of a sequence node do not share their loops: the dependence that sharing would violate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs of tuning: what a search is made of, put together from the stages."""
+"""The verbs of tuning: build a search, its runner and judge from their names; ablate a result."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def tune(
 ) -> Search:
     """A search for faster recipes of a plan's groups; iterate over its `run`, then take its `recipe`.
 
-    records: where trials and the run are kept, and trials taken from where they were run before.  settings: by default
-    the model of times and the strategy that learns from it.  workers: where programs run, by default here.  judge: who
-    compares the best with the reference, by default nobody.  observe: called with (group, groups done, groups) while it
-    is found out what can be searched.  Raises what `engine.tuning.setup.begin` does.
+    records: keeps trials and the run, and gives the results of trials that were run before.  settings: by default
+    predicted times and the learned strategy.  workers: by default this process.  judge: checks the best program against
+    the reference, by default not at all.  observe: called with (group, groups done, groups) while search spaces are
+    built.  Raises what `engine.tuning.setup.begin` does.
     """
     tools = SearchTools()
     tools = SearchTools(workers or tools.workers, judge or tools.judge)
@@ -71,7 +71,7 @@ def runner(name: str, origin: str = MEASURED, is_here: bool = True) -> Runner:
 
 
 def judge(name: str) -> Judge:
-    """Who decides which program of a runner is the best: the GPU checks results itself and times once more."""
+    """The judge of a runner: measured trials were checked when they ran and are timed again, others are checked."""
     from engine.tuning.final_validation import Judge
 
     return Judge(time_together=time_together) if name == MEASURED else Judge(check=partial(check, seed=0))
@@ -94,7 +94,7 @@ def time_together(group: FusionGroup, recipes: Sequence[Recipe]) -> tuple[Timing
 
 
 def ablate(group: FusionGroup, best: Recipe, before: Recipe) -> AblationDoc:
-    """What each entry of a tuned recipe is worth by the model of times: taken back one at a time, to what stood before.
+    """Predicted time without each entry of a tuned recipe, replaced by that of `before` where there is one.
 
     Raises what `compile` raises where `best` makes no kernel.
     """

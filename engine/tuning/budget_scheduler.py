@@ -1,6 +1,6 @@
-"""Where the next trials go: rounds to subgraphs by expected gain, inside a subgraph to mappings by sampling.
+"""Distribute trials: rounds go to subgraphs by expected gain, a round's trials to mappings by sampling.
 
-Ansor's gradients and GTA's sampling of mappings, as published; every decision comes with the figures it was made of.
+Ansor's gradients and GTA's sampling of mappings, as published; every decision carries the figures it is based on.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from dataclasses import dataclass, replace
 from engine.support.errors import BadInput
 
 ALPHA = 0.2
-"""Weight of the past of a subgraph against its prospects."""
+"""Weight of the past improvement of a subgraph against the expected one."""
 BETA = 2.0
-"""How much faster than the fastest similar subgraph one may hope to become, and how much slower it may stay."""
+"""Factor by which a subgraph may become faster than the fastest similar one, and by which it may stay slower."""
 WINDOW = 3
-"""Rounds over which the past is looked at."""
+"""Rounds over which the past improvement is averaged."""
 PATIENCE = 5
 """Rounds more than all similar ones after which a slow subgraph counts as similar to none."""
 ROUND = 64
 """Trials of a round, at most."""
 EXPLORE = 0.2
-"""Probability with which a mapping's share is raised, and by how much all are together (0.1 for single operators)."""
+"""Probability that a mapping's share is raised, and the total of the raises (0.1 for single operators)."""
 KEEP = 0.2
 """Part of the mappings that the next round tries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """What is known of one subgraph; equal ones are one."""
+    """State of one subgraph; equal subgraphs of a model are one."""
 
     name: str
     best: tuple[float, ...]
@@ -59,7 +59,7 @@ class Subgraph:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What one more round of a subgraph is expected to change."""
+    """Expected effect of one more round of a subgraph."""
 
     subgraph: str
     backward: float
@@ -72,7 +72,7 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True)
 class RoundChoice:
-    """Who gets the next round, and why."""
+    """The subgraph that gets the next round, and why."""
 
     subgraph: str
     because: str
@@ -157,7 +157,7 @@ def next_round(
 
 
 def without_outsiders(subgraphs: Sequence[Subgraph], beta: float = BETA, patience: int = PATIENCE) -> list[Subgraph]:
-    """Subgraphs, where one leaves those it is similar to that stays slow though it had the most rounds.
+    """The subgraphs, without a similarity tag for one that stays slow though it had the most rounds.
 
     That is: its speed is below the best of them / beta, after more than `patience` rounds above every other.
     """
@@ -192,5 +192,5 @@ def sample(times: Mapping[str, float], rng: random.Random, explore: float = EXPL
 
 
 def trials_charged(selected: int, each: int, as_published: bool = False) -> int:
-    """Trials that a visit takes from the budget: all that it ran; as published only those of one mapping."""
+    """Trials that a round takes from the budget: all that it ran; as published, only those of one mapping."""
     return each if as_published else selected * each

@@ -1,4 +1,4 @@
-"""The programs of a space as rows of figures, with those that were not tried yet: what learning strategies stand on."""
+"""The programs of a space as feature vectors, and which are untried: the data of the learning strategies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORST = 2.0
 
 
 class Candidates:
-    """Programs by number, their figures as they are asked for, and what is known of them."""
+    """Programs by number, their features (computed on demand) and the results so far."""
 
     def __init__(self, space: ProgramSpace) -> None:
         self.space = space
@@ -37,7 +37,7 @@ class Candidates:
         return np.array([self._features[number] for number in numbers], float)
 
     def learn(self, results: Sequence[Result]) -> int:
-        """Take results in; how many were of programs of this space."""
+        """Store results; how many were of programs of this space."""
         known = [(self.numbers[program], time) for program, time in results if program in self.numbers]
         for number, time in known:
             self.is_open[number] = False
@@ -50,7 +50,7 @@ class Candidates:
         return self.programs[number]
 
     def observations(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and logarithms of times of what was tried; a failure counts as slower than all others."""
+        """Numbers and log times of the tried programs; a failure counts as slower than all others."""
         numbers = np.array(list(self.times), int)
         times = np.array(list(self.times.values()))
         ran = np.isfinite(times)

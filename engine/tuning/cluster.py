@@ -1,7 +1,7 @@
-"""Programs on many machines: a Dask cluster as an executor, with one GPU for each worker where times are measured.
+"""Run programs on a Dask cluster, with one GPU for each worker where times are measured.
 
-Dask itself runs what a lost worker had again on another one; a search only sees results.  Workers must run the same
-Loomscope with the same figures as the search, for what they compile and predict must be the same.
+Dask reruns the tasks of a lost worker on another one.  Workers must have the same Loomscope, NVRTC and calibration as
+the search, so that they compile and predict the same.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def cluster(address: str, target: str, one_at_a_time: bool, patience: float = PA
         reason = "Dask's distributed is not installed"
         raise MissingCapability("tune", "--cluster", reason, "pip install 'loomscope[cluster]'") from error
     for handler in logging.getLogger("distributed").handlers:
-        handler.setLevel(logging.CRITICAL + 1)  # what matters of it is told by errors
+        handler.setLevel(logging.CRITICAL + 1)  # distributed logs every lost connection to the terminal
     try:
         client = Client(address, timeout=patience, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -102,7 +102,7 @@ def same_everywhere(client: Client, address: str, target: str, mine: Mapping[str
 
 @cache
 def identity(target: str) -> dict[str, str]:
-    """What must be the same wherever programs of one search run, by name."""
+    """Versions that every worker of one search must share, by name."""
     import distributed
 
     fitted = calibration_of(target)

@@ -1,4 +1,4 @@
-"""What can be searched of one group: its tasks with their programs, and how a program becomes a recipe."""
+"""The search problem of one group: its tasks with their programs, and the recipe of a program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.support.errors import EngineError, Unsupported
 
 @dataclass(frozen=True, slots=True)
 class SearchProblem:
-    """One group with everything that a search may choose of it."""
+    """One group with its search space."""
 
     group: FusionGroup
     recipe: Recipe
@@ -31,7 +31,7 @@ class SearchProblem:
     before: float
     """Predicted time under `recipe`, in microseconds."""
     advised: Program | None = None
-    """The program that `recipe` stands at; None where it is none of those that are searched."""
+    """The program that `recipe` gives; None where it is not in the search space."""
     refused: tuple[Refused, ...] = ()
     """Mappings that cannot be searched, and why."""
 
@@ -70,9 +70,9 @@ def why_not_followed(kernel: Kernel) -> str:
 
 
 def problem(group: FusionGroup, recipe: Recipe) -> SearchProblem | str:
-    """What can be searched of a group, or why nothing can.
+    """The search problem of a group, or why there is nothing to search.
 
-    What the user's entries say stays fixed.  Raises Unsupported where pruning leaves no program, with the rule that
+    The user's entries stay fixed.  Raises Unsupported where pruning leaves no program, with the rule that
     drops most.
     """
     try:

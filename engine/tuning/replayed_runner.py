@@ -1,4 +1,4 @@
-"""Recorded times in place of a machine: only kernels that are kept have one, nothing runs."""
+"""The runner that replays recorded trials: kernels without one have no time, and nothing runs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from engine.tuning.runner import (
 
 @dataclass(frozen=True, slots=True)
 class ReplayedRunner:
-    """Recorded times of kernels that are there; others are not recorded, and nothing runs."""
+    """Gives recorded times; kernels without one fail with `NOT_RECORDED`."""
 
     origin: str = MEASURED
     name: str = "replayed"
     needs_graph: bool = False
 
     def prepare(self, group: FusionGroup, recipe: Recipe) -> Prepared:
-        """Find out what the trial was kept under."""
+        """Compile, to find the subject that its trial was kept under."""
         if self.origin == PREDICTED:
             found = PredictedRunner().prepare(group, recipe)
             return found if found.subject is None else replace(found, outcome=None)
@@ -43,12 +43,12 @@ class ReplayedRunner:
         return Prepared(measured_subject(kernel), recipe_of(kernel), None, this_process())
 
     def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
-        """What is not kept is not run."""
+        """Fail: recorded trials were found before."""
         return Failure(NOT_RECORDED, "no trial of this kernel is kept")
 
 
 def recorded_alone(problem: SearchProblem, store: RecordStore, origin: str) -> SearchProblem:
-    """A problem with those programs alone that trials of its group were kept for.
+    """The problem with only those programs that have recorded trials.
 
     Raises Unsupported where there are none.
     """

@@ -1,4 +1,4 @@
-"""Whose turn it is: rounds of groups, and inside them trials of mappings, opened as programs are asked for."""
+"""Rounds of trials: choose a group, distribute the round over its mappings, propose programs on demand."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class OpenRound:
         return f"{self.turn.because}; {self.allotment.because}"
 
     def figures(self) -> dict[str, float]:
-        """What the decision was made of, and what each mapping got."""
+        """Figures that the decision is based on, and the trials of each mapping."""
         gradients = {f"gradient of {one.subgraph}": one.gradient for one in self.turn.prospects}
         shares = {f"share of {name}": share for name, share in self.allotment.shares.items()}
         return {**gradients, **shares, **{f"trials of {name}": float(n) for name, n in self.tried.items()}}
 
 
 class Rounds:
-    """Opens one round after the other, also while programs of earlier ones are under way."""
+    """Opens rounds one by one; programs of earlier rounds may still be under way."""
 
     def __init__(self, progress: Mapping[str, Progress], limits: SearchLimits, rng: random.Random) -> None:
         """limits: with at least one trial."""
@@ -86,7 +86,10 @@ class Rounds:
         return f"no group gained anything in its last {self._limits.patience} rounds"
 
     def _open_round(self, left: int) -> OpenRound | None:
-        """A round of the group that has most to expect; one whose first round is under way waits for it."""
+        """A round of the group with the largest expected gain.
+
+        A group whose first round is still under way is left out: there is no time yet to expect anything from.
+        """
         ready = [one.subgraph() for one in self._progress.values() if one.best or not one.open_rounds]
         turn = next_round(without_outsiders(ready), self._rng, limit=self._limits.patience)
         if turn is None:

@@ -1,7 +1,7 @@
-"""What runs a program: runners behind one interface, each giving times of one origin.
+"""Runners: turn programs into times of one origin.
 
-A runner goes to whichever process does the work, so it is a plain value.  It prepares a program first, which gives the
-subject that a trial is kept under; only what is not kept yet is finished.
+A runner is pickled to the process that does the work, so it is a plain value.  It works in two steps: `prepare` gives
+the subject that a trial is kept under, and `finish` runs it, only where the records have no such trial.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from engine.support.errors import EngineError
 from engine.tuning.problem import why_not_followed
 
 MODEL = "model of times 1"
-"""Name and version of what predicts: another one gives other trials."""
+"""Name and version of the model; part of the subject of predicted trials."""
 COMPILE, NOT_TAKEN, PRUNED, NOT_RECORDED = "compile", "not taken", "pruned", "not recorded"
-"""Kinds of failures that are no trials: nothing ran."""
+"""Kinds of failures of programs that never ran."""
 
 Outcome = Timing | Failure
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A program on the way to a trial."""
+    """A program whose kernel is compiled."""
 
     subject: Subject | None
     """What its trial is kept under; None where there is no kernel, and `outcome` says why."""
@@ -90,7 +90,7 @@ def recipe_of(kernel: Kernel) -> str:
 
 
 def this_process() -> str:
-    """Name of the process that a trial ran in."""
+    """This process as "host:pid"."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -115,5 +115,5 @@ class PredictedRunner:
         return Prepared(subject_of(kernel, f"{MODEL}, {found.note}"), recipe_of(kernel), outcome, this_process())
 
     def finish(self, group: FusionGroup, recipe: Recipe) -> Outcome:
-        """Nobody asks."""
+        """Never called: `prepare` gives the outcome."""
         raise AssertionError("a predicted time is known as soon as the kernel is compiled")

@@ -1,4 +1,4 @@
-"""Setting a search up: what can be searched of each group, and a run that is started or taken over."""
+"""Set up a search: build the search problem of each group, and start or resume a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.tuning.settings import SearchSettings, SearchTools
 from engine.tuning.strategies import STRATEGIES
 
 Observer = Callable[[str, int, int], None]
-"""Called with (group, groups done, groups) while it is found out what can be searched."""
+"""Called with (group, groups done, groups) while search problems are built."""
 
 
 def begin(
@@ -76,7 +76,7 @@ def begin(
 def _problems(
     plan: FusionPlan, recipe: Recipe, store: RecordStore, runner: Runner, observe: Observer
 ) -> tuple[dict[str, SearchProblem], dict[str, str]]:
-    """What can be searched of each group by name, and why nothing can of the others."""
+    """Search problems by group name, and for the other groups the reason why they have none."""
     found: dict[str, SearchProblem] = {}
     skipped: dict[str, str] = {}
     for done, group in enumerate(plan.groups):
@@ -103,20 +103,20 @@ def _nothing(graph: str, skipped: Mapping[str, str]) -> Unsupported:
 
 
 def _progress(found: SearchProblem, settings: SearchSettings) -> Progress:
-    """Nothing is known of a group yet but what the model promises."""
+    """The state of a group before any trial."""
     before = found.before if settings.runner.origin == PREDICTED else float("inf")
     tasks = {task.name: _task(found.group.name, task, settings) for task in found.tasks}
     return Progress(found, tasks, before)
 
 
 def _task(group: str, task: Task, settings: SearchSettings) -> TaskProgress:
-    # A stream of chance of its own: what other tasks draw, and in which order results come, changes nothing here.
+    # A random stream for each task, so that proposals do not depend on other tasks or on the order of results.
     rng = random.Random(f"{settings.seed} {group} {task.name}")
     return TaskProgress(task, STRATEGIES[settings.strategy](task, rng), min(map(task.rank, task.programs)))
 
 
 def _taken_over(store: RecordStore, request: Request) -> RunLog:
-    """The last run of the store, if it is of the same thing; strategy, seed and limits may be others."""
+    """Resume the last run of the store if it is of the same plan; strategy, seed and limits may differ."""
     run = RunLog.last(store)
     was = run.request
     compared = {

@@ -1,4 +1,4 @@
-"""What the trials of a run say together: how far promises can be trusted, and which dimensions matter."""
+"""Statistics of a run's trials: accuracy of the model's ranking, and influence of each dimension."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which program of each group a run names: the fastest by the last comparable times, never one that proved wrong.
+"""The best program of each group of a run: the fastest by its last comparable times, without wrong ones.
 
-The search that runs and whoever reads its records afterwards decide by the same rules.
+The running search and readers of its records use the same rules.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from engine.records.nodes import SEARCHED, TIMED_AGAIN, Attempt, Round, Run
 
 FINALISTS = 10
-"""Best programs of a group that are compared once more before one is named."""
+"""Fastest programs of a group that are timed again in the end."""
 REPEATED = "attempt "
 """Before the number of an attempt, in the figures of a round that timed several again."""
 
@@ -68,7 +68,7 @@ def winners(run: Run, attempts: Iterable[Attempt], rounds: Sequence[Round]) -> d
 
 
 def _repeated_times(rounds: Iterable[Round]) -> dict[str, dict[int, float]]:
-    """Of each group the times of attempts that were timed again; not where the search went on afterwards."""
+    """Times of attempts that were timed again, by group; none where the search of the group went on afterwards."""
     found: dict[str, dict[int, float]] = {}
     for one in rounds:
         if one.kind == TIMED_AGAIN:
