@@ -36,43 +36,43 @@ REGISTER_STAGES = (1, 2, 4)
 
 
 def detect(program: TileProgram) -> tuple[Decision, ...]:
-    """One decision for each wish of a program whose loops are not pipelined yet."""
-    found = [_decision(program, wish) for wish in program.wishes]
+    """One decision for each request of a program whose loops are not pipelined yet."""
+    found = [_decision(program, request) for request in program.requests]
     return _agreeing(program, found)
 
 
-def _decision(program: TileProgram, wish: PipelineRequest) -> Decision:
-    """A wish by itself: rules 1 and 2, then what the loop and the memory have room for."""
-    used = {buffer: uses(program.body, buffer) for buffer in wish.buffers}
+def _decision(program: TileProgram, request: PipelineRequest) -> Decision:
+    """A request by itself: rules 1 and 2, then what the loop and the memory have room for."""
+    used = {buffer: uses(program.body, buffer) for buffer in request.buffers}
     paths = {_loop_of(program.body, one) for one in used.values()}
     path = next(iter(paths)) if len(paths) == 1 else None
-    refusal = _refusal(program, wish, used, paths) if wish.stages > 1 else None
+    refusal = _refusal(program, request, used, paths) if request.stages > 1 else None
     if path is None:
-        return Decision(wish, 1, refusal=refusal)
+        return Decision(request, 1, refusal=refusal)
     loop = at_path(program.body, path)
     assert isinstance(loop, For)
-    if refusal or wish.stages == 1:
-        return Decision(wish, 1, path, loop, refusal)
+    if refusal or request.stages == 1:
+        return Decision(request, 1, path, loop, refusal)
     loads = [load for one in used.values() for _, fill in one.fills for _, load in _loads_of(program, fill)]
     held = tuple(dict.fromkeys(region.buffer for load in loads for region in load.regions_read))
-    if wish.mark == SHARED:
-        stages, limit = _shared_limit(program, wish, loop, path, held)
+    if request.mark == SHARED:
+        stages, limit = _shared_limit(program, request, loop, path, held)
     else:
-        stages, limit = _register_limit(wish, loop)
-    return Decision(wish, stages, path, loop, limit, held)
+        stages, limit = _register_limit(request, loop)
+    return Decision(request, stages, path, loop, limit, held)
 
 
 def _refusal(
-    program: TileProgram, wish: PipelineRequest, used: Mapping[str, Uses], paths: set[Path | None]
+    program: TileProgram, request: PipelineRequest, used: Mapping[str, Uses], paths: set[Path | None]
 ) -> Refusal | None:
-    """What rules 1 and 2 have against a wish."""
-    if not wish.buffers:
+    """What rules 1 and 2 have against a request."""
+    if not request.buffers:
         return Refusal(1, "no load of the rows is 4, 8 or 16 bytes wide, as cp.async is", "wider vectors lift it")
     for buffer, one in used.items():
-        refusal = _rule_1(program, wish.mark, buffer, one, next(iter(paths)) if len(paths) == 1 else None)
+        refusal = _rule_1(program, request.mark, buffer, one, next(iter(paths)) if len(paths) == 1 else None)
         if refusal:
             return refusal
-    return _rule_2(wish, paths) if None in paths or len(paths) > 1 else None
+    return _rule_2(request, paths) if None in paths or len(paths) > 1 else None
 
 
 # Rule 1
@@ -147,8 +147,8 @@ def _loop_of(body: tuple[TileOp, ...], used: Uses) -> Path | None:
     return common or None
 
 
-def _rule_2(wish: PipelineRequest, paths: set[Path | None]) -> Refusal:
-    names = " and ".join(wish.buffers)
+def _rule_2(request: PipelineRequest, paths: set[Path | None]) -> Refusal:
+    names = " and ".join(request.buffers)
     if None in paths:
         return Refusal(2, f"no loop fills and uses {names} in turn", "let a block walk over several of its tiles")
     return Refusal(2, f"{names} are filled and used in different loops")
@@ -158,18 +158,18 @@ def _rule_2(wish: PipelineRequest, paths: set[Path | None]) -> Refusal:
 
 
 def _shared_limit(
-    program: TileProgram, wish: PipelineRequest, loop: For, path: Path, held: tuple[str, ...]
+    program: TileProgram, request: PipelineRequest, loop: For, path: Path, held: tuple[str, ...]
 ) -> tuple[int, Refusal | None]:
     """Stages that the loop's extent and the shared memory of a block allow.
 
     held: arrays that go through registers, which have one tile on its way: further stages would hide nothing.
     """
     later = used_after(program, path)
-    stage = sum(shared_bytes_of(program.buffers[b]) for b in wish.buffers)
-    others = shared_map({n: b for n, b in program.buffers.items() if n not in (*wish.buffers, *later)})[1]
+    stage = sum(shared_bytes_of(program.buffers[b]) for b in request.buffers)
+    others = shared_map({n: b for n, b in program.buffers.items() if n not in (*request.buffers, *later)})[1]
     room = max(1, (SHARED_BYTES - others) // stage)
-    stages = min(wish.stages, loop.extent, room, HELD_STAGES if held else MAX_STAGES)
-    if stages == wish.stages:
+    stages = min(request.stages, loop.extent, room, HELD_STAGES if held else MAX_STAGES)
+    if stages == request.stages:
         return stages, None
     if held and stages == HELD_STAGES:
         because = f"{' and '.join(held)} go through registers, and those hold one tile"
@@ -177,21 +177,21 @@ def _shared_limit(
     if stages == loop.extent:
         return stages, Refusal(0, _short_loop(loop))
     if stages == room:
-        needed = f"{wish.stages * stage + others:,} bytes of shared memory"
-        because = f"{wish.stages} stages need {needed}, a block has {SHARED_BYTES:,}"
+        needed = f"{request.stages * stage + others:,} bytes of shared memory"
+        because = f"{request.stages} stages need {needed}, a block has {SHARED_BYTES:,}"
         return stages, Refusal(0, because, f"{stages} need {stages * stage + others:,}")
     return stages, Refusal(0, f"a pipeline has up to {MAX_STAGES} stages")
 
 
-def _register_limit(wish: PipelineRequest, loop: For) -> tuple[int, Refusal | None]:
+def _register_limit(request: PipelineRequest, loop: For) -> tuple[int, Refusal | None]:
     """Stages that divide a loop that is written out, so that the compiler knows every register by name."""
     if not loop.unroll:
         return 1, Refusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")
-    fitting = [n for n in REGISTER_STAGES if n <= wish.stages and loop.extent % n == 0]
+    fitting = [n for n in REGISTER_STAGES if n <= request.stages and loop.extent % n == 0]
     stages = fitting[-1]
-    if stages == wish.stages:
+    if stages == request.stages:
         return stages, None
-    if wish.stages not in REGISTER_STAGES:
+    if request.stages not in REGISTER_STAGES:
         return stages, Refusal(0, "registers hold 1, 2 or 4 stages" + (f", and {_short_loop(loop)}" * (stages < 2)))
     return stages, Refusal(0, _short_loop(loop), "a deeper tile has more")
 
@@ -205,7 +205,7 @@ def _short_loop(loop: For) -> str:
 
 def _agreeing(program: TileProgram, found: Sequence[Decision]) -> tuple[Decision, ...]:
     """Decisions after rule 3: what is pipelined in shared memory is pipelined alike, or not at all."""
-    shared = [d for d in found if d.wish.mark == SHARED and d.is_pipelined]
+    shared = [d for d in found if d.request.mark == SHARED and d.is_pipelined]
     reasons = list(_disagreements(program, shared))
     if not reasons:
         return tuple(found)
@@ -215,9 +215,9 @@ def _agreeing(program: TileProgram, found: Sequence[Decision]) -> tuple[Decision
 def _disagreements(program: TileProgram, shared: Sequence[Decision]) -> Iterator[Refusal]:
     """Pairs of buffers of shared memory that one commit, wait and barrier cannot serve.
 
-    Those of one wish share them by intent, before the first use of any and after the last use of all.
+    Those of one request share them by intent, before the first use of any and after the last use of all.
     """
-    buffers = [(buffer, decision) for decision in shared for buffer in decision.wish.buffers]
+    buffers = [(buffer, decision) for decision in shared for buffer in decision.request.buffers]
     for buffer, decision in buffers[1:]:
         first, other = buffers[0]
         if decision is other or _are_apart(decision.path, other.path):

@@ -58,7 +58,7 @@ def in_turns(program: TileProgram) -> TileProgram:
     known.note(body)
     staging = _Staging(replace(program, body=body), known)
     used = staging.body(body, ())
-    wishes = tuple(replace(wish, buffers=tuple(staging.buffers)) for wish in program.wishes)
+    requests = tuple(replace(request, buffers=tuple(staging.buffers)) for request in program.requests)
     first = _after_names(used, staging.copies)
     copied = (*(c.operation for c in staging.copies), Commit(), Wait(0), Barrier()) if staging.copies else ()
     turn = (*used[:first], *copied, *used[first:], Barrier())
@@ -70,7 +70,7 @@ def in_turns(program: TileProgram) -> TileProgram:
         footprints=tuple(_footprint(f, moved, turns, blocks) for f in program.footprints),
         constants={**program.constants, "TURNS": turns},
         assertions=tuple((claim.replace("BLOCKS", "BLOCKS * TURNS"), why) for claim, why in program.assertions),
-        wishes=wishes,
+        requests=requests,
         turns=1,
     )
 
@@ -107,7 +107,7 @@ class _Staging:
             if isinstance(op, For):
                 op = replace(op, body=self.body(op.body, (*around, (op, op.body))))
             elif isinstance(op, Load) and self._is_of_rows(op):
-                op = self._staged(op, around)
+                op = self._stage_load(op, around)
             result.append(op)
         return tuple(result)
 
@@ -122,7 +122,7 @@ class _Staging:
             and set(load.position.iterators()) <= set(self.known)
         )
 
-    def _staged(self, load: Load, around: tuple[tuple[For, Sequence[TileOp]], ...]) -> Load:
+    def _stage_load(self, load: Load, around: tuple[tuple[For, Sequence[TileOp]], ...]) -> Load:
         """The load of what a new copy brings."""
         loops = [loop for loop, _ in around]
         steps, number = math.prod(loop.extent for loop in loops), Index()

@@ -23,7 +23,7 @@ def counter(loops: Sequence[For]) -> Index:
     return result
 
 
-def shifted(loops: Sequence[For], ahead: int, extents: Extents) -> dict[str, Index]:
+def counters_ahead(loops: Sequence[For], ahead: int, extents: Extents) -> dict[str, Index]:
     """Counters of the iteration `ahead` later, innermost loop first: past the end of one, the next is one further.
 
         k  ->  (k + a) mod E        k1  ->  k1 + floor((k + a) / E)

@@ -14,7 +14,7 @@ from engine.tile.nodes import Buffer, TileOp, TileProgram, operations
 from engine.tile.storage import shared_bytes_of
 
 
-def placed(program: TileProgram) -> TileProgram:
+def assign_offsets(program: TileProgram) -> TileProgram:
     """The program with an offset for each shared buffer: the largest first, at the lowest bytes that are free."""
     lives = _Lives(program.buffers)
     lives.walk(program.body)

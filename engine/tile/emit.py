@@ -278,7 +278,7 @@ class Emitter(Scope):
         constants: Mapping[str, int],
         placements: Mapping[str, str],
         assertions: tuple[tuple[str, str], ...] = (),
-        wishes: tuple[PipelineRequest, ...] = (),
+        requests: tuple[PipelineRequest, ...] = (),
         sequential: tuple[str, ...] = (),
     ) -> TileProgram:
         """The tile program of everything added."""
@@ -296,7 +296,7 @@ class Emitter(Scope):
             body=without_unused(tuple(self.bodies[0])),
             footprints=tuple(self.footprints),
             assertions=assertions,
-            wishes=wishes,
+            requests=requests,
             sequential=sequential,
             placements=placements,
         )
@@ -307,7 +307,7 @@ def at(statement: Statement, *dimensions: str) -> Line:
     return Line((statement.name,), dimensions)
 
 
-def merged(lines: Sequence[Line]) -> Line:
+def merge_lines(lines: Sequence[Line]) -> Line:
     """One link for operations that serve several statements."""
     return Line(
         tuple(dict.fromkeys(s for line in lines for s in line.statements)),
