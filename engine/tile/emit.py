@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
@@ -129,26 +129,21 @@ class Emitter(Scope):
         else:
             self.read_from.add(source)
         self.depth[name] = depth
-        self._load(slot, source, position, width, mask, otherwise, depth, at)
+        self._load(Load(slot, source, position, width, mask, otherwise, at), depth)
         self.loads[0 if kept else depth][key] = slot
         return self._element(slot, varies)
 
-    def _load(
-        self, slot: Slot, source: str, position: Index, width: int, mask: str | None, otherwise: Literal, depth: int,
-        at: Line,
-    ) -> None:  # fmt: skip
+    def _load(self, load: Load, depth: int) -> None:
         """One vector load where lanes are consecutive, else one load a lane."""
-        if width == 1:
-            self._insert(depth, Load(slot, source, position, 1, mask, otherwise, at))
+        position, width = load.position, load.width
+        if width > 1 and self._fits(load.source, width) and self.contiguous(position, width):
+            load = replace(load, position=position.substitute({LANE_OF_VECTOR: Index()}, self.extents))
+        elif width > 1:
+            slot = Slot(load.slot.buffer, (*load.slot.indices, Index.of(LANE_OF_VECTOR)))
+            one = replace(load, slot=slot, width=1)
+            self._insert(depth, For(LANE_OF_VECTOR, width, (one,), True, load.at))
             return
-        start = position.substitute({LANE_OF_VECTOR: Index()}, self.extents)
-        if self._fits(source, width) and self.contiguous(position, width):
-            self._insert(depth, Load(slot, source, start, width, mask, otherwise, at))
-            return
-        one = Load(
-            Slot(slot.buffer, (*slot.indices, Index.of(LANE_OF_VECTOR))), source, position, 1, mask, otherwise, at
-        )
-        self._insert(depth, For(LANE_OF_VECTOR, width, (one,), True, at))
+        self._insert(depth, load)
 
     def _fits(self, buffer: str, width: int) -> bool:
         """Whether one access moves that many elements."""

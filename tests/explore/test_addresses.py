@@ -15,7 +15,7 @@ from engine.execution.nodes import Finding
 from engine.explore.addresses import addresses, made_up
 from engine.tensor.index import Element, Index
 from engine.tensor.nodes import Access, TensorProgram
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import CudaSource, Parameter
 from tests.explore.groups import MODELS, advised, group_of, made_of
 from tests.support import programs
 
@@ -133,7 +133,7 @@ def test_addresses_that_depend_on_fractions_need_the_reference() -> None:
 def sources_of(program: TensorProgram) -> CudaSource:
     """Only the buffers of a program's inputs."""
     buffers = tuple(
-        Buffer(a, a, program.arrays[a].dtype, program.arrays[a].elements, read=True, written=False)
+        Parameter(a, a, program.arrays[a].dtype, program.arrays[a].elements, read=True, written=False)
         for a in program.inputs
     )
     return CudaSource("", "", (1, 1, 1), (32, 1, 1), 0, buffers, ())

@@ -19,7 +19,7 @@ import numpy as np
 from engine.execution.emulate.build import executable
 from engine.execution.nodes import Emulation, Finding, SiteCount, WarpAccess
 from engine.support.errors import BadInput, MissingCapability
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import CudaSource, Parameter
 
 ORDERS = ("late", "early")
 """Threads forward and copies landing at their wait; threads, warps and blocks backward and copies landing at issue."""
@@ -95,12 +95,12 @@ def _emulated(
 class _Files:
     """One buffer's files: its bytes, and one byte for each element that tells whether it was stored to."""
 
-    buffer: Buffer
+    buffer: Parameter
     data: Path
     mask: Path
 
     @classmethod
-    def of(cls, folder: Path, number: int, buffer: Buffer) -> _Files:
+    def of(cls, folder: Path, number: int, buffer: Parameter) -> _Files:
         return cls(buffer, folder / f"{number}.data", folder / f"{number}.mask")
 
     @property
