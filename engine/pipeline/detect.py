@@ -142,7 +142,7 @@ def _loop_of(body: tuple[TileOp, ...], used: Uses) -> Path | None:
     for path in paths:
         length = next((n for n, (a, b) in enumerate(zip(common, path, strict=False)) if a != b), len(path))
         common = common[:length]
-    while common and not isinstance(at_path(body, common), For):
+    while common and not isinstance(at_path(body, common), For):  # branches inside the loop move with its iteration
         common = common[:-1]
     return common or None
 
@@ -164,7 +164,7 @@ def _shared_limit(
 
     held: arrays that go through registers, which have one tile on its way: further stages would hide nothing.
     """
-    later = used_after(program, path)
+    later = used_after(program, path)  # these take the stages' bytes once the loop is done
     stage = sum(shared_bytes_of(program.buffers[b]) for b in request.buffers)
     others = shared_map({n: b for n, b in program.buffers.items() if n not in (*request.buffers, *later)})[1]
     room = max(1, (SHARED_BYTES - others) // stage)
@@ -187,6 +187,7 @@ def _register_limit(request: PipelineRequest, loop: For) -> tuple[int, Refusal |
     """Stages that divide a loop that is written out, so that the compiler knows every register by name."""
     if not loop.unroll:
         return 1, Refusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")
+    # A stage is a register's index: the written-out loop must come back to stage 0 when it starts again.
     fitting = [n for n in REGISTER_STAGES if n <= request.stages and loop.extent % n == 0]
     stages = fitting[-1]
     if stages == request.stages:

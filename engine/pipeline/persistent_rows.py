@@ -61,6 +61,7 @@ def in_turns(program: TileProgram) -> TileProgram:
     requests = tuple(replace(request, buffers=tuple(staging.buffers)) for request in program.requests)
     first = _after_names(used, staging.copies)
     copied = (*(c.operation for c in staging.copies), Commit(), Wait(0), Barrier()) if staging.copies else ()
+    # The last barrier keeps the next turn's copies from what threads of this one still read.
     turn = (*used[:first], *copied, *used[first:], Barrier())
     return replace(
         program,
@@ -116,10 +117,10 @@ class _Staging:
         buffer = self.program.buffers[load.source]
         return (
             buffer.scope == "global"
-            and load.source not in self.program.written
+            and load.source not in self.program.written  # a copy ahead would miss what a turn before stores
             and load.width * DTYPES[buffer.dtype] in COPY_BYTES
             and bool(set(load.position.iterators()) & self.varying)
-            and set(load.position.iterators()) <= set(self.known)
+            and set(load.position.iterators()) <= set(self.known)  # not where an index was itself loaded
         )
 
     def _stage_load(self, load: Load, around: tuple[tuple[For, Sequence[TileOp]], ...]) -> Load:
@@ -128,6 +129,7 @@ class _Staging:
         steps, number = math.prod(loop.extent for loop in loops), Index()
         for loop in loops:
             number = number * loop.extent + Index.of(loop.name)
+        # Thread beside thread: neighbours copy to neighbouring banks.
         place = (number * self.program.threads + Index.of(THREAD)) * load.width
         name = self._buffer_of(load.source)
         elements = steps * self.program.threads * load.width

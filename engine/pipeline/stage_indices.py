@@ -85,7 +85,10 @@ class StageRewrite(Rewrite):
 
 
 class Known(dict[str, int]):
-    """Extents of variables; what is not known is as large as an int."""
+    """Extents of variables; what is not known is as large as an int.
+
+    Too large an extent costs a simplification, too small a one would make a wrong index.
+    """
 
     def __missing__(self, name: str) -> int:
         return 2**31

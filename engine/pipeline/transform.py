@@ -144,7 +144,8 @@ class _Rewriting:
             return [about, replace(loop, body=self.body(loop.body, decision.path))]
         fresh: tuple[TileOp, ...] = (Wait(stages - 2, link), Barrier(link))
         leaving = [number + 1 for number, op in enumerate(loop.body) if op.leaves_loop]
-        ends = loop.body[: max(leaving, default=0)]  # before anything is awaited or copied for a tile that nobody uses
+        # First of all: nothing is awaited or copied for a tile that nobody uses.
+        ends = loop.body[: max(leaving, default=0)]
         parts = _split_by_part(loop.body[len(ends) :], decision.request.buffers)
         filled = self._fill_early(decision, loop, "ahead", parts.filled)
         first = For("ahead", ahead, (*filled, Commit(link)), True, link)
@@ -153,7 +154,9 @@ class _Rewriting:
         put = (UniformIf(another, self._fill_ahead(decision, loop, parts.put), link),) if parts.put else ()
         before, used = self._rewrite_uses(decision, loop, parts.used, (*put, *fresh))
         start, turn, end = ((*fresh, *before), (), ()) if before else ((), fresh, put)
+        # A barrier only where somebody uses the stages' bytes again: buffers overlaid on them, or the next loop around.
         drain = (Wait(0, link), Barrier(link)) if later or len(decision.path) > 1 else (Wait(0, link),)
+        # Committed also where no tile is left to copy: the wait counts groups, one for every iteration.
         body = (*ends, *turn, guarded, Commit(link), *used, *end)
         return [about, *parts.declared, first, *start, replace(loop, body=body), *drain]
 
@@ -187,6 +190,7 @@ class _Rewriting:
             if found is None or not isinstance(moved, For):
                 used.append(moved)
                 continue
+            # Only where no other operation reads the tiles may the wait for the next one move into this loop.
             crosses = readers == {places[id(op)]}
             *early, turn = self._register_loop(moved, found, _OuterLoop(loop, fresh) if crosses else None)
             before += early if crosses else []
@@ -272,7 +276,7 @@ def _split_by_part(body: Sequence[TileOp], buffers: Sequence[str]) -> _LoopParts
     names = {n for n, op in enumerate(body) if isinstance(op, Let | Mask)}
     rest = set(range(len(body))) - fills - loads - declared - old - names
     issued, stored = _with_names(body, names, fills - put | loads), _with_names(body, names, put)
-    known = {id(op) for op in issued}
+    known = {id(op) for op in issued}  # names that both parts need are written once
     return _LoopParts(
         filled=[*issued, *(op for op in stored if id(op) not in known)],
         issued=issued,

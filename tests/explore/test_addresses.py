@@ -12,7 +12,7 @@ from engine.documents.exploration import LanesDoc
 from engine.execution.emulate.build import host_compiler
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import Finding
-from engine.explore.addresses import addresses, made_up
+from engine.explore.addresses import addresses, dummy_inputs
 from engine.tensor.index import Element, Index
 from engine.tensor.nodes import Access, TensorProgram
 from engine.tile.source import CudaSource, Parameter
@@ -90,7 +90,7 @@ def looking_up() -> engine.Kernel:
 
 
 def made(kernel: engine.Kernel) -> dict[str, np.ndarray]:
-    values = made_up(kernel)
+    values = dummy_inputs(kernel)
     assert values is not None
     return values
 
@@ -127,7 +127,7 @@ def test_addresses_that_depend_on_fractions_need_the_reference() -> None:
     gather = programs.statement("S0", [("i", 8)], programs.at("y", "i"), programs.apply("exp", read))
     program = programs.program("fractions", {"x": (16,), "c": (8,), "y": (8,)}, [gather], "y")
     kernel = engine.compile(group_of(SOFTMAX))
-    assert made_up(replace(kernel, group=made_of(program), source=sources_of(program))) is None
+    assert dummy_inputs(replace(kernel, group=made_of(program), source=sources_of(program))) is None
 
 
 def sources_of(program: TensorProgram) -> CudaSource:

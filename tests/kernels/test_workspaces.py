@@ -15,7 +15,7 @@ import pytest
 import engine
 from engine.execution.emulate.emulate import ORDERS, emulate
 from engine.execution.nvrtc import ARCHITECTURES, compile_cuda
-from engine.explore.addresses import made_up
+from engine.explore.addresses import dummy_inputs
 from engine.suite import read_suite, suite_names
 from engine.tile.source import CudaSource, Parameter, Workspace
 from tests.kernels.test_attention_parts import split as split_attention
@@ -74,7 +74,7 @@ TEAMS: tuple[Callable[[], engine.Kernel], ...] = (three_tiles, on_tensor_cores, 
 
 def values_of(kernel: engine.Kernel, seed: int = 0) -> dict[str, np.ndarray]:
     stream = np.random.default_rng(seed)
-    found = made_up(kernel)
+    found = dummy_inputs(kernel)
     assert found is not None
     return {n: stream.standard_normal(v.size).astype(v.dtype) if v.dtype.kind == "f" else v for n, v in found.items()}
 
