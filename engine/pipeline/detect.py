@@ -18,8 +18,8 @@ from dataclasses import replace
 from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
 from engine.pipeline.shared_memory_reuse import used_after
 from engine.pipeline.uses import Uses, at_path, numbered_operations, uses
+from engine.target import Target
 from engine.target.copies import HELD_STAGES, SMALLEST_COPY
-from engine.target.shared import SHARED_BYTES
 from engine.tile.nodes import (
     Declare,
     For,
@@ -35,13 +35,13 @@ MAX_STAGES = 6
 REGISTER_STAGES = (1, 2, 4)
 
 
-def detect(program: TileProgram) -> tuple[Decision, ...]:
+def detect(program: TileProgram, machine: Target) -> tuple[Decision, ...]:
     """One decision for each request of a program whose loops are not pipelined yet."""
-    found = [_decision(program, request) for request in program.requests]
+    found = [_decision(program, request, machine.shared_limit) for request in program.requests]
     return _agreeing(program, found)
 
 
-def _decision(program: TileProgram, request: PipelineRequest) -> Decision:
+def _decision(program: TileProgram, request: PipelineRequest, shared_limit: int) -> Decision:
     """A request by itself: rules 1 and 2, then what the loop and the memory have room for."""
     used = {buffer: uses(program.body, buffer) for buffer in request.buffers}
     paths = {_loop_of(program.body, one) for one in used.values()}
@@ -56,9 +56,9 @@ def _decision(program: TileProgram, request: PipelineRequest) -> Decision:
     loads = [load for one in used.values() for _, fill in one.fills for _, load in _loads_of(program, fill)]
     held = tuple(dict.fromkeys(region.buffer for load in loads for region in load.regions_read))
     if request.mark == SHARED:
-        stages, limit = _shared_limit(program, request, loop, path, held)
+        stages, limit = _shared_stages(program, request, shared_limit, path, held)
     else:
-        stages, limit = _register_limit(request, loop)
+        stages, limit = _register_stages(request, loop)
     return Decision(request, stages, path, loop, limit, held)
 
 
@@ -157,17 +157,19 @@ def _rule_2(request: PipelineRequest, paths: set[Path | None]) -> Refusal:
 # Limits
 
 
-def _shared_limit(
-    program: TileProgram, request: PipelineRequest, loop: For, path: Path, held: tuple[str, ...]
+def _shared_stages(
+    program: TileProgram, request: PipelineRequest, limit: int, path: Path, held: tuple[str, ...]
 ) -> tuple[int, Refusal | None]:
-    """Stages that the loop's extent and the shared memory of a block allow.
+    """Stages that the extent of the loop at `path` and the shared memory of a block allow.
 
-    held: arrays that go through registers, which have one tile on its way: further stages would hide nothing.
+    limit: bytes that a block may have.  held: arrays that go through registers, which have one tile on its way: further
+    stages would hide nothing.
     """
-    later = used_after(program, path)  # these take the stages' bytes once the loop is done
+    later, loop = used_after(program, path), at_path(program.body, path)
+    assert isinstance(loop, For)
     stage = sum(shared_bytes_of(program.buffers[b]) for b in request.buffers)
     others = shared_map({n: b for n, b in program.buffers.items() if n not in (*request.buffers, *later)})[1]
-    room = max(1, (SHARED_BYTES - others) // stage)
+    room = max(1, (limit - others) // stage)
     stages = min(request.stages, loop.extent, room, HELD_STAGES if held else MAX_STAGES)
     if stages == request.stages:
         return stages, None
@@ -178,12 +180,12 @@ def _shared_limit(
         return stages, Refusal(0, _short_loop(loop))
     if stages == room:
         needed = f"{request.stages * stage + others:,} bytes of shared memory"
-        because = f"{request.stages} stages need {needed}, a block has {SHARED_BYTES:,}"
+        because = f"{request.stages} stages need {needed}, a block may have {limit:,}"
         return stages, Refusal(0, because, f"{stages} need {stages * stage + others:,}")
     return stages, Refusal(0, f"a pipeline has up to {MAX_STAGES} stages")
 
 
-def _register_limit(request: PipelineRequest, loop: For) -> tuple[int, Refusal | None]:
+def _register_stages(request: PipelineRequest, loop: For) -> tuple[int, Refusal | None]:
     """Stages that divide a loop that is written out, so that the compiler knows every register by name."""
     if not loop.unroll:
         return 1, Refusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")
