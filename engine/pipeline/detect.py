@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
+from engine.pipeline.nodes import SHARED, Decision, Path, StageRefusal
 from engine.pipeline.shared_memory_reuse import used_after
 from engine.pipeline.uses import Uses, at_path, numbered_operations, uses
 from engine.target import Target
@@ -64,10 +64,10 @@ def _decision(program: TileProgram, request: PipelineRequest, shared_limit: int)
 
 def _refusal(
     program: TileProgram, request: PipelineRequest, used: Mapping[str, Uses], paths: set[Path | None]
-) -> Refusal | None:
+) -> StageRefusal | None:
     """What rules 1 and 2 have against a request."""
     if not request.buffers:
-        return Refusal(1, "no load of the rows is 4, 8 or 16 bytes wide, as cp.async is", "wider vectors lift it")
+        return StageRefusal(1, "no load of the rows is 4, 8 or 16 bytes wide, as cp.async is", "wider vectors lift it")
     for buffer, one in used.items():
         refusal = _rule_1(program, request.mark, buffer, one, next(iter(paths)) if len(paths) == 1 else None)
         if refusal:
@@ -78,7 +78,7 @@ def _refusal(
 # Rule 1
 
 
-def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses, loop: Path | None) -> Refusal | None:
+def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses, loop: Path | None) -> StageRefusal | None:
     """Why a buffer is not filled by copies that can run ahead alone; None where it is."""
     for place, op in used.fills:
         # Registers need no special copy: the scoreboard lets a thread run on until it uses what it loads.
@@ -90,15 +90,15 @@ def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses, loop: Path
                 return refusal
             continue
         because = f"{buffer} is computed where it is filled, and an asynchronous copy only copies"
-        return Refusal(1, because, "compute on the side that uses it instead")
+        return StageRefusal(1, because, "compute on the side that uses it instead")
     if not used.fills:
-        return Refusal(1, f"no operation fills {buffer}")
+        return StageRefusal(1, f"no operation fills {buffer}")
     return None
 
 
 def _refuse_stores(
     program: TileProgram, buffer: str, placed: tuple[Path, TileOp], loop: Path | None
-) -> Refusal | None:
+) -> StageRefusal | None:
     """Why a buffer that an ordinary store fills cannot be loaded a tile ahead of it; None where it can.
 
     placed: the store with its place.
@@ -109,7 +109,7 @@ def _refuse_stores(
     writers = [op for op in operations(program.body) if held in op.buffers_written]
     if not loads or len(loads) < len(writers):
         because = f"{buffer} is filled with computed values, and an asynchronous copy only copies"
-        return Refusal(1, because, f"copy what they are computed from, and compute where {buffer} is used")
+        return StageRefusal(1, because, f"copy what they are computed from, and compute where {buffer} is used")
     declared = (path for path, op in numbered_operations(program.body) if isinstance(op, Declare) and op.buffer == held)
     made = next(declared, ())
     if loop is None or (made and made[:-1] == loop and all(load[len(loop)] < place[len(loop)] for load, _ in loads)):
@@ -122,7 +122,7 @@ def _refuse_stores(
     room = f"its loads and stores take turns, {elements} at a time, as all of a tile do not fit a thread's registers"
     aligned = f"runs of {run} neighbours that begin at multiples of {SMALLEST_COPY} bytes"
     ways = f"rows of a multiple of {run} elements, or channels innermost where a window moves along rows"
-    return Refusal(1, f"{because}; {room}", f"more threads or a smaller tile lift it, and {aligned} do: {ways}")
+    return StageRefusal(1, f"{because}; {room}", f"more threads or a smaller tile lift it, and {aligned} do: {ways}")
 
 
 def _loads_of(program: TileProgram, store: TileOp) -> list[tuple[Path, TileOp]]:
@@ -147,11 +147,11 @@ def _loop_of(body: tuple[TileOp, ...], used: Uses) -> Path | None:
     return common or None
 
 
-def _rule_2(request: PipelineRequest, paths: set[Path | None]) -> Refusal:
+def _rule_2(request: PipelineRequest, paths: set[Path | None]) -> StageRefusal:
     names = " and ".join(request.buffers)
     if None in paths:
-        return Refusal(2, f"no loop fills and uses {names} in turn", "let a block walk over several of its tiles")
-    return Refusal(2, f"{names} are filled and used in different loops")
+        return StageRefusal(2, f"no loop fills and uses {names} in turn", "let a block walk over several of its tiles")
+    return StageRefusal(2, f"{names} are filled and used in different loops")
 
 
 # Limits
@@ -159,7 +159,7 @@ def _rule_2(request: PipelineRequest, paths: set[Path | None]) -> Refusal:
 
 def _shared_stages(
     program: TileProgram, request: PipelineRequest, limit: int, path: Path, held: tuple[str, ...]
-) -> tuple[int, Refusal | None]:
+) -> tuple[int, StageRefusal | None]:
     """Stages that the extent of the loop at `path` and the shared memory of a block allow.
 
     limit: bytes that a block may have.  held: arrays that go through registers, which have one tile on its way: further
@@ -175,28 +175,29 @@ def _shared_stages(
         return stages, None
     if held and stages == HELD_STAGES:
         because = f"{' and '.join(held)} go through registers, and those hold one tile"
-        return stages, Refusal(0, because, f"copies of {SMALLEST_COPY} bytes and more have room for {MAX_STAGES}")
+        return stages, StageRefusal(0, because, f"copies of {SMALLEST_COPY} bytes and more have room for {MAX_STAGES}")
     if stages == loop.extent:
-        return stages, Refusal(0, _short_loop(loop))
+        return stages, StageRefusal(0, _short_loop(loop))
     if stages == room:
         needed = f"{request.stages * stage + others:,} bytes of shared memory"
         because = f"{request.stages} stages need {needed}, a block may have {limit:,}"
-        return stages, Refusal(0, because, f"{stages} need {stages * stage + others:,}")
-    return stages, Refusal(0, f"a pipeline has up to {MAX_STAGES} stages")
+        return stages, StageRefusal(0, because, f"{stages} need {stages * stage + others:,}")
+    return stages, StageRefusal(0, f"a pipeline has up to {MAX_STAGES} stages")
 
 
-def _register_stages(request: PipelineRequest, loop: For) -> tuple[int, Refusal | None]:
+def _register_stages(request: PipelineRequest, loop: For) -> tuple[int, StageRefusal | None]:
     """Stages that divide a loop that is written out, so that the compiler knows every register by name."""
     if not loop.unroll:
-        return 1, Refusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")
+        return 1, StageRefusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")
     # A stage is a register's index: the written-out loop must come back to stage 0 when it starts again.
     fitting = [n for n in REGISTER_STAGES if n <= request.stages and loop.extent % n == 0]
     stages = fitting[-1]
     if stages == request.stages:
         return stages, None
     if request.stages not in REGISTER_STAGES:
-        return stages, Refusal(0, "registers hold 1, 2 or 4 stages" + (f", and {_short_loop(loop)}" * (stages < 2)))
-    return stages, Refusal(0, _short_loop(loop), "a deeper tile has more")
+        short = f", and {_short_loop(loop)}" if stages < 2 else ""
+        return stages, StageRefusal(0, f"registers hold 1, 2 or 4 stages{short}")
+    return stages, StageRefusal(0, _short_loop(loop), "a deeper tile has more")
 
 
 def _short_loop(loop: For) -> str:
@@ -215,7 +216,7 @@ def _agreeing(program: TileProgram, found: Sequence[Decision]) -> tuple[Decision
     return tuple(replace(d, stages=1, refusal=reasons[0]) if d in shared else d for d in found)
 
 
-def _disagreements(program: TileProgram, shared: Sequence[Decision]) -> Iterator[Refusal]:
+def _disagreements(program: TileProgram, shared: Sequence[Decision]) -> Iterator[StageRefusal]:
     """Pairs of buffers of shared memory that one commit, wait and barrier cannot serve.
 
     Those of one request share them by intent, before the first use of any and after the last use of all.
@@ -227,12 +228,12 @@ def _disagreements(program: TileProgram, shared: Sequence[Decision]) -> Iterator
             continue
         if (decision.stages, decision.path) != (other.stages, other.path):
             because = f"{first} has {other.stages} stages, {buffer} {decision.stages}, and they are awaited together"
-            yield Refusal(3, because, "give them the same loop and the same stages")
+            yield StageRefusal(3, because, "give them the same loop and the same stages")
             continue
         ends = [_ends(program, name, decision.path) for name in (first, buffer)]
         if ends[0] != ends[1]:
             because = f"{first} and {buffer} are first or last used in different places, and they are awaited together"
-            yield Refusal(3, because, "use them in the same inner loop")
+            yield StageRefusal(3, because, "use them in the same inner loop")
 
 
 def _are_apart(a: Path, b: Path) -> bool:

@@ -14,7 +14,7 @@ SHARED, REGISTER = "stages", "register_stages"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class StageRefusal:
     """Why buffers get fewer stages than were asked for."""
 
     rule: int
@@ -37,7 +37,7 @@ class Decision:
     path: Path = ()
     """Of the pipelined loop."""
     loop: For | None = None
-    refusal: Refusal | None = None
+    refusal: StageRefusal | None = None
     """Where the stages are not those asked for."""
     held: tuple[str, ...] = ()
     """Arrays that no asynchronous copy brings: a thread loads them into registers a tile ahead, and stores them."""
