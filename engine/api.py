@@ -289,9 +289,9 @@ def addresses(kernel: Kernel, seed: int = 0) -> WarpDoc:
     Raises MissingCapability without a C++ compiler, EngineError where the kernel does not run.
     """
     from engine.explore.addresses import addresses as traced
-    from engine.explore.addresses import made_up
+    from engine.explore.addresses import dummy_inputs
 
-    values = made_up(kernel, seed)
+    values = dummy_inputs(kernel, seed)
     found = traced(kernel, values) if values is not None else None
     if not isinstance(found, WarpDoc) and kernel.group.graph is not None:
         expected, before = group_values(kernel.group, seed)

@@ -17,7 +17,7 @@ import engine
 from engine.execution.emulate.emulate import emulate
 from engine.execution.reference import input_values, reference_values
 from engine.export import harness, torch_module
-from engine.tile.source import Buffer, CudaSource, GlobalWorkspace
+from engine.tile.source import CudaSource, GlobalWorkspace, Parameter
 from tests.support.commands import MODELS, document, loomscope, refused
 
 pytest.importorskip("cuda.bindings.nvrtc")
@@ -48,7 +48,7 @@ def pointers_of(kernel: dict[str, Any]) -> list[dict[str, Any]]:
 def run_kernel(folder: Path, kernel: dict[str, Any], memory: list[np.ndarray]) -> None:
     """What a launch does: the .cu text over the operands' memory, in the order of its parameters and workspaces."""
     buffers = tuple(
-        Buffer(p["parameter"], p["name"], p["dtype"], p["elements"], p["read"], p["written"], p["alignment"])
+        Parameter(p["parameter"], p["name"], p["dtype"], p["elements"], p["read"], p["written"], p["alignment"])
         for p in kernel["parameters"]
     )
     workspaces = tuple(
