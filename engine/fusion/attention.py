@@ -17,7 +17,6 @@ from engine.tensor.nodes import Access, Apply, Iterator, Scalar, Statement, Tens
 from engine.tensor.rewrite import plain_iterator
 from engine.tensor.softmax import relative_term
 
-ATTENTION = "attention"
 """The kind of a group that is one attention."""
 STEPS_BACK = 5
 """Statements from the second product back to the scores: quotient, sum, exponentials, maximum, masked scores."""

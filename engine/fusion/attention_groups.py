@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from engine.fusion.attention import ATTENTION, Attention, Finder, refusal
+from engine.fusion.attention import Attention, Finder, refusal
 from engine.fusion.attention_cost import gain
 from engine.fusion.attention_shape import check_closed, excess, loops, padding
 from engine.fusion.group_signature import likeness
+from engine.fusion.kinds import ATTENTION
 from engine.fusion.partition import Partition
 from engine.fusion.shape import Shape
 from engine.fusion.stitching.nodes import Fixed

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from networkx.utils import UnionFind
 
-from engine.fusion.attention import ATTENTION, Attention, Finder, refusal
+from engine.fusion.attention import Attention, Finder, refusal
 from engine.fusion.attention_cost import MOST_DEPTH, TILES, WHOLE, head_parts, shared_bytes
 from engine.fusion.group_programs import inline
+from engine.fusion.kinds import ATTENTION
 from engine.fusion.shape import Key, Shape, is_contraction, product_operands
 from engine.graph.nodes import DTYPES
 from engine.support.errors import Unsupported

@@ -35,7 +35,7 @@ class Patterns:
             parts.append((number, mine, axes, statement.name in shape.inlined))
         rows, columns = (tuple([axis[one] for one in these]) for these in (shape.rows, shape.columns))
         kinds = tuple([self._array(name) for name in place])
-        return (shape.kind, tuple(parts), rows, columns, axis.get(-1), kinds), tuple(place)
+        return (shape.kind.name, tuple(parts), rows, columns, axis.get(-1), kinds), tuple(place)
 
     def _array(self, name: str) -> int:
         """The number of an array's shape, type and roles."""

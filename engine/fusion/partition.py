@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.fusion.anchors import is_product
-from engine.fusion.attention import ATTENTION
 from engine.fusion.attention_figures import attention_figures
 from engine.fusion.group_signature import Patterns
+from engine.fusion.kinds import ATTENTION
 from engine.fusion.legality import Fits
 from engine.fusion.row_cost import row_microseconds
 from engine.fusion.row_sides import row_sizes
@@ -66,7 +66,7 @@ class Partition:
             is_bound = False
             if shape.kind == ATTENTION:
                 moved, spent = attention_figures(alone(statements), assessor.target)
-            elif shape.kind == "contraction" and sum(s.reduction is not None for s in statements) > 1:
+            elif shape.kind.takes_reductions and sum(s.reduction is not None for s in statements) > 1:
                 moved = sum(compulsory_bytes(alone(statements)))
                 spent = row_microseconds(row_sizes(statements, shape, self.program.arrays), moved, assessor.target)
             else:

@@ -107,7 +107,7 @@ def _collect(
         groups[structure] = FusionGroup(
             name=name,
             title=group_title(first, kinds),
-            kind=first.kind,
+            kind=first.kind.name,
             program=replace(first.program, name=name),
             instances=instances,
             edges=schemes(first.program, first.kind),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from engine.fusion.attention import ATTENTION
 from engine.fusion.group_signature import likeness
 from engine.fusion.partition import Partition
 from engine.fusion.row_cost import row_gain
@@ -17,7 +16,6 @@ from engine.fusion.subprogram import Alone
 from engine.tensor.nodes import Statement
 from engine.tensor.traffic import compulsory_bytes
 
-CONTRACTION = "contraction"
 OPERANDS = "a kernel with whole rows takes in what follows its product, not what makes its operands"
 """Why what such a kernel reads is made in another one."""
 
@@ -78,7 +76,7 @@ class _Joiner:
     def try_to_join(self, place: int) -> None:
         """Put a group with reductions into that of a product it reads, the one handing over most first."""
         statements, shape = self.groups[place]
-        if shape.kind in (CONTRACTION, ATTENTION) or all(s.reduction is None for s in statements):
+        if shape.kind.is_product or all(s.reduction is None for s in statements):
             return
         handed = {array: self._homes[array] for array in _read(statements) if array in self._homes}
         arrays = self._before.program.arrays
@@ -94,7 +92,7 @@ class _Joiner:
                 self.refusals |= {(a, reader.operator): reason for a in reader.sources if product in handed.get(a, ())}
 
     def _is_product(self, n: int) -> bool:
-        return n in self.groups and self.groups[n][1].kind == CONTRACTION
+        return n in self.groups and self.groups[n][1].kind.takes_reductions
 
     def _join(self, product: int, place: int) -> str:
         """One group in the place of the second; or why they stay two."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from networkx.utils import UnionFind
 
 from engine.fusion.axis_splitting import inner_of, split
+from engine.fusion.kinds import CONTRACTION, ELEMENTWISE, LAYOUT, REDUCTION, Kind
 from engine.fusion.operator_folding import is_layout
 from engine.fusion.product_axis_splitting import group_splits, paired
 from engine.fusion.row_epilogue import cut_rows
@@ -32,8 +33,7 @@ TWO_PRODUCTS = "two matrix products need two main loops"
 class Shape:
     """The common loop space of a group."""
 
-    kind: str
-    """"element-wise", "reduction", "contraction", "attention", "layout", "stitched" or "packed"."""
+    kind: Kind
     axes: Mapping[Key, int]
     """Axis of each iterator; statements that are computed again inside their readers have none."""
     rows: tuple[int, ...]
@@ -151,7 +151,7 @@ def _common_shape(statements: Sequence[Statement], kept: frozenset[str], anchors
     again = _walks_again(statements, axes, set(columns))
     if not rows and again is not None and size > ONE_BLOCK:
         return f"{again.operator} needs a value reduced from all {size} elements: one block would walk them all twice"
-    kind = "contraction" if anchor else "reduction" if reductions else "element-wise"
+    kind = CONTRACTION if anchor else REDUCTION if reductions else ELEMENTWISE
     found = {key: axis for key, axis in axes.items() if key[0] not in inlined}
     return Shape(kind, found, rows, columns, extents, tuple(inlined))
 
@@ -169,9 +169,9 @@ def _factor_axes(anchor: Statement, axes: Mapping[Key, int]) -> tuple[set[int], 
 def _single_shape(statement: Statement) -> Shape:
     """The loop space of one statement is its own."""
     number = {i.name: axis for axis, i in enumerate(statement.iterators)}
-    kind = "layout" if is_layout(statement) else "element-wise"
+    kind = LAYOUT if is_layout(statement) else ELEMENTWISE
     if statement.reduction is not None:
-        kind = "contraction" if is_contraction(statement) else "reduction"
+        kind = CONTRACTION if is_contraction(statement) else REDUCTION
     return Shape(
         kind=kind,
         axes={(statement.name, name): axis for name, axis in number.items()},

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from engine.fusion.anchors import anchors, serves_product
 from engine.fusion.legality import Fits
-from engine.fusion.packing import KIND as PACKED
 from engine.fusion.shape import Shape
 from engine.fusion.stitching.dataflow import Flow, Step
 from engine.fusion.stitching.nodes import MOST_STATEMENTS, Fixed
@@ -103,7 +102,7 @@ class _Maker:
     def _share_loops(self, statements: Sequence[Statement], array: str) -> bool:
         """Whether the parts of an array are one kernel for other reasons than that it is one launch."""
         fit = self.fits(statements, frozenset((array,)))
-        return not isinstance(fit, str) and isinstance(fit.shape, Shape) and fit.shape.kind != PACKED
+        return not isinstance(fit, str) and isinstance(fit.shape, Shape) and not fit.shape.kind.has_parts
 
     def _take(self, wanted: Callable[[Statement], bool]) -> tuple[Statement, ...]:
         """The statements left that are wanted, which are left no more."""

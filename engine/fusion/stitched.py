@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from engine.fusion.axis_splitting import digits, inner_of, split, wanted_splits
 from engine.fusion.disjoint_writes import written_apart
 from engine.fusion.gemv import has_few_vectors
+from engine.fusion.kinds import STITCHED
 from engine.fusion.recompute import recomputed, repeated
 from engine.fusion.shape import ONE_BLOCK, Key, Shape, is_contraction
 from engine.tensor.nodes import Access, Statement
@@ -24,7 +25,6 @@ from engine.tensor.rewrite import plain_iterator
 Uses = Mapping[str, Sequence[tuple[Statement, Access]]]
 """Array -> who writes and reads it, and how."""
 
-KIND = "stitched"
 FEWEST_BLOCKS = 32
 """Blocks below which more of them are worth that each computes something for itself that others do, too."""
 FEW_BLOCKS = 512
@@ -91,7 +91,7 @@ def _shape(statements: Sequence[Statement], kept: frozenset[str], everywhere: fr
     if not rows and points > ONE_BLOCK:
         return f"{found.because}: one block would walk all {points} elements"
     inlined = tuple(s.name for s in statements if s.name in again)
-    return _overwritten(statements) or Shape(KIND, axes, rows, columns, extents, inlined)
+    return _overwritten(statements) or Shape(STITCHED, axes, rows, columns, extents, inlined)
 
 
 def _worth_copying(

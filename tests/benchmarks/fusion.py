@@ -25,9 +25,9 @@ from rich.progress import track
 from rich.table import Table
 
 import engine
-from engine.fusion.attention import ATTENTION
 from engine.fusion.attention_groups import with_attention
 from engine.fusion.concat_fusion import joined_parts
+from engine.fusion.kinds import ATTENTION
 from engine.fusion.operator_folding import fold_layouts
 from engine.fusion.partition import Partition, partition
 from engine.fusion.stitching.dataflow import Flow, Step
