@@ -17,7 +17,7 @@ from engine.explore.local_refusion import Around
 from engine.fusion.legality import Fits
 from engine.fusion.nodes import FusionPlan
 from engine.fusion.partition import Partition
-from engine.fusion.stitching.nodes import Figures, Fixed
+from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.fusion.user_groups import Forced, opaque
 from engine.support.errors import BadInput
 from engine.target import Target
@@ -134,7 +134,7 @@ class Attempts:
         return True
 
     def _told(
-        self, fixed: Fixed, operators: tuple[str, ...], places: int, change: Figures | None, because: str
+        self, fixed: Fixed, operators: tuple[str, ...], places: int, change: PlanFigures | None, because: str
     ) -> AttemptDoc:
         terms: tuple[Term, ...] = ()
         if change is not None:

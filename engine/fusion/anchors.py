@@ -98,17 +98,17 @@ def _take_in(
     """Put an element-wise step into the kernel of a product that it reads from, the one handing over most first."""
     arrays = flow.program.arrays
 
-    def handed(anchor: int) -> int:
+    def handed_bytes(anchor: int) -> int:
         return sum(arrays[a].bytes for p in flow.producers[n] if home.get(p) == anchor for a in flow.steps[p].made)
 
     anchors = {home[p] for p in flow.producers[n] if p in home}
     if len(anchors) > 1:  # of the many with one, nothing need be counted
-        ranked = sorted(anchors, key=lambda anchor: (-handed(anchor), flow.order[anchor]))
+        ranked = sorted(anchors, key=lambda anchor: (-handed_bytes(anchor), flow.order[anchor]))
     else:
         ranked = list(anchors)
     for anchor in ranked:
         steps = (*found[anchor].steps, n)
-        if joins.closes_cycle(_numbers(flow, steps)) or (apart and _parted(flow, steps, apart)):
+        if joins.closes_cycle(_numbers(flow, steps)) or (apart and _are_apart(flow, steps, apart)):
             continue
         grown = shapes.of(steps)
         if grown is not None:
@@ -123,7 +123,7 @@ def _numbers(flow: Flow, steps: Sequence[int]) -> tuple[int, ...]:
     return tuple(flow.order[n] for n in steps)
 
 
-def _parted(flow: Flow, steps: Sequence[int], apart: Sequence[Collection[str]]) -> bool:
+def _are_apart(flow: Flow, steps: Sequence[int], apart: Sequence[Collection[str]]) -> bool:
     """Whether a person keeps some operators of these steps out of one kernel."""
     operators = {s.operator for s in flow.statements(steps)}
     return any(operators.issuperset(pair) for pair in apart)
@@ -158,7 +158,7 @@ class _Grown:
     def own_shape(self, flow: Flow) -> Shape:
         """The loop space in the names of the kernel's own statements."""
         own = (s.name for s in flow.statements(self.steps))
-        return self.shape.renamed(dict(zip(self.names, own, strict=True)))
+        return self.shape.with_names(dict(zip(self.names, own, strict=True)))
 
 
 class _Shapes:
@@ -172,7 +172,7 @@ class _Shapes:
     def of(self, steps: tuple[int, ...]) -> _Grown | None:
         """Steps with their common loop space; None where they have none."""
         statements = self._flow.statements(steps)
-        kept = self._kept(statements)
+        kept = self._arrays_needed(statements)
         alike = likeness(statements, kept)
         if alike not in self._known:
             shape = _shape(statements, kept, self._flow.program.arrays, self._shared_limit)
@@ -180,7 +180,7 @@ class _Shapes:
         names, known = self._known[alike]
         return None if isinstance(known, str) else _Grown(steps, names, known)
 
-    def _kept(self, statements: Sequence[Statement]) -> frozenset[str]:
+    def _arrays_needed(self, statements: Sequence[Statement]) -> frozenset[str]:
         """Arrays that others read, or that are given out."""
         names = {s.name for s in statements}
         made = {s.write.array for s in statements}

@@ -24,20 +24,20 @@ def with_attention(partition: Partition, program: TensorProgram, fixed: Fixed) -
 
     fixed: a person's groups take nothing in, and what is kept apart stays so.
     """
-    joiner = _Joiner(partition, program, fixed)
+    joiner = _AttentionJoiner(partition, program, fixed)
     finder = Finder(program)
     for statement in program.statements:
         quotient = finder.quotient(statement) if statement.name in joiner.home else None
         if quotient is None or joiner.is_attention(statement):
             continue
         try:
-            joiner.join(finder.found(statement, quotient))
+            joiner.join(finder.attention(statement, quotient))
         except Unsupported as refused:
             joiner.refusals[quotient.write.array, statement.operator] = refused.reason
     return joiner.partition()
 
 
-class _Joiner:
+class _AttentionJoiner:
     def __init__(self, partition: Partition, program: TensorProgram, fixed: Fixed) -> None:
         self.program, self._fixed = program, fixed
         self._before = partition
@@ -64,7 +64,7 @@ class _Joiner:
         statements = tuple({s.name: s for n in numbers for s in self.groups[n][0]}.values())
         inlined = tuple(name for n in numbers for name in self.groups[n][1].inlined if name not in members)
         self._check_wishes(found, statements)
-        check_closed(found, statements, self._needed(statements))
+        check_closed(found, statements, self._needs(statements))
         shape = self._loops(found, statements, inlined)
         for number in numbers:
             del self.groups[number]
@@ -85,7 +85,7 @@ class _Joiner:
         first, known = self._known[alike]
         if isinstance(known, str):
             raise refusal(found.values, known)
-        return known.renamed(dict(zip(first, place, strict=True)))
+        return known.with_names(dict(zip(first, place, strict=True)))
 
     def _drawback(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> str:
         """Why one kernel would be wrong or slow, in no names; or ""."""
@@ -105,7 +105,7 @@ class _Joiner:
             if not operators.isdisjoint(group):
                 raise refusal(found.values, f"you hold {' + '.join(group)} together, without the rest of the attention")
 
-    def _needed(self, statements: Sequence[Statement]) -> dict[str, str]:
+    def _needs(self, statements: Sequence[Statement]) -> dict[str, str]:
         """What others need of statements -> how that is said."""
         inside, needed = {s.name for s in statements}, {}
         for array in (s.write.array for s in statements):

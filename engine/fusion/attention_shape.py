@@ -30,7 +30,7 @@ def attention_form(
     is no attention.
     """
     finder = Finder(TensorProgram("", arrays, tuple(statements), (), ()))
-    found = next(filter(None, (_found(finder, statement) for statement in statements)), None)
+    found = next(filter(None, (_find(finder, statement) for statement in statements)), None)
     if found is None:
         return ""
     own = (found.scores.name, found.values.name)
@@ -44,10 +44,10 @@ def attention_form(
         return refused.reason
 
 
-def _found(finder: Finder, values: Statement) -> Attention | None:
+def _find(finder: Finder, values: Statement) -> Attention | None:
     quotient = finder.quotient(values)
     try:
-        return finder.found(values, quotient) if quotient is not None else None
+        return finder.attention(values, quotient) if quotient is not None else None
     except Unsupported:
         return None
 

@@ -8,7 +8,7 @@ from itertools import combinations
 from engine.tensor.nodes import Statement
 
 
-def written_apart(statements: Sequence[Statement]) -> frozenset[str]:
+def disjointly_written(statements: Sequence[Statement]) -> frozenset[str]:
     """Arrays of which several statements write different boxes, and that none of them reads."""
     writers: dict[str, list[Statement]] = {}
     for statement in statements:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from engine.fusion.axis_splitting import split
-from engine.fusion.crop_arrays import narrowed
+from engine.fusion.crop_arrays import crop_arrays
 from engine.fusion.group_signature import Patterns
 from engine.fusion.kinds import COLUMN_REDUCTION, REDUCTION, ROW_REDUCTION, Kind
-from engine.fusion.nodes import Instance
+from engine.fusion.nodes import GroupInstance
 from engine.fusion.packing import parts_of
 from engine.fusion.shape import Shape
 from engine.tensor.index import Index
@@ -47,7 +47,7 @@ class Built:
     """One group's program in canonical names and the occurrence it was made from."""
 
     program: TensorProgram
-    instance: Instance
+    instance: GroupInstance
     kind: Kind
     structure: str
     """Equal for groups that compile to the same kernel: the program with arrays numbered instead of named."""
@@ -81,7 +81,7 @@ class GroupBuilder:
             return first
         first, places = self._made[pattern]
         own = [s for s in statements if s.name not in shape.inlined]
-        instance = Instance(
+        instance = GroupInstance(
             operators=self._operators(statements),
             arrays=dict(zip(first.instance.arrays, (arrays[at] for at in places), strict=True)),
             statements={name: s.operator for name, s in zip(first.instance.statements, own, strict=True)},
@@ -108,9 +108,9 @@ class GroupBuilder:
             outputs=tuple(a for a in used if a in self._outputs and a in made),
             constants=tuple(a for a in inputs if a in self._constants),
         )
-        body, parts = narrowed(body)
+        body, parts = crop_arrays(body)
         short = _short_names(used)
-        instance = Instance(
+        instance = GroupInstance(
             operators=self._operators(statements),
             arrays={short[a]: a for a in used},
             statements={s.name: s.operator for s in named},
@@ -183,11 +183,11 @@ def inline(producers: Sequence[Statement], statements: Sequence[Statement]) -> l
                 return rewrite_scalar(producer.expression, values, read, extents)
             assert access.otherwise is not None
 
-            def guarded(inner: Access) -> Scalar:
+            def read_guarded(inner: Access) -> Scalar:
                 otherwise = inner.otherwise or access.otherwise
                 return read(replace(inner, guards=(*inner.guards, *access.guards), otherwise=otherwise))
 
-            value = rewrite_scalar(producer.expression, values, guarded, extents)
+            value = rewrite_scalar(producer.expression, values, read_guarded, extents)
             return Apply("select", (_holds(access.guards), value, access.otherwise), access.otherwise.dtype)
 
         return read

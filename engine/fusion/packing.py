@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from networkx.utils import UnionFind
 
-from engine.fusion.disjoint_writes import written_apart
+from engine.fusion.disjoint_writes import disjointly_written
 from engine.fusion.kinds import ELEMENTWISE, PACKED, STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape, common_shape, is_contraction
@@ -68,22 +68,22 @@ def parts_of(statements: Sequence[Statement]) -> list[list[Statement]]:
     Those that write different boxes of one array are apart, unless somebody here reads it.
     """
     made = {s.write.array for s in statements}
-    separate = written_apart(statements)
+    separate = disjointly_written(statements)
     joined = UnionFind(s.name for s in statements)
     first: dict[object, str] = {}
     for statement in statements:
         for array in {statement.write.array, *(a.array for a in statement.reads() if a.array in made)} - separate:
             joined.union(first.setdefault(array, statement.name), statement.name)
-    connected = _gathered(statements, joined)
+    connected = _by_part(statements, joined)
     for part in connected:
         if all(s.reduction is None for s in part):
             widest = max(part, key=lambda s: len(s.iterators))
             box = tuple(i.extent for i in widest.iterators)
             joined.union(first.setdefault(("box", box), part[0].name), part[0].name)
-    return _gathered(statements, joined)
+    return _by_part(statements, joined)
 
 
-def _gathered(statements: Sequence[Statement], joined: UnionFind) -> list[list[Statement]]:
+def _by_part(statements: Sequence[Statement], joined: UnionFind) -> list[list[Statement]]:
     found: dict[str, list[Statement]] = {}
     for statement in statements:
         found.setdefault(joined[statement.name], []).append(statement)

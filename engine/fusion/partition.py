@@ -16,8 +16,8 @@ from engine.fusion.shape import Shape
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.steps import Steps, steps_of
 from engine.fusion.stitching.cost_cache import Assessor
-from engine.fusion.stitching.nodes import STITCH, Figures, Fixed, Kernel, Why
-from engine.fusion.stitching.policies import Chosen, choose
+from engine.fusion.stitching.nodes import STITCH, Fixed, Kernel, PlanFigures, Why
+from engine.fusion.stitching.policies import ChosenKernels, choose
 from engine.fusion.stitching.search import accurate, moving
 from engine.fusion.subprogram import Alone
 from engine.graph.nodes import Operator
@@ -34,7 +34,7 @@ class Partition:
     program: TensorProgram
     """With the copies that some kernels hold of what others compute as well."""
     groups: tuple[tuple[tuple[Statement, ...], Shape], ...]
-    chosen: Chosen
+    chosen: ChosenKernels
     numbers: tuple[int, ...]
     """The number of each group among the chosen kernels; of several that became one, that of the last."""
     views: Mapping[str, str]
@@ -56,10 +56,10 @@ class Partition:
         number = self.numbers[second]
         return self.chosen.why(self.numbers[first], self.firsts.get(number, number))
 
-    def figures(self, places: Iterable[int] | None = None) -> Figures:
+    def figures(self, places: Iterable[int] | None = None) -> PlanFigures:
         """What the kernels come to, or those of the groups at some places."""
         graph, assessor, alone = self.chosen.graph, self.chosen.assessor, Alone(self.program)
-        found = Figures(0, 0, 0, 0.0)
+        found = PlanFigures(0, 0, 0, 0.0)
         for place in range(len(self.groups)) if places is None else places:
             statements, shape = self.groups[place]
             kernel = graph.kernels[self.numbers[place]]
@@ -74,7 +74,7 @@ class Partition:
                 is_bound = not any(map(is_product, graph.flow.statements(kernel.members)))
                 moved = cost.bytes_read + cost.bytes_written if cost else 0
                 spent = accurate(assessor, kernel) if cost and is_bound else moving(cost, assessor.target)
-            found = Figures(
+            found = PlanFigures(
                 found.kernels + 1, found.memory_bound + is_bound, found.bytes + moved, found.microseconds + spent
             )
         return found
@@ -111,7 +111,7 @@ def partition(
     return _with_copies(program, steps, chosen)
 
 
-def _with_copies(program: TensorProgram, steps: Steps, chosen: Chosen) -> Partition:
+def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels) -> Partition:
     """The groups of the chosen kernels, each statement in one of them only."""
     graph, flow = chosen.graph, steps.flow
     order = [n for n in chosen.in_order() if any(flow.steps[m].statements for m in graph.kernels[n].members)]
@@ -142,7 +142,7 @@ def _shape(assessor: Assessor, kernel: Kernel) -> Shape:
     fit = assessor.fit(first)
     assert not isinstance(fit, str) and isinstance(fit.shape, Shape), fit
     theirs, own = (assessor.flow.statements(one.members) for one in (first, kernel))
-    return fit.shape.renamed({s.name: mine.name for s, mine in zip(theirs, own, strict=True)})
+    return fit.shape.with_names({s.name: mine.name for s, mine in zip(theirs, own, strict=True)})
 
 
 def _copies(
@@ -157,7 +157,7 @@ def _copies(
     for array in copied:
         arrays[arrays_of[array]] = replace(arrays[array], name=arrays_of[array])
     made = tuple(renamed(s, names[s.name], s.operator, arrays_of) for s in statements)
-    return made, shape.renamed(names)
+    return made, shape.with_names(names)
 
 
 def _parts(

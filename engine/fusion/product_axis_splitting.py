@@ -57,7 +57,7 @@ def group_splits(
     return splits
 
 
-def paired(written: Index, read: Index, writer: Statement, reader: Statement) -> list[tuple[str, str]] | None:
+def iterator_pairs(written: Index, read: Index, writer: Statement, reader: Statement) -> list[tuple[str, str]] | None:
     """(writer's iterator, reader's) of every digit of an index that both write alike; None where they do not."""
     plain = plain_iterator(written), plain_iterator(read)
     if plain[0] is not None and plain[1] is not None:

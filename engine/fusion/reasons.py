@@ -10,7 +10,7 @@ from engine.fusion.attention_cost import gain
 from engine.fusion.group_programs import Built
 from engine.fusion.kinds import ATTENTION, COLUMN_REDUCTION, Kind
 from engine.fusion.legality import handed_over
-from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, Edge
+from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, Intermediate
 from engine.fusion.packing import parts_of
 from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.row_sides import reduced_columns
@@ -57,11 +57,11 @@ def group_title(built: Built, kinds: Mapping[str, str]) -> str:
     return " + ".join(unique[:4]) + (f" + {len(unique) - 4} more" if len(unique) > 4 else "")
 
 
-def schemes(program: TensorProgram, kind: Kind) -> tuple[Edge, ...]:
+def schemes(program: TensorProgram, kind: Kind) -> tuple[Intermediate, ...]:
     """The scheme proposed for every intermediate; the mapping decides where it really lives."""
     writer = {s.write.array: s for s in program.statements}
-    stored = _stored(program) if kind.hands_over else frozenset()
-    edges: list[Edge] = []
+    stored = _shared_arrays(program) if kind.hands_over else frozenset()
+    edges: list[Intermediate] = []
     for consumer in program.statements:
         for array in dict.fromkeys(a.array for a in consumer.reads()):
             producer = writer.get(array)
@@ -74,11 +74,11 @@ def schemes(program: TensorProgram, kind: Kind) -> tuple[Edge, ...]:
                 scheme, because = SHUFFLE, "all lanes of a row contribute to it and use it"
                 if kind == COLUMN_REDUCTION:
                     scheme, because = SHARED, "several warps contribute to it"
-            edges.append(Edge(producer.name, consumer.name, array, scheme, because))
+            edges.append(Intermediate(producer.name, consumer.name, array, scheme, because))
     return tuple(edges)
 
 
-def _stored(program: TensorProgram) -> frozenset[str]:
+def _shared_arrays(program: TensorProgram) -> frozenset[str]:
     """Intermediates of a stitched group that are handed over in shared memory."""
     shape = stitched_shape(program.statements, frozenset(program.outputs))
     return handed_over(shape, program.statements) if isinstance(shape, Shape) else frozenset()

@@ -26,13 +26,13 @@ def with_rows(partition: Partition, before: Partition, fixed: Fixed) -> Partitio
     before: the partition before attentions were joined.  fixed: a person's groups take nothing in, and what is kept
     apart stays so.
     """
-    joiner = _Joiner(partition, before, fixed)
+    joiner = _RowJoiner(partition, before, fixed)
     for place in range(len(partition.groups)):
         joiner.try_to_join(place)
     return joiner.partition()
 
 
-class _Joiner:
+class _RowJoiner:
     def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
         self._before, self._fixed = partition, fixed
         self._alone = Alone(partition.program)
@@ -145,7 +145,7 @@ class _Joiner:
         inside: set[int],
     ) -> Shape | str:
         """The loops of one kernel, found once for groups that differ in names alone; or why there are to be two."""
-        kept = self._kept(statements, inside)
+        kept = self._arrays_needed(statements, inside)
         alike = likeness(statements, kept)
         if alike not in self._known:
             shape = common_shape(statements, kept)
@@ -156,9 +156,9 @@ class _Joiner:
         first, known = self._known[alike]
         if isinstance(known, str):
             return known
-        return known.renamed(dict(zip(first, (s.name for s in statements), strict=True)))
+        return known.with_names(dict(zip(first, (s.name for s in statements), strict=True)))
 
-    def _kept(self, statements: Sequence[Statement], inside: set[int]) -> frozenset[str]:
+    def _arrays_needed(self, statements: Sequence[Statement], inside: set[int]) -> frozenset[str]:
         """Arrays that other groups than those inside read, or that are given out."""
         outputs, made = self._before.program.outputs, {s.write.array for s in statements}
         return frozenset(a for a in made if a in outputs or self._readers.get(a, set()) - inside)

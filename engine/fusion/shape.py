@@ -15,7 +15,7 @@ from networkx.utils import UnionFind
 from engine.fusion.axis_splitting import inner_of, split
 from engine.fusion.kinds import CONTRACTION, ELEMENTWISE, LAYOUT, REDUCTION, Kind
 from engine.fusion.operator_folding import is_layout
-from engine.fusion.product_axis_splitting import group_splits, paired
+from engine.fusion.product_axis_splitting import group_splits, iterator_pairs
 from engine.fusion.row_epilogue import cut_rows
 from engine.tensor.nodes import Access, Apply, Position, Scalar, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -46,7 +46,7 @@ class Shape:
     splits: Mapping[Key, int] = field(default_factory=dict)
     """Iterators that are cut in two -> points of the inner one; `axes` has both, named as in `axis_splitting`."""
 
-    def renamed(self, names: Mapping[str, str]) -> Shape:
+    def with_names(self, names: Mapping[str, str]) -> Shape:
         """The loop space of statements under other names."""
         axes = {(names[statement], iterator): axis for (statement, iterator), axis in self.axes.items()}
         inlined = tuple(names[statement] for statement in self.inlined)
@@ -197,7 +197,7 @@ def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key
             if source is None:
                 continue
             for written, read in zip(source.write.indices, access.indices, strict=True):
-                pairs = None if access.guards else paired(written, read, source, statement)
+                pairs = None if access.guards else iterator_pairs(written, read, source, statement)
                 for left, right in pairs or ():
                     axis_of.union((source.name, left), (statement.name, right))
                 if access.guards or (pairs is None and written != read):
@@ -216,10 +216,10 @@ def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key
         for iterator, axis in zip(statement.iterators, mine, strict=True):
             if extents.setdefault(axis, iterator.extent) != iterator.extent:
                 return f"{statement.operator} reads part of an intermediate"
-    return _overwritten_elsewhere(statements, axes) or axes
+    return _update_conflict(statements, axes) or axes
 
 
-def _overwritten_elsewhere(statements: Sequence[Statement], axes: Mapping[Key, int]) -> str:
+def _update_conflict(statements: Sequence[Statement], axes: Mapping[Key, int]) -> str:
     """Why a buffer cannot be updated in the kernel that reads it: another thread would read what one overwrites."""
 
     def places(statement: Statement, access: Access) -> list[int | str]:

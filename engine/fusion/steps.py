@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.fusion.anchors import anchors, serves_product
 from engine.fusion.legality import Fits
 from engine.fusion.shape import Shape
-from engine.fusion.stitching.dataflow import Flow, Step
+from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.nodes import MOST_STATEMENTS, Fixed
 from engine.fusion.user_groups import Forced, opaque, step
 from engine.graph.nodes import Operator
@@ -45,8 +45,8 @@ class _Maker:
         """Statements that are in no step yet."""
 
     def steps(self) -> Steps:
-        forced = self._forced()
-        closed = [*forced, *self._anchored([step for step, _ in forced])]
+        forced = self._user_groups()
+        closed = [*forced, *self._products([step for step, _ in forced])]
         frames = [self._step((s,), True) for s in self._take(self._is_frame)]
         rest = self._by_array()
         steps = sorted([*(step for step, _ in closed), *frames, *rest, *self.opaque], key=self._place)
@@ -54,7 +54,7 @@ class _Maker:
         found = {id(step): shape for step, shape in closed}
         return Steps(flow, {n: found[id(step)] for n, step in enumerate(steps) if id(step) in found})
 
-    def _forced(self) -> list[tuple[Step, Shape]]:
+    def _user_groups(self) -> list[tuple[FlowStep, Shape]]:
         """A person's groups, each checked."""
         if not self.fixed.groups:
             return []
@@ -69,7 +69,7 @@ class _Maker:
             found.append((self._step(statements, True), fit.shape))
         return found
 
-    def _anchored(self, forced: Sequence[Step]) -> list[tuple[Step, Shape]]:
+    def _products(self, forced: Sequence[FlowStep]) -> list[tuple[FlowStep, Shape]]:
         """Products with their epilogues, none of which takes from a person's groups."""
         free = [self.alone[name] for name in self.left]
         apart = [set(pair) for pair in self.fixed.apart]
@@ -85,13 +85,13 @@ class _Maker:
     def _is_frame(self, statement: Statement) -> bool:
         return serves_product(statement, self.program.readers.get(statement.write.array, ()))
 
-    def _by_array(self) -> list[Step]:
+    def _by_array(self) -> list[FlowStep]:
         """What is left, the parts of one array together where one kernel can write them."""
         writers: dict[str, list[Statement]] = {}
         for statement in self.program.statements:
             if statement.name in self.left:
                 writers.setdefault(statement.write.array, []).append(statement)
-        steps: list[Step] = []
+        steps: list[FlowStep] = []
         for array, writing in writers.items():
             for first in range(0, len(writing), MOST_STATEMENTS):
                 statements = writing[first : first + MOST_STATEMENTS]
@@ -111,8 +111,8 @@ class _Maker:
             del self.left[statement.name]
         return taken
 
-    def _step(self, statements: Sequence[Statement], closed: bool) -> Step:
+    def _step(self, statements: Sequence[Statement], closed: bool) -> FlowStep:
         return step(statements, closed, self.inputs)
 
-    def _place(self, step: Step) -> int:
+    def _place(self, step: FlowStep) -> int:
         return self.number[step.statements[-1].name] if step.statements else len(self.number)

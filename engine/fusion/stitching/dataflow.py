@@ -9,7 +9,7 @@ from engine.tensor.nodes import Statement, TensorProgram
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FlowStep:
     """Statements that are always computed together."""
 
     statements: tuple[Statement, ...]
@@ -27,7 +27,7 @@ class Flow:
     Where a step overwrites an input of the program, everyone who reads its old contents comes before it.
     """
 
-    def __init__(self, program: TensorProgram, steps: Sequence[Step]) -> None:
+    def __init__(self, program: TensorProgram, steps: Sequence[FlowStep]) -> None:
         self.program = program
         self.steps = tuple(steps)
         self.outputs = frozenset(program.outputs)

@@ -112,7 +112,7 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class PlanFigures:
     """What a choice of kernels comes to, by the models of the search."""
 
     kernels: int

@@ -21,7 +21,7 @@ def lean(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
         _without_copies(assessor, graph, n, {m for m in kernel.members - kernel.roots if m in home}, home)
         for n, kernel in enumerate(graph.kernels)
     ]
-    kernels = tuple(_needed(assessor, found))
+    kernels = tuple(_with_needed_roots(assessor, found))
     return graph if kernels == graph.kernels else KernelGraph(assessor.flow, kernels)
 
 
@@ -51,7 +51,7 @@ def _without(assessor: Assessor, kernel: Kernel, copy: int) -> Kernel:
     return Kernel(frozenset(left), kernel.roots, kernel.closed)
 
 
-def _needed(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
+def _with_needed_roots(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels with those roots that the program gives out or another kernel reads."""
     flow = assessor.flow
     read = {

@@ -22,16 +22,16 @@ def makeable(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
     for number, kernel in enumerate(kernels):
         if kernel.roots <= homes:
             continue
-        for part in _grown(assessor, kernel):
+        for part in _grow_parts(assessor, kernel):
             (root,) = part.roots
             if root not in homes:  # what two kernels had to part with is written once
                 homes.add(root)
                 together[root] = number
                 found.append(part)
-    return _joined(assessor, found, together) if together else found
+    return _join_parts(assessor, found, together) if together else found
 
 
-def _grown(assessor: Assessor, kernel: Kernel) -> list[Kernel]:
+def _grow_parts(assessor: Assessor, kernel: Kernel) -> list[Kernel]:
     """Consumers before producers: each step goes into the parts that read it, or is the result of one of its own."""
     flow = assessor.flow
     parts: dict[int, Kernel] = {}
@@ -48,7 +48,7 @@ def _grown(assessor: Assessor, kernel: Kernel) -> list[Kernel]:
     return list(parts.values())
 
 
-def _joined(assessor: Assessor, kernels: Sequence[Kernel], together: dict[int, int]) -> list[Kernel]:
+def _join_parts(assessor: Assessor, kernels: Sequence[Kernel], together: dict[int, int]) -> list[Kernel]:
     """Parts of one kernel joined where they fit."""
     graph = KernelGraph(assessor.flow, kernels)
     joins = Joins(graph)
@@ -59,8 +59,8 @@ def _joined(assessor: Assessor, kernels: Sequence[Kernel], together: dict[int, i
             continue
         for other in seeds.setdefault(asked, []):
             both = joins.group(n) | joins.group(other)
-            if assessor.cost(graph.merged(both)) is not None and joins.join(both):
+            if assessor.cost(graph.merge(both)) is not None and joins.join(both):
                 break
         else:
             seeds[asked].append(n)
-    return joins.merged()
+    return joins.kernels()
