@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 from engine.fusion.attention import Attention, Finder, refusal
 from engine.fusion.attention_cost import gain
 from engine.fusion.attention_shape import check_closed, excess, loops, padding
-from engine.fusion.group_signature import likeness
+from engine.fusion.group_signature import ShapeCache, likeness
 from engine.fusion.kinds import ATTENTION
 from engine.fusion.partition import Partition
 from engine.fusion.shape import Shape
@@ -44,8 +44,7 @@ class _AttentionJoiner:
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
         self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
-        self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
-        """Likeness -> names of the first statements, and their loops or why they stay several kernels."""
+        self._shapes = ShapeCache()
 
     def is_attention(self, statement: Statement) -> bool:
         """Whether a statement is in one already: a person's."""
@@ -78,14 +77,15 @@ class _AttentionJoiner:
         where it cannot be one or does not pay."""
         place = {s.name: n for n, s in enumerate(statements)}
         roles = tuple(place[s.name] for s in found.members), tuple(place[name] for name in inlined)
-        alike = likeness(statements, ()), roles
-        if alike not in self._known:
+
+        def find() -> Shape | str:
             shape = loops(found, [s for s in statements if s.name not in inlined], inlined)
-            self._known[alike] = tuple(place), self._drawback(found, statements, inlined) or shape
-        first, known = self._known[alike]
-        if isinstance(known, str):
-            raise refusal(found.values, known)
-        return known.with_names(dict(zip(first, place, strict=True)))
+            return self._drawback(found, statements, inlined) or shape
+
+        shape = self._shapes.find((likeness(statements, ()), roles), statements, find)
+        if isinstance(shape, str):
+            raise refusal(found.values, shape)
+        return shape
 
     def _drawback(self, found: Attention, statements: Sequence[Statement], inlined: tuple[str, ...]) -> str:
         """Why one kernel would be wrong or slow, in no names; or ""."""
@@ -98,9 +98,8 @@ class _AttentionJoiner:
 
     def _check_wishes(self, found: Attention, statements: Sequence[Statement]) -> None:
         operators = {s.operator for s in statements}
-        for producer, consumer in self._fixed.apart:
-            if producer in operators and consumer in operators:
-                raise refusal(found.values, f"you keep {producer} and {consumer} apart")
+        if apart := self._fixed.why_apart(operators):
+            raise refusal(found.values, apart)
         for group in self._fixed.groups:
             if not operators.isdisjoint(group):
                 raise refusal(found.values, f"you hold {' + '.join(group)} together, without the rest of the attention")

@@ -5,7 +5,7 @@ Layers of a model repeat.  A group whose pattern was met before takes its progra
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from engine.fusion.shape import Shape
 from engine.tensor.index import Element, Index, Quotient, Remainder
@@ -63,6 +63,22 @@ class Patterns:
         if len(names) == len(statement.arrays):  # a condition that looks up another array adds its name behind
             self._of_form[statement.form] = number
         return number, tuple(names)
+
+
+class ShapeCache:
+    """Loop spaces, each found once for statements that differ in names alone."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
+        """Key -> names of the first statements that had it, and their loop space or why they have none."""
+
+    def find(self, key: Hashable, statements: Sequence[Statement], find: Callable[[], Shape | str]) -> Shape | str:
+        """The loop space of statements, in their own names; or why they have none.  key: equal where `find` is."""
+        names = tuple(s.name for s in statements)
+        if key not in self._found:
+            self._found[key] = names, find()
+        first, shape = self._found[key]
+        return shape if isinstance(shape, str) else shape.with_names(dict(zip(first, names, strict=True)))
 
 
 def likeness(statements: Sequence[Statement], kept: Collection[str]) -> Hashable:

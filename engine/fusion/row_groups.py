@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.fusion.group_signature import likeness
+from engine.fusion.group_signature import ShapeCache, likeness
 from engine.fusion.partition import Partition
 from engine.fusion.row_cost import row_gain
 from engine.fusion.row_sides import row_sizes
@@ -50,8 +50,7 @@ class _RowJoiner:
         self._joins = Joins(partition.chosen.graph)
         self._unite_attentions(before)
         self._firsts: dict[int, int] = {}
-        self._known: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
-        """Likeness -> names of the first statements, and their loops or why they stay two kernels."""
+        self._shapes = ShapeCache()
 
     def _unite_attentions(self, before: Partition) -> None:
         """What became one group after the kernels were chosen is one here, too."""
@@ -125,13 +124,9 @@ class _RowJoiner:
     def _wish(self, statements: Sequence[Statement]) -> str:
         """What a person decided against it, or ""."""
         operators = {s.operator for s in statements}
-        for producer, consumer in self._fixed.apart:
-            if producer in operators and consumer in operators:
-                return f"you keep {producer} and {consumer} apart"
-        for group in self._fixed.groups:
-            if not operators.isdisjoint(group):
-                return f"you made one kernel of {' + '.join(group)}, which takes in no other"
-        return ""
+        group = next((g for g in self._fixed.groups if not operators.isdisjoint(g)), ())
+        taken = f"you made one kernel of {' + '.join(group)}, which takes in no other" if group else ""
+        return self._fixed.why_apart(operators) or taken
 
     def _between(self, numbers: Sequence[int], statements: Sequence[Statement]) -> str:
         anchor = next(s for s in statements if is_contraction(s))
@@ -146,17 +141,15 @@ class _RowJoiner:
     ) -> Shape | str:
         """The loops of one kernel, found once for groups that differ in names alone; or why there are to be two."""
         kept = self._arrays_needed(statements, inside)
-        alike = likeness(statements, kept)
-        if alike not in self._known:
+
+        def find() -> Shape | str:
             shape = common_shape(statements, kept)
-            if isinstance(shape, Shape):
-                gain = self._gain(both, statements, shape)
-                shape = shape if gain.microseconds > 0 else f"one kernel would be slower: {gain}"
-            self._known[alike] = tuple(s.name for s in statements), shape
-        first, known = self._known[alike]
-        if isinstance(known, str):
-            return known
-        return known.with_names(dict(zip(first, (s.name for s in statements), strict=True)))
+            if isinstance(shape, str):
+                return shape
+            gain = self._gain(both, statements, shape)
+            return shape if gain.microseconds > 0 else f"one kernel would be slower: {gain}"
+
+        return self._shapes.find(likeness(statements, kept), statements, find)
 
     def _arrays_needed(self, statements: Sequence[Statement], inside: set[int]) -> frozenset[str]:
         """Arrays that other groups than those inside read, or that are given out."""

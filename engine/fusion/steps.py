@@ -72,10 +72,9 @@ class _Maker:
     def _products(self, forced: Sequence[FlowStep]) -> list[tuple[FlowStep, Shape]]:
         """Products with their epilogues, none of which takes from a person's groups."""
         free = [self.alone[name] for name in self.left]
-        apart = [set(pair) for pair in self.fixed.apart]
         flow = Flow(self.program, [*free, *forced, *self.opaque])
         found = []
-        for anchor in anchors(flow, self.program.readers, self.fits.target, apart):
+        for anchor in anchors(flow, self.program.readers, self.fits.target, self.fixed):
             statements = flow.statements(anchor.steps)
             for statement in statements:
                 del self.left[statement.name]
