@@ -14,11 +14,11 @@ from engine.documents.model import Term
 from engine.execution.nodes import PREDICTED
 from engine.explore.isomorphic_regions import Places
 from engine.explore.local_refusion import Around
-from engine.fusion.legality import Fits
+from engine.fusion.legality import KernelLegality
 from engine.fusion.nodes import FusionPlan
 from engine.fusion.partition import Partition
 from engine.fusion.stitching.nodes import Fixed, PlanFigures
-from engine.fusion.user_groups import Forced, opaque
+from engine.fusion.user_groups import UserGroups, opaque
 from engine.support.errors import BadInput
 from engine.target import Target
 
@@ -51,11 +51,11 @@ class Attempts:
         return self._parted(wish)
 
     @cached_property
-    def _forced(self) -> Forced:
+    def _forced(self) -> UserGroups:
         graph = self._plan.source
         assert graph is not None
         without = [opaque(op) for op in graph.operators if op.name in self._plan.unsupported]
-        return Forced(self._program, without, Fits(self._program.arrays, self._target))
+        return UserGroups(self._program, without, KernelLegality(self._program.arrays, self._target))
 
     def _joined(self, operators: Sequence[str]) -> AttemptDoc:
         group = tuple(op for op in operators if self._forced.statements((op,)))

@@ -1,4 +1,4 @@
-"""Kernels that every policy has alike: each matrix product or convolution with the element-wise operators after it.
+"""Kernels around products, alike under every policy: a matrix product or convolution with its element-wise epilogue.
 
     MatMul, Add, Mul, Softmax, MatMul   ->   [MatMul Add Mul] Softmax [MatMul]
 """
@@ -102,6 +102,7 @@ class _Growth:
             if n in home or step.closed or not settled or flow.consumers[n] != (anchor,):
                 continue
             grown = self._shapes.of((n, *product.steps))
+            # A prologue must not cost the product its tiles: no other kind of kernel is as fast.
             if grown is not None and grown.shape.kind == product.shape.kind:
                 product = grown
                 home[n] = anchor

@@ -94,6 +94,7 @@ class Finder:
     def attention(self, values: Statement, quotient: Statement) -> Attention:
         """The attention around a product with the results of `quotient`; Unsupported, saying why there is none."""
         behind = self._behind(values)
+        # The proof below is symbolic and slow, and a model has the same attention in every layer.
         alike = likeness(behind, ())
         if alike not in self._softmaxes:
             relative_term(replace(self.program, statements=behind), values, values.operator)

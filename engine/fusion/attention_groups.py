@@ -1,4 +1,4 @@
-"""The groups of an attention become one kernel, where nobody else needs what lies between and where it pays."""
+"""Merge the groups of an attention into one kernel where no other kernel reads its intermediates and it is faster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loops of one kernel for an attention, or why there is none: its size, ragged tiles, who else needs its values."""
+"""The loop space of an attention kernel, or why there is none: its size, ragged tiles, other readers of its values."""
 
 from __future__ import annotations
 

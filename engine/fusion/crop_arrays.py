@@ -68,6 +68,7 @@ def _block(program: TensorProgram, name: str) -> Block | None:
         if high > low:  # behind an axis that runs, a block is contiguous only if it is whole
             break
         assert 0 <= low < size, f"{name} is accessed outside"
+    # A pointer into the middle of an array must keep the alignment that vector loads of the kernel rely on.
     if tuple(shape) == array.shape or _position(starts, array.shape) * DTYPES[array.dtype] % VECTOR_BYTES:
         return None
     return tuple(starts), tuple(shape)

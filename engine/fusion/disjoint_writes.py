@@ -1,4 +1,4 @@
-"""Arrays that several statements write in parts: which parts lie apart, so that nobody has to wait for another."""
+"""Writes of several statements to disjoint boxes of one array: such statements need no ordering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of statements become programs of their own, in short names and with one name for each shared axis."""
+"""Build the program of a group: short array names, one iterator name for each axis that statements share."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ class GroupBuilder:
             statements = [split(s, shape.splits) for s in statements]
         if shape.kind.has_parts:  # statements side by side can share a loop
             statements = [s for part in parts_of(statements) for s in part]
+        # Layers repeat: most groups of a model take the program of an earlier one, under other arrays.
         pattern, arrays = self._patterns.group(statements, shape)
         if pattern not in self._made:
             first = self._fresh(statements, shape)

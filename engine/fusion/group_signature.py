@@ -1,4 +1,4 @@
-"""Equal groups found before they are built: what their statements are but for the names of arrays.
+"""Structural hashing of groups: equal ones are found before they are built, whatever their arrays are called.
 
 Layers of a model repeat.  A group whose pattern was met before takes its program from the first one.
 """

@@ -1,4 +1,4 @@
-"""How statements fit one kernel, asked of the loop spaces that the code generator has: what the search goes by."""
+"""Legality of fusion: whether statements have a loop space of a known kind, within registers and shared memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_INLINED = 96
 """Instructions of an element of which every producer is computed in place."""
 
 
-class Fits:
+class KernelLegality:
     """The legality of kernels of one program: no value crosses blocks, and the code generator has a form for them."""
 
     def __init__(self, arrays: Mapping[str, Array], target: Target) -> None:
@@ -40,9 +40,11 @@ class Fits:
         stitchable = any(s.reduction is not None for s in statements) and not any(map(is_contraction, statements))
         for form in (common_shape, inlined_shape, stitched_shape, packed_shape):
             shape = form(statements, kept)
+            # A stitched kernel without a common axis is one block: parts with blocks of their own use the whole GPU.
             if form is stitched_shape and isinstance(shape, Shape) and not shape.rows:
                 shape = self._side_by_side(statements, kept) or shape
             if isinstance(shape, str):
+                # A person is told of the first form; where rows are reduced, stitching is the form that they meant.
                 reason = shape if not reason or (stitchable and form is stitched_shape) else reason
             elif lost := _not_in_place(shape, statements):
                 reason = lost

@@ -76,6 +76,7 @@ def parts_of(statements: Sequence[Statement]) -> list[list[Statement]]:
             joined.union(first.setdefault(array, statement.name), statement.name)
     connected = _by_part(statements, joined)
     for part in connected:
+        # Element-wise parts over equal boxes share loops, which saves blocks and index arithmetic.
         if all(s.reduction is None for s in part):
             widest = max(part, key=lambda s: len(s.iterators))
             box = tuple(i.extent for i in widest.iterators)

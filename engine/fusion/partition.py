@@ -9,7 +9,7 @@ from engine.fusion.anchors import is_product
 from engine.fusion.attention_figures import attention_figures
 from engine.fusion.group_signature import Patterns
 from engine.fusion.kinds import ATTENTION
-from engine.fusion.legality import Fits
+from engine.fusion.legality import KernelLegality
 from engine.fusion.row_cost import row_microseconds
 from engine.fusion.row_sides import row_sizes
 from engine.fusion.shape import Shape
@@ -19,7 +19,7 @@ from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.nodes import STITCH, Fixed, Kernel, PlanFigures, Why
 from engine.fusion.stitching.policies import ChosenKernels, choose
 from engine.fusion.stitching.search import accurate, moving
-from engine.fusion.subprogram import Alone
+from engine.fusion.subprogram import Subprograms
 from engine.graph.nodes import Operator
 from engine.target import Target
 from engine.tensor.nodes import Array, Statement, TensorProgram
@@ -58,12 +58,13 @@ class Partition:
 
     def figures(self, places: Iterable[int] | None = None) -> PlanFigures:
         """What the kernels come to, or those of the groups at some places."""
-        graph, assessor, alone = self.chosen.graph, self.chosen.assessor, Alone(self.program)
+        graph, assessor, alone = self.chosen.graph, self.chosen.assessor, Subprograms(self.program)
         found = PlanFigures(0, 0, 0, 0.0)
         for place in range(len(self.groups)) if places is None else places:
             statements, shape = self.groups[place]
             kernel = graph.kernels[self.numbers[place]]
             is_bound = False
+            # The search costed the kernels that these two were made of, so that each has a model of its own.
             if shape.kind == ATTENTION:
                 moved, spent = attention_figures(alone(statements), assessor.target)
             elif shape.kind.takes_reductions and sum(s.reduction is not None for s in statements) > 1:
@@ -104,7 +105,7 @@ def partition(
     packing: whether independent kernels may share a launch.
     """
     program = in_parts(program) if policy == STITCH else program
-    fits = Fits(program.arrays, target)
+    fits = KernelLegality(program.arrays, target)
     steps = steps_of(program, without_kernel, fits, fixed)
     patterns = Patterns(program.arrays, ())
     chosen = choose(Assessor(steps.flow, fits, patterns.statement, target, fixed), policy, packing)

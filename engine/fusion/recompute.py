@@ -1,4 +1,4 @@
-"""Which statements are better computed again inside their readers than stored.
+"""Select statements to recompute inside their readers instead of storing their results.
 
 What a statement costs is counted in instructions of one thread: its operations and loads, times its points.
 """

@@ -1,4 +1,4 @@
-"""Row reductions join the kernel of the product that they read, where a block can keep whole rows and where it pays."""
+"""Fuse row reductions into the product that they read, where a block can hold whole rows and the kernel is faster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.fusion.row_sides import row_sizes
 from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitching.kernel_graph import Joins
 from engine.fusion.stitching.nodes import Fixed, Gain
-from engine.fusion.subprogram import Alone
+from engine.fusion.subprogram import Subprograms
 from engine.tensor.nodes import Statement
 from engine.tensor.traffic import compulsory_bytes
 
@@ -35,7 +35,7 @@ def with_rows(partition: Partition, before: Partition, fixed: Fixed) -> Partitio
 class _RowJoiner:
     def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
         self._before, self._fixed = partition, fixed
-        self._alone = Alone(partition.program)
+        self._alone = Subprograms(partition.program)
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
         self._homes: dict[str, set[int]] = {}
@@ -83,6 +83,7 @@ class _RowJoiner:
             {n for homes in handed.values() for n in homes - {place} if self._is_product(n)},
             key=lambda n: (-sum(arrays[a].bytes for a, homes in handed.items() if n in homes), n),
         )
+        # Only one product fits a kernel: the one that hands over most saves most.
         for product in products:
             reason = self._join(product, place)
             if not reason:

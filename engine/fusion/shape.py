@@ -149,6 +149,7 @@ def _common_shape(statements: Sequence[Statement], kept: frozenset[str], anchors
             inlined.append(statement.name)
     size = math.prod(extents[axis] for axis in columns)
     again = _walks_again(statements, axes, set(columns))
+    # Without rows there is one block, and the value that it reduces is needed before its second walk can begin.
     if not rows and again is not None and size > ONE_BLOCK:
         return f"{again.operator} needs a value reduced from all {size} elements: one block would walk them all twice"
     kind = CONTRACTION if anchor else REDUCTION if reductions else ELEMENTWISE

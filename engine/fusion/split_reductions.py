@@ -1,4 +1,4 @@
-"""Long sums in parts: rows that one block would walk for long are summed by many, and their sums by all who need them.
+"""Two-stage reductions: a long row is reduced in parts by many blocks, and the parts by each kernel that reads it.
 
     s = sum(r) x[r]                   ->   p[c] = sum(k) x[n * c + k];   s = sum(c) p[c]
     v = sum(r) (x[r] - s / N)^2       ->   q[c] = sum(k) (x[n * c + k] - p[c] / n)^2
@@ -63,7 +63,7 @@ def in_parts(program: TensorProgram) -> TensorProgram:
 
 @dataclass(frozen=True, slots=True)
 class _PartialReduction:
-    """A reduction and how it is parted."""
+    """A reduction split into a first stage over parts of its terms and a second one over their results."""
 
     whole: Statement
     cut: Statement
@@ -128,11 +128,12 @@ class _PartialReduction:
 
 
 def _parts(statement: Statement, arrays: Mapping[str, Array]) -> _PartialReduction | None:
-    """How a reduction is parted; None where it is short, has rows enough, or nothing parts it evenly."""
+    """How a reduction is split; None where it is short, has rows enough, or no number of parts divides it."""
     reduction = statement.reduction
     if reduction is None or not reduction.associative or not statement.covers or statement.guards:
         return None
     rows, terms = (math.prod(i.extent for i in its) for its in (statement.parallel, statement.reduced))
+    # A row that a block keeps is read once; splitting it in two kernels would read it twice.
     few = FEW_ROWS if terms > KEPT else 1 if terms > ONE_BLOCK else 0
     if rows > few or is_product(statement) or not is_plain(statement.write):
         return None

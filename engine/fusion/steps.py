@@ -1,4 +1,4 @@
-"""The steps that a search works on: products closed, what a person fixed closed, everything else open."""
+"""Vertices of the fusion search: products and a person's groups are closed to it, all other statements open."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.anchors import anchors, serves_product
-from engine.fusion.legality import Fits
+from engine.fusion.legality import KernelLegality
 from engine.fusion.shape import Shape
 from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.nodes import MOST_STATEMENTS, Fixed
-from engine.fusion.user_groups import Forced, opaque, step
+from engine.fusion.user_groups import UserGroups, opaque, step
 from engine.graph.nodes import Operator
 from engine.tensor.nodes import Statement, TensorProgram
 
@@ -23,7 +23,7 @@ class Steps:
     shapes: Mapping[int, Shape]
 
 
-def steps_of(program: TensorProgram, without_kernel: Sequence[Operator], fits: Fits, fixed: Fixed) -> Steps:
+def steps_of(program: TensorProgram, without_kernel: Sequence[Operator], fits: KernelLegality, fixed: Fixed) -> Steps:
     """The steps of a program.
 
     without_kernel: operators of the graph that the program lacks; kernels stand before or behind them.  Raises
@@ -34,7 +34,7 @@ def steps_of(program: TensorProgram, without_kernel: Sequence[Operator], fits: F
 
 class _Maker:
     def __init__(
-        self, program: TensorProgram, without_kernel: Sequence[Operator], fits: Fits, fixed: Fixed
+        self, program: TensorProgram, without_kernel: Sequence[Operator], fits: KernelLegality, fixed: Fixed
     ) -> None:
         self.program, self.fits, self.fixed = program, fits, fixed
         self.inputs = frozenset(program.inputs)
@@ -58,7 +58,7 @@ class _Maker:
         """A person's groups, each checked."""
         if not self.fixed.groups:
             return []
-        forced = Forced(self.program, self.opaque, self.fits)
+        forced = UserGroups(self.program, self.opaque, self.fits)
         found = []
         for group in self.fixed.groups:
             statements, fit = forced.fit(group, self.left)
@@ -92,6 +92,7 @@ class _Maker:
                 writers.setdefault(statement.write.array, []).append(statement)
         steps: list[FlowStep] = []
         for array, writing in writers.items():
+            # The scheduler's time grows faster than the statements of a kernel: long concatenations are cut up.
             for first in range(0, len(writing), MOST_STATEMENTS):
                 statements = writing[first : first + MOST_STATEMENTS]
                 whole = len(statements) > 1 and self._share_loops(statements, array)

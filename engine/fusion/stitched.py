@@ -1,4 +1,4 @@
-"""Whether statements of different parallel shapes can share one kernel: blocks that each own a point of common axes.
+"""The loop space of a stitched kernel: statements of different shapes whose blocks each own a point of common axes.
 
     m[i] = max(j) x[i,j];  p[i,k] = sum(j) x[i,j] * w[k,j];  y[i,k] = p[i,k] - m[i]     common: i; own: j, k
 
@@ -40,6 +40,7 @@ def stitched_shape(statements: Sequence[Statement], kept: frozenset[str] = froze
     again inside their readers.
     """
     shape = _with_splits(statements, kept, frozenset())
+    # Copies that every block computes cost as much as there are blocks: only worth it where the GPU is nearly empty.
     few = isinstance(shape, str) or _blocks(shape) < FEWEST_BLOCKS
     everywhere = find_repeatable(statements, kept) if few else frozenset()
     copying = _with_splits(statements, kept, everywhere) if everywhere else shape

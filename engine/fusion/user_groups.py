@@ -1,4 +1,4 @@
-"""Groups that a person asks for: whether their operators can be one kernel, with the operators and figures if not."""
+"""Groups that a person asks for: whether their operators can be one kernel, and which operator prevents it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from engine.fusion.attention_shape import attention_form
-from engine.fusion.legality import Fits
+from engine.fusion.legality import KernelLegality
 from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.kernel_graph import Joins, joins_of
 from engine.fusion.stitching.nodes import Fit
@@ -16,10 +16,10 @@ from engine.support.errors import BadInput
 from engine.tensor.nodes import Statement, TensorProgram
 
 
-class Forced:
-    """Looks at groups of one program: other kernels do not matter but for what they wait for."""
+class UserGroups:
+    """Checks groups of one program.  Other kernels matter only for cycles: what they wait for and what they feed."""
 
-    def __init__(self, program: TensorProgram, without_kernel: Sequence[FlowStep], fits: Fits) -> None:
+    def __init__(self, program: TensorProgram, without_kernel: Sequence[FlowStep], fits: KernelLegality) -> None:
         self.program, self.fits = program, fits
         self._without_kernel = without_kernel
         self._number = {s.name: n for n, s in enumerate(program.statements)}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.fusion.legality import Fits
+from engine.fusion.legality import KernelLegality
 from engine.fusion.nodes import FusionGroup, GroupInstance
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.stitching.nodes import POLICIES
@@ -108,7 +108,7 @@ def updated(columns: int) -> TensorProgram:
 
 
 def test_rows_that_threads_cannot_keep_are_more_kernels() -> None:
-    fits = Fits(updated(1).arrays, target("h200"))
+    fits = KernelLegality(updated(1).arrays, target("h200"))
     limit = MAX_PRIVATE * 1024
     assert not isinstance(fits(updated(limit).statements, frozenset("xy")), str)
     assert isinstance(fits(updated(limit + 4).statements, frozenset("xy")), str)

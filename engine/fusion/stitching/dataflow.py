@@ -1,4 +1,4 @@
-"""The data flow of a program in steps: statements that no policy parts."""
+"""The data-flow graph that the search works on; a vertex is statements that no policy separates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remote fusion: kernels that nothing connects share a launch (FusionStitching, section 5.2).
+"""Horizontal fusion: independent kernels share a launch (FusionStitching, section 5.2, "remote fusion").
 
 A virtual vertex before all kernels makes them its consumers, and PatternReduction finds which to take together.  Only
 kernels at one depth of the graph are packed: none of them waits for another, whatever else is packed.

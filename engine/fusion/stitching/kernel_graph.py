@@ -1,4 +1,4 @@
-"""Kernels as a graph, what merging some of them leaves to be written, and whether that would close a cycle."""
+"""Kernels as a graph: merging several, which results still need storing, and whether a merge closes a cycle."""
 
 from __future__ import annotations
 
@@ -102,6 +102,7 @@ class Joins:
         behind = self._behind(whole)
         if behind is None:
             return False
+        # Keep a topological order (Pearce and Kelly): only kernels between the first and the last of the group move.
         slots = [self._slot[n] for n in whole]
         span = range(min(slots), max(slots) + 1)
         between = [n for n in (self._at[slot] for slot in span) if n not in whole]

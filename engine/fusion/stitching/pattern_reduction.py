@@ -50,17 +50,13 @@ def of_consumers(
 ) -> tuple[ScoredPattern, ...]:
     """The best patterns of a vertex with some of its consumers."""
     if len(consumers) <= TOGETHER:
-        return best((combined for combined in combinations(vertex, consumers, found)), score)
-    half = first_half(len(consumers))
+        return best(combinations(vertex, consumers, found), score)
+    # Combinations of n consumers are exponential; halving keeps WIDTH patterns of each half instead.
+    half = -(-len(consumers) // 2)
     parts = [of_consumers(vertex, part, found, score) for part in (consumers[:half], consumers[half:])]
     alone = [c.pattern for part in parts for c in part]
     unions = [a.pattern | b.pattern for a in parts[0] for b in parts[1]]
     return best([*alone, *unions], score)
-
-
-def first_half(count: int) -> int:
-    """How many of `count` consumers come into the first part."""
-    return -(-count // 2)
 
 
 def combinations(

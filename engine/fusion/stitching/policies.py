@@ -9,8 +9,8 @@ from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.horizontal_fusion import pack_kernels
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.nodes import NONE, STITCH, XLA, Kernel, Why
-from engine.fusion.stitching.rematerialize import lean
-from engine.fusion.stitching.repair import makeable
+from engine.fusion.stitching.rematerialize import read_stored_values
+from engine.fusion.stitching.repair import split_unsupported
 from engine.fusion.stitching.search import stitch_kernels
 from engine.fusion.stitching.xla_rules import xla_kernels
 
@@ -71,9 +71,10 @@ def choose(assessor: Assessor, policy: str, packing: bool = True) -> ChosenKerne
     if policy == NONE:
         graph = _by_operator(assessor)
     else:
-        graph = KernelGraph(flow, makeable(assessor, xla_kernels(flow)))
+        graph = KernelGraph(flow, split_unsupported(assessor, xla_kernels(flow)))
     if policy == STITCH:
-        graph = lean(assessor, stitch_kernels(assessor, lean(assessor, graph)))
+        # The rules copy freely: the first pass drops copies that cost more than a load, the second those of the search.
+        graph = read_stored_values(assessor, stitch_kernels(assessor, read_stored_values(assessor, graph)))
         graph = pack_kernels(assessor, graph) if packing else graph
     return ChosenKernels(assessor, graph, Joins(graph), policy)
 

@@ -1,4 +1,4 @@
-"""What is written for someone in any case is read where that moves less than computing it once more."""
+"""Load a value that another kernel stores anyway, if that moves fewer bytes than recomputing it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.fusion.stitching.kernel_graph import KernelGraph
 from engine.fusion.stitching.nodes import Kernel
 
 
-def lean(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
+def read_stored_values(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
     """The kernels without copies that cost more than reading their result, and without results that nobody reads."""
     home = {
         root: n
@@ -35,6 +35,7 @@ def _without_copies(
         if copy not in kernel.members or graph.place[home[copy]] >= graph.place[n]:
             continue
         less = _without(assessor, kernel, copy)
+        # Bytes alone decide: what is computed again here is memory-bound.
         old, new = assessor.cost(kernel), assessor.cost(less)
         if old and new and new.bytes_read + new.bytes_written <= old.bytes_read + old.bytes_written:
             kernel = less

@@ -1,4 +1,4 @@
-"""Kernels that rules ask for and no code can be made of are parted, no further than needed."""
+"""Split kernels of XLA's rules that no kernel family can generate, into as few parts as fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
 from engine.fusion.stitching.nodes import Kernel
 
 
-def makeable(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
+def split_unsupported(assessor: Assessor, kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels, those that do not fit grown anew from each of their results, and joined again as far as they fit."""
     together: dict[int, int] = {}
     """Root of a part -> the kernel that asked for it."""

@@ -50,6 +50,7 @@ def _round(assessor: Assessor, graph: KernelGraph) -> KernelGraph:
         reversed(downwards), lambda n: [c for c in graph.consumers[n] if not graph.kernels[c].closed], score
     )
     joins = Joins(graph)
+    # Plans of unconnected regions do not compete: one beam for each keeps the width for real alternatives.
     for region in _regions(graph, downwards):
         best = min(plans(region, candidates), key=lambda plan: _microseconds(assessor, graph, plan))
         for candidate in best:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from engine.fusion.group_signature import Patterns
-from engine.fusion.legality import Fits
+from engine.fusion.legality import KernelLegality
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.nodes import Kernel
@@ -29,7 +29,7 @@ def flow_of(program: TensorProgram, closed: Collection[str] = ()) -> Flow:
 def assessor_of(flow: Flow) -> Assessor:
     """An assessor with the code generator's loop spaces."""
     patterns = Patterns(flow.program.arrays, ())
-    return Assessor(flow, Fits(flow.program.arrays, H200), patterns.statement, H200)
+    return Assessor(flow, KernelLegality(flow.program.arrays, H200), patterns.statement, H200)
 
 
 def alone(flow: Flow) -> list[Kernel]:
