@@ -19,7 +19,15 @@ from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
 from app.session.refusals import problems_of
 from app.session.selection import Selection, SelectionBus
-from engine.documents.model import CheckDoc, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
+from engine.documents.model import (
+    CheckDoc,
+    CompiledDoc,
+    GroupDoc,
+    KernelDoc,
+    ModelDoc,
+    ProblemDoc,
+    Time,
+)
 from engine.support.serialization import from_json
 from views.overview import Overview, overview, with_times
 
