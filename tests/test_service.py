@@ -13,7 +13,7 @@ import pytest
 
 import engine
 from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
-from engine.documents.model import CheckDoc, KernelDoc, ModelDoc, Problem
+from engine.documents.model import CheckDoc, KernelDoc, ModelDoc, ProblemDoc
 from engine.execution.measure import gpu_name
 from engine.fusion.nodes import FusionGroup
 from engine.scheduling.text import to_text
@@ -84,7 +84,7 @@ def test_a_kernel_with_edited_advice_differs_from_the_default() -> None:
 
 
 def test_kernels_are_kept_up_to_a_number_and_made_again_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.service.MOST_KERNELS", 2)
+    monkeypatch.setattr("engine.service.KEPT", 2)
     compiled: list[str] = []
     original = engine.compile
 
@@ -231,7 +231,7 @@ def test_arguments_of_a_wrong_type_are_named(verb: Any, arguments: Any, word: st
 def test_what_cannot_be_answered_is_a_problem_in_words(requests: list[tuple[str, dict[str, Any]]], words: str) -> None:
     answer = last(*requests)
     assert answer["event"] == "error"
-    problem = from_json(Problem, answer["value"])
+    problem = from_json(ProblemDoc, answer["value"])
     assert words in f"{problem.subject}: {problem.reason} {problem.hint}"
 
 

@@ -14,13 +14,13 @@ from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
 from engine.explore.scheduled_group import ScheduledGroup, dimension_names
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry
-from engine.scheduling.address import Place
+from engine.scheduling.address import TreePosition
 from engine.scheduling.legality import violation
 from engine.scheduling.nodes import Member
-from engine.scheduling.problem import Edge, Problem, Row, Rows, prepare
+from engine.scheduling.problem import DependenceEdge, Row, Rows, ScheduleProblem, prepare
 from engine.scheduling.search import Budget, Choice, choices
 from engine.scheduling.text import entry_text, to_text
-from engine.scheduling.timeline import Step
+from engine.scheduling.timeline import TimeComponent
 
 _ATTEMPTS = 2_000
 """Choices tried for one cell; after that the loop counts as not shareable."""
@@ -42,8 +42,8 @@ def decisions(now: ScheduledGroup) -> DecisionsDoc:
 @dataclass(frozen=True, slots=True)
 class _DecisionTable:
     now: ScheduledGroup
-    problem: Problem
-    where: Mapping[str, Place]
+    problem: ScheduleProblem
+    where: Mapping[str, TreePosition]
 
     def cell(self, statement: str, iterator: int, dimension: str) -> CellDoc:
         """The cell of one iterator in one dimension."""
@@ -54,7 +54,7 @@ class _DecisionTable:
         number, member = self.problem.number[statement], members[position]
         above = self._rows(statement, position)
         chosen = self.problem.row(number, member.rows[statement]) == iterator
-        if iterator not in self.problem.unused(number, above):
+        if iterator not in self.problem.unused_iterators(number, above):
             return _USED
         broken = self._violated_dependence(number, above, iterator)
         if broken is not None:
@@ -108,7 +108,7 @@ class _DecisionTable:
     def _shared_choice(self, rows: Mapping[int, Rows], number: int, iterator: int) -> Choice | None:
         """An iterator for every statement of a dimension if one of them uses this one; None where they cannot share."""
         allowed = {
-            s: [k for k in self.problem.unused(s, above) if self.problem.distance(s, above, k) >= 0]
+            s: [k for k in self.problem.unused_iterators(s, above) if self.problem.distance(s, above, k) >= 0]
             for s, above in rows.items()
         }
         return next(choices(self.problem, {**allowed, number: [iterator]}, number, Budget(_ATTEMPTS)), None)
@@ -146,7 +146,7 @@ class _DecisionTable:
             return f"in a loop apart from {', '.join(others)}: it has {extent} steps, theirs {member.extent}"
         return f"in a loop apart from {', '.join(others)}" if others else ""
 
-    def _edges(self, statements: Mapping[int, Row]) -> list[Edge]:
+    def _edges(self, statements: Mapping[int, Row]) -> list[DependenceEdge]:
         return [e for e in self.problem.edges.values() if e.source in statements and e.sink in statements]
 
     def _pin_line(self, number: int, above: Rows, iterator: int) -> str:
@@ -156,8 +156,8 @@ class _DecisionTable:
         return entry_text(Entry((self.problem.statements[number].name,), address, "pin", (names[iterator],)))
 
 
-def _step(problem: Problem, number: int, row: Row) -> Step:
+def _step(problem: ScheduleProblem, number: int, row: Row) -> TimeComponent:
     """A row as one step of a timeline."""
     index = problem.index(number, row)
     terms: Sequence[tuple[int, int]] = [(problem.names[number].index(str(name)), c) for name, c in index.terms]
-    return Step(str(index), index, tuple(terms))
+    return TimeComponent(str(index), index, tuple(terms))

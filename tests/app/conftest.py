@@ -60,7 +60,7 @@ def make(qtbot: object) -> Iterator[Callable[..., Window]]:
         each.close()
         assert each.workspace.client.process_id == 0
         each.deleteLater()
-    # Outside an event loop nothing is deleted; the next window's style sheet would be applied to this one's widgets, too.
+    # Outside an event loop nothing is deleted, and the next window would be made beside this one.
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
