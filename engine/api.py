@@ -33,7 +33,7 @@ from engine.documents.mappings import MappingsDoc
 from engine.documents.pipeline import ChartDoc, ListingDoc, VariantDoc, WhatIfDoc
 from engine.execution.nodes import Check, Compiled, Failure, GpuState, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.fusion.plan import folded, plan
+from engine.fusion.plan import fold_program, plan
 from engine.fusion.split_reductions import in_parts
 from engine.fusion.stitching.nodes import DEFAULT_POLICY, POLICIES, Fixed
 from engine.graph.load import load as _load
@@ -366,7 +366,7 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
         lowered = lower(group.graph)
         expected_all = {**expected_all, **temporaries(lowered, expected_all, missing & lowered.arrays.keys())}
         if missing := missing - expected_all.keys():  # of reductions in parts
-            parted = in_parts(folded(lowered, group.graph).program)
+            parted = in_parts(fold_program(lowered, group.graph).program)
             expected_all = {**expected_all, **temporaries(parted, expected_all, missing)}
     view, declared = group.instances[0].view, group.program.arrays
     expected = {n: view(declared[n], expected_all[tensor]) for n, tensor in arrays.items() if n in outside}

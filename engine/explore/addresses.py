@@ -25,8 +25,8 @@ def addresses(kernel: Kernel, values: Mapping[str, np.ndarray], timeout: float =
     """
     given = {b.array: np.ascontiguousarray(values[b.array]).reshape(-1) for b in kernel.source.buffers if b.read}
     others = (block for block in kernel.source.whole_teams((TRACED_BLOCK,)) if block != TRACED_BLOCK)
-    # The last block of a team does what is left: the traced one comes last.
-    run = trace_warp(kernel.source, given, (TRACED_BLOCK, TRACED_WARP), blocks=(*others, TRACED_BLOCK), timeout=timeout)
+    blocks = (*others, TRACED_BLOCK)  # the last of a team does what is left
+    run = trace_warp(kernel.source, given, (TRACED_BLOCK, TRACED_WARP), blocks=blocks, timeout=timeout)
     if run.findings:
         return run.findings[0]
     lanes = tuple(_document(kernel, access) for access in run.accesses)

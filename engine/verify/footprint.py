@@ -107,6 +107,7 @@ def _times(source: CudaSource, array: str, elements: int, blocks: Sequence[int])
                 first = int(position.min())
                 counted = np.bincount(position - first)  # of the part that these blocks reach, not of the whole array
                 reached = times[first : first + counted.size]
+                # Saturate: only 0, 1 and more than 1 matter.
                 reached[:] = np.minimum(counted + reached, 255)
     return times
 

@@ -165,7 +165,7 @@ def test_a_gpu_with_less_shared_memory_than_the_target_is_told(folder: Path, man
     driver = EmulatedDriver(folder, manifest)
     driver.shared_limit = max(kernel["shared_bytes"] for kernel in manifest["kernels"]) - 1
     with pytest.raises(SystemExit, match=r"needs [\d,]+ bytes of shared memory a block, this GPU refuses them"):
-        harness.Run(driver, folder, dict(np.load(folder / "constants.npz")))
+        harness.FolderRun(driver, folder, dict(np.load(folder / "constants.npz")))
 
 
 def test_the_harness_is_a_program_that_says_what_it_lacks(
