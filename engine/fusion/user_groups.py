@@ -45,7 +45,7 @@ class UserGroups:
             raise BadInput("fuse", subject, "names no operator that has a kernel", "name operators of the graph")
         if self._joins.closes_cycle(self._places(statements)):
             raise BadInput("fuse", subject, self._cycle(statements), "take it in, or leave one of them out")
-        kept = self.kept(statements)
+        kept = self.arrays_needed(statements)
         fit = refused = self.fits(statements, kept)
         if isinstance(refused, str):
             fit = self._attention(statements, kept) or refused
@@ -65,7 +65,7 @@ class UserGroups:
     def _joins(self) -> Joins:
         return joins_of(self._single)
 
-    def kept(self, statements: Sequence[Statement]) -> frozenset[str]:
+    def arrays_needed(self, statements: Sequence[Statement]) -> frozenset[str]:
         """Arrays that others than `statements` read."""
         names = {s.name for s in statements}
         made = {s.write.array for s in statements}

@@ -12,19 +12,19 @@ WIDTH = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _PatternPlan:
     """A plan while it grows; the last pattern chosen, and the plan before it."""
 
     score: float
     covered: int
     """The vertices of its patterns, as bits."""
     last: ScoredPattern | None = None
-    before: _Plan | None = None
+    before: _PatternPlan | None = None
 
     def patterns(self) -> tuple[ScoredPattern, ...]:
         """All patterns, in the order in which they were chosen."""
         found: list[ScoredPattern] = []
-        plan: _Plan | None = self
+        plan: _PatternPlan | None = self
         while plan is not None and plan.last is not None:
             found.append(plan.last)
             plan = plan.before
@@ -35,7 +35,7 @@ def plans(
     vertices: Iterable[int], candidates: Mapping[int, Sequence[ScoredPattern]]
 ) -> list[tuple[ScoredPattern, ...]]:
     """The best plans, best first.  vertices: producers before consumers.  Patterns that save nothing are left out."""
-    kept = [_Plan(0.0, 0)]
+    kept = [_PatternPlan(0.0, 0)]
     for vertex in vertices:
         grown = list(kept)
         for one in candidates[vertex]:
@@ -43,7 +43,7 @@ def plans(
                 continue
             bits = sum(1 << n for n in one.pattern)
             grown += [
-                _Plan(plan.score + one.score, plan.covered | bits, one, plan)
+                _PatternPlan(plan.score + one.score, plan.covered | bits, one, plan)
                 for plan in kept
                 if not plan.covered & bits
             ]
