@@ -101,7 +101,7 @@ class Document(QObject):
             write_loom(replace(content, model=reference_to(opened.path, file.parent)), file)
 
         def on_written(_: None) -> None:
-            if self.workspace.path == opened.path:
+            if self.workspace.opened.path == opened.path:
                 self.workspace.opened = replace(self.workspace.opened, loom=str(file), unsaved=False)
                 self._begin(dict(content.groups))
             self.saved.emit(str(file))

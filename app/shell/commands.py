@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 
+from app.session.check import run_check
 from app.session.fusion_constraints import fixed_now
 from app.session.history import without_figures
 from app.session.named_models import EXAMPLE
@@ -125,7 +126,7 @@ class Commands(QObject):
             "last-panel": lambda: self.focus.go(-1),
             "reset": window.reset_layout,
             "apply": panels.constraints.text.request_apply,
-            "check": lambda: workspace.run_check(window.wiring.group),
+            "check": lambda: run_check(workspace, window.wiring.group),
             "time": self._measure,
             "replay": files.ask_replay,
             "replay-pause": timing.pause,

@@ -265,7 +265,7 @@ class Window(QMainWindow):
         workspace.model_changed.connect(self._show_model)
         workspace.problems_changed.connect(self._show_counts)
         workspace.client.jobs_changed.connect(self._show_counts)
-        workspace.machine_changed.connect(self._show_device)
+        workspace.machine.changed.connect(self._show_device)
         self.files.title_changed.connect(self._show_title)
         workspace.bus.changed.connect(self._show_selection)
         workspace.kernel_changed.connect(lambda _: self._show_statements())
@@ -296,7 +296,7 @@ class Window(QMainWindow):
         self.menu.show_document(title)
 
     def _show_device(self) -> None:
-        self.menu.show_device(self.workspace.gpu, self.workspace.opened.target)
+        self.menu.show_device(self.workspace.machine.gpu, self.workspace.opened.target)
 
     def _show_view(self, view: Mapping[str, str]) -> None:
         """What was in sight when the workspace was saved."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QToolTip
 
 from engine.documents.model import Time
 from views.format import duration
-from views.history.layout import HistoryLayout, lay_out_steps
+from views.history.layout import HistoryLayout, StepTree, lay_out_steps
 from views.moves.rows import gain_text
 from views.rows import draw_text
 from views.shapes import paint_gain, paint_time_mark, paint_verdict
@@ -80,20 +80,18 @@ class HistoryCanvas(QAbstractScrollArea):
         self._places = HistoryLayout((), ())
         self._at: dict[tuple[int, int], int] = {}
 
-    def show_steps(
-        self, parents: Sequence[int], chip: Callable[[int], Chip], current: int, baseline: int, redo: int
-    ) -> None:
-        """Shows the steps with these parents; `redo`: the step that follows the current one, or -1."""
-        if tuple(parents) != self._parents:
-            self._parents = tuple(parents)
+    def show_steps(self, tree: StepTree, chip: Callable[[int], Chip]) -> None:
+        """Shows a group's tree; `chip` gives a step as it is shown."""
+        if tree.parents != self._parents:
+            self._parents = tree.parents
             self._places = lay_out_steps(self._parents)
             cells = zip(self._places.columns, self._places.lanes, strict=True)
             self._at = {cell: number for number, cell in enumerate(cells)}
             self._show_range()
-        self._chip, self.baseline, self._redo = chip, baseline, redo
-        if current != self.current or self.selected >= len(self._parents):
-            self.current = self.selected = current
-            self._reveal(current)
+        self._chip, self.baseline, self._redo = chip, tree.baseline, tree.redo
+        if tree.current != self.current or self.selected >= len(self._parents):
+            self.current = self.selected = tree.current
+            self._reveal(tree.current)
         self.viewport().update()
 
     def clear(self) -> None:

@@ -10,6 +10,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
 
 from views.history.canvas import NOBODY, Chip, HistoryCanvas
+from views.history.layout import StepTree
 from views.panel import Panel, label, link
 from views.theme import Theme
 
@@ -67,17 +68,14 @@ class HistoryView(Panel):
         """The selected step; -1 while no group has one."""
         return self.canvas.selected
 
-    def show_steps(
-        self, group: str, title: str, parents: Sequence[int], chip: Callable[[int], Chip],
-        current: int, baseline: int, redo: int,
-    ) -> None:  # fmt: skip
-        """Shows a group's tree; `chip` gives a step as it is shown, `redo` is the step after the current one or -1."""
+    def show_steps(self, group: str, title: str, tree: StepTree, chip: Callable[[int], Chip]) -> None:
+        """Shows a group's tree; `chip` gives a step as it is shown."""
         if group != self._group:
             self._group = group
             self.canvas.clear()
         self.subtitle.setText(title)
-        self.canvas.show_steps(parents, chip, current, baseline, redo)
-        self.compare.setEnabled(len(parents) > 1)
+        self.canvas.show_steps(tree, chip)
+        self.compare.setEnabled(len(tree.parents) > 1)
         self.show_body()
 
     def show_summary(self, figures: Sequence[StepFigure], note: str) -> None:

@@ -168,7 +168,7 @@ class TuningController(QObject):
         control.replaced.connect(self._on_replaced)
         self.applying.refused.connect(self._on_not_applied)
         workspace.bus.changed.connect(self._on_selected)
-        workspace.machine_changed.connect(self._show_soon)
+        workspace.machine.changed.connect(self._show_soon)
         run, tuning = panels.run, panels.tuning
         for signal, react in (
             (run.start_requested, self.start), (run.stop_requested, control.stop),
@@ -271,7 +271,7 @@ class TuningController(QObject):
         """What can run trials here."""
         run = self.shown.run if self.shown else None
         found = [PREDICTED]
-        found += [MEASURED] if self.workspace.gpu and not self.workspace.lacking else []
+        found += [MEASURED] if self.workspace.machine.can_measure else []
         return (*found, REPLAYED) if run and run.request.origin == MEASURED else tuple(found)
 
     def _first_group(self, shown: Shown) -> str:
