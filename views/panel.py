@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 
 from views.icons import icon
 from views.theme import Theme
+from views.themed import Themed, apply_theme
 
 HEADER = 28
 SUBHEADER = 32
@@ -249,7 +250,7 @@ class LoadingBar(QProgressBar):
         self.setGeometry(0, 0, self._over.width(), 2)
 
 
-class Panel(QWidget):
+class Panel(QWidget, Themed):
     """A panel: `header` serves as the title bar of its dock, `body` holds the content, `empty` what to do first."""
 
     tab_selected = Signal(str)
@@ -260,7 +261,6 @@ class Panel(QWidget):
         super().__init__()
         self.setAccessibleName(title)
         self.setObjectName(title.lower())
-        self.theme: Theme | None = None
         self._icons: list[tuple[QToolButton, str]] = []
         self.title = label(title, "title")
         self.header = Header(self.title)
@@ -334,8 +334,12 @@ class Panel(QWidget):
         self._icons.append((button, name))
 
     def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
+        """Repaints the panel, its content and its header, which is no child of it while a dock has it."""
+        super().set_theme(theme)
+        apply_theme(self.header, theme)
+
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         for button, name in self._icons:
             button.setIcon(icon(name, theme.colours["text-2"], theme.colours["line"]))
         panel = theme.colour("panel")

@@ -20,7 +20,7 @@ from app.shell.palette import Palette, Shortcuts
 from app.shell.target_dialog import MachineDialog
 from engine.documents.model import Problem
 from views.notice import News
-from views.theme import THEMES, Theme
+from views.theme import THEMES
 from views.timing.view import LIVE, ROOFLINE
 from views.tuning.view import ABLATION
 
@@ -57,11 +57,6 @@ class Commands(QObject):
         workspace.open_refused.connect(self._ask_sizes)
         window.menu.device_requested.connect(window.action("machine").trigger)
         self.show_enabled()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.palette.set_theme(theme)
-        self.shortcuts.set_theme(theme)
 
     def show_enabled(self) -> None:
         """Enables the actions that can be done now."""

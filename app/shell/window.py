@@ -41,6 +41,7 @@ from views.schedule.view import PIPELINE
 from views.search.hits import Hit
 from views.style import style_sheet
 from views.theme import load_theme, palette
+from views.themed import apply_theme
 
 COLOURS = {"Predicted time": "time", "Measured time": "measured", "Traffic": "traffic", "Bound": "bound"}
 """What the tool bar offers -> what the graph calls it."""
@@ -112,14 +113,7 @@ class Window(QMainWindow):
         if application.styleSheet() != sheet:  # setting it again would restyle every widget of every window
             application.setPalette(palette(self.theme))
             application.setStyleSheet(sheet)
-        for panel in self.panels.by_name().values():
-            panel.set_theme(self.theme)
-        self.diff.set_theme(self.theme)
-        self.wiring.fusion.chooser.set_theme(self.theme)
-        self.commands.set_theme(self.theme)
-        self.search.set_theme(self.theme)
-        self.notice.set_theme(self.theme)
-        self.status.set_theme(self.theme)
+        apply_theme(self, self.theme)
         for info in ACTIONS:
             if info.icon:
                 self.action(info.name).setIcon(

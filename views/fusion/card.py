@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout
 from views.icons import icon
 from views.panel import PADDING, icon_button, label
 from views.theme import Theme
+from views.themed import Themed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ MOST_NAMES = 8
 """Operators that are written out; the tool tip has all."""
 
 
-class FusionCard(QWidget):
+class FusionCard(QWidget, Themed):
     """Shows one Told; hidden while there is none."""
 
     chosen = Signal(str)
@@ -90,8 +91,8 @@ class FusionCard(QWidget):
         self.hide()
         self.closed.emit()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         self.close_button.setIcon(icon("cancel", theme.colours["text-2"]))
 
     def _lay_out(self) -> None:

@@ -114,10 +114,8 @@ class GraphView(Panel):
         self.scene.update()
         self.canvas.legend.fit()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
+        super().show_theme(theme)
         self.scene.look.theme = theme
         self.scene.update()
-        self.canvas.set_theme(theme)
-        self.card.set_theme(theme)

@@ -13,6 +13,7 @@ from views.history.canvas import NOBODY, Chip, HistoryCanvas
 from views.history.layout import StepTree
 from views.panel import Panel, label, link
 from views.theme import Theme
+from views.themed import Themed
 
 COLUMN = 118
 """Pixels of one figure of the summary."""
@@ -97,12 +98,6 @@ class HistoryView(Panel):
             self.summary.note.setFocus(Qt.FocusReason.ShortcutFocusReason)
             self.summary.note.selectAll()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        self.canvas.set_theme(theme)
-        self.summary.set_theme(theme)
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leaves figures out before the chips have no room."""
         super().resizeEvent(event)
@@ -117,7 +112,7 @@ class HistoryView(Panel):
             self.noted.emit(self.selected, self.summary.note.text().strip())
 
 
-class StepSummary(QWidget):
+class StepSummary(QWidget, Themed):
     """Figures of one step side by side, and its remark."""
 
     def __init__(self) -> None:
@@ -132,7 +127,6 @@ class StepSummary(QWidget):
         """Columns asked for, and cells there were, when they were last arranged."""
         self._tones: list[str] = []
         self._columns = 0
-        self._theme: Theme | None = None
         self.note = QLineEdit()
         self.note.setProperty("role", "quiet")
         self.note.setPlaceholderText("Add a remark to this step")
@@ -172,9 +166,8 @@ class StepSummary(QWidget):
         """What stands there, one figure a line."""
         return [" ".join(part.text() for part in cell) for cell in self._cells]
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self._theme = theme
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         self._colour()
 
     def _add_cell(self) -> None:
@@ -185,6 +178,6 @@ class StepSummary(QWidget):
         self._cells.append(cell)
 
     def _colour(self) -> None:
-        if self._theme is not None:
+        if self.theme is not None:
             for tone, (_, headline, _) in zip(self._tones, self._cells, strict=False):
-                headline.setStyleSheet(f"color: {self._theme.colours[tone]};" if tone else "")
+                headline.setStyleSheet(f"color: {self.theme.colours[tone]};" if tone else "")

@@ -85,12 +85,6 @@ class OutlineView(Panel):
         self._group = group
         self.tree.mark(rows_of_group(self._rows, group) if group else ())
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        self.filter.set_theme(theme)
-        self.tree.set_theme(theme)
-
     def _show(self) -> None:
         rows = self._filter_rows(self.filter.text())
         opened = opened_first(rows)

@@ -15,7 +15,6 @@ from views.panel import Elided, bar, label, rule
 from views.schedule.tree import ScheduleTreeView
 from views.space.canvas import SpaceCanvas
 from views.space.geometry import named_arrow
-from views.theme import Theme
 
 NONE = "—"
 OFFERED = 2
@@ -94,11 +93,6 @@ class SpacePage(AnswerPage):
         wanted = tuple(statements)
         self.canvas.show_selection(wanted)
         self.in_use.show_selection(wanted)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.canvas.set_theme(theme)
-        self.in_use.set_theme(theme)
 
     def _chip(self) -> str:
         requested = self._doc is not None and self._doc.requested

@@ -13,7 +13,6 @@ from views.format import duration
 from views.message import Message
 from views.panel import Elided, Panel, bar
 from views.rows import RowView
-from views.theme import Theme
 from views.tuning.headline import PlotLegend, TuningHeadline
 from views.tuning.nodes import GroupProgress, Importance
 from views.tuning.progress import ProgressPlot
@@ -118,12 +117,6 @@ class TuningView(Panel):
         """Marks a trial."""
         self.progress_plot.show_selection(row)
         self.promise.show_selection(row)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        for part in (self.headline, self.legend, self.progress_plot, self.promise, self.importance, self.ablation):
-            part.set_theme(theme)
 
 
 def _under(note: QWidget, rows: QWidget, *buttons: QWidget) -> QWidget:
