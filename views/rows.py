@@ -31,7 +31,7 @@ class TreeRow:
     children: tuple[TreeRow, ...] = ()
     height: int = 24
     tip: str = ""
-    """What the pointer is told; the title where it is empty."""
+    """The tool tip; the title where it is empty."""
 
 
 @dataclass(slots=True)

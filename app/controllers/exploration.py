@@ -36,9 +36,9 @@ class ExplorationController(QObject):
         self.schedule, self.constraints = schedule, constraints
         self.workspace, self.queries = workspace, queries
         self._axes: dict[str, tuple[str, ...]] = {}
-        """Group -> the dimensions that a person chose to draw."""
+        """Group -> the dimensions that the user chose to draw."""
         self._counted: set[Question] = set()
-        """Addresses that a person asked for."""
+        """Addresses that the user asked for: the emulator runs for them."""
         self._trial: tuple[AxisDrag, Question] | None = None
         """What is held over the iteration space."""
         self._dropped: Question | None = None

@@ -1,4 +1,4 @@
-"""Connects the history panel with the histories of the workspace."""
+"""Controller of the History panel."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from engine.documents.model import Problem
 from engine.support.serialization import to_json
 
 PAUSE_MS = 120
-"""How long wishes must stand still before they are sent."""
+"""Milliseconds for which what is wanted must not change before it is asked: arrow keys pass over many groups."""
 KEPT = 256
 """Answers that are remembered; the oldest go first."""
 ATTEMPTS = 4

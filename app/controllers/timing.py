@@ -1,4 +1,4 @@
-"""Measuring and replaying: which samples are shown beside which baseline, and the times that they give."""
+"""Controller of measurements and replays: the samples, their baseline, and the times that result."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class TimingController(QObject):
         return SampleRun.of(known.title, group, time) if time and time.samples and known else None
 
     def _is_present(self, take: Take) -> bool:
-        """Whether a take is of its group's present kernel, as far as anybody can tell."""
+        """Whether a take is of its group's present kernel, as far as can be told from its times."""
         history = self.workspace.histories.get(take.group)
         return not take.advice or history is None or history.step.text == take.advice
 

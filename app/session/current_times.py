@@ -1,4 +1,4 @@
-"""The present times of a plan's kernels: the one place that they are taken from, whoever shows them."""
+"""Times of a plan's kernels under the present advice of their groups; every panel takes them from here."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class Document(QObject):
         self.state_changed.emit()
 
     def _write(self, act: Callable[[], None]) -> None:
-        """Does something to the journal; a folder that cannot be written is told once and ends the journal."""
+        """Does something to the journal; a folder that cannot be written is reported once and ends the journal."""
         try:
             act()
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Groups by hand: wishes are tried while one drags, carried out by the worker, and are steps that can be undone."""
+"""Edits of groups: tried while dragging, carried out by the worker, kept as steps that can be undone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Answer = AttemptDoc | WhyDoc | Problem
 
 
 class FusionEdits(QObject):
-    """What a person fixes about groups.  One question is under way at a time; of those that wait, the newest counts."""
+    """What the user fixes about groups.  One question is under way at a time; of those that wait, the newest counts."""
 
     answered = Signal(object)
     """A Wish, or a pair of launches, has its answer."""

@@ -16,7 +16,7 @@ class MachineProbe(QObject):
         super().__init__()
         self._client = client
         self.gpu: str | None = None
-        """Its name, "" without one, None while nobody has looked."""
+        """Its name, "" without one, None until the worker has answered."""
         self.lacking = ""
         """What keeps this machine from measuring, and what to install."""
 

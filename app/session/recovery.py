@@ -85,7 +85,7 @@ class Journal:
         self._written[group] = trail
 
     def discard(self) -> None:
-        """Removes the journal from disk: everything in it is saved, or nobody wants it."""
+        """Removes the journal from disk: everything in it is saved, or it was declined."""
         if self._file is not None:
             self._file.close()
             self._file = None

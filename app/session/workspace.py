@@ -54,13 +54,13 @@ class Workspace(QObject):
         self.problems: list[tuple[str, Problem]] = []
         """(group or "", problem), the oldest first."""
         self.histories: dict[str, History] = {}
-        """Of the groups whose first kernel is known, and of those that an opened file told of."""
+        """Of the groups whose first kernel is known, and of those in an opened file."""
         self.asleep: list[DormantHistory] = []
         """Histories of groups that other plans of the model had."""
         self.is_fusing = False
         """Whether other groups are being made: those that are shown may be gone in a moment."""
         self.is_regrouping = False
-        """Whether `model_changed` tells of other groups of the same model."""
+        """Whether `model_changed` is about other groups of the same model."""
         self._waiting: dict[str, list[str]] = {}
         """Edits of a group that have no kernel yet, in the order in which they were made."""
         self._answers = KernelAnswers()
@@ -289,7 +289,7 @@ class Workspace(QObject):
         return True
 
     def _settle(self, group: str) -> None:
-        """Makes steps of the edits whose kernels are legal, a draft of one that is not, and tells what became of it."""
+        """Makes steps of the edits whose kernels are legal, a draft of one that is not, and emits the changes."""
         history, waiting = self.histories.get(group), self._waiting.get(group, [])
         if history and history.draft_shown:
             self._take(group, history, history.draft)  # what was refused elsewhere may be legal here

@@ -91,7 +91,7 @@ def _shares(a: Dock, b: Dock) -> bool:
 
 
 def _front(dock: Dock) -> Dock:
-    """The panel itself, or the one that covers it: panels behind others stand outside the window."""
+    """The panel itself, or the front panel of its tab group (Qt moves hidden tabs off the window)."""
     window = dock.parentWidget()
     assert isinstance(window, QMainWindow)
     tabs = (other for other in window.tabifiedDockWidgets(dock) if isinstance(other, Dock) and other.x() >= 0)

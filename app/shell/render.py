@@ -216,7 +216,7 @@ def _select_tile(window: Window, tile: int) -> None:
 
 
 def _open_tab(window: Window, tab: str) -> None:
-    """Brings a tab to the front; addresses are counted only when somebody asks."""
+    """Brings a tab to the front; addresses are counted only on request."""
     if tab in TIMES:
         window.panels.timing.select_tab(tab)
         return

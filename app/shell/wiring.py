@@ -1,4 +1,4 @@
-"""Connects panels with the workspace: documents flow to the panels, wishes flow back."""
+"""Connects panels with the workspace: documents flow to the panels, requests flow back."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Wiring:
         panels.constraints.show_empty("Select a group to see what was asked for, by whom, and what came of it")
 
     def _show_times(self) -> None:
-        """Every panel tells the kernels' times from the one model document; these do not follow by themselves."""
+        """All panels take times from the one model document; these do not follow by themselves."""
         overview, panels = self.workspace.overview, self.panels
         if overview is not None:
             panels.outline.show_times(overview)

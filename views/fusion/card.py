@@ -1,4 +1,4 @@
-"""A card under the graph: why an edge is a boundary, how it is handed over, why a wish was refused, and choices."""
+"""A card under the graph: why an edge is a boundary, how it is handed over, why a request was refused, and choices."""
 
 from __future__ import annotations
 

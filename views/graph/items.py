@@ -1,4 +1,4 @@
-"""What the graph's scene consists of: boxes and edges that paint themselves from a shared look."""
+"""Items of the graph's scene: boxes and edges that paint themselves from one shared state."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SceneState:
     cursor: Handle | None = None
     """The launch or operator that commands are about."""
     edge: tuple[str, str] = ("", "")
-    """Keys of the boxes at the ends of the edge that is told about."""
+    """Keys of the boxes at the ends of the edge that the card describes."""
     target: tuple[str, str] = ("", "")
     """While something is dragged: the key of the box under the pointer, and the verdict on dropping it there."""
 

@@ -85,7 +85,7 @@ class GraphScene(QGraphicsScene):
         self.update()
 
     def mark_edge(self, line: EdgeLine | None) -> None:
-        """Marks an edge as the one that is told about."""
+        """Marks an edge as the one that the card describes."""
         self.look.edge = (line.source, line.target) if line else ("", "")
         self.update()
 

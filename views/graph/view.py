@@ -21,7 +21,7 @@ ORIGINS = {
     "measured": ("▬", "Filled bars are measured times"),
     "synthetic": ("┅", "Dashed bars are made-up times"),
 }
-"""Origin -> its mark, and what the pointer is told."""
+"""Origin -> its mark, and the tool tip."""
 
 
 class GraphView(Panel):

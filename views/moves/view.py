@@ -1,4 +1,4 @@
-"""The moves panel: legal next steps by predicted gain, a preview of the one in hand, and why others are not."""
+"""The moves panel: legal next steps by predicted gain, a preview of the chosen one, and what is impossible."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ WIDE = 700
 
 
 class PipelinePage(AnswerPage):
-    """Shows a chart; `lines_selected` carries lines of the CUDA text, the other wishes are those of its parts."""
+    """Shows a chart; `lines_selected` carries lines of the CUDA text, other requests are signals of its parts."""
 
     lines_selected = Signal(tuple)
 

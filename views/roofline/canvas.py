@@ -35,7 +35,7 @@ class RooflineCanvas(QWidget, Themed):
         self.roofline: Roofline | None = None
         self._axes: RooflineAxes | None = None
         self._plots: list[Plot] = []
-        """Of the present size; empty until somebody looks."""
+        """Of the present size; empty until it is painted."""
 
     def show_roofline(self, roofline: Roofline) -> None:
         """Replaces all points."""

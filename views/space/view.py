@@ -140,7 +140,7 @@ class SpacePage(AnswerPage):
             self.extent.setText(f"{shown} of {whole}" if shown != whole else shown)
 
     def _choose(self) -> None:
-        """A dimension chosen twice changes places with the one it takes the place of."""
+        """Choosing a dimension that is already shown swaps the two axes."""
         if self._doc is None:
             return
         before = [axis.name for axis in self._doc.axes]

@@ -16,7 +16,7 @@ SPEEDS = (20, 100, 500, 1000)
 
 
 class DeckBar(QWidget, Themed):
-    """A recording's rows and its controls; wishes go out, nothing plays here."""
+    """A recording's rows and its controls; requests go out, nothing plays here."""
 
     row_requested = Signal(int)
     speed_requested = Signal(int)

@@ -30,7 +30,7 @@ class SampleAxis:
 
 
 def sample_axis(area: QRectF, count: int, total: int) -> SampleAxis:
-    """An axis for `count` samples of `total`; where nobody knows the total, it doubles its room when it is full."""
+    """An axis for `count` samples of `total`; where the total is unknown, it doubles its room when it is full."""
     room = max(total, FEWEST)
     while not total and room < count:
         room *= 2

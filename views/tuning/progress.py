@@ -36,7 +36,7 @@ class ProgressPlot(QWidget, Themed):
         self.setMinimumHeight(150)
 
     def show_trials(self, trials: Trials, rows: Rows, summary: GroupProgress, total: int) -> None:
-        """Replaces what is shown; `total`: trials that the group may get, 0 where nobody knows."""
+        """Replaces what is shown; `total`: trials that the group may get, 0 where that is unknown."""
         self.trials, self.rows, self.summary, self._room = trials, rows, summary, total
         best = f"best {summary.best:.4g} µs {summary.origin}, trial {summary.number}"
         said = best if summary.number else "no time yet"

@@ -17,7 +17,7 @@ NOTHING = "Click a trial, in the table or in a plot, to see its recipe, schedule
 
 
 class TrialView(Panel):
-    """A preview: nothing is applied before somebody asks for it."""
+    """A preview: nothing is applied without a request."""
 
     apply_requested = Signal()
 

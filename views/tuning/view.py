@@ -76,7 +76,7 @@ class TuningView(Panel):
         return next(name for name, button in self.tabs.items() if button.isChecked())
 
     def show_progress(self, trials: Trials, rows: Rows, summary: GroupProgress, total: int) -> None:
-        """Replaces headline and dots; `total`: trials that the group may get, 0 where nobody knows."""
+        """Replaces headline and dots; `total`: trials that the group may get, 0 where that is unknown."""
         self.headline.show_summary(summary)
         self.progress_plot.show_trials(trials, rows, summary, total)
         self.legend.show_legend(summary.origin, self.progress_plot.edge)

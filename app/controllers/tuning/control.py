@@ -1,4 +1,4 @@
-"""The run that is shown: started, paused, stopped, resumed, attached to; one at a time, whoever started it."""
+"""The tuning run that is shown: start, pause, stop, resume, attach; one at a time."""
 
 from __future__ import annotations
 

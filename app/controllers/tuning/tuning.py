@@ -1,4 +1,4 @@
-"""Fills the panels of a tuning run, and lets its trials be looked at and applied."""
+"""Controller of the panels of a tuning run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TuningController(QObject):
         self.selected = NONE
         """The row of the chosen trial."""
         self._can: dict[str, bool] = {}
-        """What can be asked of the run, as it was told last."""
+        """The action states that were announced last."""
         self._ticks = 0
         self._painted: object = None
         """Which trials are in sight: the same ones need not be shown again."""
@@ -158,7 +158,7 @@ class TuningController(QObject):
             self._find_group()
             self._show_run(shown)
         if control.is_live:
-            self._show_soon()  # a process that falls silent, or answers a wish, is seen without a trial
+            self._show_soon()  # a process that falls silent, or answers a request, is noticed without a new trial
         self._tell()
 
     def _connect(self) -> None:
