@@ -10,7 +10,7 @@ from app.controllers.query_queue import QueryQueue, Question
 from app.session.advice import with_entry
 from app.session.workspace import Workspace
 from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
-from engine.documents.model import Problem
+from engine.documents.model import ProblemDoc
 from views.constraints.view import ConstraintsView
 from views.schedule.view import ADDRESSES, DECISIONS, SPACE, ScheduleView
 from views.space.trial import AxisDrag
@@ -159,7 +159,7 @@ class ExplorationController(QObject):
             self.refresh()
         elif isinstance(known, OrderDoc):
             self.schedule.space.verdict.show_refusal(known.because)
-        elif isinstance(known, Problem):
+        elif isinstance(known, ProblemDoc):
             self.schedule.space.verdict.show_refusal(known.sentence)
         return True
 
@@ -201,7 +201,7 @@ class ExplorationController(QObject):
         if self._trial is not None:
             trial, question = self._trial
             known = self.queries.answer(question)
-            if known is None or isinstance(known, OrderDoc | Problem):
+            if known is None or isinstance(known, OrderDoc | ProblemDoc):
                 self.schedule.space.canvas.show_answer(trial, known)
 
     def _show_space(self, document: SpaceDoc) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.session.client import Pending
 from app.session.workspace import Workspace
-from engine.documents.model import CheckDoc, CompiledDoc, Problem
+from engine.documents.model import CheckDoc, CompiledDoc, ProblemDoc
 from engine.support.serialization import from_json
 
 
@@ -19,11 +19,11 @@ def run_check(workspace: Workspace, group: str) -> None:
     def on_check(check: CheckDoc) -> None:
         workspace.add_check(group, text or "", check)
         for line, kind, message in check.findings:
-            workspace.add_problem(group, Problem("check", f"{group} line {line}", message, kind))
+            workspace.add_problem(group, ProblemDoc("check", f"{group} line {line}", message, kind))
         if check.status != "pass" and not check.findings:
-            workspace.add_problem(group, Problem("check", group, check.message or check.status, ""))
+            workspace.add_problem(group, ProblemDoc("check", group, check.message or check.status, ""))
 
-    def on_problem(problem: Problem) -> None:
+    def on_problem(problem: ProblemDoc) -> None:
         workspace.add_problem(group, problem)
 
     request = workspace.client.request

@@ -19,7 +19,7 @@ from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
 from app.session.refusals import problems_of
 from app.session.selection import Selection, SelectionBus
-from engine.documents.model import CheckDoc, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, Problem, Time
+from engine.documents.model import CheckDoc, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
 from views.overview import Overview, overview, with_times
 
 
@@ -34,13 +34,13 @@ class Workspace(QObject):
     times_changed = Signal()
     """Other times of the same kernels: `model` and `overview` have them, with their shares and the total."""
     open_refused = Signal(object, object)
-    """Opening and Problem: a file that could not be opened."""
+    """Opening and ProblemDoc: a file that could not be opened."""
     problems_changed = Signal()
     opening_changed = Signal(bool)
     saved_path = Signal(str)
     """A file was opened, for the list of recent files."""
 
-    def __init__(self, client: Client, target: str = "h200", dimensions: Mapping[str, int] | None = None) -> None:
+    def __init__(self, client: Client, target: str, dimensions: Mapping[str, int] | None = None) -> None:
         super().__init__()
         self.client = client
         self.opened = OpenRequest("", target, dict(dimensions or {}))
@@ -51,7 +51,7 @@ class Workspace(QObject):
         self._as_opened: ModelDoc | None = None
         """At those of the advisers' advice, as the engine made it."""
         self.machine = MachineProbe(client)
-        self.problems: list[tuple[str, Problem]] = []
+        self.problems: list[tuple[str, ProblemDoc]] = []
         """(group or "", problem), the oldest first."""
         self.histories: dict[str, History] = {}
         """Of the groups whose first kernel is known, and of those in an opened file."""
@@ -118,7 +118,7 @@ class Workspace(QObject):
         history = self.histories.get(group)
         return history.step.text if history and self.is_refused(group) else self.recipe(group)
 
-    def refusal(self, group: str) -> Problem | None:
+    def refusal(self, group: str) -> ProblemDoc | None:
         """Why the applied advice gave no kernel at all."""
         return self._answers.refusals.get((group, self.recipe(group) or ""))
 
@@ -268,7 +268,7 @@ class Workspace(QObject):
             self.histories[group].learn(text, predicted=kernel.time)
         self._settle(group)
 
-    def _on_refused(self, group: str, text: str | None, problem: Problem) -> None:
+    def _on_refused(self, group: str, text: str | None, problem: ProblemDoc) -> None:
         self._asked.discard((group, text))
         self._answers.refusals[group, text or ""] = problem
         if text is None or group in self.histories:
@@ -329,7 +329,7 @@ class Workspace(QObject):
         self.histories = {group: History.of(trail) for group, trail in opening.trails.items()}
         self.asleep = list(opening.asleep)
         self._asked.clear()
-        self.problems = [("", Problem("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
+        self.problems = [("", ProblemDoc("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
         self.problems += [("", problem) for problem in (*opening.warnings, *opening.strangers(model))]
         self.bus.select(Selection())
         self._retime()
@@ -368,7 +368,7 @@ class Workspace(QObject):
                 self._ask_kernel(group, texts[-1])
         self._on_selected(self.bus.selection)
 
-    def _on_not_opened(self, opening: OpenRequest, problem: Problem) -> None:
+    def _on_not_opened(self, opening: OpenRequest, problem: ProblemDoc) -> None:
         """A file that cannot be read changes nothing: the worker keeps the old one open, too."""
         self.opening_changed.emit(False)
         self.add_problem("", problem)
@@ -391,7 +391,7 @@ class Workspace(QObject):
             self._request_open(again, f"Opening {Path(again.path).name} again", True)
         self._on_selected(self.bus.selection)
 
-    def add_problem(self, group: str, problem: Problem) -> None:
+    def add_problem(self, group: str, problem: ProblemDoc) -> None:
         """Adds a row to the problems, once."""
         if (group, problem) not in self.problems:
             self.problems.append((group, problem))

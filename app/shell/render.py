@@ -59,7 +59,7 @@ class PictureOptions:
     """Where the sliders of the pipeline stand, by name ("stages")."""
     tile: int | None = None
     """The one that is selected in the pipeline's chart."""
-    target: str = "h200"
+    target: str | None = None
     dimensions: Mapping[str, int] | None = None
 
 

@@ -28,16 +28,16 @@ from engine.cost.alcop_nodes import AlcopWork, Pace, PipelinePrediction
 from engine.cost.alcop_text import pace_terms, wave_terms
 from engine.cost.nodes import Occupancy, Work
 from engine.cost.occupancy import occupancy
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.support.units import MICROSECONDS
 from engine.target import Figure, Target
-from engine.target.hardware import SCHEDULERS, WARP
+from engine.target.hardware import REGISTER_BYTES, SCHEDULERS, WARP
+from engine.target.occupancy import REGISTER_UNIT
 from engine.target.teams import team_seconds
 
 ALCOP, BOTTLENECK = "ALCOP", "bottleneck"
 SHARED_LATENCY = Figure(30, "clocks", "assumed: the order of published microbenchmarks of shared memory since Volta")
-REGISTER_BYTES = 4
-REGISTER_STEP = 8
+REGISTER_STEP = REGISTER_UNIT // WARP
 """Compilers hand a thread registers in multiples of this."""
 
 
@@ -82,7 +82,7 @@ class _Model:
         work, places = self.work, self.sms * self.occupancy.blocks
         waves = self._waves()
         pace = self.pace(waves[0][1])
-        terms: list[Term] = [*pace_terms(work, self.target, pace, self.occupancy)]
+        terms: list[TermDoc] = [*pace_terms(work, self.target, pace, self.occupancy)]
         terms += wave_terms(work, self._launch, waves, self._times(waves), self.target)
         return PipelinePrediction(self.name, self.total(), pace, self.occupancy, work.blocks / places, tuple(terms))
 

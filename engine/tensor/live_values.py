@@ -1,4 +1,4 @@
-"""Values that a thread holds at once while it computes one element of every statement: what its registers must hold.
+"""Register pressure estimate: the most values alive at once while a thread computes one element of every statement.
 
     a = exp x;  b = tanh x;  c = a + b;  y = c * a        a, b and c are alive when c is made: three registers
 
@@ -10,17 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from engine.target.registers import VALUE_REGISTERS
 from engine.tensor.nodes import Statement
-
-ROOM = 240
-"""Registers of a thread for values, of the 255 that there are: NVRTC spills nothing up to here, and soon past it."""
-MOST_PRIVATE = 128
-"""Elements of one array that a thread keeps: half of its registers; longer arrays would lie in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """The moment at which a thread holds most."""
+    """The point of highest register pressure."""
 
     values: int
     operator: str
@@ -28,7 +24,7 @@ class Alive:
 
 
 def most_alive(statements: Sequence[Statement], elsewhere: Collection[str] = ()) -> Alive:
-    """The most values alive at once, in the order of the statements.
+    """The highest number of live values, with statements in their order.
 
     elsewhere: arrays that threads find in memory when they need them, as they do the inputs.
     """
@@ -52,10 +48,10 @@ def lanes_alive(statements: Sequence[Statement], loaded: int, width: int) -> int
 
     loaded: vectors that are read before the first of them is computed.
     """
-    if width * (len(statements) + loaded) <= ROOM:
+    if width * (len(statements) + loaded) <= VALUE_REGISTERS:
         return width
     values = max(loaded, most_alive(statements).values)
-    while width > 1 and width * values > ROOM:
+    while width > 1 and width * values > VALUE_REGISTERS:
         width //= 2
     return width
 
@@ -63,7 +59,7 @@ def lanes_alive(statements: Sequence[Statement], loaded: int, width: int) -> int
 def overwritten_before(
     loops: Sequence[tuple[Sequence[Statement], bool]], updated: Collection[str]
 ) -> frozenset[str]:
-    """Arrays that a later loop uses and cannot make again: what they are made of was overwritten in between.
+    """Arrays that a later loop needs but cannot recompute, because their inputs were overwritten in between.
 
         x = x - max x;  s = sum x        the new x: the second loop finds no old one to make it from
 

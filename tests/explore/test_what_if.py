@@ -44,9 +44,9 @@ def test_figures_of_both_stand_beside_each_other() -> None:
 @pytest.mark.parametrize(
     ("knobs", "text", "offer"),
     [
-        (replace(NOW, block=(256, 256, 64), part=(64, 64), stages=4), "256 KiB of shared memory, a block may have 163",
-         "2 stages"),
-        (replace(NOW, block=(128, 128, 128), stages=6), "384 KiB of shared memory", "2 stages"),
+        (replace(NOW, block=(256, 256, 64), part=(64, 64), stages=4), "256 KiB of shared memory, a block may have 227",
+         "3 stages"),
+        (replace(NOW, block=(128, 128, 128), stages=6), "384 KiB of shared memory", "3 stages"),
         (replace(NOW, block=(120, 128, 32)), "no instruction divides 120 rows: it computes 16 x 8 x 16", ""),
         (replace(NOW, register_stages=4), "4 register stages, and a tile has 2 steps of 16", "2 register stages"),
         (replace(NOW, stages=9), "9 stages, a pipeline has up to 6", "6 stages"),
@@ -95,7 +95,7 @@ def test_a_variant_is_compiled_and_its_advice_asks_for_it() -> None:
     assert found.entries == ("S0 @ k: mark tile 64", "S0 @ k: mark stages 3")
     assert (found.shared_bytes, found.spill_bytes, found.architecture) == (98304, 0, "sm_80")
     assert 100 < found.registers <= 255 and found.time.origin == "predicted"
-    again = engine.edited(recipe, group, found.changed)
+    again = engine.replace_advice(recipe, group, found.changed)
     assert engine.chart(engine.compile(group, again)).knobs == asked
     back = engine.variant(group, again, GemmConfig((128, 128, 64), (64, 64), 2, 2))
     assert back.changed.count("stages 2") == 2 and "stages 3" not in back.changed  # the old entry gives way
