@@ -103,6 +103,7 @@ class Service:
             send("progress", {"text": f"{kind.title.lower()} {group.name}", "done": 1, "total": 2})
             return found
 
+        # Called only for functions that ask for them: a kernel may take seconds to compile.
         given: dict[str, Callable[[], Any]] = {
             "group": lambda: group,
             "recipe": lambda: recipe,

@@ -107,7 +107,7 @@ class FixedStrip(QWidget):
     def __init__(self, role: str, height: int) -> None:
         super().__init__()
         self.setProperty("role", role)
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)  # else a plain widget paints no background
         self.setFixedHeight(height)
 
     def sizeHint(self) -> QSize:
@@ -128,6 +128,7 @@ class Header(FixedStrip):
         self.row = QHBoxLayout(self)
         self.row.setContentsMargins(PADDING, 0, 8, 0)
         self.row.setSpacing(8)
+        # The layout would force its own minimum, with the title, on the header and so on the whole dock.
         self.row.setSizeConstraint(QHBoxLayout.SizeConstraint.SetNoConstraint)
         self.row.addWidget(title)
 
@@ -166,7 +167,7 @@ class ChipStrip(FixedStrip):
         """Replaces the chips, the most important first."""
         for chip in self._chips:
             self._row.removeWidget(chip)
-            chip.deleteLater()
+            chip.deleteLater()  # not at once: a signal of the chip may be what called this
         self._chips = list(chips)
         for number, chip in enumerate(chips):
             self._row.insertWidget(number, chip)

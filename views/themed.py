@@ -26,6 +26,14 @@ class Themed:
 def apply_theme(root: QWidget, theme: Theme) -> None:
     """Repaints every themed widget from `root` down, each once."""
     for widget in (root, *root.findChildren(QWidget)):
-        if isinstance(widget, Themed):
+        if isinstance(widget, Themed):  # found at any depth, so containers hand nothing on
             widget.theme = theme
             widget.show_theme(theme)
+
+
+def restyle(widget: QWidget, name: str, value: str) -> None:
+    """Sets a property that the style sheet selects by."""
+    if widget.property(name) != value:
+        widget.setProperty(name, value)
+        widget.style().unpolish(widget)  # Qt evaluates the style sheet's selectors only when a widget is polished
+        widget.style().polish(widget)

@@ -31,7 +31,7 @@ class HistoryController(QObject):
         super().__init__()
         self.view, self.workspace, self.fusing = view, workspace, fusing
         # A turn of the event loop of its own: a new kernel also changes the code, the constraints and the graph.
-        self._soon = QTimer(self, singleShot=True, interval=0)
+        self._soon = QTimer(self, singleShot=True, interval=0)  # several changes in one event are shown once
         self._soon.timeout.connect(self._show_summary)
         workspace.history_changed.connect(self._on_changed)
         workspace.bus.changed.connect(self._on_selected)

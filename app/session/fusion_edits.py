@@ -132,7 +132,7 @@ class FusionEdits(QObject):
         def on_answer(found: Answer) -> None:
             self._on_answer(question, found)
 
-        return Pending(kind, on_answer, on_answer)
+        return Pending(kind, on_answer, on_answer)  # a refusal is an answer, too: it says why not
 
     def _on_answer(self, question: FusionEdit | Pair, answer: Answer) -> None:
         self._sent = None

@@ -356,6 +356,7 @@ class Workspace(QObject):
         self.is_regrouping = True
         self.model_changed.emit()
         self.is_regrouping = False
+        # Statements are numbered within their group: the same name in another group is another statement.
         kept = selected == self.bus.selection.group and selected in same
         self.bus.select_again(self.bus.selection if kept else Selection(selected))
         self.ask_again()

@@ -233,4 +233,4 @@ class Commands(QObject):
         box.setText("Loomscope")
         box.setInformativeText("Explore, edit, check and time GPU schedules of deep-learning operators.")
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.open()
+        box.open()  # not exec: nothing may stop the event loop

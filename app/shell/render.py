@@ -237,7 +237,7 @@ def _failure(window: Window, path: str) -> EngineError:
 
 
 def _grab(widget: QWidget, output: Path | str) -> None:
-    QApplication.processEvents()
+    QApplication.processEvents()  # layouts that the last answer changed take place in a later event
     picture = QBuffer()
     picture.open(QBuffer.OpenModeFlag.WriteOnly)
     widget.grab().save(picture, "PNG")
@@ -264,6 +264,7 @@ def wait(done: Callable[[], bool], limit: int = LIMIT_MS) -> bool:
     """Runs the event loop until `done` has held for a moment, or `limit` milliseconds have passed."""
     loop = QEventLoop()
     quiet = QTimer()
+    # Again and again, as panels ask their questions some milliseconds after what they follow has changed.
     quiet.setInterval(QUIET_MS)
     with note_interrupts() as interrupts:
         quiet.timeout.connect(lambda: loop.exit(0) if interrupts.any or done() else None)

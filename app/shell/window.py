@@ -41,7 +41,7 @@ from views.schedule.view import PIPELINE
 from views.search.hits import Hit
 from views.style import style_sheet
 from views.theme import load_theme, palette
-from views.themed import apply_theme
+from views.themed import apply_theme, restyle
 
 COLOURS = {"Predicted time": "time", "Measured time": "measured", "Traffic": "traffic", "Bound": "bound"}
 """What the tool bar offers -> what the graph calls it."""
@@ -328,9 +328,7 @@ class Window(QMainWindow):
         """Apply is the primary button only while an edit waits for it."""
         button = self.tool_buttons["apply"]
         self.action("apply").setEnabled(draft)
-        button.setProperty("primary", "true" if draft else "false")
-        button.style().unpolish(button)
-        button.style().polish(button)
+        restyle(button, "primary", "true" if draft else "false")
         token = "on-accent" if draft else "text-2"
         self.action("apply").setIcon(icon("apply", self.theme.colours[token], self.theme.colours["edge"]))
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout
 from views.icons import icon
 from views.panel import PADDING, icon_button, label
 from views.theme import Theme
-from views.themed import Themed
+from views.themed import Themed, restyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,7 @@ class FusionCard(QWidget, Themed):
         self.told = told
         self.title.setText(told.title)
         self.sentence.setText(told.sentence)
-        self.sentence.setProperty("role", "wrong-text" if told.is_refusal else "paragraph")
-        self.sentence.style().unpolish(self.sentence)
-        self.sentence.style().polish(self.sentence)
+        restyle(self.sentence, "role", "wrong-text" if told.is_refusal else "paragraph")
         self.names.setText(_list_names(told.names))
         self.names.setToolTip("\n".join(told.names))
         self.names.setVisible(bool(told.names))

@@ -34,7 +34,7 @@ class GraphScene(QGraphicsScene):
         self._waiting: list[QGraphicsItem] = []
         self._boxes: dict[str, BoxItem] = {}
         self._timer = QTimer(self)
-        self._timer.setInterval(0)
+        self._timer.setInterval(0)  # a piece whenever the event loop has nothing else to do
         self._timer.timeout.connect(self._add_piece)
 
     def show_model(self, overview: Overview, keep: bool = False) -> None:

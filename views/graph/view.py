@@ -65,7 +65,7 @@ class GraphView(Panel):
         """Replaces the graph; with `keep`, of other groups of the same model, what is open and in sight stays."""
         model = overview.model
         self.name.setText(model.name)
-        self.name.ensurePolished()
+        self.name.ensurePolished()  # else it is measured in the face from before the style sheet
         self.name.setMaximumWidth(self.name.fontMetrics().horizontalAdvance(model.name) + 2)
         launches = plural(len(model.nodes), "kernel")
         self.counts.setText(f"{plural(len(model.operators), 'operator')} → {launches}")

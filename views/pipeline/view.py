@@ -15,7 +15,7 @@ from views.pipeline.painting import hatch
 from views.pipeline.shared import SharedMap
 from views.pipeline.what_if import WhatIf
 from views.theme import Theme
-from views.themed import Themed
+from views.themed import Themed, restyle
 
 EMPTY = "Select a group to see how its copies and its arithmetic overlap"
 KIB = 1024
@@ -141,9 +141,7 @@ class PipelinePage(AnswerPage):
         self.subtitle.setText(f"{loop}; 1 of {plural(doc.resident, 'block')} an SM" if loop else "")
         self.hazards.setText(f"{'✕' if doc.hazards else '✓'} {plural(len(doc.hazards), 'hazard')}" if doc.loop else "")
         self.hazards.setToolTip("\n".join(hazard.text for hazard in doc.hazards[:12]))
-        self.hazards.setProperty("role", "wrong" if doc.hazards else "second")
-        self.hazards.style().unpolish(self.hazards)
-        self.hazards.style().polish(self.hazards)
+        restyle(self.hazards, "role", "wrong" if doc.hazards else "second")
         share = percent(doc.stalled / doc.cycles) if doc.cycles else ""
         self.stall.setText(f"stall {figure(doc.stalled)} cycles, {share}" if doc.loop else "")
         self.stall.setToolTip("Time of this block with nothing left to do but wait for memory: amber in the chart")

@@ -12,7 +12,7 @@ from views.format import duration, origin_of, percent, plural
 from views.panel import bar, label, link, rule
 from views.pipeline.slider import ChoiceSlider
 from views.theme import face, semibold
-from views.themed import Themed
+from views.themed import Themed, restyle
 
 NAME_WIDTH, VALUE_WIDTH = 104, 72
 HEADS, PITCH = 18, 17
@@ -195,12 +195,7 @@ class WhatIf(QWidget, Themed):
                 _colour(self.gain, f"color: {self.theme.colours[token]}; font-weight: 600;")
 
     def _polish(self, primary: bool) -> None:
-        role = "primary-small" if primary else "small"
-        if self.apply_button.property("role") == role:
-            return
-        self.apply_button.setProperty("role", role)
-        self.apply_button.style().unpolish(self.apply_button)
-        self.apply_button.style().polish(self.apply_button)
+        restyle(self.apply_button, "role", "primary-small" if primary else "small")
 
 
 class _RefusalBox(QFrame):
