@@ -228,12 +228,12 @@ class Service:
     def _kernel(self, arguments: Arguments, send: Send) -> engine.Kernel:
         """The compiled group of a request, from the last time where nothing changed."""
 
-        def compiled() -> engine.Kernel:
+        def compile_group() -> engine.Kernel:
             group, recipe = self._advised(arguments)
             send("progress", {"text": f"scheduling {group.name}", "done": 0, "total": 1})
             return engine.compile(group, recipe)
 
-        return _keep(self._kernels, _key(arguments), compiled)
+        return _keep(self._kernels, _key(arguments), compile_group)
 
     def _advised(self, arguments: Arguments) -> tuple[FusionGroup, engine.Recipe]:
         """The group of a request with the advisers' recipe, or with what the request's text says in its place."""

@@ -116,7 +116,7 @@ class DecisionsPage(AnswerPage):
     def __init__(self) -> None:
         super().__init__(EMPTY)
         self.model = DecisionModel()
-        self.table = _DecisionTable(self.model)
+        self.table = _DecisionGrid(self.model)
         self.table.chosen.connect(self._ask)
         self.table.selectionModel().currentChanged.connect(self._explain)
         self.table.entered.connect(self._explain)
@@ -196,7 +196,7 @@ class DecisionLegend(QWidget, Themed):
             left += 22 + width + 18
 
 
-class _DecisionTable(QTableView, Themed):
+class _DecisionGrid(QTableView, Themed):
     """Click and Return choose a cell."""
 
     chosen = Signal(QModelIndex)
@@ -244,7 +244,7 @@ class _DecisionTable(QTableView, Themed):
 class _CellDelegate(QStyledItemDelegate):
     """Paints a cell: mark and word, a frame around what is chosen, a ring around the keyboard."""
 
-    def __init__(self, table: _DecisionTable, model: DecisionModel) -> None:
+    def __init__(self, table: _DecisionGrid, model: DecisionModel) -> None:
         super().__init__(table)
         self._table, self._model = table, model
 

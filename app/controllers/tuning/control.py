@@ -27,7 +27,7 @@ KILL_MS = 100
 BEGINNING = Status("Tuning", STARTING, 0, 0, "", ())
 
 
-class RunControl(QObject):
+class RunController(QObject):
     """Knows the run as far as it has been read; shows nothing."""
 
     changed = Signal()

@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.controllers.tuning.ablation import Ablation
 from app.controllers.tuning.applying import Applying
-from app.controllers.tuning.control import RunControl
+from app.controllers.tuning.control import RunController
 from app.controllers.tuning.figures import causes, cuts, importance, shares
 from app.controllers.tuning.preview import ChosenTrial, TrialPreview
 from app.controllers.tuning.shown import Shown
@@ -39,7 +39,7 @@ class TuningController(QObject):
     def __init__(self, panels: TuningPanels, workspace: Workspace) -> None:
         super().__init__()
         self.panels, self.workspace = panels, workspace
-        self.control = RunControl(workspace)
+        self.control = RunController(workspace)
         attachment = self.control.attachment
         self.preview = TrialPreview(panels.trial, workspace, attachment)
         self.applying = Applying(workspace, attachment)
