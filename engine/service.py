@@ -56,7 +56,7 @@ Send = Callable[[str, Any], None]
 PART = 1000
 """Items of one of a result's lists on one line, at most."""
 KEPT = 256
-"""Groups under some advice whose kernels and tried moves are remembered."""
+"""Pairs of group and advice whose kernels and tried moves are cached: every edit adds one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Service:
         self._findings.clear()
 
     def _attempt(self, arguments: Arguments, send: Send) -> Any:
-        """What a wish about the present plan's groups would come to."""
+        """Legality and effect of a fusion edit of the present plan."""
         opened = self._file()
         if self._known_attempts is None:
             self._known_attempts = engine.attempts(opened.plan, target=opened.target)
@@ -226,7 +226,7 @@ class Service:
             raise Unsupported(refused.stage, refused.subject, reason, refused.hint) from refused
 
     def _kernel(self, arguments: Arguments, send: Send) -> engine.Kernel:
-        """The compiled group of a request, from the last time where nothing changed."""
+        """The compiled group of a request, cached by group and advice."""
 
         def compile_group() -> engine.Kernel:
             group, recipe = self._advised(arguments)
@@ -266,12 +266,12 @@ REQUESTS: Mapping[str, Callable[[Service, Arguments, Send], Any]] = {
 
 
 def _keep(known: dict[Key, Result], key: Key, make: Callable[[], Result]) -> Result:
-    """What is known under a key, made now if it is not; the one not asked for longest goes first."""
-    found = known.pop(key) if key in known else make()
+    """The cached value of a key, made now if there is none; the least recently used values go first."""
+    value = known.pop(key) if key in known else make()
     while len(known) >= KEPT:
         del known[next(iter(known))]
-    known[key] = found  # at the end: dictionaries keep the order of insertion
-    return found
+    known[key] = value  # a dict is ordered by insertion: the last used value is the last
+    return value
 
 
 def _key(arguments: Arguments) -> tuple[str, str | None]:
