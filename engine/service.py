@@ -103,6 +103,7 @@ class Service:
             send("progress", {"text": f"{kind.title.lower()} {group.name}", "done": 1, "total": 2})
             return found
 
+        # Called only for functions that ask for them: a kernel may take seconds to compile.
         given: dict[str, Callable[[], Any]] = {
             "group": lambda: group,
             "recipe": lambda: recipe,
@@ -227,12 +228,12 @@ class Service:
     def _kernel(self, arguments: Arguments, send: Send) -> engine.Kernel:
         """The compiled group of a request, cached by group and advice."""
 
-        def compiled() -> engine.Kernel:
+        def compile_group() -> engine.Kernel:
             group, recipe = self._advised(arguments)
             send("progress", {"text": f"scheduling {group.name}", "done": 0, "total": 1})
             return engine.compile(group, recipe)
 
-        return _keep(self._kernels, _key(arguments), compiled)
+        return _keep(self._kernels, _key(arguments), compile_group)
 
     def _advised(self, arguments: Arguments) -> tuple[FusionGroup, engine.Recipe]:
         """The group of a request with the advisers' recipe, or with what the request's text says in its place."""

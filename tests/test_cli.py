@@ -36,13 +36,13 @@ def test_help_is_whole_lines_and_an_error_of_usage_is_one() -> None:
 
 def test_the_help_of_render_names_every_panel_and_tab() -> None:
     from app.shell.panels import PERSPECTIVES
-    from app.shell.render import render
+    from app.shell.render import PictureOptions, render
 
     said = loomscope("render", "--help").stdout
     for option, names in (("panel", None), ("tab", None), ("perspective", PERSPECTIVES)):
         if names is None:
             with pytest.raises(BadInput) as caught:
-                render(SOFTMAX, "/dev/null", **{option: "none of that name"})  # type: ignore[arg-type]
+                render(SOFTMAX, "/dev/null", PictureOptions(**{option: "none of that name"}))  # type: ignore[arg-type]
             names = caught.value.hint.removeprefix("one of ").split(", ")
         flat = " ".join(said.split())
         assert all(name.lower() in flat for name in names), option

@@ -1,1 +1,1 @@
-"""Passive Qt widgets: documents in through `show_*`, wishes out through `*_requested` and `*_selected` signals."""
+"""Passive Qt widgets: documents in through `show_*`, requests out through `*_requested` and `*_selected` signals."""

@@ -10,9 +10,10 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents.model import ProblemDoc
 from views.panel import LoadingBar, Panel, label
+from views.themed import Themed
 
 
-class AnswerPage(QWidget):
+class AnswerPage(QWidget, Themed):
     """One sentence until there is an answer, then its body; a moving bar while a newer answer is on its way.
 
     A subclass adds its body as the second of `pages`, and `pages` with what stands around it to `column`.

@@ -7,12 +7,13 @@ from PySide6.QtWidgets import QLineEdit
 from views.icons import pixmap
 from views.panel import label
 from views.theme import Theme
+from views.themed import Themed
 
 HEIGHT = 28
 ICON = 15
 
 
-class Field(QLineEdit):
+class Field(QLineEdit, Themed):
     """A line edit of the height of all controls; `icon` tells what it is for."""
 
     def __init__(self, icon: str, hint: str, name: str) -> None:
@@ -26,6 +27,6 @@ class Field(QLineEdit):
         self.setPlaceholderText(hint)
         self.setAccessibleName(name)
 
-    def set_theme(self, theme: Theme) -> None:
+    def show_theme(self, theme: Theme) -> None:
         """Tints the icon."""
         self._picture.setPixmap(pixmap(self._icon, theme.colours["text-3"], ICON))

@@ -138,6 +138,7 @@ def _divide_level(level: tuple[GraphBox, ...], number: Mapping[str, int], depth:
     if len(parts) <= LEVEL:
         return parts
     depths = math.ceil(math.log(len(parts), LEVEL) - 1e-9)
+    # Levels of equal size; the powers of exact sizes come out a little too large or too small.
     size = math.ceil(len(parts) ** ((depths - 1) / depths) - 1e-9)
     ranges = (parts[start : start + size] for start in range(0, len(parts), size))
     return tuple(

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
 from views.icons import icon
 from views.panel import PADDING, icon_button, label
 from views.theme import Theme
+from views.themed import Themed
 
 HEIGHT = 36
 
@@ -27,7 +28,7 @@ class News:
     """Called where it is closed without a choice."""
 
 
-class Notice(QWidget):
+class Notice(QWidget, Themed):
     """Shows the newest news; the ones before come back when it is answered."""
 
     news_changed = Signal(bool)
@@ -68,8 +69,8 @@ class Notice(QWidget):
         self._news.append(news)
         self._show()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         self.close_button.setIcon(icon("cancel", theme.colours["text-2"]))
 
     def _show(self) -> None:

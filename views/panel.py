@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 
 from views.icons import icon
 from views.theme import Theme
+from views.themed import Themed, apply_theme
 
 HEADER = 28
 SUBHEADER = 32
@@ -106,7 +107,7 @@ class FixedStrip(QWidget):
     def __init__(self, role: str, height: int) -> None:
         super().__init__()
         self.setProperty("role", role)
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)  # else a plain widget paints no background
         self.setFixedHeight(height)
 
     def sizeHint(self) -> QSize:
@@ -127,6 +128,7 @@ class Header(FixedStrip):
         self.row = QHBoxLayout(self)
         self.row.setContentsMargins(PADDING, 0, 8, 0)
         self.row.setSpacing(8)
+        # The layout would force its own minimum, with the title, on the header and so on the whole dock.
         self.row.setSizeConstraint(QHBoxLayout.SizeConstraint.SetNoConstraint)
         self.row.addWidget(title)
 
@@ -165,7 +167,7 @@ class ChipStrip(FixedStrip):
         """Replaces the chips, the most important first."""
         for chip in self._chips:
             self._row.removeWidget(chip)
-            chip.deleteLater()
+            chip.deleteLater()  # not at once: a signal of the chip may be what called this
         self._chips = list(chips)
         for number, chip in enumerate(chips):
             self._row.insertWidget(number, chip)
@@ -249,7 +251,7 @@ class LoadingBar(QProgressBar):
         self.setGeometry(0, 0, self._over.width(), 2)
 
 
-class Panel(QWidget):
+class Panel(QWidget, Themed):
     """A panel: `header` serves as the title bar of its dock, `body` holds the content, `empty` what to do first."""
 
     tab_selected = Signal(str)
@@ -260,7 +262,6 @@ class Panel(QWidget):
         super().__init__()
         self.setAccessibleName(title)
         self.setObjectName(title.lower())
-        self.theme: Theme | None = None
         self._icons: list[tuple[QToolButton, str]] = []
         self.title = label(title, "title")
         self.header = Header(self.title)
@@ -334,8 +335,12 @@ class Panel(QWidget):
         self._icons.append((button, name))
 
     def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
+        """Repaints the panel, its content and its header, which is no child of it while a dock has it."""
+        super().set_theme(theme)
+        apply_theme(self.header, theme)
+
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         for button, name in self._icons:
             button.setIcon(icon(name, theme.colours["text-2"], theme.colours["line"]))
         panel = theme.colour("panel")

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QS
 
 from views.shapes import paint_chevron, paint_selected_row
 from views.theme import Theme
+from views.themed import Themed
 
 Index = QModelIndex | QPersistentModelIndex
 INDENT = 12
@@ -30,7 +31,7 @@ class TreeRow:
     children: tuple[TreeRow, ...] = ()
     height: int = 24
     tip: str = ""
-    """What the pointer is told; the title where it is empty."""
+    """The tool tip; the title where it is empty."""
 
 
 @dataclass(slots=True)
@@ -139,7 +140,7 @@ class RowState:
     """Which of several parts of the current row has the keyboard."""
 
 
-class RowView(QTreeView):
+class RowView(QTreeView, Themed):
     """Shows rows through one paint function; `marked` rows belong to the window's selection."""
 
     row_selected = Signal(object)
@@ -150,7 +151,6 @@ class RowView(QTreeView):
     ) -> None:
         super().__init__()
         self.rows = RowModel()
-        self.theme: Theme | None = None
         self.paint = paint
         self.indent = indent
         self.chevrons = True
@@ -201,11 +201,6 @@ class RowView(QTreeView):
             self._silent = False
             if not self.viewport().rect().contains(self.visualRect(index)):
                 self.scrollTo(index)
-        self.viewport().update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.viewport().update()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:

@@ -1,4 +1,4 @@
-"""A fault of ours, told in one message: the traceback goes into a report file."""
+"""Reports a fault of the program: one message, and the traceback in a report file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.support.user_data import data_folder
 
 
 def report_fault(error: Exception) -> Fault:
-    """The fault to show for an exception that nobody foresaw; its traceback is written to a file, which it names."""
+    """The fault to show for an unexpected exception; it names the file that holds the traceback."""
     path = _write_report(_report(error))
     what = f"{type(error).__name__}: {error}".splitlines()[0][:200]
     where = f"please report it with the file {path}" if path else "no report could be written: is the disk full?"

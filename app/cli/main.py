@@ -146,26 +146,14 @@ def render(
     from app.session.dimensions import dimensions_of
 
     with note_interrupts():  # also while Qt is imported, which an exception would abort
+        from app.shell.render import PictureOptions, size_of
         from app.shell.render import render as draw
-        from app.shell.render import size_of
 
-        draw(
-            file,
-            out,
-            size=size_of(size),
-            theme=theme,
-            panel=panel,
-            group=group,
-            target=target,
-            dimensions=dimensions_of(dim),
-            perspective=perspective,
-            tab=tab,
-            advice=advice,
-            replay=replay,
-            records=records,
-            what_if=dimensions_of(what_if, "--what-if", "stages=3"),
-            tile=tile,
-        )
+        options = PictureOptions(
+            size_of(size), theme, panel, perspective, tab, group, advice, replay, records,
+            dimensions_of(what_if, "--what-if", "stages=3"), tile, target, dimensions_of(dim),
+        )  # fmt: skip
+        draw(file, out, options)
     output.say(f"{out}")
 
 

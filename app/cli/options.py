@@ -98,7 +98,7 @@ def verb(body: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(short.exit_code) from error
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
-        except Exception as error:  # the last resort: whatever it is, a person gets a message and not a traceback
+        except Exception as error:  # the last resort: any exception becomes a message in place of a traceback
             from app.cli.fault import report_fault
 
             fault = report_fault(error)

@@ -31,7 +31,7 @@ WIDE = 200
 
 
 class _Console(Console):
-    """A console that lets a closed pipe be told by its error, as it is where text is written without rich."""
+    """A console that passes the error of a closed pipe on, as plain writing does."""
 
     def on_broken_pipe(self) -> None:
         """Called by rich while it handles the BrokenPipeError."""
@@ -86,7 +86,7 @@ class _Closed(io.TextIOBase):
 
 
 def run(program: Callable[[], object], pipe_closed: int) -> str | int | None:
-    """The exit code of a program that tells what its streams cannot take; `pipe_closed` where the reader went away."""
+    """The exit code of a program, with errors of its streams reported; `pipe_closed` where the reader went away."""
     prepare()
     code: str | int | None = None
     try:
@@ -132,7 +132,7 @@ def io_error(error: OSError) -> MissingCapability:
 
 
 def discard() -> None:
-    """Send what is left of standard output nowhere: nobody reads it any more."""
+    """Discard what is left of standard output: its reader has gone."""
     if isinstance(sys.stdout, _Closed):
         sys.stdout.lost = False
     else:

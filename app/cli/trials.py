@@ -1,4 +1,4 @@
-"""What `loomscope trials` tells of a file of records: its runs, what they found, and what mattered."""
+"""What `loomscope trials` prints about a file of records: its runs, what they found, and what mattered."""
 
 from __future__ import annotations
 

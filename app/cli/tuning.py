@@ -127,7 +127,7 @@ def _workers(wishes: Wishes, target: str) -> Iterator[Workers]:
 
 
 def _run(search: Search) -> bool:
-    """Spend the trials; whether a person ended it at the terminal."""
+    """Spend the trials; whether Ctrl-C ended it."""
     total = search.limits.trials * len(search.progress)
     search.notice = output.note
     failed = 0

@@ -13,7 +13,6 @@ from app.session.workspace import Workspace
 from engine.documents.exploration import DiffDoc, FigureDoc
 from engine.documents.model import KernelDoc, ProblemDoc
 from views.diff.view import DiffWindow
-from views.theme import Theme
 
 
 class DiffController(QObject):
@@ -51,10 +50,6 @@ class DiffController(QObject):
         self._workspace.client.request(
             "diff", arguments, f"Comparing two steps of {group}", Pending(DiffDoc, show, refuse)
         )
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.view.set_theme(theme)
 
     def _further(self, group: str, a: HistoryStep, b: HistoryStep) -> Iterator[FigureDoc]:
         """What was measured, counted and compiled of two steps; one origin a figure."""

@@ -1,4 +1,4 @@
-"""What is said about edges, wishes and refusals, in the words of the card and of the note beside the pointer."""
+"""Texts about edges, fusion requests and refusals: for the card under the graph and the note beside the pointer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def boundary_told(
 
 
 def refused_told(wish: FusionEdit | None, problem: ProblemDoc) -> CardContent:
-    """A wish that could not be carried out: with the operators and figures in the way, and what to do instead."""
+    """A request that could not be carried out: with the operators and figures in the way, and what to do instead."""
     names = wish.operators if wish else ()
     title = "These cannot be one kernel" if wish and wish.kind == JOIN else "This cannot be done"
     reason = problem.reason.removeprefix(PREFIX)
@@ -79,7 +79,7 @@ def trial_note(source: Handle, target: str, wish: FusionEdit | None, known: obje
 
 
 def change_text(found: AttemptDoc) -> str:
-    """The predicted change of a wish."""
+    """The predicted change of a request."""
     terms = {term.name: term.value for term in found.terms}
     places = f", in {plural(found.places, 'equal place')}" if found.places > 1 else ""
     if not terms:
@@ -89,7 +89,7 @@ def change_text(found: AttemptDoc) -> str:
 
 
 def _change_parts(found: AttemptDoc) -> tuple[str, str]:
-    """("▼ 237 µs", "predicted, 96 kernels fewer, ...") of a wish whose change is known."""
+    """("▼ 237 µs", "predicted, 96 kernels fewer, ...") of a request whose change is known."""
     terms = {term.name: term.value for term in found.terms}
     if not terms:
         return "", "known once the rest is explored"

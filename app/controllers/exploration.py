@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QObject
 
 from app.controllers.query_queue import QueryQueue, Question
+from app.session.advice import with_entry
 from app.session.workspace import Workspace
 from engine.documents.exploration import DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.documents.model import ProblemDoc
@@ -35,9 +36,9 @@ class ExplorationController(QObject):
         self.schedule, self.constraints = schedule, constraints
         self.workspace, self.queries = workspace, queries
         self._axes: dict[str, tuple[str, ...]] = {}
-        """Group -> the dimensions that a person chose to draw."""
+        """Group -> the dimensions that the user chose to draw."""
         self._counted: set[Question] = set()
-        """Addresses that a person asked for."""
+        """Addresses that the user asked for: the emulator runs for them."""
         self._trial: tuple[AxisDrag, Question] | None = None
         """What is held over the iteration space."""
         self._dropped: Question | None = None
@@ -54,7 +55,7 @@ class ExplorationController(QObject):
         constraints.instances_requested.connect(lambda _: schedule.select_tab(SPACE))
         schedule.space.repair_requested.connect(self._apply)
         schedule.space.axes_requested.connect(self._choose_axes)
-        schedule.decisions.entry_requested.connect(lambda line: workspace.add_entry(self.group, line))
+        schedule.decisions.entry_requested.connect(lambda line: workspace.change(self.group, with_entry, line))
         schedule.addresses.asked.connect(self._count)
         schedule.space.preview_accepted.connect(self._accept_preview)
         schedule.space.preview_dropped.connect(self._drop_preview)

@@ -1,4 +1,4 @@
-"""Connects the graph with what a person wishes about groups: dragging, the card under it, the chooser, commands."""
+"""Controller of fusion edits in the graph: dragging, the card under it, the chooser, commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MERGE, MOVE = "Merge with…", "Move to…"
 
 
 class FusionController(QObject):
-    """The wishes of one graph panel."""
+    """Turns gestures and commands on the graph into edits of groups."""
 
     def __init__(self, view: GraphView, fusing: FusionEdits) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class FusionController(QObject):
             self.show_edge(lines[(keys.index(present) + 1) % len(lines) if present in keys else 0])
 
     def split(self) -> None:
-        """Splits a group at the edge that is told about, else before the operator that is pointed at."""
+        """Splits a group at the edge that the card describes, else before the operator that is pointed at."""
         handle, line = self.handle, self._line
         if line is not None and line.links:
             self.fusing.carry_out(FusionEdit(SPLIT, (line.links[0].producer, line.links[0].consumer)))
@@ -100,7 +100,7 @@ class FusionController(QObject):
         self._offer(f"{MOVE} {short(operator)}", [*others, *out])
 
     def release(self) -> None:
-        """Leaves the edge that is told about, the operator or the launch to the search again."""
+        """Leaves the edge that the card describes, the operator or the launch to the search again."""
         handle, line = self.handle, self._line
         pair = self._kept_pair(line) if line is not None else ()
         if pair:

@@ -1,4 +1,4 @@
-"""Connects the history panel with the histories of the workspace."""
+"""Controller of the History panel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from app.session.workspace import Workspace
 from engine.documents.model import GroupDoc
 from views.format import amount, duration, figure, origin_of, plural
 from views.history.canvas import Chip
+from views.history.layout import StepTree
 from views.history.view import HistoryView, StepFigure
 from views.moves.rows import gain_text
 
@@ -30,7 +31,7 @@ class HistoryController(QObject):
         super().__init__()
         self.view, self.workspace, self.fusing = view, workspace, fusing
         # A turn of the event loop of its own: a new kernel also changes the code, the constraints and the graph.
-        self._soon = QTimer(self, singleShot=True, interval=0)
+        self._soon = QTimer(self, singleShot=True, interval=0)  # several changes in one event are shown once
         self._soon.timeout.connect(self._show_summary)
         workspace.history_changed.connect(self._on_changed)
         workspace.bus.changed.connect(self._on_selected)
@@ -81,12 +82,10 @@ class HistoryController(QObject):
         if history is None or (group is None and self.group != FUSION):
             self.view.show_nothing()
             return
-        parents = [step.parent for step in history.steps]
-        redo = history.next_step
-        self.view.show_steps(
-            self.group, group.title if group else GROUPS, parents, lambda number: _chip(history, number),
-            history.current, history.baseline, redo,
-        )  # fmt: skip
+        parents = tuple(step.parent for step in history.steps)
+        tree = StepTree(parents, history.current, history.baseline, history.next_step)
+        title = group.title if group else GROUPS
+        self.view.show_steps(self.group, title, tree, lambda number: _chip(history, number))
         self._soon.start()
 
     def _show_summary(self) -> None:

@@ -1,4 +1,4 @@
-"""Times of all kernels, predicted and measured: in the table, on the graph's nodes, under the roofline."""
+"""Controller that shows predicted and measured times in the Timing panel, on the graph and in the roofline."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class KernelTimesController(QObject):
         predicted = {group.name: group.time for group in model.groups if group.time}
         measured = self._samples.times
         self._timing.show_times(model, predicted, measured)
-        if self._timing.tabs[ROOFLINE].isChecked():  # else it is drawn when somebody looks
+        if self._timing.tabs[ROOFLINE].isChecked():  # else it is drawn when the tab is opened
             baselines = {**self._baseline_times(MEASURED), **self._samples.baselines}
             pinned = {**predicted, **self._baseline_times(("predicted",))}, baselines
             self._timing.show_roofline(roofline(model, machine, (predicted, measured), pinned))

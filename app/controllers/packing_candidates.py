@@ -1,4 +1,4 @@
-"""Launches that no data flow connects with one: those that could share a launch with it, side by side."""
+"""Launches without a dependence on a given one: candidates for packing into its kernel, side by side."""
 
 from __future__ import annotations
 

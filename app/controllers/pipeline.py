@@ -1,4 +1,4 @@
-"""Connects the pipeline of the selected group with its panels: charts, what other knobs give, listings beside the CUDA.
+"""Controller of the Pipeline page and of the Code panel's listings: charts, what-if sliders, PTX and SASS.
 
 The model answers in the window's process, within a millisecond; kernels, NVRTC and listings are the worker's.
 """
@@ -54,7 +54,7 @@ class PipelineController(QObject):
         return self.workspace.bus.selection.group
 
     def preview(self, name: str, value: int) -> None:
-        """Puts a slider somewhere, as a person would.  BadInput where there is none of that name."""
+        """Moves a slider, as the user would.  BadInput where there is none of that name."""
         sliders = self.page.what_if.sliders
         if name not in sliders:
             hint = f"one of {', '.join(sliders)}" if sliders else f"{self.group} is no contraction with tiles"

@@ -14,7 +14,7 @@ from engine.documents.model import ProblemDoc
 from engine.support.serialization import to_json
 
 PAUSE_MS = 120
-"""How long wishes must stand still before they are sent."""
+"""Milliseconds for which what is wanted must not change before it is asked: arrow keys pass over many groups."""
 KEPT = 256
 """Answers that are remembered; the oldest go first."""
 ATTEMPTS = 4
@@ -28,6 +28,7 @@ class Question:
     verb: str
     group: str
     recipe: str
+    # A mapping has no hash; questions that are equal agree in the other fields, so their hashes do, too.
     details: Mapping[str, object] = field(default_factory=dict, hash=False)
     """The other arguments of the verb's function, under their names."""
 
@@ -162,7 +163,7 @@ class QueryQueue(QObject):
 
     def _on_answer(self, question: Question, answer: object) -> None:
         self._sent = None
-        self._answers.pop(question, None)
+        self._answers.pop(question, None)  # to the end of the order in which answers are forgotten
         self._answers[question] = answer
         while len(self._answers) > KEPT:
             del self._answers[next(iter(self._answers))]

@@ -1,4 +1,4 @@
-"""One run of samples as it grows, and what it says beside another."""
+"""The samples of one measurement as they arrive, and their comparison with a baseline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SampleRun:
     rounds: int = 0
     """Of equal length, once all samples have come; 0 where it is not known."""
     total: int = 0
-    """Samples that will have come in the end; 0 where nobody knows."""
+    """Samples that will have come in the end; 0 where that is unknown."""
     samples: array[float] = field(default_factory=lambda: array("d"))
     looks: list[GpuReading] = field(default_factory=list)
     _summed: tuple[int, TimeSummary] = (0, NOTHING)

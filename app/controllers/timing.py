@@ -1,4 +1,4 @@
-"""Measuring and replaying: which samples are shown beside which baseline, and the times that they give."""
+"""Controller of measurements and replays: the samples, their baseline, and the times that result."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from app.controllers.recording import Recording, Take, read_recording
 from app.controllers.sampling import SampleRun
 from app.session.background import Background
 from app.session.client import Pending
+from app.session.current_times import measured_times
 from app.session.selection import Selection
 from app.session.workspace import Workspace
 from engine.documents.model import ProblemDoc, Time
@@ -49,7 +50,7 @@ class TimingController(QObject):
         workspace.bus.changed.connect(self._on_selected)
         workspace.history_changed.connect(self._on_history)
         workspace.model_changed.connect(self._forget)
-        workspace.machine_changed.connect(self._show_machine)
+        workspace.machine.changed.connect(self._show_machine)
         page, deck = view.live, view.live.deck
         page.dismissed.connect(self._dismiss)
         deck.row_requested.connect(self.play)
@@ -71,7 +72,7 @@ class TimingController(QObject):
     def times(self) -> dict[str, Time]:
         """Measured times of the groups: of their present advice, or of a recording that does not say of which it is."""
         recorded = {name: take.time for name, take in self._taken.items() if self._is_present(take)}
-        return {**recorded, **self.workspace.measured}
+        return {**recorded, **measured_times(self.workspace.histories)}
 
     @property
     def baselines(self) -> dict[str, Time]:
@@ -107,7 +108,7 @@ class TimingController(QObject):
         self._refusal = None
         self.stop()
         known = self.workspace.group(group)
-        run = SampleRun(known.title if known else group, group, "measured", self.workspace.gpu or "")
+        run = SampleRun(known.title if known else group, group, "measured", self.workspace.machine.gpu or "")
         text = self.workspace.recipe(group)
         before = self.runs.pop(group, None)
         self.runs[group] = run
@@ -135,7 +136,7 @@ class TimingController(QObject):
 
     def replay(self, path: str) -> None:
         """Reads a file of recorded samples and plays its first row, or says why it cannot be."""
-        model, source = self.workspace.model, self.workspace.path
+        model, source = self.workspace.model, self.workspace.opened.path
         self._files.run(lambda: read_recording(path, model, source), self._on_read, lambda e: self._on_refused(path, e))
 
     def play(self, number: int) -> None:
@@ -211,11 +212,11 @@ class TimingController(QObject):
 
     def _known_run(self, group: str) -> SampleRun | None:
         """The samples that the group's present step was measured with."""
-        time, known = self.workspace.measured.get(group), self.workspace.group(group)
+        time, known = measured_times(self.workspace.histories).get(group), self.workspace.group(group)
         return SampleRun.of(known.title, group, time) if time and time.samples and known else None
 
     def _is_present(self, take: Take) -> bool:
-        """Whether a take is of its group's present kernel, as far as anybody can tell."""
+        """Whether a take is of its group's present kernel, as far as can be told from its times."""
         history = self.workspace.histories.get(take.group)
         return not take.advice or history is None or history.step.text == take.advice
 
@@ -274,5 +275,4 @@ class TimingController(QObject):
         self.show()
 
     def _show_machine(self) -> None:
-        can = bool(self.workspace.gpu) and not self.workspace.lacking
-        self.view.live.show_machine(can, self.workspace.lacking)
+        self.view.live.show_machine(self.workspace.machine.can_measure, self.workspace.machine.lacking)

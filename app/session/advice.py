@@ -120,7 +120,7 @@ def _line_of(read: AdviceSpans, entry: EntryDoc) -> int | None:
 
 
 def _core(line: str) -> str:
-    """An entry's wish without its reason and its switches."""
+    """What an entry asks for, without its reason and its switches."""
     wish = line.partition("#")[0].strip()
     return " ".join(SWITCHES.sub("", wish).split())
 

@@ -1,4 +1,4 @@
-"""Work that would make the window stand still, on a thread; its outcome is told on the window's thread."""
+"""Runs work that would block the window on a thread, and delivers its outcome on the window's thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Background(QObject):
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything was done and told."""
+        """Whether everything was done and delivered."""
         return self._count == 0
 
     def run(
@@ -38,7 +38,7 @@ class Background(QObject):
         future.add_done_callback(lambda done: self._finished.emit(done, on_result, on_error))
 
     def close(self) -> None:
-        """Waits for what is under way; nothing is told any more."""
+        """Waits for what is under way; nothing is delivered any more."""
         self._finished.disconnect(self._deliver)
         self._threads.shutdown(wait=True)
 

@@ -129,9 +129,9 @@ class Client(QObject):
         self._generation += 1
         process = QProcess(self)
         environment = QProcessEnvironment.systemEnvironment()
-        environment.insert("PYTHONUNBUFFERED", "1")
+        environment.insert("PYTHONUNBUFFERED", "1")  # into a pipe Python would write progress in blocks
         process.setProcessEnvironment(environment)
-        process.setWorkingDirectory(str(ROOT))
+        process.setWorkingDirectory(str(ROOT))  # so that `-m engine.service` finds this program
         process.readyReadStandardOutput.connect(self._read)
         process.readyReadStandardError.connect(self._read_log)
         generation = self._generation
@@ -142,7 +142,7 @@ class Client(QObject):
 
     def _stop(self) -> None:
         process, self._process = self._process, None
-        self._generation += 1
+        self._generation += 1  # replies that are still being decoded are dropped by their number
         if process is not None:
             process.blockSignals(True)  # its end is no news
             process.kill()
@@ -160,6 +160,7 @@ class Client(QObject):
             lines.append(b"".join(self._partial))
             self._partial = [other]
         for line in lines:
+            # A copy, because requests are added on this thread while the other one decodes.
             self._threads.submit(self._decode, self._generation, line, dict(self._pending))
 
     def _decode(self, generation: int, line: bytes, waiting: Mapping[int, Pending]) -> None:

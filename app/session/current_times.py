@@ -1,25 +1,30 @@
-"""The present times of a plan's kernels: the one place that they are taken from, whoever shows them."""
+"""Times of a plan's kernels under the present advice of their groups; every panel takes them from here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from app.session.history import FIRST, History
 from engine.documents.model import GroupDoc, KernelDoc, ModelDoc, Time, with_times
 
 
 def present_model(
-    opened: ModelDoc, histories: Mapping[str, History], kernel: Callable[[str], KernelDoc | None]
+    opened: ModelDoc, histories: Mapping[str, History], kernels: Mapping[tuple[str, str], KernelDoc]
 ) -> ModelDoc:
     """The model with the times of the steps where the groups' histories stand.
 
-    opened: as the engine made it, with the times of the advisers' kernels.  kernel: that of a group's present step, as
-    far as it is known.
+    opened: as the engine made it, with the times of the advisers' kernels.  kernels: those that are known, by group and
+    advice.
     """
     known = {group.name: _time(group, histories.get(group.name)) for group in opened.groups}
     times = {name: time for name, time in known.items() if time is not None}
-    found = {name: kernel(name) for name in histories}
+    found = {name: kernels.get((name, history.step.text)) for name, history in histories.items()}
     return with_times(opened, times, {name: each.bound for name, each in found.items() if each is not None})
+
+
+def measured_times(histories: Mapping[str, History]) -> dict[str, Time]:
+    """Measured times of the steps where the groups' histories stand."""
+    return {name: history.step.measured for name, history in histories.items() if history.step.measured}
 
 
 def steps_without_time(histories: Mapping[str, History]) -> list[tuple[str, str]]:

@@ -101,7 +101,7 @@ class Document(QObject):
             write_loom(replace(content, model=reference_to(opened.path, file.parent)), file)
 
         def on_written(_: None) -> None:
-            if self.workspace.path == opened.path:
+            if self.workspace.opened.path == opened.path:
                 self.workspace.opened = replace(self.workspace.opened, loom=str(file), unsaved=False)
                 self._begin(dict(content.groups))
             self.saved.emit(str(file))
@@ -198,7 +198,7 @@ class Document(QObject):
         self.state_changed.emit()
 
     def _write(self, act: Callable[[], None]) -> None:
-        """Does something to the journal; a folder that cannot be written is told once and ends the journal."""
+        """Does something to the journal; a folder that cannot be written is reported once and ends the journal."""
         try:
             act()
         except OSError as error:

@@ -60,7 +60,7 @@ def _phrase(entry: Entry) -> str:
 
 
 def _what(entry: Entry) -> tuple[str, str]:
-    """A wish as its name and its value as text: ("vector", "4"), ("pin", "j"), ("cut", "S0 | S1 S2")."""
+    """What an entry asks for: a name and a value as text: ("vector", "4"), ("pin", "j"), ("cut", "S0 | S1 S2")."""
     printed = str(replace(entry, required=False, enabled=True))
     printed = printed.removeprefix("rewrite ") if entry.field == "rewrite" else printed.partition(": ")[2]
     name, _, value = printed.removeprefix("mark ").partition(" ")

@@ -1,4 +1,4 @@
-"""Groups as a person fixed them, as text; and which groups of two plans of one model are the same."""
+"""Fixed groups as text, and which groups of two plans of one model are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups by hand: wishes are tried while one drags, carried out by the worker, and are steps that can be undone."""
+"""Edits of groups: tried while dragging, carried out by the worker, kept as steps that can be undone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Answer = AttemptDoc | WhyDoc | ProblemDoc
 
 
 class FusionEdits(QObject):
-    """What a person fixes about groups.  One question is under way at a time; of those that wait, the newest counts."""
+    """What the user fixes about groups.  One question is under way at a time; of those that wait, the newest counts."""
 
     answered = Signal(object)
     """A Wish, or a pair of launches, has its answer."""
@@ -132,7 +132,7 @@ class FusionEdits(QObject):
         def on_answer(found: Answer) -> None:
             self._on_answer(question, found)
 
-        return Pending(kind, on_answer, on_answer)
+        return Pending(kind, on_answer, on_answer)  # a refusal is an answer, too: it says why not
 
     def _on_answer(self, question: FusionEdit | Pair, answer: Answer) -> None:
         self._sent = None

@@ -1,4 +1,4 @@
-"""What is asked to be opened: a model, for which machine, and what was known of it before."""
+"""A request to open a model: its file, target and sizes, and the histories to restore."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Journal:
         self._written[group] = trail
 
     def discard(self) -> None:
-        """Removes the journal from disk: everything in it is saved, or nobody wants it."""
+        """Removes the journal from disk: everything in it is saved, or it was declined."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -107,7 +107,7 @@ class Journal:
         self._file = self.path.open("w", encoding="utf-8")
         header = {"loom": loom, "edits": edits, "workspace": as_plain(content)}
         self._file.write(json.dumps(header, ensure_ascii=False) + "\n")
-        self._file.flush()
+        self._file.flush()  # the next crash may come before the buffer is full
 
 
 class Orphan:
@@ -222,5 +222,5 @@ def _age(path: Path) -> float:
 def _lock(path: Path) -> QLockFile:
     """The lock of a journal; that of a process that is gone does not count."""
     lock = QLockFile(str(path.with_suffix(".lock")))
-    lock.setStaleLockTime(0)
+    lock.setStaleLockTime(0)  # a window may stay open for days: only the end of its process frees a lock
     return lock

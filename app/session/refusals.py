@@ -1,4 +1,4 @@
-"""What of a kernel's verdicts is a problem: what cannot hold, unless a later alternative holds in its place."""
+"""Which verdicts of a kernel are problems: entries that cannot hold and that no later alternative replaces."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ class SelectionBus(QObject):
         return self._selection
 
     def select(self, selection: Selection) -> None:
-        """Selects and tells everyone."""
+        """Selects and emits `changed`."""
         if selection != self._selection:
             self._selection = selection
             self.changed.emit(selection)
 
     def select_again(self, selection: Selection) -> None:
-        """Selects and tells everyone, also what was selected before: it may have become something else."""
+        """Selects and emits `changed`, also what was selected before: it may have become something else."""
         self._selection = selection
         self.changed.emit(selection)
 

@@ -1,4 +1,4 @@
-"""What one time saves against another: only within one origin and device, and measured ones only where it is sure."""
+"""Relative gain between two times of one origin and device; of measured ones only where it is significant."""
 
 from __future__ import annotations
 

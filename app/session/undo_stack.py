@@ -24,7 +24,7 @@ class UndoStack(QObject):
         self.workspace, self.fusing = workspace, fusing
         self._clock = count(1)
         self._made: dict[tuple[int, int], int] = {}
-        """(history, step) -> when it was made; what a file told of was made before everything."""
+        """(history, step) -> when it was made; steps of an opened file count as made before everything."""
         self._ties: list[Mapping[str, str]] = []
         """Group -> its advice after edits that are one, the oldest first."""
         workspace.history_changed.connect(self._note)

@@ -8,27 +8,18 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.session.advice import with_entry
 from app.session.client import Client, Pending
 from app.session.current_times import present_model, steps_without_time
 from app.session.edit_summaries import FIRST_TITLE, title_of
 from app.session.fusion_constraints import DormantHistory, heir, rename_histories, same_groups
 from app.session.history import Checked, History, HistoryRecord
 from app.session.kernel_answers import KernelAnswers
+from app.session.machine import MachineProbe
 from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
 from app.session.refusals import problems_of
 from app.session.selection import Selection, SelectionBus
-from engine.documents.model import (
-    CheckDoc,
-    CompiledDoc,
-    GroupDoc,
-    KernelDoc,
-    ModelDoc,
-    ProblemDoc,
-    Time,
-)
-from engine.support.serialization import from_json
+from engine.documents.model import CheckDoc, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
 from views.overview import Overview, overview, with_times
 
 
@@ -43,9 +34,8 @@ class Workspace(QObject):
     times_changed = Signal()
     """Other times of the same kernels: `model` and `overview` have them, with their shares and the total."""
     open_refused = Signal(object, object)
-    """Opening and Problem: a file that could not be opened."""
+    """Opening and ProblemDoc: a file that could not be opened."""
     problems_changed = Signal()
-    machine_changed = Signal()
     opening_changed = Signal(bool)
     saved_path = Signal(str)
     """A file was opened, for the list of recent files."""
@@ -60,19 +50,17 @@ class Workspace(QObject):
         """At the times of the groups' present advice."""
         self._as_opened: ModelDoc | None = None
         """At those of the advisers' advice, as the engine made it."""
-        self.gpu: str | None = None
-        self.lacking = ""
-        """What keeps this machine from measuring, and what to install."""
+        self.machine = MachineProbe(client)
         self.problems: list[tuple[str, ProblemDoc]] = []
         """(group or "", problem), the oldest first."""
         self.histories: dict[str, History] = {}
-        """Of the groups whose first kernel is known, and of those that an opened file told of."""
+        """Of the groups whose first kernel is known, and of those in an opened file."""
         self.asleep: list[DormantHistory] = []
         """Histories of groups that other plans of the model had."""
         self.is_fusing = False
         """Whether other groups are being made: those that are shown may be gone in a moment."""
         self.is_regrouping = False
-        """Whether `model_changed` tells of other groups of the same model."""
+        """Whether `model_changed` is about other groups of the same model."""
         self._waiting: dict[str, list[str]] = {}
         """Edits of a group that have no kernel yet, in the order in which they were made."""
         self._answers = KernelAnswers()
@@ -87,19 +75,9 @@ class Workspace(QObject):
         """The open model, at the times of its groups' present advice."""
         return self.overview.model if self.overview else None
 
-    @property
-    def path(self) -> str:
-        """The open file, or ""."""
-        return self.opened.path
-
-    @property
-    def measured(self) -> dict[str, Time]:
-        """Measured times of the groups' present advice."""
-        return {name: history.step.measured for name, history in self.histories.items() if history.step.measured}
-
     def start(self) -> None:
         """Asks what this machine can do."""
-        self.client.request("machine", {}, "Looking at this machine", Pending(None, self._on_machine, self._on_silent))
+        self.machine.look()
 
     def open(self, path: str, opening: OpenRequest | None = None) -> None:
         """Opens a file, for the present machine unless `opening` says another; what was open stays until it is read."""
@@ -218,10 +196,6 @@ class Workspace(QObject):
         if text is not None:
             self.edit(group, change(text, *arguments))
 
-    def add_entry(self, group: str, line: str) -> None:
-        """Adds an entry to the user's advice."""
-        self.change(group, with_entry, line)
-
     def _show_asked(self, group: str) -> None:
         """Shows what is asked for now; a kernel that is known already comes at once."""
         self.clear_problems(group)
@@ -230,39 +204,21 @@ class Workspace(QObject):
             self._ask_kernel(group, text)
         self._settle(group)
 
-    def run_check(self, group: str) -> None:
-        """Compiles a group's kernel for its figures, and checks it on the CPU against the reference."""
-        self._compile(group)
-        key = (group, self.recipe(group) or "")
+    def add_check(self, group: str, text: str, check: CheckDoc) -> None:
+        """Adds what a check of the kernel under this advice found."""
+        self._answers.checks[group, text] = check
+        self.learn(group, text, checked=Checked.of(check))
+        self.kernel_changed.emit(group)
 
-        def on_check(check: CheckDoc) -> None:
-            self._answers.checks[key] = check
-            self.learn(group, key[1], checked=Checked.of(check))
-            self._note_check(group, check)
-            self.kernel_changed.emit(group)
-
-        self._request("check", group, f"Checking {group}", CheckDoc, on_check)
-
-    def _compile(self, group: str) -> None:
-        """Asks NVRTC for registers and spills; they become part of the kernel."""
-        key = (group, self.recipe(group) or "")
-
-        def on_compiled(answer: dict[str, object]) -> None:
-            figures = from_json(tuple[CompiledDoc, ...], answer["compiled"])
-            if self._answers.add_figures(*key, figures):
-                self._settle(group)
-
-        self._request("compile", group, f"Compiling {group} with NVRTC", None, on_compiled)
+    def add_figures(self, group: str, text: str, figures: tuple[CompiledDoc, ...]) -> None:
+        """Adds NVRTC's figures to the kernel under this advice."""
+        if self._answers.add_figures(group, text, figures):
+            self._settle(group)
 
     def clear_problems(self, group: str | None = None) -> None:
         """Drops the problems of a group, or all."""
         self.problems = [] if group is None else [each for each in self.problems if each[0] != group]
         self.problems_changed.emit()
-
-    def _request(self, verb: str, group: str, title: str, kind: type | None, on_result: Callable[..., None]) -> None:
-        arguments = {"group": group, "recipe": self.recipe(group)}
-        pending = Pending(kind, on_result, lambda problem: self.add_problem(group, problem))
-        self.client.request(verb, arguments, title, pending)
 
     def _request_open(self, opening: OpenRequest, title: str, again: bool = False) -> None:
         pending = Pending(
@@ -326,17 +282,14 @@ class Workspace(QObject):
     def _retime(self) -> bool:
         """The same without a word; whether anything was not up to date."""
         assert self.overview is not None and self._as_opened is not None
-        present = present_model(self._as_opened, self.histories, self._present_kernel)
+        present = present_model(self._as_opened, self.histories, self._answers.kernels)
         if present == self.overview.model:
             return False
         self.overview = with_times(self.overview, present)
         return True
 
-    def _present_kernel(self, group: str) -> KernelDoc | None:
-        return self._answers.kernels.get((group, self.histories[group].step.text))
-
     def _settle(self, group: str) -> None:
-        """Makes steps of the edits whose kernels are legal, a draft of one that is not, and tells what became of it."""
+        """Makes steps of the edits whose kernels are legal, a draft of one that is not, and emits the changes."""
         history, waiting = self.histories.get(group), self._waiting.get(group, [])
         if history and history.draft_shown:
             self._take(group, history, history.draft)  # what was refused elsewhere may be legal here
@@ -364,7 +317,7 @@ class Workspace(QObject):
 
     def _on_opened(self, opening: OpenRequest, opened: Overview, again: bool = False) -> None:
         model = opened.model
-        same = self.path == opening.path and self._as_opened == model and (again or not opening.trails)
+        same = self.opened.path == opening.path and self._as_opened == model and (again or not opening.trails)
         self.opened = replace(opening, trails={}, asleep=(), selection=Selection(), warnings=())
         if not same:
             self.overview, self._as_opened = opened, model
@@ -403,6 +356,7 @@ class Workspace(QObject):
         self.is_regrouping = True
         self.model_changed.emit()
         self.is_regrouping = False
+        # Statements are numbered within their group: the same name in another group is another statement.
         kept = selected == self.bus.selection.group and selected in same
         self.bus.select_again(self.bus.selection if kept else Selection(selected))
         self.ask_again()
@@ -432,25 +386,11 @@ class Workspace(QObject):
                 self.histories[group].undo()
                 waiting.clear()
                 self._settle(group)
-        if self.path:
+        if self.opened.path:
             trails, asleep = self.trails(), tuple(self.asleep)
             again = replace(self.opened, trails=trails, asleep=asleep, selection=self.bus.selection)
             self._request_open(again, f"Opening {Path(again.path).name} again", True)
         self._on_selected(self.bus.selection)
-
-    def _on_machine(self, answer: dict[str, str]) -> None:
-        self.gpu, self.lacking = answer.get("gpu", ""), answer.get("lacking", "")
-        self.machine_changed.emit()
-
-    def _on_silent(self, problem: ProblemDoc) -> None:
-        self.gpu = ""
-        self.machine_changed.emit()
-
-    def _note_check(self, group: str, check: CheckDoc) -> None:
-        for line, kind, message in check.findings:
-            self.add_problem(group, ProblemDoc("check", f"{group} line {line}", message, kind))
-        if check.status != "pass" and not check.findings:
-            self.add_problem(group, ProblemDoc("check", group, check.message or check.status, ""))
 
     def add_problem(self, group: str, problem: ProblemDoc) -> None:
         """Adds a row to the problems, once."""

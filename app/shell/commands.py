@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 
+from app.session.check import run_check
 from app.session.fusion_constraints import fixed_now
 from app.session.history import without_figures
 from app.session.named_models import EXAMPLE
@@ -19,7 +20,7 @@ from app.shell.palette import Palette, Shortcuts
 from app.shell.target_dialog import MachineDialog
 from engine.documents.model import ProblemDoc
 from views.notice import News
-from views.theme import THEMES, Theme
+from views.theme import THEMES
 from views.timing.view import LIVE, ROOFLINE
 from views.tuning.view import ABLATION
 
@@ -56,11 +57,6 @@ class Commands(QObject):
         workspace.open_refused.connect(self._ask_sizes)
         window.menu.device_requested.connect(window.action("machine").trigger)
         self.show_enabled()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.palette.set_theme(theme)
-        self.shortcuts.set_theme(theme)
 
     def show_enabled(self) -> None:
         """Enables the actions that can be done now."""
@@ -125,7 +121,7 @@ class Commands(QObject):
             "last-panel": lambda: self.focus.go(-1),
             "reset": window.reset_layout,
             "apply": panels.constraints.text.request_apply,
-            "check": lambda: workspace.run_check(window.wiring.group),
+            "check": lambda: run_check(workspace, window.wiring.group),
             "time": self._measure,
             "replay": files.ask_replay,
             "replay-pause": timing.pause,
@@ -237,4 +233,4 @@ class Commands(QObject):
         box.setText("Loomscope")
         box.setInformativeText("Explore, edit, check and time GPU schedules of deep-learning operators.")
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.open()
+        box.open()  # not exec: nothing may stop the event loop

@@ -1,4 +1,4 @@
-"""What the window does with files: asks for them, remembers them, tells what went wrong, offers to recover."""
+"""Files of the window: dialogs, recent files, notices about errors, offers to recover."""
 
 from __future__ import annotations
 

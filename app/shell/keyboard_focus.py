@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from app.shell.layout import Dock
+from views.themed import restyle
 
 
 class FocusRound(QObject):
@@ -66,11 +67,8 @@ class FocusRound(QObject):
             return
         for widget, focused in ((self._marked, "false"), (header, "true")):
             if widget is not None:
-                widget.setProperty("focused", focused)
-                widget.style().unpolish(widget)
-                widget.style().polish(widget)
+                restyle(widget, "focused", focused)
         self._marked = header
-
 
     def _uncover(self, dock: Dock | None) -> None:
         """Puts a panel before its tabs, and what another one covered until now back to the front."""
@@ -91,7 +89,7 @@ def _shares(a: Dock, b: Dock) -> bool:
 
 
 def _front(dock: Dock) -> Dock:
-    """The panel itself, or the one that covers it: panels behind others stand outside the window."""
+    """The panel itself, or the front panel of its tab group (Qt moves hidden tabs off the window)."""
     window = dock.parentWidget()
     assert isinstance(window, QMainWindow)
     tabs = (other for other in window.tabifiedDockWidgets(dock) if isinstance(other, Dock) and other.x() >= 0)

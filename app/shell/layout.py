@@ -37,7 +37,7 @@ Docks = Mapping[str, Dock]
 def arrange(window: QMainWindow, docks: Docks, perspective: str) -> None:
     """Puts the docks of a perspective in their places and hides the others."""
     for dock in docks.values():
-        window.removeDockWidget(dock)
+        window.removeDockWidget(dock)  # else splits and tabs of the perspective before remain
     columns = _columns(docks, perspective)
     heads = [column[0][0] for column in columns]
     window.addDockWidget(LEFT, heads[0])

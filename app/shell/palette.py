@@ -12,6 +12,7 @@ from app.shell.actions import ACTIONS, LISTED, ActionInfo
 from views.field import Field
 from views.rows import RowState, RowView, TreeRow, draw_text, text_width
 from views.theme import Theme, face, semibold
+from views.themed import Themed
 
 SIZE = (560, 420)
 TOP = 72
@@ -20,7 +21,7 @@ KEYS = 150
 """Pixels for the keys of an action."""
 
 
-class Palette(QWidget):
+class Palette(QWidget, Themed):
     """A field and the actions that match it; Return runs the first, or the one under the arrow keys."""
 
     def __init__(self, parent: QWidget, actions: Mapping[str, QAction]) -> None:
@@ -55,11 +56,6 @@ class Palette(QWidget):
         self.show()
         self.field.setFocus()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.field.set_theme(theme)
-        self.list.set_theme(theme)
-
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Arrows in the field move along the list; Return runs what stands there."""
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
@@ -86,7 +82,7 @@ class Palette(QWidget):
             action.trigger()
 
 
-class Shortcuts(QWidget):
+class Shortcuts(QWidget, Themed):
     """All shortcuts, menu by menu, in a window of its own; Escape closes it."""
 
     def __init__(self, parent: QWidget, actions: Mapping[str, QAction]) -> None:
@@ -112,10 +108,6 @@ class Shortcuts(QWidget):
         self.list.expandAll()
         self.show()
         self.raise_()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.list.set_theme(theme)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Escape closes the sheet."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from PySide6.QtCore import QBuffer, QEventLoop, QTimer
@@ -35,72 +36,93 @@ _PERSPECTIVES = {name.lower(): name for name in PERSPECTIVES}
 _TABS = {name.lower(): name for name in (*TABS, *TIMES, *TUNING)}
 
 
-def render(
-    path: str,
-    output: Path | str,
-    size: tuple[int, int] = (1440, 900),
-    theme: str = "dark",
-    panel: str | None = None,
-    group: str | None = None,
-    target: str | None = None,
-    dimensions: Mapping[str, int] | None = None,
-    perspective: str = "explore",
-    tab: str = "tree",
-    advice: Path | None = None,
-    replay: Path | None = None,
-    records: Path | None = None,
-    what_if: Mapping[str, int] | None = None,
-    tile: int | None = None,
-    command: Sequence[str] = COMMAND,
-) -> None:
-    """Draws the window with `path` open and a group selected (the dearest one by default) and writes a PNG.
+@dataclass(frozen=True, slots=True)
+class PictureOptions:
+    """What is in the picture; by default the window at its usual size with the dearest group selected."""
 
-    `size`: width and height in pixels.  `panel`: only this panel ("graph", "code", ...).  `tab`: of the schedule or the
-    timing panel.  `replay`: a file of times, whose samples of the group are shown and whose times stand on the graph.
-    `records`: of a tuning run, for the Tune perspective.  `advice`: a file with entries to add to the group's advice,
-    as text.  `what_if`: where the sliders of the pipeline stand, by name ("stages").  `tile`: the one that is selected
-    in its chart.  BadInput for a file, group, panel, tab, theme, perspective or slider that there is not, and for a
-    place where no picture can be written.
+    size: tuple[int, int] = (1440, 900)
+    """Width and height in pixels."""
+    theme: str = "dark"
+    panel: str | None = None
+    """Only this one: "graph", "code", ..."""
+    perspective: str = "explore"
+    tab: str = "tree"
+    """Of the schedule, the timing or the tuning panel."""
+    group: str | None = None
+    advice: Path | None = None
+    """A file with entries to add to the group's advice, as text."""
+    replay: Path | None = None
+    """A file of times, whose samples of the group are shown and whose times stand on the graph."""
+    records: Path | None = None
+    """Of a tuning run, for the Tune perspective."""
+    what_if: Mapping[str, int] = field(default_factory=dict)
+    """Where the sliders of the pipeline stand, by name ("stages")."""
+    tile: int | None = None
+    """The one that is selected in the pipeline's chart."""
+    target: str | None = None
+    dimensions: Mapping[str, int] | None = None
+
+
+def render(
+    path: str, output: Path | str, options: PictureOptions | None = None, command: Sequence[str] = COMMAND
+) -> None:
+    """Draws the window with `path` open and writes a PNG.  command: of the worker.
+
+    BadInput for a file, group, panel, tab, theme, perspective or slider that there is not, and for a place where no
+    picture can be written.
     """
-    _check_names(theme, perspective, tab)
+    options = options or PictureOptions()
+    advice = options.advice
+    _check_names(options)
     check_place(output, "window")
     text = None if advice is None else read_text(advice, "window", "give entries as `loomscope schedule` shows them")
     os.environ["QT_QPA_PLATFORM"] = "offscreen"  # also where a display is set that does not work
     application()
-    window = make_window(target, dimensions, theme, command)
+    window = make_window(options.target, options.dimensions, options.theme, command)
     try:
-        window.resize(*size)
+        window.resize(*options.size)
         window.show()
-        window.set_perspective(_perspective_of(panel, _PERSPECTIVES[perspective]))
-        model = _open_model(window, path)
-        if replay is not None:
-            _replay(window, replay)
-        if records is not None:
-            _attach(window, records)
-        window.workspace.bus.select_group(_check_group(model, group) if group else _first(window, model))
-        _wait_idle(window)
-        if window.wiring.timing.player is not None:
-            window.wiring.timing.player.finish()
-            window.wiring.timing.show()
+        _open_model(window, path, options)
         if text is not None:
             _advise(window, text, str(advice))
-        _open_tab(window, PIPELINE if perspective == PIPELINE.lower() else _TABS[tab])
+        _open_tab(window, PIPELINE if options.perspective == PIPELINE.lower() else _TABS[options.tab])
         _wait_idle(window)
-        for name, value in (what_if or {}).items():
+        for name, value in options.what_if.items():
             window.wiring.pipeline.preview(name, value)
-        if tile is not None:
-            _select_tile(window, tile)
+        if options.tile is not None:
+            _select_tile(window, options.tile)
         _wait_idle(window)
-        _grab(_widget(window, panel), output)
+        _grab(_widget(window, options.panel), output)
     finally:
         window.close()
         window.deleteLater()
 
 
-def _check_names(theme: str, perspective: str, tab: str) -> None:
+def _open_model(window: Window, path: str, options: PictureOptions) -> None:
+    """Opens the file with its recordings and selects the group; the worker's error where the file is refused."""
+    window.set_perspective(_perspective_of(options.panel, _PERSPECTIVES[options.perspective]))
+    window.workspace.start()
+    window.open_file(path)
+    _wait_idle(window)
+    model = window.workspace.model
+    if model is None:
+        raise _failure(window, path)
+    if options.replay is not None:
+        _replay(window, options.replay)
+    if options.records is not None:
+        _attach(window, options.records)
+    group = _check_group(model, options.group) if options.group else _first(window, model)
+    window.workspace.bus.select_group(group)
+    _wait_idle(window)
+    if window.wiring.timing.player is not None:
+        window.wiring.timing.player.finish()
+        window.wiring.timing.show()
+
+
+def _check_names(options: PictureOptions) -> None:
     """BadInput for one that there is not, before anything is opened."""
-    choices = (("theme", theme, THEMES), ("perspective", perspective, _PERSPECTIVES), ("tab", tab, _TABS))
-    for what, given, known in choices:
+    for what, known in (("theme", THEMES), ("perspective", _PERSPECTIVES), ("tab", _TABS)):
+        given = getattr(options, what)
         if given not in known:
             raise BadInput("window", f"{what} {given}", "there is none of that name", f"one of {', '.join(known)}")
 
@@ -119,16 +141,6 @@ def size_of(text: str) -> tuple[int, int]:
         smallest = "x".join(map(str, SMALLEST))
         raise BadInput("window", f"size {text}", "is no size of the window", f"from {smallest} up, as in 1440x900")
     return width, height
-
-
-def _open_model(window: Window, path: str) -> ModelDoc:
-    """Opens the file; the error of the worker where it is refused."""
-    window.workspace.start()
-    window.open_file(path)
-    _wait_idle(window)
-    if window.workspace.model is None:
-        raise _failure(window, path)
-    return window.workspace.model
 
 
 def dearest_group(model: ModelDoc) -> str:
@@ -204,7 +216,7 @@ def _select_tile(window: Window, tile: int) -> None:
 
 
 def _open_tab(window: Window, tab: str) -> None:
-    """Brings a tab to the front; addresses are counted only when somebody asks."""
+    """Brings a tab to the front; addresses are counted only on request."""
     if tab in TIMES:
         window.panels.timing.select_tab(tab)
         return
@@ -225,7 +237,7 @@ def _failure(window: Window, path: str) -> EngineError:
 
 
 def _grab(widget: QWidget, output: Path | str) -> None:
-    QApplication.processEvents()
+    QApplication.processEvents()  # layouts that the last answer changed take place in a later event
     picture = QBuffer()
     picture.open(QBuffer.OpenModeFlag.WriteOnly)
     widget.grab().save(picture, "PNG")
@@ -252,6 +264,7 @@ def wait(done: Callable[[], bool], limit: int = LIMIT_MS) -> bool:
     """Runs the event loop until `done` has held for a moment, or `limit` milliseconds have passed."""
     loop = QEventLoop()
     quiet = QTimer()
+    # Again and again, as panels ask their questions some milliseconds after what they follow has changed.
     quiet.setInterval(QUIET_MS)
     with note_interrupts() as interrupts:
         quiet.timeout.connect(lambda: loop.exit(0) if interrupts.any or done() else None)

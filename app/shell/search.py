@@ -61,9 +61,9 @@ class SearchBox(Field):
             self._statements = tuple(statements)
             self._shown = ""
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`; the list is no child of the field."""
+        super().show_theme(theme)
         self.list.set_theme(theme)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -41,6 +41,7 @@ from views.schedule.view import PIPELINE
 from views.search.hits import Hit
 from views.style import style_sheet
 from views.theme import load_theme, palette
+from views.themed import apply_theme, restyle
 
 COLOURS = {"Predicted time": "time", "Measured time": "measured", "Traffic": "traffic", "Bound": "bound"}
 """What the tool bar offers -> what the graph calls it."""
@@ -112,14 +113,7 @@ class Window(QMainWindow):
         if application.styleSheet() != sheet:  # setting it again would restyle every widget of every window
             application.setPalette(palette(self.theme))
             application.setStyleSheet(sheet)
-        for panel in self.panels.by_name().values():
-            panel.set_theme(self.theme)
-        self.diff.set_theme(self.theme)
-        self.wiring.fusion.chooser.set_theme(self.theme)
-        self.commands.set_theme(self.theme)
-        self.search.set_theme(self.theme)
-        self.notice.set_theme(self.theme)
-        self.status.set_theme(self.theme)
+        apply_theme(self, self.theme)
         for info in ACTIONS:
             if info.icon:
                 self.action(info.name).setIcon(
@@ -265,7 +259,7 @@ class Window(QMainWindow):
         workspace.model_changed.connect(self._show_model)
         workspace.problems_changed.connect(self._show_counts)
         workspace.client.jobs_changed.connect(self._show_counts)
-        workspace.machine_changed.connect(self._show_device)
+        workspace.machine.changed.connect(self._show_device)
         self.files.title_changed.connect(self._show_title)
         workspace.bus.changed.connect(self._show_selection)
         workspace.kernel_changed.connect(lambda _: self._show_statements())
@@ -296,7 +290,7 @@ class Window(QMainWindow):
         self.menu.show_document(title)
 
     def _show_device(self) -> None:
-        self.menu.show_device(self.workspace.gpu, self.workspace.opened.target)
+        self.menu.show_device(self.workspace.machine.gpu, self.workspace.opened.target)
 
     def _show_view(self, view: Mapping[str, str]) -> None:
         """What was in sight when the workspace was saved."""
@@ -334,9 +328,7 @@ class Window(QMainWindow):
         """Apply is the primary button only while an edit waits for it."""
         button = self.tool_buttons["apply"]
         self.action("apply").setEnabled(draft)
-        button.setProperty("primary", "true" if draft else "false")
-        button.style().unpolish(button)
-        button.style().polish(button)
+        restyle(button, "primary", "true" if draft else "false")
         token = "on-accent" if draft else "text-2"
         self.action("apply").setIcon(icon("apply", self.theme.colours[token], self.theme.colours["edge"]))
 

@@ -20,6 +20,7 @@ from views.format import plural
 from views.icons import icon
 from views.panel import label
 from views.theme import Theme
+from views.themed import Themed
 
 MESSAGE_MS = 4000
 
@@ -93,7 +94,7 @@ class Segments(QFrame):
         self.buttons[name].setChecked(True)
 
 
-class StatusBar(QStatusBar):
+class StatusBar(QStatusBar, Themed):
     """Counts of problems and jobs, what is selected, how long things took."""
 
     problems_requested = Signal()
@@ -134,7 +135,7 @@ class StatusBar(QStatusBar):
             what += f", {', '.join(statements[:4])}{' …' if len(statements) > 4 else ''}"
         self.selection.setText(f"{what} — {plural(instances, 'instance')}")
 
-    def set_theme(self, theme: Theme) -> None:
+    def show_theme(self, theme: Theme) -> None:
         """Tints the icons."""
         for button, name in ((self.problems, "problems"), (self.jobs, "jobs")):
             button.setIcon(icon(name, theme.colours["text-2"]))

@@ -1,4 +1,4 @@
-"""Connects panels with the workspace: documents flow to the panels, wishes flow back."""
+"""Connects panels with the workspace: documents flow to the panels, requests flow back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from app.controllers.pipeline import PipelineController
 from app.controllers.query_queue import QueryQueue
 from app.controllers.timing import TimingController
 from app.controllers.tuning.tuning import TuningController
-from app.session.advice import with_enabled, with_moved, with_pasted, with_required, with_stages, without_entry
+from app.session.advice import (
+    with_enabled,
+    with_entry,
+    with_moved,
+    with_pasted,
+    with_required,
+    with_stages,
+    without_entry,
+)
 from app.session.fusion_edits import FusionEdits
 from app.session.selection import Selection
 from app.session.workspace import Workspace
@@ -120,8 +128,8 @@ class Wiring:
     def _connect_edits(self) -> None:
         constraints, workspace = self.panels.constraints, self.workspace
         constraints.apply_requested.connect(lambda text: workspace.edit(self.group, text))
-        constraints.entry_requested.connect(lambda line: workspace.add_entry(self.group, line))
         for signal, change in (
+            (constraints.entry_requested, with_entry),
             (constraints.enabled_requested, with_enabled),
             (constraints.stages_requested, with_stages),
             (constraints.required_requested, with_required),
@@ -146,7 +154,7 @@ class Wiring:
         panels.constraints.show_empty("Select a group to see what was asked for, by whom, and what came of it")
 
     def _show_times(self) -> None:
-        """Every panel tells the kernels' times from the one model document; these do not follow by themselves."""
+        """All panels take times from the one model document; these do not follow by themselves."""
         overview, panels = self.workspace.overview, self.panels
         if overview is not None:
             panels.outline.show_times(overview)

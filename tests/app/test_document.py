@@ -85,7 +85,7 @@ def test_a_workspace_is_saved_and_opened_with_everything(
     assert loom in window.files.recent()
 
     again = opened(make, qtbot, loom)
-    assert again.workspace.path == model and not again.workspace.problems
+    assert again.workspace.opened.path == model and not again.workspace.problems
     assert again.workspace.histories[GROUP].trail() == history.trail()
     assert again.workspace.histories[GROUP].steps[3].checked is not None
     assert again.workspace.bus.selection == window.workspace.bus.selection
@@ -206,7 +206,7 @@ def test_a_missing_model_is_asked_for(make: Callable[..., Window], qtbot: object
     assert list(again.notice.buttons) == ["Find the model…"]
     again.document.open_loom(loom, str(elsewhere))  # what its dialog does
     done(again, qtbot)
-    assert again.workspace.path == str(elsewhere) and len(again.workspace.histories[GROUP].steps) == 4
+    assert again.workspace.opened.path == str(elsewhere) and len(again.workspace.histories[GROUP].steps) == 4
     assert not [problem for _, problem in again.workspace.problems if problem.severity == "warning"], "the same content"
 
 
@@ -305,7 +305,7 @@ def test_unsaved_edits_are_offered_when_another_file_is_opened(
     assert window.notice.title.text() == f"Recover 3 edits of {MODEL}?"
     window.notice.buttons["Recover"].click()
     done(window, qtbot)
-    assert window.workspace.path == model and len(window.workspace.histories[GROUP].steps) == 4
+    assert window.workspace.opened.path == model and len(window.workspace.histories[GROUP].steps) == 4
 
 
 def test_a_journal_follows_every_change(make: Callable[..., Window], qtbot: object, model: str) -> None:

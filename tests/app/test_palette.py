@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
+from app.session.check import run_check
 from app.shell.actions import ACTIONS
 from app.shell.palette import matches
 from app.shell.render import wait
@@ -146,7 +147,7 @@ def fix(window: Window) -> None:
 
 PREPARED: dict[str, Callable[[Window], object]] = {
     "apply": lambda window: window.panels.constraints.text.edit.appendPlainText("# a remark"),
-    "cancel": lambda window: window.workspace.run_check(GROUP),
+    "cancel": lambda window: run_check(window.workspace, GROUP),
     "dark": lambda window: window.set_theme("light"),
     "explore": lambda window: window.set_perspective("Schedule"),
     "pin": lambda window: window.panels.history.canvas.select(1),

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 
 from app.session.client import COMMAND
-from app.shell.render import render
+from app.shell.render import PictureOptions, render
 from app.shell.window import Window
 from engine.support.errors import BadInput
 from tests.app.driving import advice, select, settle
@@ -157,5 +157,5 @@ def test_render_refuses_what_it_would_not_show(tmp_path: Path, options: dict[str
         (tmp_path / "advice.txt").write_text(str(options["advice"]), encoding="utf-8")
         options = {"advice": tmp_path / "advice.txt"}
     with pytest.raises(BadInput, match=says):
-        render(SOFTMAX, place, perspective="schedule", **options)  # type: ignore[arg-type]
+        render(SOFTMAX, place, PictureOptions(perspective="schedule", **options))  # type: ignore[arg-type]
     assert not place.exists()

@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from app.session.client import COMMAND
+from app.session.current_times import measured_times
 from app.shell.window import Window
 from engine.execution.emulate.build import host_compiler
 from tests.app.driving import select, settle
@@ -62,7 +63,7 @@ def measured(window: Window, qtbot: object, path: str) -> str:
 def test_samples_and_clock_come_from_the_measuring_process(window: Window, qtbot: object, tmp_path: Path) -> None:
     group = measured(window, qtbot, model(tmp_path, "Max", "x", "x"))  # the greater of x and x is a copy of x
     assert not window.workspace.problems
-    page, time = window.panels.timing.live, window.workspace.measured[group]
+    page, time = window.panels.timing.live, measured_times(window.workspace.histories)[group]
     assert time.origin == "measured" and time.device == "stand-in" and time.rounds == 10
     assert page.plot.samples == time.samples and len(time.samples) == 50
     assert "1965 MHz, 41 °C" in page.strip.accessibleDescription()
@@ -78,6 +79,6 @@ def test_samples_and_clock_come_from_the_measuring_process(window: Window, qtbot
 def test_a_kernel_with_a_wrong_result_gets_no_time(window: Window, qtbot: object, tmp_path: Path) -> None:
     group = measured(window, qtbot, model(tmp_path, "Abs", "x"))  # a copy of x is not its size
     page = window.panels.timing.live
-    assert group not in window.workspace.measured and group not in window.wiring.timing.runs
+    assert group not in measured_times(window.workspace.histories) and group not in window.wiring.timing.runs
     assert page.pages.currentWidget() is page.refused
     assert "wrong result: y is off by" in page.refused.text.text()

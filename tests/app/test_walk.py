@@ -9,6 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
+from app.session.check import run_check
 from app.shell.window import Window
 from tests.app.driving import advice
 from tests.app.test_real_editing import GROUP, explored, opened
@@ -57,7 +58,7 @@ def test_the_walk_of_the_readme(make: Callable[..., Window], qtbot: object) -> N
     assert first.origin == now.origin == "predicted"
 
     window.panels.schedule.select_tab(SPACE)
-    window.workspace.run_check(GROUP)
+    run_check(window.workspace, GROUP)
     explored(window, qtbot)
     checked = history.step.checked
     assert checked is not None and checked.status == "pass"

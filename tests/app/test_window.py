@@ -11,9 +11,10 @@ from PySide6.QtCore import QPoint
 from PySide6.QtGui import QImage, QPixmap
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
+from app.session.current_times import measured_times
 from app.shell.actions import ACTIONS, LISTED
 from app.shell.panels import PERSPECTIVES
-from app.shell.render import render, size_of
+from app.shell.render import PictureOptions, render, size_of
 from app.shell.window import LAYOUT_VERSION, SMALLEST, USUAL, Window
 from engine.support.errors import BadInput
 from tests.app.driving import COMMAND, MODEL, PATIENCE, select, settle
@@ -56,7 +57,7 @@ def test_a_dropped_file_opens(make: Callable[..., Window], qtbot: object) -> Non
     window = make()
     dragged(window, file_data("/somewhere/model.onnx"))
     settle(window, qtbot)
-    assert window.workspace.path == "/somewhere/model.onnx"
+    assert window.workspace.opened.path == "/somewhere/model.onnx"
 
 
 def test_cancel_ends_the_worker_and_starts_another(
@@ -76,7 +77,7 @@ def test_cancel_ends_the_worker_and_starts_another(
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
     settle(window, qtbot)
-    assert "softmax_0" not in window.workspace.measured
+    assert "softmax_0" not in measured_times(window.workspace.histories)
     assert window.workspace.legal_kernel("softmax_0") is not None, "what was known stays known"
     select(window, qtbot, "matmul_4")
 
@@ -89,7 +90,7 @@ def test_samples_keep_their_origin(make: Callable[..., Window], qtbot: object, m
     select(window, qtbot)
     window.action("time").trigger()
     settle(window, qtbot)
-    assert window.workspace.measured["softmax_0"].origin == "synthetic"
+    assert measured_times(window.workspace.histories)["softmax_0"].origin == "synthetic"
     assert len(window.panels.timing.live.plot.samples) == 20
 
 
@@ -222,8 +223,8 @@ def test_the_window_stays_on_a_small_screen(make: Callable[..., Window]) -> None
 
 def test_render_draws_window_and_panel(tmp_path: Path) -> None:
     whole, part = tmp_path / "window.png", tmp_path / "graph.png"
-    render(MODEL, whole, size=(1280, 800), theme="light", command=COMMAND)
-    render(MODEL, part, panel="graph", group="softmax_0", command=COMMAND)
+    render(MODEL, whole, PictureOptions(size=(1280, 800), theme="light"), COMMAND)
+    render(MODEL, part, PictureOptions(panel="graph", group="softmax_0"), COMMAND)
     assert (QPixmap(str(whole)).width(), QPixmap(str(whole)).height()) == (1280, 800)
     assert 240 < QPixmap(str(part)).width() < 1280
 
@@ -233,11 +234,12 @@ def test_render_draws_a_tab_under_other_advice(tmp_path: Path) -> None:
     advice.write_text(with_lines(ADVICE, [ILLEGAL]), encoding="utf-8")
     choices = ({}, {"tab": "iteration space"}, {"tab": "iteration space", "advice": advice})
     for place, options in zip(drawn, choices, strict=True):
-        render(MODEL, place, theme="light", panel="schedule", group="softmax_0", command=COMMAND, **options)  # type: ignore[arg-type]
+        shown = PictureOptions(theme="light", panel="schedule", group="softmax_0", **options)  # type: ignore[arg-type]
+        render(MODEL, place, shown, COMMAND)
     wrong = load_theme("light").colour("wrong").rgb()
     assert [wrong in pixels(place) for place in drawn] == [False, False, True]
     with pytest.raises(BadInput, match="there is no such file"):
-        render(MODEL, drawn[0], advice=tmp_path / "none.txt", command=COMMAND)
+        render(MODEL, drawn[0], PictureOptions(advice=tmp_path / "none.txt"), COMMAND)
 
 
 def pixels(place: Path) -> set[int]:
@@ -248,7 +250,7 @@ def pixels(place: Path) -> set[int]:
 @pytest.mark.parametrize("wrong", [{name: "nothing"} for name in ("group", "panel", "tab", "theme", "perspective")])
 def test_render_refuses_what_is_not_there(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="nothing"):
-        render(MODEL, tmp_path / "x.png", command=COMMAND, **wrong)  # type: ignore[arg-type]
+        render(MODEL, tmp_path / "x.png", PictureOptions(**wrong), COMMAND)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("place", [".", "nowhere/x.png"])

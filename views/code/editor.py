@@ -10,19 +10,19 @@ from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
 
 from views.code.highlighter import CudaHighlighter
 from views.theme import Theme, code_face
+from views.themed import Themed
 
 LABEL, NUMBER, BAR = 38, 30, 12
 GUTTER = LABEL + NUMBER + BAR
 
 
-class CodeText(QPlainTextEdit):
+class CodeText(QPlainTextEdit, Themed):
     """CUDA text; `line_selected` carries the 1-based number of a clicked line."""
 
     line_selected = Signal(int)
 
     def __init__(self) -> None:
         super().__init__()
-        self.theme: Theme | None = None
         self._labels: Mapping[int, str] = {}
         self._marked: frozenset[int] = frozenset()
         self.setReadOnly(True)
@@ -58,9 +58,8 @@ class CodeText(QPlainTextEdit):
         """The marked lines."""
         return self._marked
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         self.highlighter.set_theme(theme)
         self.mark(self._marked)
 

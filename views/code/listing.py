@@ -9,6 +9,7 @@ from PySide6.QtGui import QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPain
 from PySide6.QtWidgets import QAbstractScrollArea
 
 from views.theme import Theme, code_face
+from views.themed import Themed
 
 LABEL, NUMBER, BAR = 38.0, 44.0, 12.0
 GUTTER = LABEL + NUMBER + BAR
@@ -20,7 +21,7 @@ AROUND = 3
 Keys = Qt.Key
 
 
-class ListingText(QAbstractScrollArea):
+class ListingText(QAbstractScrollArea, Themed):
     """Text with a gutter: the line of the CUDA text that a line comes from, and its own number."""
 
     line_selected = Signal(int)
@@ -30,7 +31,6 @@ class ListingText(QAbstractScrollArea):
         self.setAccessibleName("Listing")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
-        self.theme: Theme | None = None
         self._lines: list[str] = []
         self._labels: Mapping[int, str] = {}
         self._marked: frozenset[int] = frozenset()
@@ -62,11 +62,6 @@ class ListingText(QAbstractScrollArea):
         if self._marked:
             self._current = min(self._marked)
             self._reveal(self._current)
-        self.viewport().update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.viewport().update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -14,7 +14,6 @@ from views.code.editor import CodeText
 from views.code.listing import ListingText
 from views.format import amount, plural
 from views.panel import ChipStrip, Panel, label
-from views.theme import Theme
 
 CUDA, PTX, SASS = LANGUAGES = ("CUDA", "PTX", "SASS")
 
@@ -82,12 +81,6 @@ class CodeView(Panel):
         self.text.mark(self._marked)
         if self._listing is not None:
             self.listing.mark([own for own, cuda in self._listing.lines if cuda in self._marked])
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        self.text.set_theme(theme)
-        self.listing.set_theme(theme)
 
     def _show_text(self, because: str = "") -> None:
         """The text of the tab in front."""

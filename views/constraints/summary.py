@@ -13,18 +13,18 @@ from views.format import figure
 from views.panel import FixedStrip
 from views.rows import draw_text
 from views.shapes import paint_verdict
-from views.theme import Theme, face, semibold
+from views.theme import face, semibold
+from views.themed import Themed
 
 GAP = 12
 QUIET = ("not reached", "disabled", "matches nothing")
 
 
-class OutcomeCounts(FixedStrip):
+class OutcomeCounts(FixedStrip, Themed):
     """Counts in the order of their weight; those that find no room stand in the tool tip only."""
 
     def __init__(self) -> None:
         super().__init__("subheader", 32)
-        self.theme: Theme | None = None
         self._counts: tuple[tuple[str, int], ...] = ()
         self._time = ""
         self.setAccessibleName("Verdicts")
@@ -42,11 +42,6 @@ class OutcomeCounts(FixedStrip):
         """Everything in words."""
         parts = [f"{count} {outcome}" for outcome, count in self._counts]
         return ", ".join([*parts, self._time] if self._time else parts)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
-        self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """The time at the right if it fits, then counts from the left as long as they fit."""

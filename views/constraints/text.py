@@ -21,12 +21,13 @@ from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QTextEdit, QVBoxLayou
 from engine.documents.model import ProblemDoc
 from views.panel import bar, label
 from views.theme import Theme, code_face
+from views.themed import Themed
 
 LINE = re.compile(r"\bline (\d+)")
 """Where a problem's subject tells the line of the text that it is about."""
 
 
-class AdviceText(QWidget):
+class AdviceText(QWidget, Themed):
     """Text form of the advice; nothing is compiled until Apply."""
 
     apply_requested = Signal(str)
@@ -88,10 +89,9 @@ class AdviceText(QWidget):
         if self.is_draft:
             self.apply_requested.emit(self.edit.toPlainText())
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         self._colours.set_theme(theme)
-        self.edit.set_theme(theme)
 
     def _show_applied(self) -> None:
         if self.is_draft:
@@ -117,19 +117,17 @@ class AdviceText(QWidget):
         self.message.style().polish(self.message)
 
 
-class _Editor(QPlainTextEdit):
+class _Editor(QPlainTextEdit, Themed):
     """Takes undo and redo for its own typing only while there is a draft; else they are the window's."""
 
     def __init__(self, has_draft: Callable[[], bool]) -> None:
         super().__init__()
         self._has_draft = has_draft
-        self._theme: Theme | None = None
         self.marked = 0
         """The line (1-based) that a problem is about; 0 for none."""
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self._theme = theme
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         self.mark_line(self.marked)
 
     def mark_line(self, number: int) -> None:
@@ -137,10 +135,10 @@ class _Editor(QPlainTextEdit):
         self.marked = number
         selections = []
         block = self.document().findBlockByNumber(number - 1)
-        if number and block.isValid() and self._theme:
+        if number and block.isValid() and self.theme:
             made = QTextEdit.ExtraSelection()
             made.cursor = QTextCursor(block)
-            made.format.setBackground(self._theme.colour("wrong-bg"))
+            made.format.setBackground(self.theme.colour("wrong-bg"))
             made.format.setProperty(QTextFormat.Property.FullWidthSelection, True)
             selections.append(made)
             self.setTextCursor(QTextCursor(block))

@@ -19,7 +19,6 @@ from views.constraints.text import AdviceText
 from views.constraints.tree import STAGES, ConstraintTreeView
 from views.panel import Elided, Panel, bar
 from views.rows import TreeRow
-from views.theme import Theme
 
 TREE, TEXT = "Tree", "Text"
 
@@ -117,13 +116,6 @@ class ConstraintsView(Panel):
         wanted = frozenset(statements)
         marked = [key_of(entry) for entry in self._entries if entry.statements and wanted.issuperset(entry.statements)]
         self.tree.mark(marked)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        self.tree.set_theme(theme)
-        self.summary.set_theme(theme)
-        self.text.set_theme(theme)
 
     def _select(self, row: TreeRow) -> None:
         value = row.value

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QAbstractScrollArea
 
 from engine.documents.exploration import DiffLine
 from views.theme import Theme, code_face
+from views.themed import Themed
 
 LINE = 17
 GAP = 12
@@ -19,7 +20,7 @@ NUMBER = 44
 TEXT = 2 * NUMBER + 36
 
 
-class DiffLines(QAbstractScrollArea):
+class DiffLines(QAbstractScrollArea, Themed):
     """Paints the lines in sight."""
 
     def __init__(self, name: str) -> None:
@@ -30,7 +31,6 @@ class DiffLines(QAbstractScrollArea):
         self.lines: tuple[DiffLine, ...] = ()
         self._tops: list[int] = []
         self._size = QSize()
-        self._theme: Theme | None = None
 
     def show_lines(self, lines: Sequence[DiffLine]) -> None:
         """Replaces the lines."""
@@ -48,18 +48,13 @@ class DiffLines(QAbstractScrollArea):
         self.verticalScrollBar().setValue(0)
         self.viewport().update()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self._theme = theme
-        self.viewport().update()
-
     def resizeEvent(self, event: object) -> None:
         """Keeps the scroll bars in step with the size."""
         self._show_range()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paints the lines in sight."""
-        if self._theme is None:
+        if self.theme is None:
             return
         painter = QPainter(self.viewport())
         painter.setFont(code_face())
@@ -67,7 +62,7 @@ class DiffLines(QAbstractScrollArea):
         width, height = self.viewport().width(), self.viewport().height()
         for line, top in zip(self.lines, self._tops, strict=True):
             if top - down + LINE >= 0 and top - down <= height:
-                self._paint_line(painter, line, QRect(0, top - down, width, LINE), right, self._theme)
+                self._paint_line(painter, line, QRect(0, top - down, width, LINE), right, self.theme)
             if top - down > height:
                 break
 

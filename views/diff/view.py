@@ -14,7 +14,6 @@ from views.diff.lines import DiffLines
 from views.format import plural
 from views.panel import SUBHEADER, Panel, bar, icon_button, label
 from views.rows import RowView
-from views.theme import Theme
 
 TEXTS = ("CUDA", "Schedule", "Entries")
 
@@ -88,13 +87,6 @@ class DiffView(Panel):
         """Says why there is no comparison."""
         self.show_loading(False)
         self.show_empty(sentence)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        self.figures.set_theme(theme)
-        for text in self.texts.values():
-            text.set_theme(theme)
 
     def _show_tab(self, name: str) -> None:
         self._pages.setCurrentWidget(self.texts[name])

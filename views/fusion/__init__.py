@@ -1,1 +1,1 @@
-"""What is told and asked about groups."""
+"""The card about edges between groups, and the chooser of groups."""

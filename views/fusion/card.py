@@ -1,4 +1,4 @@
-"""A card under the graph: why an edge is a boundary, how it is handed over, why a wish was refused, and choices."""
+"""A card under the graph: why an edge is a boundary, how it is handed over, why a request was refused, and choices."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout
 from views.icons import icon
 from views.panel import PADDING, icon_button, label
 from views.theme import Theme
+from views.themed import Themed, restyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ MOST_NAMES = 8
 """Operators that are written out; the tool tip has all."""
 
 
-class FusionCard(QWidget):
+class FusionCard(QWidget, Themed):
     """Shows one Told; hidden while there is none."""
 
     chosen = Signal(str)
@@ -70,9 +71,7 @@ class FusionCard(QWidget):
         self.told = told
         self.title.setText(told.title)
         self.sentence.setText(told.sentence)
-        self.sentence.setProperty("role", "wrong-text" if told.is_refusal else "paragraph")
-        self.sentence.style().unpolish(self.sentence)
-        self.sentence.style().polish(self.sentence)
+        restyle(self.sentence, "role", "wrong-text" if told.is_refusal else "paragraph")
         self.names.setText(_list_names(told.names))
         self.names.setToolTip("\n".join(told.names))
         self.names.setVisible(bool(told.names))
@@ -90,8 +89,8 @@ class FusionCard(QWidget):
         self.hide()
         self.closed.emit()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         self.close_button.setIcon(icon("cancel", theme.colours["text-2"]))
 
     def _lay_out(self) -> None:

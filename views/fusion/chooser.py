@@ -13,6 +13,7 @@ from views.panel import label
 from views.rows import RowState, RowView, TreeRow, draw_text
 from views.shapes import paint_verdict
 from views.theme import Theme, face
+from views.themed import Themed
 
 WIDTH, ROW, MOST = 460, 58, 7
 
@@ -28,7 +29,7 @@ class Option:
     """"honoured", "infeasible" or "not reached"."""
 
 
-class Chooser(QWidget):
+class Chooser(QWidget, Themed):
     """A popup of options; Return takes the one under the arrow keys."""
 
     chosen = Signal(str)
@@ -73,10 +74,6 @@ class Chooser(QWidget):
         index = self.list.rows.index_of(present) if present in self.list.rows else self.list.rows.index_of(rows[0].key)
         self.list.setCurrentIndex(index)
         self.list.mark([rows[index.row()].key])
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.list.set_theme(theme)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Escape closes it without a choice."""

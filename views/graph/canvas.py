@@ -12,6 +12,7 @@ from views.graph.note import DropNote
 from views.graph.overlay import CostLegend, Minimap, SchemeLegend
 from views.graph.scene import GraphScene
 from views.theme import Theme
+from views.themed import Themed
 
 SMALLEST, LARGEST = 0.08, 3.0
 REACH = 7.0
@@ -20,7 +21,7 @@ READABLE = 0.62
 """A model that would have to be smaller than this to fit starts at its top instead."""
 
 
-class Canvas(QGraphicsView):
+class Canvas(QGraphicsView, Themed):
     """The pannable, zoomable picture with its overlays."""
 
     group_selected = Signal(str)
@@ -50,18 +51,17 @@ class Canvas(QGraphicsView):
         self.minimap.moved.connect(self._go_to)
         self.legend = CostLegend(self, scene.look)
         self.schemes = SchemeLegend(self, scene)
-        self.note = DropNote(self.viewport(), scene.look.theme)
+        self.note = DropNote(self.viewport())
         for axis in (self.horizontalScrollBar(), self.verticalScrollBar()):
             axis.valueChanged.connect(self._show_sight)
         scene.built.connect(self._on_built)
 
-    def set_theme(self, theme: Theme) -> None:
+    def show_theme(self, theme: Theme) -> None:
         """Repaints the background."""
         self.setBackgroundBrush(theme.colour("panel"))
         self.minimap.update()
         self.legend.update()
         self.schemes.update()
-        self.note.set_theme(theme)
 
     def fit_when_built(self) -> None:
         """Fits the next model once all of it stands."""

@@ -1,4 +1,4 @@
-"""What the graph's scene consists of: boxes and edges that paint themselves from a shared look."""
+"""Items of the graph's scene: boxes and edges that paint themselves from one shared state."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from engine.documents.model import GroupDoc, Time
 from views.format import amount, compact_shape, duration, origin_of, plural
 from views.graph.drawing import HEADER, EdgeLine, PlacedBox
 from views.graph.handles import Handle, handle_of
+from views.hierarchy import GraphBox
 from views.rows import draw_text, text_width
 from views.shapes import paint_bar, paint_pill_in, paint_track
 from views.theme import Theme, face, semibold
@@ -64,7 +65,7 @@ class SceneState:
     cursor: Handle | None = None
     """The launch or operator that commands are about."""
     edge: tuple[str, str] = ("", "")
-    """Keys of the boxes at the ends of the edge that is told about."""
+    """Keys of the boxes at the ends of the edge that the card describes."""
     target: tuple[str, str] = ("", "")
     """While something is dragged: the key of the box under the pointer, and the verdict on dropping it there."""
 
@@ -202,7 +203,7 @@ class BoxItem(QGraphicsItem):
         painter.setPen(theme.colour("text-2"))
         draw_text(painter, row, text, right=True)
         room = row.width() - text_width(painter, text) - 10
-        _title(painter, row, placed.box.title, placed.box.count, theme, semibold(), room)
+        _paint_title(painter, row, placed.box, theme, semibold(), room)
 
     def _operator_text(self, painter: QPainter, whole: bool) -> None:
         """The operator's type and, in grey, its name."""
@@ -228,7 +229,7 @@ class BoxItem(QGraphicsItem):
         draw_text(painter, row, text, right=True)
         room = row.width() - text_width(painter, text) - 10
         weight = semibold() if look.is_selected(placed) else face(12, QFont.Weight.Medium)
-        _title(painter, row, placed.box.title, placed.box.count, theme, weight, room)
+        _paint_title(painter, row, placed.box, theme, weight, room)
         if whole:
             self._second_line(painter, QRectF(12, 23, placed.width - 24, 16), time)
 
@@ -348,15 +349,15 @@ def distance(points: Sequence[tuple[float, float]], at: QPointF) -> float:
     return best
 
 
-def _title(painter: QPainter, row: QRectF, title: str, count: int, theme: Theme, font: QFont, room: float) -> None:
+def _paint_title(painter: QPainter, row: QRectF, box: GraphBox, theme: Theme, font: QFont, room: float) -> None:
     """A title and, in grey, how many copies it stands for."""
-    suffix = f"  × {count:,}" if count > 1 else ""
+    suffix = f"  × {box.count:,}" if box.count > 1 else ""
     painter.setFont(face())
     beside = text_width(painter, suffix) + 1.0
     painter.setFont(font)
     painter.setPen(theme.colour("text"))
-    width = min(text_width(painter, title) + 1.0, room - beside)
-    draw_text(painter, QRectF(row.x(), row.y(), width, row.height()), title)
+    width = min(text_width(painter, box.title) + 1.0, room - beside)
+    draw_text(painter, QRectF(row.x(), row.y(), width, row.height()), box.title)
     if suffix:
         painter.setFont(face())
         painter.setPen(theme.colour("text-3"))

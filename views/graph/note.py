@@ -8,27 +8,22 @@ from PySide6.QtWidgets import QWidget
 
 from views.rows import draw_text
 from views.shapes import paint_verdict
-from views.theme import Theme, face, semibold
+from views.theme import face, semibold
+from views.themed import Themed
 
 WIDEST, MARGIN = 320, 10
 
 
-class DropNote(QWidget):
+class DropNote(QWidget, Themed):
     """Two lines with the verdict's glyph; never takes the mouse."""
 
-    def __init__(self, parent: QWidget, theme: Theme) -> None:
+    def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._around = parent
-        self._theme = theme
         self.title, self.sentence, self.outcome = "", "", "not reached"
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAccessibleName("What dropping it here would do")
         self.hide()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self._theme = theme
-        self.update()
 
     def tell(self, title: str, sentence: str, outcome: str) -> None:
         """Says what dropping would ask for and whether that can be: "honoured", "infeasible" or "not reached"."""
@@ -51,7 +46,9 @@ class DropNote(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """The glyph, the title, the sentence."""
-        theme, wrong = self._theme, self.outcome == "infeasible"
+        theme, wrong = self.theme, self.outcome == "infeasible"
+        if theme is None:
+            return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(theme.colour("wrong" if wrong else "edge"), 1))

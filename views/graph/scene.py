@@ -34,7 +34,7 @@ class GraphScene(QGraphicsScene):
         self._waiting: list[QGraphicsItem] = []
         self._boxes: dict[str, BoxItem] = {}
         self._timer = QTimer(self)
-        self._timer.setInterval(0)
+        self._timer.setInterval(0)  # a piece whenever the event loop has nothing else to do
         self._timer.timeout.connect(self._add_piece)
 
     def show_model(self, overview: Overview, keep: bool = False) -> None:
@@ -85,7 +85,7 @@ class GraphScene(QGraphicsScene):
         self.update()
 
     def mark_edge(self, line: EdgeLine | None) -> None:
-        """Marks an edge as the one that is told about."""
+        """Marks an edge as the one that the card describes."""
         self.look.edge = (line.source, line.target) if line else ("", "")
         self.update()
 

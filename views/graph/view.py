@@ -21,7 +21,7 @@ ORIGINS = {
     "measured": ("▬", "Filled bars are measured times"),
     "synthetic": ("┅", "Dashed bars are made-up times"),
 }
-"""Origin -> its mark, and what the pointer is told."""
+"""Origin -> its mark, and the tool tip."""
 
 
 class GraphView(Panel):
@@ -65,7 +65,7 @@ class GraphView(Panel):
         """Replaces the graph; with `keep`, of other groups of the same model, what is open and in sight stays."""
         model = overview.model
         self.name.setText(model.name)
-        self.name.ensurePolished()
+        self.name.ensurePolished()  # else it is measured in the face from before the style sheet
         self.name.setMaximumWidth(self.name.fontMetrics().horizontalAdvance(model.name) + 2)
         launches = plural(len(model.nodes), "kernel")
         self.counts.setText(f"{plural(len(model.operators), 'operator')} → {launches}")
@@ -114,10 +114,8 @@ class GraphView(Panel):
         self.scene.update()
         self.canvas.legend.fit()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
+        super().show_theme(theme)
         self.scene.look.theme = theme
         self.scene.update()
-        self.canvas.set_theme(theme)
-        self.card.set_theme(theme)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
@@ -21,11 +21,12 @@ from PySide6.QtWidgets import QAbstractScrollArea, QToolTip
 
 from engine.documents.model import Time
 from views.format import duration
-from views.history.layout import HistoryLayout, lay_out_steps
+from views.history.layout import HistoryLayout, StepTree, lay_out_steps
 from views.moves.rows import gain_text
 from views.rows import draw_text
 from views.shapes import paint_gain, paint_time_mark, paint_verdict
 from views.theme import Theme, face, semibold
+from views.themed import Themed
 
 CHIP = QSize(196, 42)
 PITCH = QSize(226, 46)
@@ -56,7 +57,7 @@ def _no_chip(number: int) -> Chip:
     return Chip("", None, None, "", "")
 
 
-class HistoryCanvas(QAbstractScrollArea):
+class HistoryCanvas(QAbstractScrollArea, Themed):
     """Shows a tree of steps; a chip is asked for when it comes into sight."""
 
     step_selected = Signal(int)
@@ -73,27 +74,24 @@ class HistoryCanvas(QAbstractScrollArea):
         self.selected = NOBODY
         self.current = NOBODY
         self.baseline = NOBODY
-        self._theme: Theme | None = None
         self._parents: tuple[int, ...] = ()
         self._chip: Callable[[int], Chip] = _no_chip
         self._redo = NOBODY
         self._places = HistoryLayout((), ())
         self._at: dict[tuple[int, int], int] = {}
 
-    def show_steps(
-        self, parents: Sequence[int], chip: Callable[[int], Chip], current: int, baseline: int, redo: int
-    ) -> None:
-        """Shows the steps with these parents; `redo`: the step that follows the current one, or -1."""
-        if tuple(parents) != self._parents:
-            self._parents = tuple(parents)
+    def show_steps(self, tree: StepTree, chip: Callable[[int], Chip]) -> None:
+        """Shows a group's tree; `chip` gives a step as it is shown."""
+        if tree.parents != self._parents:
+            self._parents = tree.parents
             self._places = lay_out_steps(self._parents)
             cells = zip(self._places.columns, self._places.lanes, strict=True)
             self._at = {cell: number for number, cell in enumerate(cells)}
             self._show_range()
-        self._chip, self.baseline, self._redo = chip, baseline, redo
-        if current != self.current or self.selected >= len(self._parents):
-            self.current = self.selected = current
-            self._reveal(current)
+        self._chip, self.baseline, self._redo = chip, tree.baseline, tree.redo
+        if tree.current != self.current or self.selected >= len(self._parents):
+            self.current = self.selected = tree.current
+            self._reveal(tree.current)
         self.viewport().update()
 
     def clear(self) -> None:
@@ -110,11 +108,6 @@ class HistoryCanvas(QAbstractScrollArea):
             self.setAccessibleDescription(self._chip(number).tip)
             self.viewport().update()
             self.step_selected.emit(number)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self._theme = theme
-        self.viewport().update()
 
     def box_of(self, number: int) -> QRect:
         """Where a step's chip stands in the viewport."""
@@ -168,18 +161,18 @@ class HistoryCanvas(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paints what is in sight: connections first, chips over them."""
-        if self._theme is None or not self._parents:
+        if self.theme is None or not self._parents:
             return
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         shown = self._in_sight()
         for number in shown:
             if self._parents[number] >= 0:
-                self._paint_connection(painter, number, self._theme)
+                self._paint_connection(painter, number, self.theme)
         for number in shown:
             box = QRectF(self.box_of(number))
             if box.intersects(QRectF(self.viewport().rect())):
-                self._paint_chip(painter, box, number, self._theme)
+                self._paint_chip(painter, box, number, self.theme)
 
     def _in_sight(self) -> list[int]:
         """Steps whose chips, or the connections to them, may be seen."""

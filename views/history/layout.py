@@ -10,6 +10,18 @@ FREE = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
+class StepTree:
+    """The steps of a group by number."""
+
+    parents: tuple[int, ...]
+    """Parents come before their children; the first has the parent -1."""
+    current: int
+    baseline: int
+    redo: int
+    """The step that follows the current one, or -1."""
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryLayout:
     """Column and lane of every step."""
 

@@ -10,8 +10,10 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QLineEdit, QVBoxLayout, QWidget
 
 from views.history.canvas import NOBODY, Chip, HistoryCanvas
+from views.history.layout import StepTree
 from views.panel import Panel, label, link
 from views.theme import Theme
+from views.themed import Themed
 
 COLUMN = 118
 """Pixels of one figure of the summary."""
@@ -67,17 +69,14 @@ class HistoryView(Panel):
         """The selected step; -1 while no group has one."""
         return self.canvas.selected
 
-    def show_steps(
-        self, group: str, title: str, parents: Sequence[int], chip: Callable[[int], Chip],
-        current: int, baseline: int, redo: int,
-    ) -> None:  # fmt: skip
-        """Shows a group's tree; `chip` gives a step as it is shown, `redo` is the step after the current one or -1."""
+    def show_steps(self, group: str, title: str, tree: StepTree, chip: Callable[[int], Chip]) -> None:
+        """Shows a group's tree; `chip` gives a step as it is shown."""
         if group != self._group:
             self._group = group
             self.canvas.clear()
         self.subtitle.setText(title)
-        self.canvas.show_steps(parents, chip, current, baseline, redo)
-        self.compare.setEnabled(len(parents) > 1)
+        self.canvas.show_steps(tree, chip)
+        self.compare.setEnabled(len(tree.parents) > 1)
         self.show_body()
 
     def show_summary(self, figures: Sequence[StepFigure], note: str) -> None:
@@ -99,12 +98,6 @@ class HistoryView(Panel):
             self.summary.note.setFocus(Qt.FocusReason.ShortcutFocusReason)
             self.summary.note.selectAll()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        self.canvas.set_theme(theme)
-        self.summary.set_theme(theme)
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leaves figures out before the chips have no room."""
         super().resizeEvent(event)
@@ -119,7 +112,7 @@ class HistoryView(Panel):
             self.noted.emit(self.selected, self.summary.note.text().strip())
 
 
-class StepSummary(QWidget):
+class StepSummary(QWidget, Themed):
     """Figures of one step side by side, and its remark."""
 
     def __init__(self) -> None:
@@ -134,7 +127,6 @@ class StepSummary(QWidget):
         """Columns asked for, and cells there were, when they were last arranged."""
         self._tones: list[str] = []
         self._columns = 0
-        self._theme: Theme | None = None
         self.note = QLineEdit()
         self.note.setProperty("role", "quiet")
         self.note.setPlaceholderText("Add a remark to this step")
@@ -174,9 +166,8 @@ class StepSummary(QWidget):
         """What stands there, one figure a line."""
         return [" ".join(part.text() for part in cell) for cell in self._cells]
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self._theme = theme
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         self._colour()
 
     def _add_cell(self) -> None:
@@ -187,6 +178,6 @@ class StepSummary(QWidget):
         self._cells.append(cell)
 
     def _colour(self) -> None:
-        if self._theme is not None:
+        if self.theme is not None:
             for tone, (_, headline, _) in zip(self._tones, self._cells, strict=False):
-                headline.setStyleSheet(f"color: {self._theme.colours[tone]};" if tone else "")
+                headline.setStyleSheet(f"color: {self.theme.colours[tone]};" if tone else "")

@@ -57,7 +57,7 @@ def gain_text(gain: float) -> str:
 
 
 def tip(move: MoveDoc) -> str:
-    """What the pointer is told: what the move says, or why it cannot be."""
+    """The tool tip: what the move says, or why it cannot be."""
     if move.time is None:
         return "\n".join(part for part in (move.why_not, move.witness) if part)
     return "\n".join(move.entries)

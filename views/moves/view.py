@@ -1,4 +1,4 @@
-"""The moves panel: legal next steps by predicted gain, a preview of the one in hand, and why others are not."""
+"""The moves panel: legal next steps by predicted gain, a preview of the chosen one, and what is impossible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from views.format import duration
 from views.moves.rows import GAIN, PREDICTED, WHY_NOT, describe, move_rows, paint_move
 from views.panel import Elided, column_heads, label
 from views.rows import RowView, TreeRow
-from views.theme import Theme, code_face
+from views.theme import code_face
 
 EMPTY = "Select a group to see what can be done next"
 NOTHING = "Nothing else is possible here"
@@ -77,11 +77,6 @@ class MovesView(AnswerPanel):
         self.subtitle.setText("")
         self.table.show_rows(())
         super().show_nothing(sentence)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        self.table.set_theme(theme)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """When the pointer leaves the table, the preview returns to the chosen row."""

@@ -85,12 +85,6 @@ class OutlineView(Panel):
         self._group = group
         self.tree.mark(rows_of_group(self._rows, group) if group else ())
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        self.filter.set_theme(theme)
-        self.tree.set_theme(theme)
-
     def _show(self) -> None:
         rows = self._filter_rows(self.filter.text())
         opened = opened_first(rows)
@@ -139,6 +133,6 @@ def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> No
     painter.setPen(theme.colour("text-3"))
     for suffix in (f" × {item.count:,}" if item.count > 1 else "", f"  {item.name}" if item.name else ""):
         width = text_width(painter, suffix) + 1.0
-        if suffix and used + width <= room:  # a name cut short helps nobody: the tool tip has it whole
+        if suffix and used + width <= room:  # a shortened name cannot be told from others; the tool tip has the whole
             draw_text(painter, QRectF(state.left + used, box.y(), width, box.height()), suffix)
             used += width

@@ -11,7 +11,7 @@ from views.format import figure
 from views.picture import ResizedPicture
 from views.pipeline.geometry import ChartGeometry, ChartMark
 from views.pipeline.painting import TITLES, ChartPainter, ChartState
-from views.theme import Theme
+from views.themed import Themed
 
 Keys = Qt.Key
 STEPS = {Keys.Key_Right: 1, Keys.Key_Left: -1}
@@ -19,7 +19,7 @@ ENDS = {Keys.Key_Home: 0, Keys.Key_End: -1}
 ROWS_BY = {Keys.Key_Down: 1, Keys.Key_Up: -1}
 
 
-class PipelineCanvas(ResizedPicture):
+class PipelineCanvas(ResizedPicture, Themed):
     """Paints one chart; `lines_selected` carries the lines of the CUDA text behind what was selected."""
 
     lines_selected = Signal(tuple)
@@ -33,7 +33,6 @@ class PipelineCanvas(ResizedPicture):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(260)
-        self.theme: Theme | None = None
         self.plan: ChartGeometry | None = None
         self._doc: ChartDoc | None = None
         self._place: ChartMark | None = None
@@ -55,11 +54,6 @@ class PipelineCanvas(ResizedPicture):
     def sizeHint(self) -> QSize:
         """As tall as its rows."""
         return QSize(640, round(self.plan.height) if self.plan else 240)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
-        self.update()
 
     def select(self, place: ChartMark | None) -> None:
         """Selects a tile or a bar, and says which lines it is made of."""

@@ -28,7 +28,7 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class ChartMark:
-    """What a person may select: one tile's bars and its flight, or one bar alone."""
+    """What may be selected: one tile's bars and its flight, or one bar alone."""
 
     row: str
     step: int

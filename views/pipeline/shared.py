@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from engine.documents.pipeline import ChartDoc, SharedDoc
 from views.rows import draw_text, text_width
 from views.theme import Theme, code_face, face, semibold
+from views.themed import Themed
 
 SIDE, MARGIN = 60.0, 12.0
 SEGMENTS, AFTER, USED = 10.0, 44.0, 80.0
@@ -20,7 +21,7 @@ CELL, GAP, PITCH, WIDEST = 28.0, 3.0, 21.0, 30.0
 PLACES = 8
 
 
-class SharedMap(QWidget):
+class SharedMap(QWidget, Themed):
     """Paints the map; a click or the arrow keys choose the buffer whose chunks are shown."""
 
     buffer_selected = Signal(str)
@@ -31,7 +32,6 @@ class SharedMap(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(260, round(TABLE + PLACES * PITCH + 44))
-        self.theme: Theme | None = None
         self._doc: ChartDoc | None = None
         self._number = 0
         self._stage = -1
@@ -45,11 +45,6 @@ class SharedMap(QWidget):
     def show_stage(self, stage: int) -> None:
         """Marks a stage of every buffer; -1 marks none."""
         self._stage = stage
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.update()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:

@@ -6,14 +6,14 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from views.theme import Theme
+from views.themed import Themed
 
 KNOB, TICK = 5.0, 2.2
 HEIGHT = 20
 SIDE = 8.0
 
 
-class ChoiceSlider(QWidget):
+class ChoiceSlider(QWidget, Themed):
     """Moves among the choices; `turned` while it moves, `released` once it stands."""
 
     turned = Signal(int)
@@ -26,7 +26,6 @@ class ChoiceSlider(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(HEIGHT)
         self.setMinimumWidth(80)
-        self.theme: Theme | None = None
         self._choices: tuple[int, ...] = ()
         self._now = self._value = 0
 
@@ -45,11 +44,6 @@ class ChoiceSlider(QWidget):
     def sizeHint(self) -> QSize:
         """As wide as there is room."""
         return QSize(200, HEIGHT)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
-        self.update()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Goes to the choice nearest to the pointer."""

@@ -15,6 +15,7 @@ from views.pipeline.painting import hatch
 from views.pipeline.shared import SharedMap
 from views.pipeline.what_if import WhatIf
 from views.theme import Theme
+from views.themed import Themed, restyle
 
 EMPTY = "Select a group to see how its copies and its arithmetic overlap"
 KIB = 1024
@@ -23,7 +24,7 @@ WIDE = 700
 
 
 class PipelinePage(AnswerPage):
-    """Shows a chart; `lines_selected` carries lines of the CUDA text, the other wishes are those of its parts."""
+    """Shows a chart; `lines_selected` carries lines of the CUDA text, other requests are signals of its parts."""
 
     lines_selected = Signal(tuple)
 
@@ -63,11 +64,8 @@ class PipelinePage(AnswerPage):
         self._doc = None
         super().show_nothing(sentence)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self._theme = theme
-        for part in (self.canvas, self.shared, self.what_if, self.swatch):
-            part.set_theme(theme)
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         if self._doc is not None:
             self._show_head(self._doc)
 
@@ -143,9 +141,7 @@ class PipelinePage(AnswerPage):
         self.subtitle.setText(f"{loop}; 1 of {plural(doc.resident, 'block')} an SM" if loop else "")
         self.hazards.setText(f"{'✕' if doc.hazards else '✓'} {plural(len(doc.hazards), 'hazard')}" if doc.loop else "")
         self.hazards.setToolTip("\n".join(hazard.text for hazard in doc.hazards[:12]))
-        self.hazards.setProperty("role", "wrong" if doc.hazards else "second")
-        self.hazards.style().unpolish(self.hazards)
-        self.hazards.style().polish(self.hazards)
+        restyle(self.hazards, "role", "wrong" if doc.hazards else "second")
         share = percent(doc.stalled / doc.cycles) if doc.cycles else ""
         self.stall.setText(f"stall {figure(doc.stalled)} cycles, {share}" if doc.loop else "")
         self.stall.setToolTip("Time of this block with nothing left to do but wait for memory: amber in the chart")
@@ -164,25 +160,19 @@ class PipelinePage(AnswerPage):
         self.shared.show_stage(flight.stage if flight else -1)
 
 
-class _Swatch(QWidget):
+class _Swatch(QWidget, Themed):
     """What waiting for memory looks like in the chart."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setFixedSize(18, 12)
-        self._theme: Theme | None = None
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self._theme = theme
-        self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """A small bar of the chart."""
-        if self._theme is None:
+        if self.theme is None:
             return
         painter, box = QPainter(self), QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(self._theme.colour("worse"), 1))
+        painter.setPen(QPen(self.theme.colour("worse"), 1))
         painter.drawRoundedRect(box, 3, 3)
-        hatch(painter, box, self._theme.colour("worse"), 1.2)
+        hatch(painter, box, self.theme.colour("worse"), 1.2)

@@ -11,7 +11,8 @@ from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, VariantD
 from views.format import duration, origin_of, percent, plural
 from views.panel import bar, label, link, rule
 from views.pipeline.slider import ChoiceSlider
-from views.theme import Theme, face, semibold
+from views.theme import face, semibold
+from views.themed import Themed, restyle
 
 NAME_WIDTH, VALUE_WIDTH = 104, 72
 HEADS, PITCH = 18, 17
@@ -21,7 +22,7 @@ SAME = 5e-4
 UNTOUCHED = "Move a slider: the model answers at once, NVRTC when you let go"
 
 
-class WhatIf(QWidget):
+class WhatIf(QWidget, Themed):
     """Sliders over the knobs of a contraction; `turned` carries a knob's name and value."""
 
     turned = Signal(str, int)
@@ -33,7 +34,6 @@ class WhatIf(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("What if")
-        self.theme: Theme | None = None
         self._sliders: dict[str, ChoiceSlider] = {}
         self._values: dict[str, QLabel] = {}
         column = QVBoxLayout(self)
@@ -123,14 +123,6 @@ class WhatIf(QWidget):
         hint = f" ({problem.hint})" if problem.hint else ""
         self.message.setText(f"{problem.subject}: {problem.reason}{hint}" if problem.subject else problem.reason)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
-        for slider in self._sliders.values():
-            slider.set_theme(theme)
-        self.figures.set_theme(theme)
-        self.plot.set_theme(theme)
-
     def _emphasis(self, changed: bool) -> str:
         if not changed or self.theme is None:
             return ""
@@ -203,12 +195,7 @@ class WhatIf(QWidget):
                 _colour(self.gain, f"color: {self.theme.colours[token]}; font-weight: 600;")
 
     def _polish(self, primary: bool) -> None:
-        role = "primary-small" if primary else "small"
-        if self.apply_button.property("role") == role:
-            return
-        self.apply_button.setProperty("role", role)
-        self.apply_button.style().unpolish(self.apply_button)
-        self.apply_button.style().polish(self.apply_button)
+        restyle(self.apply_button, "role", "primary-small" if primary else "small")
 
 
 class _RefusalBox(QFrame):
@@ -234,12 +221,11 @@ class _RefusalBox(QFrame):
             self.button.setVisible(doc.refusal.nearest is not None)
 
 
-class _FigureTable(QWidget):
+class _FigureTable(QWidget, Themed):
     """Rows of figures: now, then, limit."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.theme: Theme | None = None
         self._quantities: tuple[QuantityDoc, ...] = ()
         self._compares = False
         self._registers = ""
@@ -256,11 +242,6 @@ class _FigureTable(QWidget):
     def show_registers(self, text: str) -> None:
         """The compiler's word in place of the estimate."""
         self._registers = text
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -294,12 +275,11 @@ class _FigureTable(QWidget):
                 painter.drawText(QRectF(x, y, wide, PITCH), side, text)
 
 
-class _StagePlot(QWidget):
+class _StagePlot(QWidget, Themed):
     """Predicted time over the number of stages: hollow, as every prediction."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.theme: Theme | None = None
         self._sweep: tuple[tuple[int, float], ...] = ()
         self._then = self._now = 0
         self.setMinimumSize(120, 70)
@@ -309,11 +289,6 @@ class _StagePlot(QWidget):
         """then and now: the stages of the sliders and of the kernel in use."""
         self._sweep, self._then, self._now = sweep, then, now
         self.setAccessibleDescription(", ".join(f"{plural(s, 'stage')} {duration(t)}" for s, t in sweep))
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

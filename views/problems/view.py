@@ -42,11 +42,6 @@ class ProblemsView(Panel):
         else:
             self.show_empty("No problems")
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        self.list.set_theme(theme)
-
 
 def _paint(painter: QPainter, row: TreeRow, state: RowState, theme: Theme) -> None:
     problem, box = row.value, state.box

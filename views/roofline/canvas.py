@@ -10,14 +10,14 @@ from PySide6.QtWidgets import QWidget
 from views.roofline.axes import Plot, RooflineAxes, axes_of, in_order, plot_points
 from views.roofline.nodes import Point, Roofline
 from views.roofline.painting import RooflinePainting
-from views.theme import Theme
+from views.themed import Themed
 
 LEFT, BETWEEN, RIGHT, TOP, BOTTOM = 48.0, 36.0, 20.0, 30.0, 36.0
 REACH = 14.0
 """Pixels around a point in which the pointer means it."""
 
 
-class RooflineCanvas(QWidget):
+class RooflineCanvas(QWidget, Themed):
     """Points are pointed at, clicked, and walked through with the arrow keys."""
 
     group_selected = Signal(str)
@@ -30,13 +30,12 @@ class RooflineCanvas(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
         self.setMinimumHeight(140)
-        self.theme: Theme | None = None
         self.selected = ""
         self.hovered = ""
         self.roofline: Roofline | None = None
         self._axes: RooflineAxes | None = None
         self._plots: list[Plot] = []
-        """Of the present size; empty until somebody looks."""
+        """Of the present size; empty until it is painted."""
 
     def show_roofline(self, roofline: Roofline) -> None:
         """Replaces all points."""
@@ -47,11 +46,6 @@ class RooflineCanvas(QWidget):
     def show_selection(self, group: str) -> None:
         """Marks a group's points."""
         self.selected = group
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.update()
 
     def areas(self) -> list[QRectF]:

@@ -11,13 +11,14 @@ from views.panel import PADDING
 from views.roofline.canvas import RooflineCanvas
 from views.roofline.nodes import Point, Roofline
 from views.rows import draw_text
-from views.theme import Theme, face
+from views.theme import face
+from views.themed import Themed
 
 LINE = 16
 HINT = "Point at a kernel, or walk with the arrow keys; small pale marks are the baseline"
 
 
-class RooflinePage(QWidget):
+class RooflinePage(QWidget, Themed):
     """`group_selected` carries the group of the clicked or reached point."""
 
     group_selected = Signal(str)
@@ -46,11 +47,6 @@ class RooflinePage(QWidget):
         self.canvas.show_selection(group)
         self._tell()
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.canvas.set_theme(theme)
-        self.readout.set_theme(theme)
-
     def _tell(self) -> None:
         """Says what is known about the point under the pointer, else about the selected one."""
         group = self.canvas.hovered or self.canvas.selected
@@ -61,13 +57,12 @@ class RooflinePage(QWidget):
         self.canvas.setAccessibleDescription(self.readout.text())
 
 
-class Readout(QWidget):
+class Readout(QWidget, Themed):
     """At most three lines, one of each origin; each is cut at its end where it finds no room."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lines: list[str] = []
-        self._theme: Theme | None = None
         self.show_lines([HINT])
 
     def show_lines(self, lines: list[str]) -> None:
@@ -81,20 +76,15 @@ class Readout(QWidget):
         """What is said."""
         return "\n".join(self._lines)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self._theme = theme
-        self.update()
-
     def paintEvent(self, event: QPaintEvent) -> None:
         """Lines from the top, a rule below."""
-        if self._theme is None:
+        if self.theme is None:
             return
         painter = QPainter(self)
-        painter.setPen(QPen(self._theme.colour("line"), 1))
+        painter.setPen(QPen(self.theme.colour("line"), 1))
         painter.drawLine(QPointF(0, self.height() - 0.5), QPointF(self.width(), self.height() - 0.5))
         painter.setFont(face(11))
-        painter.setPen(self._theme.colour("text-2"))
+        painter.setPen(self.theme.colour("text-2"))
         for number, line in enumerate(self._lines):
             draw_text(painter, QRectF(PADDING, 5 + number * LINE, self.width() - 2 * PADDING, LINE), line)
 

@@ -15,6 +15,7 @@ from views.format import plural
 from views.panel import bar, label
 from views.rows import RowState, RowView, TreeRow, draw_text
 from views.theme import Theme, code_face, face, semibold
+from views.themed import Themed
 
 HEIGHT = 58
 SIDE = 168
@@ -126,24 +127,18 @@ class AddressesPage(AnswerPage):
         self.progress.setVisible(loading)
         self.button.setEnabled(not loading)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.table.set_theme(theme)
-        self.heads.set_theme(theme)
-
     def _select(self, row: TreeRow) -> None:
         self.table.mark((row.key,))
         if isinstance(row.value, AccessPair) and row.value.after is not None:
             self.line_selected.emit(row.value.after.line)
 
 
-class _Heads(QWidget):
+class _Heads(QWidget, Themed):
     """Names of the columns, and the scale of the lanes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setFixedHeight(26)
-        self.theme: Theme | None = None
         self._compared = False
         self.hide()
 
@@ -151,11 +146,6 @@ class _Heads(QWidget):
         """One column of strips, or two."""
         self._compared = compared
         self.show()
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.update()
 
     def paintEvent(self, event: object) -> None:

@@ -22,6 +22,7 @@ from views.panel import bar, label
 from views.rows import draw_text
 from views.shapes import paint_decision
 from views.theme import Theme, code_face, face, semibold
+from views.themed import Themed
 
 Index = QModelIndex | QPersistentModelIndex
 NOWHERE = QModelIndex()
@@ -115,7 +116,7 @@ class DecisionsPage(AnswerPage):
     def __init__(self) -> None:
         super().__init__(EMPTY)
         self.model = DecisionModel()
-        self.table = _DecisionTable(self.model)
+        self.table = _DecisionGrid(self.model)
         self.table.chosen.connect(self._ask)
         self.table.selectionModel().currentChanged.connect(self._explain)
         self.table.entered.connect(self._explain)
@@ -154,11 +155,6 @@ class DecisionsPage(AnswerPage):
         """Marks the rows of statements."""
         self.table.show_selection(frozenset(statements))
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.table.set_theme(theme)
-        self.legend.set_theme(theme)
-
     def _ask(self, index: QModelIndex) -> None:
         self.statements_selected.emit((self.model.row_of(index).statement,))
         cell = self.model.cell_of(index)
@@ -170,18 +166,12 @@ class DecisionsPage(AnswerPage):
             self.reason.setText("\n".join(self.model.explanation(index)))
 
 
-class DecisionLegend(QWidget):
+class DecisionLegend(QWidget, Themed):
     """What the marks of the cells mean."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setFixedHeight(32)
-        self.theme: Theme | None = None
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
-        self.update()
 
     def paintEvent(self, event: object) -> None:
         """Marks with their words, as many as fit."""
@@ -206,14 +196,13 @@ class DecisionLegend(QWidget):
             left += 22 + width + 18
 
 
-class _DecisionTable(QTableView):
+class _DecisionGrid(QTableView, Themed):
     """Click and Return choose a cell."""
 
     chosen = Signal(QModelIndex)
 
     def __init__(self, model: DecisionModel) -> None:
         super().__init__()
-        self.theme: Theme | None = None
         self.statements: frozenset[str] = frozenset()
         self.setModel(model)
         self.setItemDelegate(_CellDelegate(self, model))
@@ -234,9 +223,8 @@ class _DecisionTable(QTableView):
         self.verticalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         self.clicked.connect(self.chosen)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
+    def show_theme(self, theme: Theme) -> None:
+        """Takes over the tokens of `theme`."""
         self.setStyleSheet(f"QTableCornerButton::section {{ background: {theme.colours['panel']}; border: none; }}")
         self.viewport().update()
 
@@ -256,7 +244,7 @@ class _DecisionTable(QTableView):
 class _CellDelegate(QStyledItemDelegate):
     """Paints a cell: mark and word, a frame around what is chosen, a ring around the keyboard."""
 
-    def __init__(self, table: _DecisionTable, model: DecisionModel) -> None:
+    def __init__(self, table: _DecisionGrid, model: DecisionModel) -> None:
         super().__init__(table)
         self._table, self._model = table, model
 

@@ -62,7 +62,7 @@ class Placements(RowView):
 
 
 def _row(node: ScheduleDoc, key: str) -> TreeRow:
-    """A row of the tree; a band's only statement is told in the band's own row."""
+    """A row of the tree; a band's only statement stands in the band's own row."""
     only = node.children[0] if len(node.children) == 1 else None
     if node.kind == "band" and only and only.kind == "statement":
         return TreeRow(key, f"{node.dimension}  {only.text}", node, (), ROW)

@@ -15,7 +15,6 @@ from views.schedule.addresses import AddressesPage
 from views.schedule.decisions import DecisionsPage
 from views.schedule.tree import Placements, ScheduleTreeView
 from views.space.view import SpacePage
-from views.theme import Theme
 
 TREE, SPACE, DECISIONS, ADDRESSES, PIPELINE = TABS = ("Tree", "Iteration space", "Decisions", "Addresses", "Pipeline")
 
@@ -62,12 +61,6 @@ class ScheduleView(Panel):
         self.placements.mark(wanted)
         self.space.show_selection(wanted)
         self.decisions.show_selection(wanted)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        for part in (self.tree, self.placements, self.space, self.decisions, self.addresses, self.pipeline):
-            part.set_theme(theme)
 
     def _make_tree(self) -> QWidget:
         page = QWidget()

@@ -25,6 +25,7 @@ from views.space.painting import SpaceState, caption, paint_space
 from views.space.trial import AxisDrag, paint_trial, verdict
 from views.space.violation import ends
 from views.theme import Theme
+from views.themed import Themed
 
 Keys = Qt.Key
 ARROWS = (Keys.Key_Left, Keys.Key_Right, Keys.Key_Up, Keys.Key_Down)
@@ -42,7 +43,7 @@ HINTS = {
 HINTS |= {DOWN: HINTS[ACROSS], INTO: HINTS[ACROSS]}
 
 
-class SpaceCanvas(ResizedPicture):
+class SpaceCanvas(ResizedPicture, Themed):
     """Paints one iteration space; what is tried on it leaves as a `AxisDrag`, and again when it is let go."""
 
     statement_selected = Signal(str)
@@ -58,7 +59,6 @@ class SpaceCanvas(ResizedPicture):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMinimumHeight(150)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.theme: Theme | None = None
         self.plan: SpaceGeometry | None = None
         self._doc: SpaceDoc | None = None
         self._selected: frozenset[str] = frozenset()
@@ -92,11 +92,6 @@ class SpaceCanvas(ResizedPicture):
             self._answer = answer
             self.setAccessibleDescription(f"{self.trial.title(self._shown)}. {verdict(self.trial, answer)[1]}")
             self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
-        self.update()
 
     @property
     def _shown(self) -> SpaceDoc:

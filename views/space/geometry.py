@@ -128,7 +128,7 @@ def _values_shown(doc: SpaceDoc, room: tuple[float, float], layers: int) -> tupl
 
 
 def named_arrow(doc: SpaceDoc) -> int | None:
-    """The violated dependence that is drawn large: one that the verdict tells of, away from the picture's border.
+    """The violated dependence that is drawn large: one that the verdict names, away from the picture's border.
 
     The verdict's own instances only if they are away from it, too; else the longest, of equal ones that nearest the
     third row.

@@ -1,4 +1,4 @@
-"""An interchange or a tile that is held over the picture and not let go yet, with what it would mean."""
+"""An axis being dragged over the iteration space: an interchange or a tile, with what it would mean."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from views.panel import Elided, bar, label, rule
 from views.schedule.tree import ScheduleTreeView
 from views.space.canvas import SpaceCanvas
 from views.space.geometry import named_arrow
-from views.theme import Theme
 
 NONE = "—"
 OFFERED = 2
@@ -95,11 +94,6 @@ class SpacePage(AnswerPage):
         self.canvas.show_selection(wanted)
         self.in_use.show_selection(wanted)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.canvas.set_theme(theme)
-        self.in_use.set_theme(theme)
-
     def _chip(self) -> str:
         requested = self._doc is not None and self._doc.requested
         return "tried, not applied" if self._preview else "order as requested" if requested else "order in use"
@@ -146,7 +140,7 @@ class SpacePage(AnswerPage):
             self.extent.setText(f"{shown} of {whole}" if shown != whole else shown)
 
     def _choose(self) -> None:
-        """A dimension chosen twice changes places with the one it takes the place of."""
+        """Choosing a dimension that is already shown swaps the two axes."""
         if self._doc is None:
             return
         before = [axis.name for axis in self._doc.axes]

@@ -8,14 +8,15 @@ from PySide6.QtWidgets import QComboBox, QProgressBar, QSizePolicy, QToolButton,
 from views.icons import icon
 from views.panel import bar, icon_button, label
 from views.theme import Theme
+from views.themed import Themed
 from views.timing.live import Deck
 
 SPEEDS = (20, 100, 500, 1000)
 """Samples a second that can be chosen."""
 
 
-class DeckBar(QWidget):
-    """A recording's rows and its controls; wishes go out, nothing plays here."""
+class DeckBar(QWidget, Themed):
+    """A recording's rows and its controls; requests go out, nothing plays here."""
 
     row_requested = Signal(int)
     speed_requested = Signal(int)
@@ -24,7 +25,6 @@ class DeckBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._theme: Theme | None = None
         self._playing = False
         self.rows = QComboBox()
         self.rows.setAccessibleName("Row of the recording")
@@ -74,9 +74,8 @@ class DeckBar(QWidget):
             self._playing = deck.playing
             self._draw_icons()
 
-    def set_theme(self, theme: Theme) -> None:
+    def show_theme(self, theme: Theme) -> None:
         """Icons follow the theme."""
-        self._theme = theme
         self._draw_icons()
 
     def _draw_icons(self) -> None:
@@ -84,6 +83,6 @@ class DeckBar(QWidget):
             (self.pause, "pause" if self._playing else "play"),
             (self.stop, "stop"),
         )
-        if self._theme is not None:
+        if self.theme is not None:
             for button, name in buttons:
-                button.setIcon(icon(name, self._theme.colours["text-2"], self._theme.colours["line"]))
+                button.setIcon(icon(name, self.theme.colours["text-2"], self.theme.colours["line"]))

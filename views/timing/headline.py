@@ -11,6 +11,7 @@ from views.moves.rows import gain_text
 from views.rows import draw_text, text_width
 from views.shapes import paint_time_mark
 from views.theme import Theme, face, semibold
+from views.themed import Themed
 from views.timing.live import Live
 
 HEIGHT = 54
@@ -18,14 +19,13 @@ PADDING = 12.0
 NO_BASELINE = "no baseline pinned; Shift+B pins these samples"
 
 
-class SampleHeadline(QWidget):
+class SampleHeadline(QWidget, Themed):
     """Two lines of text; of what finds no room, device, date and origin are left out last."""
 
     def __init__(self) -> None:
         super().__init__()
         self._live: Live | None = None
         self._replayed = False
-        self.theme: Theme | None = None
         self.setFixedHeight(HEIGHT)
         self.setAccessibleName("What the samples say")
 
@@ -60,11 +60,6 @@ class SampleHeadline(QWidget):
         if self._live is None:
             return ""
         return f"{self._live.series.device or 'device unknown'} · {moment(self._live.series.date) or 'date unknown'}"
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
-        self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Left what was found, right where it comes from."""

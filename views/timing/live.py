@@ -38,7 +38,7 @@ class Series:
     """Why the samples say little; "" for a quiet run."""
     looks: Sequence[GpuReading] = ()
     total: int = 0
-    """Samples that will have come in the end; 0 where nobody knows."""
+    """Samples that will have come in the end; 0 where that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

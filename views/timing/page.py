@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents.model import ProblemDoc
 from views.message import Message
-from views.theme import Theme
+from views.themed import Themed
 from views.timing.deck import DeckBar
 from views.timing.headline import SampleHeadline
 from views.timing.live import Deck, Live
@@ -19,7 +19,7 @@ CANNOT = "Nothing can be measured on this machine"
 ELSE = "Everything else works; predicted times are hollow, and a run recorded elsewhere can be replayed (Ctrl+F9)."
 
 
-class LivePage(QWidget):
+class LivePage(QWidget, Themed):
     """Shows one moment after the other; `replay_requested` asks for a file of recorded samples."""
 
     replay_requested = Signal()
@@ -73,8 +73,3 @@ class LivePage(QWidget):
         """Says why a file cannot be replayed or a kernel not measured, and what to do."""
         self.refused.show_refusal(title, problem)
         self.pages.setCurrentWidget(self.refused)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        for part in (self.headline, self.plot, self.strip, self.deck):
-            part.set_theme(theme)

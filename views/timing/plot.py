@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 from views.format import figure
 from views.theme import Theme, face
+from views.themed import Themed
 from views.timing.live import Live, Series
 from views.timing.scale import SampleAxis, columns, limits, sample_axis, ticks
 
@@ -21,13 +22,12 @@ OUTLIER = 4.0
 """Samples further from the median than so many times the band are drawn at the edge, so that the others keep room."""
 
 
-class SamplePlot(QWidget):
+class SamplePlot(QWidget, Themed):
     """Samples of one run in the order in which they came; filled when measured, dashed when synthetic."""
 
     def __init__(self) -> None:
         super().__init__()
         self._live: Live | None = None
-        self.theme: Theme | None = None
         self.setMinimumHeight(96)
         self.setAccessibleName("Samples")
 
@@ -42,11 +42,6 @@ class SamplePlot(QWidget):
         if live is not None:
             series = live.series
             self.setAccessibleDescription(f"{len(series.samples)} samples of {series.title}, {series.origin}")
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -84,7 +84,7 @@ def paint_kernel(painter: QPainter, row: TreeRow, state: RowState, theme: Theme)
     painter.setFont(face())
     painter.setPen(theme.colour("text-3"))
     name = row.title.removeprefix(title).strip()
-    if after + text_width(painter, name) <= right - 4:  # a name cut short helps nobody: the tool tip has it whole
+    if after + text_width(painter, name) <= right - 4:  # the tool tip has a name that is too long
         draw_text(painter, QRectF(after, box.y(), right - 4 - after, box.height()), name)
 
 

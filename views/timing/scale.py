@@ -30,7 +30,7 @@ class SampleAxis:
 
 
 def sample_axis(area: QRectF, count: int, total: int) -> SampleAxis:
-    """An axis for `count` samples of `total`; where nobody knows the total, it doubles its room when it is full."""
+    """An axis for `count` samples of `total`; where the total is unknown, it doubles its room when it is full."""
     room = max(total, FEWEST)
     while not total and room < count:
         room *= 2
@@ -46,7 +46,7 @@ def round_step(span: float, most: int) -> float:
 def ticks(low: float, high: float, most: int) -> list[float]:
     """Round values between `low` and `high`, at most `most` + 1 of them."""
     step = round_step(high - low, most)
-    first = math.ceil(low / step - 1e-9)
+    first = math.ceil(low / step - 1e-9)  # a tick that falls on the border but for rounding is kept
     return [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 

@@ -8,7 +8,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QWidget
 
-from views.theme import Theme, face
+from views.theme import face
+from views.themed import Themed
 from views.timing.live import GpuReading, Live
 from views.timing.plot import LEFT, RIGHT
 from views.timing.scale import SampleAxis, sample_axis
@@ -18,13 +19,12 @@ LEAST = {"MHz": 60.0, "°C": 4.0}
 """The least span of an axis: a steady clock is drawn as a steady line."""
 
 
-class ClockStrip(QWidget):
+class ClockStrip(QWidget, Themed):
     """Two lines: the clock of the SMs in MHz, the temperature in degrees."""
 
     def __init__(self) -> None:
         super().__init__()
         self._live: Live | None = None
-        self.theme: Theme | None = None
         self.setFixedHeight(2 * ROW + 4)
         self.setAccessibleName("Clock and temperature")
 
@@ -34,11 +34,6 @@ class ClockStrip(QWidget):
         looks = live.series.looks if live else ()
         last = f"{looks[-1].clock:.0f} MHz, {looks[-1].temperature:.0f} °C" if looks else "not recorded"
         self.setAccessibleDescription(last)
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

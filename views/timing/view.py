@@ -13,7 +13,6 @@ from views.panel import Panel, bar, column_heads, label
 from views.roofline.nodes import Roofline
 from views.roofline.view import RooflinePage
 from views.rows import RowView
-from views.theme import Theme
 from views.timing.page import LivePage
 from views.timing.rows import COLUMNS, kernel_rows, paint_kernel, paint_term, term_rows
 
@@ -68,12 +67,6 @@ class TimingView(Panel):
         """Marks a group's row."""
         self.kernels.mark((group,) if group else ())
         self.roofline.show_selection(group)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        for part in (self.kernels, self.terms, self.live, self.roofline):
-            part.set_theme(theme)
 
 
 def _column(*widgets: QWidget) -> QWidget:

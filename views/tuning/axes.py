@@ -48,7 +48,7 @@ class TrialAxes:
 
 
 def progress_axes(area: QRectF, times: Numbers, before: float, total: int) -> TrialAxes:
-    """Axes with room for all trials allowed; where nobody knows how many, the room doubles when it is full.
+    """Axes with room for all trials allowed; where the number is unknown, the room doubles when it is full.
 
     before: microseconds at the start, 0 where they are not known.
     """

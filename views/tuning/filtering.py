@@ -20,7 +20,7 @@ COMPARE: dict[str, Callable[[NDArray[np.float64], float], Kept]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal, "!=": np.not_equal,
 }  # fmt: skip
 FIGURES = {"time": "microseconds", "promised": "promised", "trial": "number"}
-"""What a person types -> the column."""
+"""Word of a filter -> the column."""
 
 
 def filter_trials(trials: Trials, rows: Rows, text: str) -> tuple[Rows, str]:

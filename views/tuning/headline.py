@@ -13,18 +13,18 @@ from views.moves.rows import gain_text
 from views.rows import draw_text, text_width
 from views.shapes import paint_time_mark
 from views.theme import Theme, face, semibold
+from views.themed import Themed
 from views.tuning.nodes import GroupProgress
 
 HEIGHT, PADDING, GAP = 32, 12.0, 16.0
 
 
-class TuningHeadline(QWidget):
+class TuningHeadline(QWidget, Themed):
     """What finds no room is left out, the last things first; the title is cut before that."""
 
     def __init__(self) -> None:
         super().__init__()
         self._summary: GroupProgress | None = None
-        self.theme: Theme | None = None
         self.setFixedHeight(HEIGHT)
         self.setAccessibleName("The group that is tuned")
 
@@ -50,11 +50,6 @@ class TuningHeadline(QWidget):
         facts.append(("Trials", f"{found.trials:,} in {plural(found.rounds, 'round')}"))
         facts.append(("Failed", f"{found.failed:,}"))
         return facts
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
-        self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Title and facts from the left, the origin in an outlined chip at the right."""
@@ -106,12 +101,11 @@ class TuningHeadline(QWidget):
         return box.x()
 
 
-class PlotLegend(QWidget):
+class PlotLegend(QWidget, Themed):
     """A step, a dot and an arrow with their names, at the right of the header; it gives way to the tabs."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.theme: Theme | None = None
         self._origin, self._edge = "", 0.0
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("What the marks mean")
@@ -134,11 +128,6 @@ class PlotLegend(QWidget):
     def minimumSizeHint(self) -> QSize:
         """None: the tabs come first."""
         return QSize(0, 22)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
-        self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """From the right; what finds no room is left out."""

@@ -21,7 +21,7 @@ class Status:
     done: int
     """Trials."""
     total: int
-    """Trials allowed; 0 where nobody said."""
+    """Trials allowed; 0 where it is unknown."""
     left: str
     """ "about 12 min left", or ""."""
     facts: tuple[tuple[str, str], ...]

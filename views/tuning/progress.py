@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
-from views.theme import Theme
+from views.themed import Themed
 from views.tuning.axes import TrialAxes, progress_axes
 from views.tuning.nodes import GroupProgress
 from views.tuning.picture import ProgressPicture
@@ -19,14 +19,13 @@ REACH = 12.0
 """Pixels around a dot in which the pointer means it."""
 
 
-class ProgressPlot(QWidget):
+class ProgressPlot(QWidget, Themed):
     """`trial_selected` carries the row of the trial that was clicked or reached by keys."""
 
     trial_selected = Signal(int)
 
     def __init__(self) -> None:
         super().__init__()
-        self.theme: Theme | None = None
         self.trials = Trials()
         self.rows: Rows = np.empty(0, np.int64)
         self.summary: GroupProgress | None = None
@@ -37,7 +36,7 @@ class ProgressPlot(QWidget):
         self.setMinimumHeight(150)
 
     def show_trials(self, trials: Trials, rows: Rows, summary: GroupProgress, total: int) -> None:
-        """Replaces what is shown; `total`: trials that the group may get, 0 where nobody knows."""
+        """Replaces what is shown; `total`: trials that the group may get, 0 where that is unknown."""
         self.trials, self.rows, self.summary, self._room = trials, rows, summary, total
         best = f"best {summary.best:.4g} µs {summary.origin}, trial {summary.number}"
         said = best if summary.number else "no time yet"
@@ -47,11 +46,6 @@ class ProgressPlot(QWidget):
     def show_selection(self, row: int) -> None:
         """Rings a trial."""
         self.selected = row
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.update()
 
     def axes(self) -> TrialAxes:

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QWidget
 from views.format import figure
 from views.rows import draw_text
 from views.theme import Theme, face, semibold
+from views.themed import Themed
 from views.timing.scale import ticks
 from views.tuning.dots import paint_dots
 from views.tuning.picture import axis_title
@@ -23,14 +24,13 @@ TICKS = 6
 NOTHING = "No trial has both a promise and a time yet"
 
 
-class PromisePlot(QWidget):
+class PromisePlot(QWidget, Themed):
     """A dot for each trial on two equal logarithmic axes, and the line on which promises are kept."""
 
     trial_selected = Signal(int)
 
     def __init__(self) -> None:
         super().__init__()
-        self.theme: Theme | None = None
         self.selected = NONE
         self._trials, self._origin, self._correlation = Trials(), "predicted", float("nan")
         self._rows: Rows = np.empty(0, np.int64)
@@ -53,11 +53,6 @@ class PromisePlot(QWidget):
     def show_selection(self, row: int) -> None:
         """Rings a trial."""
         self.selected = row
-        self.update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

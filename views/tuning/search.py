@@ -99,12 +99,6 @@ class SearchView(Panel):
         self.subtitle.setText("")
         self.show_empty(NOTHING)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        for part in (self.cuts, self.shares, self.causes):
-            part.set_theme(theme)
-
 
 class _WholeRows(RowView):
     """Rows that are all in sight: the panel scrolls, not each part of it."""

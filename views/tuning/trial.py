@@ -10,14 +10,14 @@ from views.code.editor import CodeText
 from views.message import Message
 from views.panel import Elided, Panel, bar, label
 from views.schedule.tree import ScheduleTreeView
-from views.theme import Theme, code_face
+from views.theme import code_face
 
 RECIPE, SCHEDULE, CUDA = TABS = ("Recipe", "Schedule", "CUDA")
 NOTHING = "Click a trial, in the table or in a plot, to see its recipe, schedule and CUDA text"
 
 
 class TrialView(Panel):
-    """A preview: nothing is applied before somebody asks for it."""
+    """A preview: nothing is applied without a request."""
 
     apply_requested = Signal()
 
@@ -80,12 +80,6 @@ class TrialView(Panel):
         """No trial is chosen."""
         self.show_loading(False)
         self.show_empty(NOTHING)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        self.schedule.set_theme(theme)
-        self.code.set_theme(theme)
 
     def _turn(self) -> None:
         """The page of the tab in front; where there is no kernel, the reason instead of schedule and text."""

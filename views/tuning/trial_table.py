@@ -18,7 +18,8 @@ from PySide6.QtWidgets import (
 from views.panel import Panel
 from views.rows import draw_text
 from views.shapes import paint_verdict
-from views.theme import Theme, face, semibold
+from views.theme import face, semibold
+from views.themed import Themed
 from views.tuning.table import GROUP, MAPPING, NUMBER, PROMISED, RESULT, SPREAD, TIME, TO_BEST, WORDS, Index, TrialModel
 from views.tuning.trials import NONE, Trials
 
@@ -92,11 +93,6 @@ class TrialsView(Panel):
         """Marks a trial that was chosen elsewhere."""
         self.table.select(row)
 
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        self.table.set_theme(theme)
-
     def _set_filter(self, text: str) -> None:
         kept = self.table.selected
         self.table.trials.set_filter(text)
@@ -113,7 +109,7 @@ class TrialsView(Panel):
         self.subtitle.setText(f"{len(model.order):,} shown, {order}")
 
 
-class TrialTable(QTableView):
+class TrialTable(QTableView, Themed):
     """Lines of 24 pixels; a click or the arrow keys select a trial, a click on a head sorts."""
 
     trial_selected = Signal(int)
@@ -122,7 +118,6 @@ class TrialTable(QTableView):
     def __init__(self) -> None:
         super().__init__()
         self.trials = TrialModel()
-        self.theme: Theme | None = None
         self.selected = NONE
         self._silent = False
         self._fitted: tuple[str, ...] = ()
@@ -171,11 +166,6 @@ class TrialTable(QTableView):
         elif self.currentIndex().row() != line:
             self.setCurrentIndex(self.trials.index(line, 0))
         self._silent = False
-        self.viewport().update()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        self.theme = theme
         self.viewport().update()
 
     def _sort(self, section: int) -> None:

@@ -74,7 +74,7 @@ class Batch:
     microseconds: Numbers
     """NaN for a failure."""
     promised: Numbers
-    """By the model before anything was compiled; NaN where nobody asked it."""
+    """By the model before anything was compiled; NaN where it was not asked."""
     low: Numbers
     """20th percentile of the samples of the time; NaN where there are none."""
     high: Numbers

@@ -13,7 +13,6 @@ from views.format import duration
 from views.message import Message
 from views.panel import Elided, Panel, bar
 from views.rows import RowView
-from views.theme import Theme
 from views.tuning.headline import PlotLegend, TuningHeadline
 from views.tuning.nodes import GroupProgress, Importance
 from views.tuning.progress import ProgressPlot
@@ -77,7 +76,7 @@ class TuningView(Panel):
         return next(name for name, button in self.tabs.items() if button.isChecked())
 
     def show_progress(self, trials: Trials, rows: Rows, summary: GroupProgress, total: int) -> None:
-        """Replaces headline and dots; `total`: trials that the group may get, 0 where nobody knows."""
+        """Replaces headline and dots; `total`: trials that the group may get, 0 where that is unknown."""
         self.headline.show_summary(summary)
         self.progress_plot.show_trials(trials, rows, summary, total)
         self.legend.show_legend(summary.origin, self.progress_plot.edge)
@@ -118,12 +117,6 @@ class TuningView(Panel):
         """Marks a trial."""
         self.progress_plot.show_selection(row)
         self.promise.show_selection(row)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Repaints with the tokens of `theme`."""
-        super().set_theme(theme)
-        for part in (self.headline, self.legend, self.progress_plot, self.promise, self.importance, self.ablation):
-            part.set_theme(theme)
 
 
 def _under(note: QWidget, rows: QWidget, *buttons: QWidget) -> QWidget:

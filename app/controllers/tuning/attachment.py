@@ -1,4 +1,4 @@
-"""A file of records as the window follows it: looked at again and again on a thread, told on the window's."""
+"""Polls a file of tuning records on a thread and reports what is new on the window's thread."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from engine.support.errors import BadInput, EngineError
 
 LOOK_MS = 100
 ANSWER_MS = 20
-"""Between two looks while a wish waits for its answer: that the run does something else than before."""
+"""Between two looks while a request waits for the run's state to change."""
 BREATH_MS = 10
 """Between two looks while more waits: decoding takes the interpreter from the window's thread, which has to paint."""
 SWITCH_SECONDS, USUAL_SECONDS = 0.0005, sys.getswitchinterval()
 """How long a thread may keep the interpreter while another one waits: most calls of Qt give it away, and the window's
 thread would wait for the usual time after each of them while trials are decoded.  Large models would pay for it."""
 PATIENCE = 2.0
-"""Seconds that a wish waits for a writer."""
+"""Seconds that a request waits for a writer."""
 
 
 class Attachment(QObject):
@@ -175,7 +175,7 @@ class Attachment(QObject):
             QTimer.singleShot(BREATH_MS, self, self._look)
 
     def _on_error(self, path: Path, follower: Follower | None, error: EngineError) -> None:
-        """A file that cannot be read any more is let go; what was let go before is nobody's concern."""
+        """A file that cannot be read any more is let go; errors of a file detached before are ignored."""
         self._looking = False
         if (path, follower) == (self.path, self.follower):
             self.detach()

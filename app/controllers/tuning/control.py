@@ -1,4 +1,4 @@
-"""The run that is shown: started, paused, stopped, resumed, attached to; one at a time, whoever started it."""
+"""The tuning run that is shown: start, pause, stop, resume, attach; one at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KILL_MS = 100
 BEGINNING = Status("Tuning", STARTING, 0, 0, "", ())
 
 
-class RunControl(QObject):
+class RunController(QObject):
     """Knows the run as far as it has been read; shows nothing."""
 
     changed = Signal()
@@ -88,7 +88,7 @@ class RunControl(QObject):
         """Starts a run of the open model with its present advice; it is followed like any other."""
         if not self.can_start:
             return
-        opened, records = self.workspace.opened, records_of(self.workspace.path, self.workspace.opened.target)
+        opened, records = self.workspace.opened, records_of(self.workspace.opened.path, self.workspace.opened.target)
         only = self.workspace.bus.selection.group if settings.selected_only else ""
         order = Order(
             opened.path, opened.target, opened.dimensions, settings.strategy, settings.runner, settings.trials,
@@ -213,7 +213,7 @@ class RunControl(QObject):
     def _on_model(self) -> None:
         """Offers the last run of the model that was opened; that of another one goes, unless it is its own or works."""
         if not self.workspace.is_regrouping and not self.is_live and not self.is_ours:
-            records = records_of(self.workspace.path, self.workspace.opened.target)
+            records = records_of(self.workspace.opened.path, self.workspace.opened.target)
             if records.is_file():
                 self.attachment.attach(records, quiet=True)
             elif self.shown is not None:

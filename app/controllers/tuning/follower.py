@@ -85,7 +85,7 @@ class Follower:
         self._start: Recipe | None = None
 
     def look(self) -> RunUpdate | None:
-        """What came since; None where nobody wrote."""
+        """What came since; None where nothing was written."""
         version = self._reader.version()
         if version == self._version and not self._behind:
             return None

@@ -74,7 +74,7 @@ class RunProcess(QObject):
     """One process at a time; it ends with the window, and can be resumed."""
 
     ended = Signal(object)
-    """It ended by itself: the Problem that it told, None where all went well."""
+    """It ended by itself: the Problem that it reported, None for a success."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Looks at one trial: its advice from the records, its kernel from the worker; a new choice overtakes an older one."""
+"""Loads a trial for the Trial panel: advice from the records, kernel from the worker; the latest choice wins."""
 
 from __future__ import annotations
 

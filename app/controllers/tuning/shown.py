@@ -1,4 +1,4 @@
-"""A run as far as it has been read, and what the panels say of it."""
+"""A tuning run as far as it has been read, and the texts that the panels show of it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Shown:
         )
 
     def _time_left(self) -> str:
-        """How long it will take at the present pace; "" where nobody can tell."""
+        """How long it will take at the present pace; "" where it cannot be estimated."""
         if self.state != RUNNING or len(self._pace) < 2 or self.run is None:
             return ""
         (first, before), (last, now) = self._pace[0], self._pace[-1]

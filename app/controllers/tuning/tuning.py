@@ -1,4 +1,4 @@
-"""Fills the panels of a tuning run, and lets its trials be looked at and applied."""
+"""Controller of the panels of a tuning run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.controllers.tuning.ablation import Ablation
 from app.controllers.tuning.applying import Applying
-from app.controllers.tuning.control import RunControl
+from app.controllers.tuning.control import RunController
 from app.controllers.tuning.figures import causes, cuts, importance, shares
 from app.controllers.tuning.preview import ChosenTrial, TrialPreview
 from app.controllers.tuning.shown import Shown
@@ -39,7 +39,7 @@ class TuningController(QObject):
     def __init__(self, panels: TuningPanels, workspace: Workspace) -> None:
         super().__init__()
         self.panels, self.workspace = panels, workspace
-        self.control = RunControl(workspace)
+        self.control = RunController(workspace)
         attachment = self.control.attachment
         self.preview = TrialPreview(panels.trial, workspace, attachment)
         self.applying = Applying(workspace, attachment)
@@ -48,7 +48,7 @@ class TuningController(QObject):
         self.selected = NONE
         """The row of the chosen trial."""
         self._can: dict[str, bool] = {}
-        """What can be asked of the run, as it was told last."""
+        """The action states that were announced last."""
         self._ticks = 0
         self._painted: object = None
         """Which trials are in sight: the same ones need not be shown again."""
@@ -158,7 +158,7 @@ class TuningController(QObject):
             self._find_group()
             self._show_run(shown)
         if control.is_live:
-            self._show_soon()  # a process that falls silent, or answers a wish, is seen without a trial
+            self._show_soon()  # a process that falls silent, or answers a request, is noticed without a new trial
         self._tell()
 
     def _connect(self) -> None:
@@ -168,7 +168,7 @@ class TuningController(QObject):
         control.replaced.connect(self._on_replaced)
         self.applying.refused.connect(self._on_not_applied)
         workspace.bus.changed.connect(self._on_selected)
-        workspace.machine_changed.connect(self._show_soon)
+        workspace.machine.changed.connect(self._show_soon)
         run, tuning = panels.run, panels.tuning
         for signal, react in (
             (run.start_requested, self.start), (run.stop_requested, control.stop),
@@ -271,7 +271,7 @@ class TuningController(QObject):
         """What can run trials here."""
         run = self.shown.run if self.shown else None
         found = [PREDICTED]
-        found += [MEASURED] if self.workspace.gpu and not self.workspace.lacking else []
+        found += [MEASURED] if self.workspace.machine.can_measure else []
         return (*found, REPLAYED) if run and run.request.origin == MEASURED else tuple(found)
 
     def _first_group(self, shown: Shown) -> str:
