@@ -162,6 +162,7 @@ class Search:
         if not self._under_way:
             self.why_ended = SPENT if self._left <= 0 else self._rounds.why_none
             return
+        # With a timeout, so that stop requests, pauses and the time limit are seen while programs run.
         done, _ = wait(self._under_way, timeout=LOOK, return_when=FIRST_COMPLETED)
         if not done and self._outage.is_over():
             self._resubmit_all()
@@ -198,6 +199,7 @@ class Search:
         try:
             future = self._workers.executor.submit(call, shared)
         except self._workers.lost:
+            # A process pool that a dead worker broke refuses new calls, even before any of its futures says so.
             self._renew(self._workers.executor)
             future = self._workers.executor.submit(call, shared)
         item.executor = self._workers.executor
