@@ -33,8 +33,8 @@ def addresses(kernel: Kernel, values: Mapping[str, np.ndarray], timeout: float =
     return WarpDoc(kernel.group.name, to_text(kernel.advice), TRACED_BLOCK, lanes)
 
 
-def made_up(kernel: Kernel, seed: int = 0) -> dict[str, np.ndarray] | None:
-    """Values that serve as well as any to see addresses: indices in their range, and 1, which no division minds.
+def dummy_inputs(kernel: Kernel, seed: int = 0) -> dict[str, np.ndarray] | None:
+    """Dummy inputs for address tracing: indices in their range, ones elsewhere (no division by zero).
 
     None where addresses depend on inputs that are no whole numbers.
     """

@@ -14,11 +14,11 @@ from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.explore.isomorphic_regions import IsomorphicRegions
 from engine.explore.local_refusion import LocalRefusion
-from engine.fusion.legality import Fits
+from engine.fusion.legality import KernelLegality
 from engine.fusion.nodes import FusionPlan
 from engine.fusion.partition import Partition
-from engine.fusion.stitching.nodes import Figures, Fixed
-from engine.fusion.user_groups import Forced, opaque
+from engine.fusion.stitching.nodes import Fixed, PlanFigures
+from engine.fusion.user_groups import UserGroups, opaque
 from engine.support.errors import BadInput
 from engine.target import Target
 
@@ -51,11 +51,11 @@ class Attempts:
         return self._split(wish)
 
     @cached_property
-    def _forced(self) -> Forced:
+    def _forced(self) -> UserGroups:
         graph = self._plan.source
         assert graph is not None
         without = [opaque(op) for op in graph.operators if op.name in self._plan.unsupported]
-        return Forced(self._program, without, Fits(self._program.arrays, self._target))
+        return UserGroups(self._program, without, KernelLegality(self._program.arrays, self._target))
 
     def _join(self, operators: Sequence[str]) -> AttemptDoc:
         group = tuple(op for op in operators if self._forced.statements((op,)))
@@ -134,7 +134,7 @@ class Attempts:
         return True
 
     def _document(
-        self, fixed: Fixed, operators: tuple[str, ...], places: int, change: Figures | None, because: str
+        self, fixed: Fixed, operators: tuple[str, ...], places: int, change: PlanFigures | None, because: str
     ) -> AttemptDoc:
         terms: tuple[TermDoc, ...] = ()
         if change is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from engine.fusion.nodes import FusionGroup, FusionPlan, Instance
+from engine.fusion.nodes import FusionGroup, FusionPlan, GroupInstance
 
 
 class IsomorphicRegions:
@@ -91,5 +91,5 @@ class IsomorphicRegions:
     def _group(self, place: int) -> FusionGroup:
         return self._groups[self._launches[place].group]
 
-    def _instance(self, place: int) -> Instance:
+    def _instance(self, place: int) -> GroupInstance:
         return self._group(place).instances[self._launches[place].instance]

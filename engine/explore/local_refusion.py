@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from engine.fusion.build_partition import explored
+from engine.fusion.build_partition import build_partition
 from engine.fusion.partition import Partition
-from engine.fusion.stitching.nodes import Figures, Fixed
+from engine.fusion.stitching.nodes import Fixed, PlanFigures
 from engine.support.errors import BadInput
 from engine.target import Target
 from engine.tensor.nodes import Statement, TensorProgram
@@ -24,7 +24,7 @@ class LocalRefusion:
         self._choice, self._policy, self._target = choice, policy, target
         self._program = choice.chosen.graph.flow.program
 
-    def change(self, places: Collection[int], fixed: Fixed) -> Figures | None:
+    def change(self, places: Collection[int], fixed: Fixed) -> PlanFigures | None:
         """Difference in kernels, bytes and time under other constraints; None where too much of the graph is affected.
 
         places: of the launches in the plan.
@@ -36,11 +36,11 @@ class LocalRefusion:
         groups = tuple(group for group in fixed.groups if not operators.isdisjoint(group))
         apart = tuple(pair for pair in fixed.apart if operators.issuperset(pair))
         try:
-            new = explored(program, (), self._policy, self._target, Fixed(groups, apart)).figures()
+            new = build_partition(program, (), self._policy, self._target, Fixed(groups, apart)).figures()
         except BadInput:
             return None
         old = self._choice.figures(places)
-        return Figures(
+        return PlanFigures(
             new.kernels - old.kernels,
             new.memory_bound - old.memory_bound,
             new.bytes - old.bytes,

@@ -28,14 +28,14 @@ from engine.execution.measure_worker import unfit_device
 from engine.execution.nodes import Compiled, Failure, GpuState
 from engine.execution.nvrtc import nvrtc_version
 from engine.support.errors import BadInput, MissingCapability
-from engine.tile.source import Buffer, CudaSource, GlobalWorkspace
+from engine.tile.source import CudaSource, GlobalWorkspace, Parameter
 
 STAND_IN = Path(__file__).parent / "stand_in"
 SOURCE = CudaSource(
     text="", entry="k", grid=(1, 1, 1), block=(32, 1, 1), shared_bytes=0, lines=(),
     buffers=(
-        Buffer("x", "x", "float32", 4, read=True, written=False),
-        Buffer("y", "y", "float32", 4, read=False, written=True),
+        Parameter("x", "x", "float32", 4, read=True, written=False),
+        Parameter("y", "y", "float32", 4, read=False, written=True),
     ),
 )  # fmt: skip
 ARRAYS = {"x": np.arange(4, dtype=np.float32)}

@@ -9,7 +9,12 @@ import pytest
 
 import engine
 from engine.documents.exploration import JOIN, RELEASE, SPLIT, TAKE_OUT, AttemptDoc, FusionEdit
-from engine.explore.fusion_attempts import Attempts, join_operators, release_operators, split_operators
+from engine.explore.fusion_attempts import (
+    Attempts,
+    join_operators,
+    release_operators,
+    split_operators,
+)
 from engine.fusion.stitching.nodes import Fixed
 from engine.target import target
 from tests.fusion.test_plan import groups_of, model

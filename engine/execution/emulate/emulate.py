@@ -20,7 +20,7 @@ import numpy as np
 from engine.execution.emulate.build import executable
 from engine.execution.nodes import Emulation, Finding, SiteCount, WarpAccess
 from engine.support.errors import BadInput, MissingCapability
-from engine.tile.source import Buffer, CudaSource
+from engine.tile.source import CudaSource, Parameter
 
 ORDERS = ("late", "early")
 """Schedules of the emulated machine.  "late": threads run forwards, asynchronous copies land at their wait; "early":
@@ -118,12 +118,12 @@ def _emulate_in_folder(
 class _BufferFiles:
     """Files of one buffer: its data, and a mask with one byte an element that the child sets when it stores there."""
 
-    buffer: Buffer
+    buffer: Parameter
     data: Path
     mask: Path
 
     @classmethod
-    def of(cls, folder: Path, number: int, buffer: Buffer) -> _BufferFiles:
+    def of(cls, folder: Path, number: int, buffer: Parameter) -> _BufferFiles:
         return cls(buffer, folder / f"{number}.data", folder / f"{number}.mask")
 
     @property

@@ -86,9 +86,9 @@ def lower_contraction(group: FusionGroup, nest: Nest, marks: Marks) -> TileProgr
         constants={"OWNED": math.prod(tiles.thread)},
         assertions=(("THREADS * OWNED == TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
         held=f"{tiles.thread[0]} x {tiles.thread[1]} registers of a thread: its part of the tile",
-        wishes=(
-            marks.wish("stages", 2, tuple(operand.tile for operand in operands), tiling.depths),
-            marks.wish("register_stages", 1, tuple(part.registers for part in factors), tiling.depths),
+        requests=(
+            marks.stages("stages", 2, tuple(operand.tile for operand in operands), tiling.depths),
+            marks.stages("register_stages", 1, tuple(part.registers for part in factors), tiling.depths),
         ),
     )
 

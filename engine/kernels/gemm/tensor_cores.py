@@ -92,9 +92,9 @@ def lower_tensor_cores(
             ("TILE_DEPTH % (SLICES * MMA_DEPTH) == 0", "a slice is whole instructions deep"),
         ),
         held=f"registers of a warp: {rows} x {columns} of the tile, {rows * columns // WARP} of a thread",
-        wishes=(
-            marks.wish("stages", 2, tuple(operand.tile for operand in operands), tiling.depths),
-            marks.wish("register_stages", 1, (warps.first, warps.second), tiling.depths),
+        requests=(
+            marks.stages("stages", 2, tuple(operand.tile for operand in operands), tiling.depths),
+            marks.stages("register_stages", 1, (warps.first, warps.second), tiling.depths),
         ),
     )
 
