@@ -29,7 +29,7 @@ _USED = CellDoc("used", False, "", "", "")
 
 def decisions(now: ScheduledGroup) -> DecisionsDoc:
     """The table of a scheduled group."""
-    table = _DecisionTable(now, prepare(now.program, now.dependences), now.places)
+    table = _CellSolver(now, prepare(now.program, now.dependences), now.places)
     names = dimension_names(now.places)
     rows = tuple(
         DecisionRow(s.name, i.name, i.extent, tuple(table.cell(s.name, k, name) for name in names))
@@ -40,7 +40,7 @@ def decisions(now: ScheduledGroup) -> DecisionsDoc:
 
 
 @dataclass(frozen=True, slots=True)
-class _DecisionTable:
+class _CellSolver:
     now: ScheduledGroup
     problem: ScheduleProblem
     where: Mapping[str, TreePosition]

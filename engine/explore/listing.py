@@ -20,6 +20,7 @@ from engine.support.errors import BadInput, EngineError
 PTX, SASS = LANGUAGES = ("PTX", "SASS")
 NO_TOOL = "SASS needs NVIDIA's disassembler nvdisasm, which is not on this machine: pip install nvidia-cuda-nvdisasm"
 LINE_INFO = "-lineinfo"
+"""NVRTC's option for line tables; unlike -G it leaves the generated code as it is."""
 SECONDS = 60.0
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"')
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")

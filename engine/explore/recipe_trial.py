@@ -54,6 +54,7 @@ def attempt(group: FusionGroup, recipe: Recipe, change: AdviceChange) -> RecipeT
         return RecipeTrial(advice, None, f"{conflict.subject}: {conflict.reason}", _witness(conflict.verdicts), True)
     except EngineError as error:
         return RecipeTrial(advice, None, f"{error.subject}: {error.reason}")
+    # An entry that is not required may be ignored without an error: then the trial is not what was asked for.
     for verdict in kernel.verdicts:
         if verdict.placed.path in added and verdict.outcome != HONOURED:
             return RecipeTrial(advice, None, verdict.because, _witness((verdict,)), verdict.outcome == INFEASIBLE)

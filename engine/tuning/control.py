@@ -18,7 +18,7 @@ LOOK = 0.02
 """Seconds between polls of the requests."""
 
 
-class RunControl:
+class SearchControl:
     """Polls the requests to a run and writes heartbeats, from a thread: one trial may take longer than `SILENCE`."""
 
     def __init__(self, log: RunLog, minutes: float = math.inf, spent: float = 0.0, clock: Clock = time.monotonic):
@@ -32,7 +32,7 @@ class RunControl:
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="signs of life", daemon=True)
 
-    def __enter__(self) -> RunControl:
+    def __enter__(self) -> SearchControl:
         self._thread.start()
         return self
 

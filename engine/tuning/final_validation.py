@@ -87,7 +87,7 @@ def _time_again(progress: Progress, time_together: Together) -> FinalVerdict:
 
 
 def _recipe(progress: Progress, attempt: Attempt) -> Recipe:
-    return progress.problem.tuned(program_of(attempt))
+    return progress.problem.recipe_of(program_of(attempt))
 
 
 def _why_wrong(kernel: Kernel, check: Callable[[Kernel], Check]) -> str | MissingCapability:

@@ -50,17 +50,13 @@ class SearchProblem:
         return {task.name: task for task in self.tasks}[program.mapping]
 
     def rank(self, program: Program) -> float:
-        """The time that a model promises a program before it is compiled, in microseconds."""
+        """Modelled microseconds of a program, before it is compiled."""
         return self.task(program).rank(program)
 
-    def tuned(self, program: Program) -> Recipe:
+    def recipe_of(self, program: Program) -> Recipe:
         """The recipe of one program: entries of author `tune` in place of the advisers', the user's untouched."""
         family = self.task(program).family
         return tuned(self.recipe, self.group, family.decided, family.entries(program))
-
-    def taken(self, kernel: Kernel, program: Program) -> str:
-        """Why a kernel is not the program that it was compiled for; "" where it is."""
-        return why_not_followed(kernel)
 
 
 def why_not_followed(kernel: Kernel) -> str:

@@ -72,6 +72,7 @@ class Rounds:
             if program is not None:
                 one.under_way += 1
                 return one, task, program
+            # The strategy has no program left: its other trials of this round are dropped, not redistributed.
             task.is_exhausted = True
             one.queue = deque(name for name in one.queue if not one.progress.tasks[name].is_exhausted)
             if one.is_over and not one.tried:

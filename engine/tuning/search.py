@@ -23,7 +23,7 @@ from engine.records.nodes import FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEA
 from engine.records.runs import RunLog
 from engine.support.errors import EngineError, MissingCapability
 from engine.tuning.budget_scheduler import budget
-from engine.tuning.control import LOOK, RunControl
+from engine.tuning.control import LOOK, SearchControl
 from engine.tuning.final_validation import Together, settle
 from engine.tuning.progress import Progress, costs_trial, program_of
 from engine.tuning.rounds import OpenRound, Rounds
@@ -88,7 +88,7 @@ class Search:
         """Programs that were under way when a worker died; each runs again alone, to find the culprit."""
         self._attempts, self._decisions, spent = self._restore()
         self._shared: dict[str, Any] = {}
-        self._control = RunControl(log, self.limits.minutes, spent, tools.clock)
+        self._control = SearchControl(log, self.limits.minutes, spent, tools.clock)
         self.notice: Callable[[str], None] = lambda text: None
         """Called with messages for the terminal while no program finishes."""
         self._outage = Outage(self._workers, log, self._control, lambda text: self.notice(text))
@@ -142,7 +142,7 @@ class Search:
         for name, one in self.progress.items():
             winner = one.winner
             if one.gain > 0 and winner is not None:
-                result = result.with_group(name, one.problem.tuned(program_of(winner)).groups[name])
+                result = result.with_group(name, one.problem.recipe_of(program_of(winner)).groups[name])
         return result
 
     def _is_stopped(self) -> bool:
@@ -162,6 +162,7 @@ class Search:
         if not self._under_way:
             self.why_ended = SPENT if self._left <= 0 else self._rounds.why_none
             return
+        # With a timeout, so that stop requests, pauses and the time limit are seen while programs run.
         done, _ = wait(self._under_way, timeout=LOOK, return_when=FIRST_COMPLETED)
         if not done and self._outage.is_over():
             self._resubmit_all()
@@ -184,7 +185,7 @@ class Search:
             return None
         opened, task, program = found
         problem = opened.progress.problem
-        recipe = self._own(opened.progress, problem.tuned(program))
+        recipe = self._own(opened.progress, problem.recipe_of(program))
         return _Item(opened.progress, recipe, program, task.task.rank(program), opened)
 
     def _own(self, progress: Progress, recipe: Recipe) -> Recipe:
@@ -198,6 +199,7 @@ class Search:
         try:
             future = self._workers.executor.submit(call, shared)
         except self._workers.lost:
+            # A process pool that a dead worker broke refuses new calls, even before any of its futures says so.
             self._renew(self._workers.executor)
             future = self._workers.executor.submit(call, shared)
         item.executor = self._workers.executor
@@ -341,7 +343,7 @@ class Search:
         if time_together is None:
             return None
 
-        def timed(recipes: Sequence[Recipe]) -> Sequence[Timing] | Failure:
+        def time_recipes(recipes: Sequence[Recipe]) -> Sequence[Timing] | Failure:
             own = [self._own(progress, recipe) for recipe in recipes]
             for _ in range(MOST_RESUBMISSIONS):
                 future = self._workers.executor.submit(time_together, self._group(progress), own)
@@ -355,7 +357,7 @@ class Search:
                 self._shared.clear()
             return Failure("crash", "its workers died")
 
-        return timed
+        return time_recipes
 
     def _tell_tasks(self) -> None:
         self.log.set_tasks([task for one in self.progress.values() for task in one.record()], self.skipped)

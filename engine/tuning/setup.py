@@ -65,6 +65,7 @@ def begin(
     progress = {name: _progress(one, settings) for name, one in found.items()}
     tasks = [task for one in progress.values() for task in one.record()]
     reasons = [reason for one in found.values() for reason in refused_records(one)]
+    # Refusals are worked out again: a newer version may refuse other mappings than the one that started the run.
     if settings.resume:
         log = _taken_over(store, request)
         log.set_refused(reasons)

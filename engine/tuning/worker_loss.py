@@ -12,7 +12,7 @@ from collections.abc import Callable
 from engine.records.nodes import RUNNING
 from engine.records.runs import RunLog
 from engine.support.errors import MissingCapability
-from engine.tuning.control import LOOK, RunControl
+from engine.tuning.control import LOOK, SearchControl
 from engine.tuning.executors import Workers
 
 ASK = 1.0
@@ -24,7 +24,7 @@ RESUME = "bring workers back and go on with --resume: every finished trial is ke
 class Outage:
     """Detects that there are no workers, and waits for new ones."""
 
-    def __init__(self, workers: Workers, log: RunLog, control: RunControl, tell: Callable[[str], None]) -> None:
+    def __init__(self, workers: Workers, log: RunLog, control: SearchControl, tell: Callable[[str], None]) -> None:
         """tell: called with a message for the terminal."""
         self._workers, self._log, self._control, self._tell = workers, log, control, tell
         self._asked = time.monotonic()

@@ -32,7 +32,7 @@ from engine.support.errors import EngineError
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import AsyncCopy, Let, Load, MatrixLoad, MatrixMultiply, TileOp
 from engine.tile.trip_counts import trip_counts
-from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from tests.benchmarks.pipelines_rows import ARCHITECTURE, SUITE, TARGET, contraction_group, counted
 from tests.benchmarks.synthetic_device import Launch, run
 
@@ -98,10 +98,10 @@ class Operator:
     def launch(self, program: Program, kept: Kept) -> Launch | Failure:
         """The compiled program as the device sees it; a failure where there is no such kernel."""
         try:
-            kernel = engine.compile(self.group, self.problem.tuned(program))
+            kernel = engine.compile(self.group, self.problem.recipe_of(program))
         except EngineError as error:
             return Failure("compile", error.reason)
-        other = self.problem.taken(kernel, program)
+        other = why_not_followed(kernel)
         if other:
             return Failure("not taken", other)
         try:

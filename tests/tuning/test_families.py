@@ -15,7 +15,7 @@ from engine.records.store import RecordStore
 from engine.suite import read_suite
 from engine.suite.nodes import Size, SuiteRow
 from engine.suite.operators import model_of
-from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from engine.tuning.settings import SearchLimits, SearchSettings
 from tests.support.needs import needs_compiler
 
@@ -118,6 +118,6 @@ def test_what_the_advisers_chose_is_a_program_and_makes_their_kernel(family: str
         found = problem(group, recipe)
         assert isinstance(found, SearchProblem)
         assert found.advised in found.programs
-        again = engine.compile(group, found.tuned(found.advised))
+        again = engine.compile(group, found.recipe_of(found.advised))
         assert again.source.text == engine.compile(group, recipe).source.text
-        assert found.taken(again, found.advised) == ""
+        assert why_not_followed(again) == ""

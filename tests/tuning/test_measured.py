@@ -131,7 +131,7 @@ def test_what_nvrtc_rules_out_is_never_launched(
         return replace(compile_cuda(text, architecture), **figures)  # type: ignore[arg-type]
 
     monkeypatch.setattr(compiled, "compile_cuda", told)
-    prepared = runner(MEASURED).prepare(plan.groups[0], found.tuned(found.programs[0]))
+    prepared = runner(MEASURED).prepare(plan.groups[0], found.recipe_of(found.programs[0]))
     if says:
         assert prepared.subject is None and isinstance(prepared.outcome, Failure)
         assert prepared.outcome.kind == "pruned" and says in prepared.outcome.message

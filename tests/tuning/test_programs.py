@@ -21,7 +21,7 @@ from engine.kernels.space import RESOURCE_NAMES, Program, Task
 from engine.recipe import Recipe
 from engine.suite.nodes import Size, SuiteRow
 from engine.suite.operators import model_of
-from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from engine.tuning.statistics import rank_correlation
 from tests.kernels.stitched_programs import checked, group_norm, layernorm_backward, pooled_attention, stitched
 from tests.support.needs import needs_compiler
@@ -116,8 +116,8 @@ def test_kernels_are_those_that_were_asked_for(case: tuple[Case, SearchProblem])
     came: list[float] = []
     for task in found.tasks:
         for program in sampled(task, SAMPLE):
-            kernel = engine.compile(found.group, found.tuned(program))
-            assert found.taken(kernel, program) == "", program
+            kernel = engine.compile(found.group, found.recipe_of(program))
+            assert why_not_followed(kernel) == "", program
             facts, figures = kernel.facts, task.family.figures(program)
             launch = (figures.blocks, figures.threads, figures.steps, figures.stages)
             assert launch == (facts.blocks, facts.threads, facts.serial_steps, facts.stages), program
@@ -132,7 +132,7 @@ def test_kernels_are_right(case: tuple[Case, SearchProblem]) -> None:
     chosen, found = case
     for task in found.tasks:
         for program in sampled(task, RUN):
-            result = chosen.check(engine.compile(found.group, found.tuned(program)))
+            result = chosen.check(engine.compile(found.group, found.recipe_of(program)))
             assert result.status == "pass", (program, result.message)
 
 
@@ -149,7 +149,7 @@ def test_entries_print_and_replay(case: tuple[Case, SearchProblem]) -> None:
     """A recipe that went through its text gives the same kernel."""
     _, found = case
     program = found.programs[len(found.programs) // 2]
-    recipe = found.tuned(program)
+    recipe = found.recipe_of(program)
     entries = [e for one in recipe.groups[found.group.name] if one.author == "tune" for e in one.scenario.entries]
     assert entries and len(set(map(str, entries))) == len(entries)
     again = Recipe.loads(json.dumps(recipe.to_json()))

@@ -20,7 +20,7 @@ from engine.kernels.sketch_rules import RULES, sketch
 from engine.kernels.space import Applied, Funnel, Program
 from engine.target import target
 from engine.tensorize.space import ALCOP_SPACES, GemmConfig
-from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from engine.tuning.statistics import rank_correlation
 
 H200 = target("h200")
@@ -175,8 +175,8 @@ def test_what_is_left_is_compiled_as_asked(row: str) -> None:
     assert [task.name for task in found.tasks] == [INTRINSIC, CUDA_CORES]
     for task in found.tasks:
         for program in task.programs[:: max(1, len(task.programs) // 8)]:
-            made = engine.compile(kernel.group, found.tuned(program))
-            assert found.taken(made, program) == ""
+            made = engine.compile(kernel.group, found.recipe_of(program))
+            assert why_not_followed(made) == ""
             assert task.family.program_of(made) == program
 
 
@@ -186,7 +186,7 @@ def test_promises_rank_tiles_as_the_model_of_their_kernels_does(row: str) -> Non
     here, kernel, found = family_of(row), kernel_of(row), problem_of(row)
     left = pruned(here, sketch(situation(here))[0].points()).left
     programs = random.Random(4).sample(left, 24)
-    came = [engine.predict(engine.compile(kernel.group, found.tuned(program))).microseconds for program in programs]
+    came = [engine.predict(engine.compile(kernel.group, found.recipe_of(program))).microseconds for program in programs]
     assert rank_correlation(np.array([here.rank(program) for program in programs]), np.array(came)) > 0.7
 
 

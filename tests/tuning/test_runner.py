@@ -32,7 +32,7 @@ GROUP = plan().groups[0]
 def tuned() -> Recipe:
     found = problem(GROUP, recipe())
     assert isinstance(found, SearchProblem)
-    return found.tuned(found.programs[0])
+    return found.recipe_of(found.programs[0])
 
 
 @dataclass

@@ -21,7 +21,7 @@ from engine.records.reader import RunReader
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput, OverBudget, Unsupported
 from engine.tuning.final_validation import Judge
-from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from engine.tuning.progress import program_of
 from engine.tuning.replayed_runner import ReplayedRunner
 from engine.tuning.search import LATE, SPENT
@@ -158,8 +158,8 @@ def test_the_best_program_is_in_the_recipe_under_its_author(tmp_path: Path) -> N
     one = run(tmp_path / "r.db", trials=12, strategy="model")[0].progress["matmul_0"]
     winner = one.winner
     assert winner is not None
-    kernel = engine.compile(plan().groups[0], one.problem.tuned(program_of(winner)))
-    assert one.problem.taken(kernel, program_of(winner)) == ""
+    kernel = engine.compile(plan().groups[0], one.problem.recipe_of(program_of(winner)))
+    assert why_not_followed(kernel) == ""
     assert engine.predict(kernel).microseconds == pytest.approx(winner.microseconds)
     assert one.best == sorted(one.best, reverse=True)
 
@@ -292,7 +292,7 @@ def test_what_a_person_decided_is_not_searched() -> None:
     for task, family in zip(found.tasks, families, strict=True):
         assert isinstance(family, Products)
         assert {family.knobs(program).block[0] for program in task.programs} == {64}
-    made = found.tuned(found.programs[0])
+    made = found.recipe_of(found.programs[0])
     assert [a for a in made.groups[group.name] if a.author == "user"] == [
         a for a in fixed.groups[group.name] if a.author == "user"
     ]

@@ -15,7 +15,7 @@ from engine.kernels.space import Program
 from engine.recipe import Entry
 from engine.tuning import compiler_pruning as compiled
 from engine.tuning.compiler_pruning import COMPILED_RULES, REFUSED, SPILLS, compiled_limits, rule_of
-from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from tests.support.needs import needs_nvrtc
 
 MMA = "mma_m16n8k16_f16"
@@ -77,10 +77,10 @@ def test_a_persons_entries_are_fixed_in_every_program(
     task = one.tasks[0]
     assert {program.number(name) for program in task.programs} == values
     assert any(d.rule == "entries of the user" and d.count and str(wish) in d.example for d in task.funnel.dropped)
-    recipe = one.tuned(task.programs[-1])
+    recipe = one.recipe_of(task.programs[-1])
     kept = [e for a in recipe.groups[group.name] if a.author == "user" for e in a.scenario.entries]
     assert kept == [wish]
-    assert one.taken(engine.compile(group, recipe), task.programs[-1]) == ""
+    assert why_not_followed(engine.compile(group, recipe)) == ""
 
 
 def test_a_persons_order_of_loops_is_not_searched() -> None:
@@ -101,7 +101,7 @@ def test_what_the_compiler_spills_is_dropped_before_it_is_measured(monkeypatch: 
     group = group_of("suite:gta/gemm-256x1024x256", "contraction")
     one = found(group)
     assert isinstance(one.tasks[0].family, Products)
-    kernel = engine.compile(group, one.tuned(Program(MMA, tuple(SPILLING.items()))))
+    kernel = engine.compile(group, one.recipe_of(Program(MMA, tuple(SPILLING.items()))))
     assert compiled_limits(kernel) == ""
     told = compiled.compile_cuda(kernel.source.text, kernel.target.architecture)
     monkeypatch.setattr(compiled, "compile_cuda", lambda text, architecture: replace(told, spill_bytes=256))

@@ -97,5 +97,5 @@ def test_records_name_the_program_that_the_search_names(tmp_path: Path) -> None:
         found = winners(kept, reader.fastest(1, FINALISTS, 10_000), reader.rounds(1))
     (name,) = found
     assert found[name].attempt == progress.winner and found[name].microseconds == progress.time
-    tuned = progress.problem.tuned(program_of(found[name].attempt))
+    tuned = progress.problem.recipe_of(program_of(found[name].attempt))
     assert one.recipe().groups[name] == tuned.groups[name]
