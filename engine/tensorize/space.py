@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from engine.support.errors import BadInput
+from engine.tensorize.nodes import FRAGMENT
 from engine.tile.nodes import KernelConfig
-
-FRAGMENT = 16
-"""Rows, columns and depths of the fragment that the published templates count in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,12 @@ class GemmConfig(KernelConfig):
     @property
     def parts(self) -> int:
         """Warps (on CUDA cores threads) of a block."""
-        return (self.block[0] // self.part[0]) * (self.block[1] // self.part[1]) * self.slices
+        return self.parts_of_slice * self.slices
+
+    @property
+    def parts_of_slice(self) -> int:
+        """Warps (on CUDA cores threads) that share a tile by its rows and columns."""
+        return (self.block[0] // self.part[0]) * (self.block[1] // self.part[1])
 
     def __str__(self) -> str:
         m, n, k = self.block
