@@ -31,7 +31,8 @@ from app.cli.options import (
     verb,
 )
 from app.exit_codes import PIPE_CLOSED
-from app.shell.sigint import noted
+from app.shell.panels import PANELS, PERSPECTIVES
+from app.shell.sigint import note_interrupts
 
 app = typer.Typer(
     help="Explore, edit, check and time GPU schedules of deep-learning operators.",
@@ -64,14 +65,14 @@ def start(
             output.say("loomscope, from a source tree that is not installed")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        verb(_open_window)(None, "h200", {})
+        verb(_open_window)(None, None, {})
 
 
 @app.command("open", epilog="Exit codes: 0 done, 2 bad input, 3 no display, 130 interrupted.")
 @verb
 def open_(
     file: Annotated[str | None, typer.Argument(metavar="FILE", help="What to open, else the example.")] = None,
-    target: Gpu = "h200",
+    target: Gpu = None,
     dim: Dims = NO_DIMS,
 ) -> None:
     """Open the window."""
@@ -80,7 +81,7 @@ def open_(
     _open_window(file, target, dimensions_of(dim))
 
 
-def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> None:
+def _open_window(file: str | None, target: str | None, dimensions: dict[str, int]) -> None:
     from app.cli.doctor import display
     from app.session.named_models import EXAMPLE
     from engine.support.errors import MissingCapability
@@ -88,7 +89,7 @@ def _open_window(file: str | None, target: str, dimensions: dict[str, int]) -> N
     if not display():
         hint = "`loomscope render FILE -o PNG` draws the window without one; `loomscope verify FILE` checks kernels"
         raise MissingCapability("window", "display", "this machine has none, so no window can open", hint)
-    with noted():  # also while Qt is imported, which an exception would abort
+    with note_interrupts():  # also while Qt is imported, which an exception would abort
         from app.shell.main import run
 
         code = run(file or EXAMPLE, target=target, dimensions=dimensions)
@@ -105,12 +106,11 @@ def render(
         typer.Option(
             "--panel",
             metavar="NAME",
-            help="Only this one: outline, explain, graph, schedule, constraints, moves, code, timing, history, "
-            "problems, jobs, tuning, trials, search, trial, run.",
+            help=f"Only this one: {', '.join(panel.name for panel in PANELS)}.",
         ),
     ] = None,
     perspective: Annotated[
-        str, typer.Option("--perspective", metavar="NAME", help="explore, schedule, pipeline or tune.")
+        str, typer.Option("--perspective", metavar="NAME", help=f"One of {', '.join(PERSPECTIVES).lower()}.")
     ] = "explore",
     size: Annotated[str, typer.Option("--size", metavar="WxH", help="Pixels.")] = "1440x900",
     theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="dark or light.")] = "dark",
@@ -139,13 +139,13 @@ def render(
         list[str], typer.Option("--what-if", metavar="NAME=VALUE", help="Of the pipeline: stages=3.")
     ] = NO_DIMS,
     tile: Annotated[int | None, typer.Option("--tile", metavar="N", help="Tile to select in the pipeline.")] = None,
-    target: Gpu = "h200",
+    target: Gpu = None,
     dim: Dims = NO_DIMS,
 ) -> None:
     """Draw the window as a picture; no display is needed."""
     from app.session.dimensions import dimensions_of
 
-    with noted():  # also while Qt is imported, which an exception would abort
+    with note_interrupts():  # also while Qt is imported, which an exception would abort
         from app.shell.render import render as draw
         from app.shell.render import size_of
 
@@ -181,7 +181,7 @@ def inspect(file: File, dim: Dims = NO_DIMS, json: Json = False) -> None:
 @app.command(epilog="Exit codes: 0 done, 2 bad input.")
 @verb
 def fuse(
-    file: File, policy: Policy = None, target: Gpu = "h200", dim: Dims = NO_DIMS, json: Json = False
+    file: File, policy: Policy = None, target: Gpu = None, dim: Dims = NO_DIMS, json: Json = False
 ) -> None:
     """The fusion plan: which operators become one kernel, and why."""
     from app.cli import verbs
@@ -196,7 +196,7 @@ def recipe(
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the recipe.")],
     group: Group = None,
     tree: TreeFile = None,
-    target: Gpu = "h200",
+    target: Gpu = None,
     dim: Dims = NO_DIMS,
 ) -> None:
     """Write the recipe with every adviser's entries, to edit. Pass it back with --recipe."""

@@ -12,8 +12,9 @@ from PySide6.QtWidgets import QApplication
 from app.session.client import COMMAND, Client
 from app.session.workspace import Workspace
 from app.shell.gc_control import Collector
-from app.shell.sigint import noted
+from app.shell.sigint import note_interrupts
 from app.shell.window import Window
+from engine.target import DEFAULT_TARGET
 from views.theme import face, load_faces
 
 INTERRUPT_POLL_MS = 200
@@ -37,20 +38,23 @@ def application() -> QApplication:
 
 
 def make_window(
-    target: str = "h200",
+    target: str | None = None,
     dimensions: Mapping[str, int] | None = None,
     theme: str | None = None,
     command: Sequence[str] = COMMAND,
     journals: Path | None = None,
 ) -> Window:
-    """A window with its own worker; nothing is open yet.  `journals`: where unsaved edits are kept."""
-    workspace = Workspace(Client(command), target, dimensions)
+    """A window with its own worker; nothing is open yet.
+
+    `target`: a GPU's name; None for the default one.  `journals`: where unsaved edits are kept.
+    """
+    workspace = Workspace(Client(command), target or DEFAULT_TARGET, dimensions)
     return Window(workspace, theme, journals)
 
 
-def run(path: str | None, target: str = "h200", dimensions: Mapping[str, int] | None = None) -> int:
+def run(path: str | None, target: str | None = None, dimensions: Mapping[str, int] | None = None) -> int:
     """Opens the window, with a file if there is one, and returns the program's exit code; KeyboardInterrupt ends it."""
-    with noted() as interrupts:
+    with note_interrupts() as interrupts:
         program = application()
         window = make_window(target, dimensions)
         window.restore_layout()

@@ -31,13 +31,13 @@ from engine.cost.occupancy import occupancy
 from engine.documents.model import Term
 from engine.support.units import MICROSECONDS
 from engine.target import Figure, Target
-from engine.target.hardware import SCHEDULERS, WARP
+from engine.target.hardware import REGISTER_BYTES, SCHEDULERS, WARP
+from engine.target.occupancy import REGISTER_UNIT
 from engine.target.teams import team_seconds
 
 ALCOP, BOTTLENECK = "ALCOP", "bottleneck"
 SHARED_LATENCY = Figure(30, "clocks", "assumed: the order of published microbenchmarks of shared memory since Volta")
-REGISTER_BYTES = 4
-REGISTER_STEP = 8
+REGISTER_STEP = REGISTER_UNIT // WARP
 """Compilers hand a thread registers in multiples of this."""
 
 

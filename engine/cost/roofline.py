@@ -27,7 +27,7 @@ from engine.cost.occupancy import occupancy
 from engine.documents.model import Term
 from engine.support.units import MICROSECONDS
 from engine.target import Target
-from engine.target.hardware import SCHEDULERS
+from engine.target.hardware import SCHEDULERS, WARP
 from engine.target.teams import team_seconds
 
 
@@ -131,7 +131,7 @@ def _busiest_share(facts: Work, target: Target) -> float:
 
 def _scheduled(facts: Work, per_sm: int) -> float:
     """Part of an SM's lanes that have a warp to run."""
-    return min(1.0, per_sm * -(-facts.threads // 32) / SCHEDULERS)
+    return min(1.0, per_sm * -(-facts.threads // WARP) / SCHEDULERS)
 
 
 def _loop(facts: Work, target: Target, most: int, busiest: float) -> Term:

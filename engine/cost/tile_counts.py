@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from engine.cost.nodes import Work
 from engine.fusion.shape import is_contraction
-from engine.graph.nodes import DTYPES
 from engine.target.hardware import WARP
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.shifted_exponentials import is_shifted
 from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import ROW_BYTES, Intrinsic
+from engine.tensorize.nodes import Intrinsic
 from engine.tile.nodes import (
-    AsyncCopy,
     BlockRanges,
-    For,
-    Load,
-    MatrixLoad,
-    MatrixMultiply,
-    Store,
     TileOp,
     TileProgram,
     before_meeting,
 )
 from engine.tile.source import CudaSource
-from engine.tile.trip_counts import executed
+from engine.tile.trip_counts import trip_counts
 
 
 def work_of_tile(
@@ -42,7 +36,7 @@ def work_of_tile(
     if intrinsic:
         products = [s for s in program.statements if is_contraction(s) or is_shifted(s)]
         flops -= sum(2 * math.prod(s.extents.values()) for s in products)
-    moved = [_moved(tile, blocks, body) for blocks, body in _ranges(tile)]
+    moved = sum((_bytes_moved(tile, blocks, body) for blocks, body in _ranges(tile)), Counter[str]())
     return Work(
         blocks=tile.grid,
         threads=tile.threads,
@@ -50,9 +44,9 @@ def work_of_tile(
         special=special,
         dram_bytes_read=read,
         dram_bytes_written=written,
-        l2_bytes=sum(outside for outside, _ in moved),
+        l2_bytes=moved["global"] + moved["workspace"],
         shared_bytes=source.shared_bytes,
-        shared_bytes_moved=sum(shared for _, shared in moved),
+        shared_bytes_moved=moved["shared"],
         registers=registers,
         tensor_flops=_tensor_flops(tile, intrinsic) if intrinsic else 0,
         tensor_type=intrinsic.dtype if intrinsic else "",
@@ -80,28 +74,16 @@ def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:
 def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
     """Operations of all warps of the grid."""
     warps = tile.grid * tile.threads // WARP
-    products = sum(times for op, times in executed(tile.body) if isinstance(op, MatrixMultiply))
+    products = sum(times for op, times in trip_counts(tile.body) if op.tensor_instruction)
     return warps * products * 2 * intrinsic.m * intrinsic.n * intrinsic.k
 
 
-def _moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> tuple[int, int]:
-    """Bytes that the threads of some blocks move to or from (global, shared) memory."""
-    outside = shared = 0
-    for op, times in executed(body, blocks * tile.threads):
-        match op:
-            case Load(_, name, _, width) | Store(name, _, _, width):
-                buffer = tile.buffers[name]
-                size = width * DTYPES[buffer.dtype] * times
-                outside += size if buffer.scope in ("global", "workspace") else 0
-                shared += size if buffer.scope == "shared" else 0
-            case MatrixLoad():
-                shared += ROW_BYTES * times
-            case AsyncCopy(_, _, name, _, width):
-                size = width * DTYPES[tile.buffers[name].dtype] * times
-                outside, shared = outside + size, shared + size
-            case _:
-                continue
-    return outside, shared
+def _bytes_moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> Counter[str]:
+    """Bytes that the threads of some blocks move to or from each scope of memory."""
+    moved: Counter[str] = Counter()
+    for op, times in trip_counts(body, blocks * tile.threads):
+        moved.update({scope: size * times for scope, size in op.bytes_moved(tile.buffers).items()})
+    return moved
 
 
 def _serial_steps(body: tuple[TileOp, ...]) -> int:
@@ -109,5 +91,5 @@ def _serial_steps(body: tuple[TileOp, ...]) -> int:
 
     What the last block of a team does after the meeting is counted as the meeting's.
     """
-    walked = (op for op in before_meeting(body) if isinstance(op, For) and not op.unroll)
-    return max([1, *(op.extent * _serial_steps(op.body) for op in walked)])
+    loops = (inner for op in before_meeting(body) for inner in op.bodies if inner.counter and not inner.is_unrolled)
+    return max([1, *(loop.extent * _serial_steps(loop.operations) for loop in loops)])

@@ -15,20 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from engine.graph.nodes import DTYPES
 from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
 from engine.pipeline.shared_memory_reuse import used_after
-from engine.pipeline.uses import Uses, at_path, buffers_written, numbered, uses
+from engine.pipeline.uses import Uses, at_path, numbered_operations, uses
+from engine.target import Target
 from engine.target.copies import HELD_STAGES, SMALLEST_COPY
-from engine.target.shared import SHARED_BYTES
 from engine.tile.nodes import (
-    AsyncCopy,
     Declare,
     For,
-    Load,
-    MatrixLoad,
     PipelineRequest,
-    Store,
     TileOp,
     TileProgram,
     operations,
@@ -40,13 +35,13 @@ MAX_STAGES = 6
 REGISTER_STAGES = (1, 2, 4)
 
 
-def detect(program: TileProgram) -> tuple[Decision, ...]:
+def detect(program: TileProgram, machine: Target) -> tuple[Decision, ...]:
     """One decision for each wish of a program whose loops are not pipelined yet."""
-    found = [_decision(program, wish) for wish in program.wishes]
+    found = [_decision(program, wish, machine.shared_limit) for wish in program.wishes]
     return _agreeing(program, found)
 
 
-def _decision(program: TileProgram, wish: PipelineRequest) -> Decision:
+def _decision(program: TileProgram, wish: PipelineRequest, shared_limit: int) -> Decision:
     """A wish by itself: rules 1 and 2, then what the loop and the memory have room for."""
     used = {buffer: uses(program.body, buffer) for buffer in wish.buffers}
     paths = {_loop_of(program.body, one) for one in used.values()}
@@ -58,12 +53,12 @@ def _decision(program: TileProgram, wish: PipelineRequest) -> Decision:
     assert isinstance(loop, For)
     if refusal or wish.stages == 1:
         return Decision(wish, 1, path, loop, refusal)
-    stored = [op for one in used.values() for _, op in one.fills if isinstance(op, Store)]
-    held = tuple(dict.fromkeys(load.source for op in stored for _, load in _loads_of(program, op)))
+    loads = [load for one in used.values() for _, fill in one.fills for _, load in _loads_of(program, fill)]
+    held = tuple(dict.fromkeys(region.buffer for load in loads for region in load.regions_read))
     if wish.mark == SHARED:
-        stages, limit = _shared_limit(program, wish, loop, path, held)
+        stages, limit = _shared_stages(program, wish, shared_limit, path, held)
     else:
-        stages, limit = _register_limit(wish, loop)
+        stages, limit = _register_stages(wish, loop)
     return Decision(wish, stages, path, loop, limit, held)
 
 
@@ -85,12 +80,12 @@ def _refusal(
 
 def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses, loop: Path | None) -> Refusal | None:
     """Why a buffer is not filled by copies that can run ahead alone; None where it is."""
-    copies = (AsyncCopy,) if mark == SHARED else (Load, MatrixLoad)
     for place, op in used.fills:
-        if isinstance(op, copies):
+        # Registers need no special copy: the scoreboard lets a thread run on until it uses what it loads.
+        if op.is_asynchronous if mark == SHARED else op.regions_read:
             continue
-        if isinstance(op, Store):
-            refusal = _stored(program, place, op, loop)
+        if op.regions_written:
+            refusal = _refuse_stores(program, buffer, (place, op), loop)
             if refusal:
                 return refusal
             continue
@@ -101,21 +96,27 @@ def _rule_1(program: TileProgram, mark: str, buffer: str, used: Uses, loop: Path
     return None
 
 
-def _stored(program: TileProgram, place: Path, store: Store, loop: Path | None) -> Refusal | None:
-    """Why a buffer that ordinary stores fill cannot be loaded a tile ahead of them; None where it can."""
-    held = store.slot.buffer
+def _refuse_stores(
+    program: TileProgram, buffer: str, placed: tuple[Path, TileOp], loop: Path | None
+) -> Refusal | None:
+    """Why a buffer that an ordinary store fills cannot be loaded a tile ahead of it; None where it can.
+
+    placed: the store with its place.
+    """
+    place, store = placed
+    (held,) = store.buffers_read
     loads = _loads_of(program, store)
-    writers = [op for op in operations(program.body) if held in buffers_written(op)]
+    writers = [op for op in operations(program.body) if held in op.buffers_written]
     if not loads or len(loads) < len(writers):
-        because = f"{store.target} is filled with computed values, and an asynchronous copy only copies"
-        return Refusal(1, because, f"copy what they are computed from, and compute where {store.target} is used")
-    declared = (path for path, op in numbered(program.body) if isinstance(op, Declare) and op.buffer == held)
+        because = f"{buffer} is filled with computed values, and an asynchronous copy only copies"
+        return Refusal(1, because, f"copy what they are computed from, and compute where {buffer} is used")
+    declared = (path for path, op in numbered_operations(program.body) if isinstance(op, Declare) and op.buffer == held)
     made = next(declared, ())
     if loop is None or (made and made[:-1] == loop and all(load[len(loop)] < place[len(loop)] for load, _ in loads)):
         return None
-    first = loads[0][1]
-    source, elements = program.buffers[first.source], program.buffers[held].elements
-    size = DTYPES[source.dtype] * first.width
+    first = loads[0][1].regions_read[0]
+    source, elements = program.buffers[first.buffer], program.buffers[held].elements
+    size = first.bytes_in(source)
     run = max(1, SMALLEST_COPY // size)
     because = f"{source.name} is copied {size} bytes at a time and cp.async moves {SMALLEST_COPY}, 8 or 16"
     room = f"its loads and stores take turns, {elements} at a time, as all of a tile do not fit a thread's registers"
@@ -124,10 +125,11 @@ def _stored(program: TileProgram, place: Path, store: Store, loop: Path | None) 
     return Refusal(1, f"{because}; {room}", f"more threads or a smaller tile lift it, and {aligned} do: {ways}")
 
 
-def _loads_of(program: TileProgram, store: Store) -> list[tuple[Path, Load]]:
-    """The loads of the register that a store stores, with their places."""
-    found = numbered(program.body)
-    return [(path, op) for path, op in found if isinstance(op, Load) and op.slot.buffer == store.slot.buffer]
+def _loads_of(program: TileProgram, store: TileOp) -> list[tuple[Path, TileOp]]:
+    """What loads the registers that a store stores, with the places; nothing for other operations."""
+    held = set(store.buffers_read) if store.regions_written and not store.is_asynchronous else set()
+    found = numbered_operations(program.body)
+    return [(path, op) for path, op in found if op.regions_read and held.intersection(op.buffers_written)]
 
 
 # Rule 2
@@ -155,17 +157,19 @@ def _rule_2(wish: PipelineRequest, paths: set[Path | None]) -> Refusal:
 # Limits
 
 
-def _shared_limit(
-    program: TileProgram, wish: PipelineRequest, loop: For, path: Path, held: tuple[str, ...]
+def _shared_stages(
+    program: TileProgram, wish: PipelineRequest, limit: int, path: Path, held: tuple[str, ...]
 ) -> tuple[int, Refusal | None]:
-    """Stages that the loop's extent and the shared memory of a block allow.
+    """Stages that the extent of the loop at `path` and the shared memory of a block allow.
 
-    held: arrays that go through registers, which have one tile on its way: further stages would hide nothing.
+    limit: bytes that a block may have.  held: arrays that go through registers, which have one tile on its way: further
+    stages would hide nothing.
     """
-    later = used_after(program, path)
+    later, loop = used_after(program, path), at_path(program.body, path)
+    assert isinstance(loop, For)
     stage = sum(shared_bytes_of(program.buffers[b]) for b in wish.buffers)
     others = shared_map({n: b for n, b in program.buffers.items() if n not in (*wish.buffers, *later)})[1]
-    room = max(1, (SHARED_BYTES - others) // stage)
+    room = max(1, (limit - others) // stage)
     stages = min(wish.stages, loop.extent, room, HELD_STAGES if held else MAX_STAGES)
     if stages == wish.stages:
         return stages, None
@@ -176,12 +180,12 @@ def _shared_limit(
         return stages, Refusal(0, _short_loop(loop))
     if stages == room:
         needed = f"{wish.stages * stage + others:,} bytes of shared memory"
-        because = f"{wish.stages} stages need {needed}, a block has {SHARED_BYTES:,}"
+        because = f"{wish.stages} stages need {needed}, a block may have {limit:,}"
         return stages, Refusal(0, because, f"{stages} need {stages * stage + others:,}")
     return stages, Refusal(0, f"a pipeline has up to {MAX_STAGES} stages")
 
 
-def _register_limit(wish: PipelineRequest, loop: For) -> tuple[int, Refusal | None]:
+def _register_stages(wish: PipelineRequest, loop: For) -> tuple[int, Refusal | None]:
     """Stages that divide a loop that is written out, so that the compiler knows every register by name."""
     if not loop.unroll:
         return 1, Refusal(0, f"the loop over {loop.name} is not written out, and registers have no addresses")

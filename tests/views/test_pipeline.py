@@ -15,7 +15,7 @@ from engine.explore.pipeline_chart import chart
 from engine.explore.what_if import turned, what_if
 from engine.tensorize.space import GemmConfig
 from views.pipeline.canvas import PipelineCanvas, describe
-from views.pipeline.geometry import Place, Plan
+from views.pipeline.geometry import ChartGeometry, ChartMark
 from views.pipeline.shared import SharedMap
 from views.pipeline.slider import ChoiceSlider
 from views.pipeline.view import PipelinePage
@@ -43,7 +43,7 @@ def answer(name: str, value: int) -> WhatIfDoc:
 
 
 def test_bars_stand_in_their_rows_and_inside_the_picture() -> None:
-    plan = Plan(gelu(), SIZE)
+    plan = ChartGeometry(gelu(), SIZE)
     for bar in plan.doc.bars:
         box = plan.bar_box(bar)
         assert plan.left <= box.left() and box.right() <= plan.left + plan.width + 4
@@ -55,7 +55,7 @@ def test_bars_stand_in_their_rows_and_inside_the_picture() -> None:
 
 def test_ticks_leave_out_what_is_folded() -> None:
     """The axis goes on after the fold with the block's own time."""
-    plan = Plan(gelu(), SIZE)
+    plan = ChartGeometry(gelu(), SIZE)
     fold = plan.fold()
     assert fold is not None and plan.doc.folded[1] > 0
     texts = [(time, int(text.replace(",", ""))) for time, text in plan.ticks()]
@@ -74,7 +74,7 @@ def test_a_click_selects_a_tile_with_its_copy_and_its_lines(qtbot: object) -> No
     assert canvas.plan is not None
     bar = next(bar for bar in gelu().bars if bar.row == COMPUTE and bar.step == 5 and not bar.kind)
     qtbot.mouseClick(canvas, Qt.MouseButton.LeftButton, pos=canvas.plan.bar_box(bar).center().toPoint())  # type: ignore[attr-defined]
-    assert canvas.place == Place(COMPUTE, 5, 5)
+    assert canvas.place == ChartMark(COMPUTE, 5, 5)
     assert heard[-1] == bar.lines and "tile 5, stage 1" in canvas.accessibleDescription()
     copied = next(bar for bar in gelu().bars if bar.row == COPY and bar.tile == 5)
     canvas.show_line(copied.lines[0])
@@ -111,7 +111,7 @@ def test_the_map_tells_bytes_and_passes(qtbot: object) -> None:
     shared.show_chart(gelu())
     heard: list[str] = []
     shared.buffer_selected.connect(heard.append)
-    assert "65,536 of 166,912 bytes; a_2_tile: 4 stages" in shared.accessibleDescription()
+    assert "65,536 of 232,448 bytes; a_2_tile: 4 stages" in shared.accessibleDescription()
     qtbot.keyClick(shared, Qt.Key.Key_Right)  # type: ignore[attr-defined]
     assert heard == ["b_2_tile"] and "1 of 8 passes" in shared.accessibleDescription()
 
@@ -153,8 +153,8 @@ def test_a_refusal_has_figures_and_a_way_out(qtbot: object) -> None:
     assert doc.contraction is not None and doc.knobs is not None
     panel.show_answer(what_if(doc.contraction, doc.knobs, GemmConfig((256, 256, 64), (64, 64), 6), "h200"), doc)
     assert not panel.refusal.isHidden() and not panel.apply_button.isEnabled()
-    assert "384 KiB of shared memory, a block may have 163 KiB" in panel.refusal.text.text()
-    assert panel.refusal.button.text() == "Use 2 stages" and panel.headline.text() == "–"
+    assert "384 KiB of shared memory, a block may have 227 KiB" in panel.refusal.text.text()
+    assert panel.refusal.button.text() == "Use 3 stages" and panel.headline.text() == "–"
     with qtbot.waitSignal(panel.nearest_requested):  # type: ignore[attr-defined]
         panel.refusal.button.click()
 
@@ -181,8 +181,8 @@ def test_a_page_follows_its_kernel(qtbot: object) -> None:
     page.show_chart(gelu())
     assert page.swatch.isVisible()
     assert page.title.text() == "Block 0 of 1,536" and "✓ 0 hazards" in page.hazards.text()
-    assert page.used.text() == "64 of 163 KiB per block" and "uncalibrated" in page.origin.text()
-    page.canvas.select(Place(COMPUTE, 5, 5))
+    assert page.used.text() == "64 of 227 KiB per block" and "uncalibrated" in page.origin.text()
+    page.canvas.select(ChartMark(COMPUTE, 5, 5))
     assert page.shared._stage == 1
     page.show_chart(replace(gelu(), hazards=(HazardDoc("no barrier", 3, 1, "step 3 reads"),)))
     assert page.hazards.text() == "✕ 1 hazard" and page.hazards.toolTip() == "step 3 reads"

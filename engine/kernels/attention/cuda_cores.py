@@ -12,7 +12,7 @@ from engine.kernels.gemm.base import Owned
 from engine.kernels.gemm.copies import Copy
 from engine.kernels.gemm.operand import Operand, Side, Tiling
 from engine.kernels.gemm.thread_fragment import Part, fragment_elements, load_part, part_of
-from engine.target.teams import SUM_BYTES
+from engine.target.hardware import SUM_BYTES
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar
 from engine.tensor.rewrite import with_element

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
 from engine.target.copies import COPIED_IN_TURN, COPY_BYTES, MOST_HELD
-from engine.tensor.access import VECTOR_BYTES, contiguous_along, position, stride
+from engine.target.hardware import VECTOR_BYTES
+from engine.tensor.access import contiguous_along, position, stride
 from engine.tensor.nodes import Access, Array
 
 Run = Sequence[str]

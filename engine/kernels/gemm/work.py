@@ -17,11 +17,10 @@ from engine.kernels.gemm.epilogue_requests import Epilogue, Request, epilogue_of
 from engine.kernels.gemm.problem import contraction_before, reaches, sides_of
 from engine.kernels.gemm.staged_epilogue import LEAST
 from engine.kernels.gemm.thread_fragment import fragment_elements
-from engine.target.hardware import WARP
-from engine.target.teams import SUM_BYTES
+from engine.target.hardware import SUM_BYTES, WARP
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.traffic import compulsory_bytes, flop_counts
-from engine.tensorize.nodes import FRAGMENT, ROW_BYTES, Intrinsic
+from engine.tensorize.nodes import FRAGMENT_SIZE, ROW_BYTES, Intrinsic
 from engine.tensorize.space import GemmConfig
 from engine.tile.storage import ALIGNMENT
 
@@ -103,7 +102,7 @@ class _Tile:
             for reach, side, size in zip(problem.reaches, config.block, sizes, strict=False)
         )
         self.copies: tuple[Copy, Copy] = (first, second)
-        self.shares = min(config.slices, config.part[0] // FRAGMENT) if self.on_tensor_cores else 1
+        self.shares = min(config.slices, config.part[0] // FRAGMENT_SIZE) if self.on_tensor_cores else 1
         """Slices that finish sums: no more than rows of instructions."""
         self.results = math.prod(config.part) // contraction.lanes // self.shares
         """Sums that a thread finishes."""
@@ -114,7 +113,7 @@ class _Tile:
         (rows, columns), depth = self.config.part, self.config.block[2]
         if self.on_tensor_cores:
             step = self.problem.contraction.instruction[2] * self.config.slices
-            of_step = (rows // FRAGMENT + columns // FRAGMENT) * ROW_BYTES
+            of_step = (rows // FRAGMENT_SIZE + columns // FRAGMENT_SIZE) * ROW_BYTES
         else:
             step = min(depth, *(fragment_elements(copy.element_bytes) for copy in self.copies))
             of_step = step * sum(n * c.element_bytes for n, c in zip(self.config.part, self.copies, strict=True))
@@ -156,7 +155,7 @@ class _Tile:
         """Rows of a thread's results."""
         if not self.on_tensor_cores:
             return self.config.part[0]
-        rows = self.config.part[0] // FRAGMENT // self.shares
+        rows = self.config.part[0] // FRAGMENT_SIZE // self.shares
         return rows if self.is_staged else rows * 2
 
     @property
@@ -235,5 +234,5 @@ class _Tile:
         if config.slices > 1:
             after.append(config.slices * math.prod(config.block[:2]) * SUM_BYTES)
         if self.is_staged:
-            after.append(config.parts * FRAGMENT * config.part[1] * self.problem.epilogue.sum_bytes)
+            after.append(config.parts * FRAGMENT_SIZE * config.part[1] * self.problem.epilogue.sum_bytes)
         return max(sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes) for sizes in (tiles, after))
