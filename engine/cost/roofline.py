@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from engine.cost.nodes import COMPUTE, LATENCY, MEMORY, UNCALIBRATED, Occupancy, Prediction, Work
 from engine.cost.occupancy import occupancy
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.target.hardware import SCHEDULERS, WARP
@@ -43,7 +43,7 @@ def predict(facts: Work, target: Target, note: str = UNCALIBRATED) -> Prediction
     tensor = (_tensor(facts, target, per_sm),) if facts.tensor_flops else ()
     compute = (_fp32(facts, target, per_sm), *tensor, _special(facts, target, per_sm))
     loop = _loop(facts, target, resident.blocks, max(t.value for t in (*compute, memory[-1])))
-    launch = Term("launch", target.launch_overhead.value * MICROSECONDS, "µs", target.launch_overhead.source)
+    launch = TermDoc("launch", target.launch_overhead.value * MICROSECONDS, "µs", target.launch_overhead.source)
     slowest = max((*memory, *compute, loop), key=lambda term: term.value)
     team = (_team(facts, target),) if facts.team > 1 else ()
     return Prediction(
@@ -56,7 +56,7 @@ def predict(facts: Work, target: Target, note: str = UNCALIBRATED) -> Prediction
     )
 
 
-def _bound(launch: Term, loop: Term, memory: tuple[Term, ...], compute: tuple[Term, ...]) -> str:
+def _bound(launch: TermDoc, loop: TermDoc, memory: tuple[TermDoc, ...], compute: tuple[TermDoc, ...]) -> str:
     """What to improve first: latency where the launch or waiting for loads outweighs all moving and computing."""
     moving, computing = (max(term.value for term in terms) for terms in (memory, compute))
     work = max(moving, computing)
@@ -75,10 +75,10 @@ def _rounds(facts: Work, target: Target) -> int:
     return -(-facts.blocks // int(target.sms.value))
 
 
-def _dram(facts: Work, target: Target) -> Term:
+def _dram(facts: Work, target: Target) -> TermDoc:
     moved = facts.dram_bytes_read + facts.dram_bytes_written
     rate = target.dram_bandwidth
-    return Term(
+    return TermDoc(
         "DRAM traffic",
         moved / rate.value * MICROSECONDS,
         "µs",
@@ -87,41 +87,41 @@ def _dram(facts: Work, target: Target) -> Term:
     )
 
 
-def _l2(facts: Work, target: Target) -> Term:
+def _l2(facts: Work, target: Target) -> TermDoc:
     busy = min(facts.blocks, int(target.sms.value))
     rate = target.l2_bandwidth.value * busy / target.sms.value
     because = f"{_bytes(facts.l2_bytes)} requested by {busy} SMs at {_bytes(rate)}/s together"
-    return Term("L2 traffic", facts.l2_bytes / rate * MICROSECONDS, "µs", because)
+    return TermDoc("L2 traffic", facts.l2_bytes / rate * MICROSECONDS, "µs", because)
 
 
-def _shared(facts: Work, target: Target) -> Term:
+def _shared(facts: Work, target: Target) -> TermDoc:
     rate = target.shared_bandwidth.value * target.clock.value
     share = _busiest_share(facts, target)
     moved = facts.shared_bytes_moved * share
     because = f"{_bytes(moved)} through the busiest SM at {_bytes(rate)}/s, no bank conflicts"
-    return Term("shared memory", moved / rate * MICROSECONDS, "µs", because)
+    return TermDoc("shared memory", moved / rate * MICROSECONDS, "µs", because)
 
 
-def _fp32(facts: Work, target: Target, per_sm: int) -> Term:
+def _fp32(facts: Work, target: Target, per_sm: int) -> TermDoc:
     rate = target.fp32_rate.value / target.sms.value * _scheduled(facts, per_sm)
     work = facts.flops * _busiest_share(facts, target)
     because = f"{_count(work)} operations on the busiest SM at {_count(rate)}/s, multiply and add counted as two"
-    return Term("FP32 arithmetic", work / rate * MICROSECONDS, "µs", because)
+    return TermDoc("FP32 arithmetic", work / rate * MICROSECONDS, "µs", because)
 
 
-def _tensor(facts: Work, target: Target, per_sm: int) -> Term:
+def _tensor(facts: Work, target: Target, per_sm: int) -> TermDoc:
     figure = target.tf32_rate if facts.tensor_type == "float32" else target.tensor_rate
     rate = figure.value / target.sms.value * _scheduled(facts, per_sm)
     work = facts.tensor_flops * _busiest_share(facts, target)
     because = f"{_count(work)} operations on the busiest SM at {_count(rate)}/s ({figure.source})"
-    return Term("tensor cores", work / rate * MICROSECONDS, "µs", because)
+    return TermDoc("tensor cores", work / rate * MICROSECONDS, "µs", because)
 
 
-def _special(facts: Work, target: Target, per_sm: int) -> Term:
+def _special(facts: Work, target: Target, per_sm: int) -> TermDoc:
     rate = target.special_rate.value / target.sms.value * _scheduled(facts, per_sm)
     work = facts.special * _busiest_share(facts, target)
     because = f"{_count(work)} results on the busiest SM at {_count(rate)}/s"
-    return Term("special functions", work / rate * MICROSECONDS, "µs", because)
+    return TermDoc("special functions", work / rate * MICROSECONDS, "µs", because)
 
 
 def _busiest_share(facts: Work, target: Target) -> float:
@@ -134,7 +134,7 @@ def _scheduled(facts: Work, per_sm: int) -> float:
     return min(1.0, per_sm * -(-facts.threads // WARP) / SCHEDULERS)
 
 
-def _loop(facts: Work, target: Target, most: int, busiest: float) -> Term:
+def _loop(facts: Work, target: Target, most: int, busiest: float) -> TermDoc:
     """most: blocks that an SM holds.  `busiest` is the time in microseconds of the busiest SM's own work, from which
     one step's share follows."""
     latency = target.dram_latency.value * MICROSECONDS
@@ -159,27 +159,27 @@ def _loop(facts: Work, target: Target, most: int, busiest: float) -> Term:
         f"a load takes {latency:.2g} µs, a step's work {use:.2g} µs: "
         f"{_several(stages, 'stage')} and {_several(each, 'block')} an SM {outcome}"
     )
-    return Term("main loop", value, "µs", because)
+    return TermDoc("main loop", value, "µs", because)
 
 
-def _team(facts: Work, target: Target) -> Term:
+def _team(facts: Work, target: Target) -> TermDoc:
     latency = target.dram_latency.value * MICROSECONDS
     because = (
         f"{facts.team} blocks leave {_bytes(facts.team_bytes)} in global memory; the last one waits "
         f"{latency:.2g} µs to know that it is, as long for the first sums, and reads them all"
     )
-    return Term("team", team_seconds(facts.team_bytes, target) * MICROSECONDS, "µs", because)
+    return TermDoc("team", team_seconds(facts.team_bytes, target) * MICROSECONDS, "µs", because)
 
 
-def _placement_terms(facts: Work, target: Target, resident: Occupancy, waves: int) -> tuple[Term, Term]:
+def _placement_terms(facts: Work, target: Target, resident: Occupancy, waves: int) -> tuple[TermDoc, TermDoc]:
     limits = ", ".join(f"{name} {blocks}" for name, blocks in resident.limits)
     unknown = "" if facts.registers is not None else "; registers unknown before compiling"
     fits = f"{resident.blocks} blocks of {facts.threads} threads an SM"
     places = int(target.sms.value) * resident.blocks
     rounds = f"{facts.blocks:,} blocks on {places:,} places: {_several(waves, 'round')}"
     return (
-        Term("occupancy", resident.share * 100, "%", f"{fits}, limited by {resident.limiter} ({limits}){unknown}"),
-        Term("waves", facts.blocks / places, "waves", rounds),
+        TermDoc("occupancy", resident.share * 100, "%", f"{fits}, limited by {resident.limiter} ({limits}){unknown}"),
+        TermDoc("waves", facts.blocks / places, "waves", rounds),
     )
 
 

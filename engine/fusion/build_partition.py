@@ -14,7 +14,7 @@ from engine.target import Target
 from engine.tensor.nodes import TensorProgram
 
 
-def explored(
+def build_partition(
     program: TensorProgram, without_kernel: Sequence[Operator], policy: str, target: Target, fixed: Fixed
 ) -> Partition:
     """The kernels of a program whose layout statements are folded.

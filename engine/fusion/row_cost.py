@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from engine.documents.model import Term
+from engine.documents.model import TermDoc
 from engine.fusion.stitching.nodes import Gain
 from engine.graph.nodes import DTYPES
 from engine.support.units import MICROSECONDS
@@ -99,10 +99,10 @@ def row_gain(sizes: Sizes, apart: int, together: int, target: Target) -> Gain:
     bandwidth, launch = target.dram_bandwidth, target.launch_overhead
     slower, because = slowdown(sizes, together, target)
     return Gain((
-        Term("memory", (apart - together) / bandwidth.value * MICROSECONDS, "µs",
+        TermDoc("memory", (apart - together) / bandwidth.value * MICROSECONDS, "µs",
              f"{apart - together:,} bytes of {apart:,} no longer cross global memory ({bandwidth.source})"),
-        Term("calls", launch.value * MICROSECONDS, "µs", f"a launch fewer ({launch.source})"),
-        Term("penalty", -slower, "µs", because),
+        TermDoc("calls", launch.value * MICROSECONDS, "µs", f"a launch fewer ({launch.source})"),
+        TermDoc("penalty", -slower, "µs", because),
     ))  # fmt: skip
 
 

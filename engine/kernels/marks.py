@@ -83,7 +83,7 @@ class Marks:
                 self.notes[mark.path] = Note(reason, name, f"{given}{unit}")
         return given
 
-    def wish(self, name: str, default: int, buffers: tuple[str, ...], members: Collection[Member]) -> PipelineRequest:
+    def stages(self, name: str, default: int, buffers: tuple[str, ...], members: Collection[Member]) -> PipelineRequest:
         """The stages that a mark on one of `members` asks for, or the default: whether they can be is seen later."""
         marks = [mark for _, mark in self._named(name, members)]
         asked = {mark.path: mark.value for mark in marks if isinstance(mark.value, int)}

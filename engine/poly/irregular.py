@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from engine.poly.dependences import End
 
 _OPERATIONS = 2_000_000
-"""isl operations for one relation; a few seconds at most."""
+"""Budget of isl operations for one relation; a few seconds at most."""
 
 MOST_LIFTED = 4
-"""Divisions of a pair of accesses whose dependence is exact.  isl takes seconds for the dual cone of more; those are
-projected out before: what is left holds every pair of instances and, between the integers, maybe more, which schedules
-keep in order without need."""
+"""Largest number of divisions for which the dependence is exact: isl's dual cone takes seconds beyond it.  More
+divisions are projected out, which over-approximates: schedules then keep some pairs in order without need."""
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 """Iterator values of a source instance and a sink instance."""
@@ -44,7 +43,7 @@ class _Relation:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing indirect had to be widened."""
+        """Whether no indirect read had to be widened to its bounds."""
         return not self.hidden
 
     def text(self, index: Index, side: int) -> str:
@@ -66,7 +65,7 @@ class _Relation:
         return " + ".join(pieces)
 
     def meet(self, source: End, sink: End) -> None:
-        """Both ends execute and touch the same element."""
+        """Add the conditions that both ends execute and touch the same element."""
         for side, end in enumerate((source, sink)):
             for guard in (*end.statement.guards, *end.access.guards):
                 self.conditions.append(f"{self.text(guard.index, side)} >= 0")
@@ -94,6 +93,7 @@ def connect(names: tuple[str, str, str, str], source: End, sink: End, weight: in
     divisions = sum(index.divisions for end in (source, sink) for index in end.access.indices)
     for piece in _pieces(relation, names):
         if divisions > MOST_LIFTED:
+            # Over-approximates: integer divisions become rational constraints (see MOST_LIFTED).
             piece = piece.remove_divs()
         yield Dependence(*names, generators(piece, split), (), relation.exact, weight)
 
@@ -108,6 +108,7 @@ def _pieces(relation: _Relation, names: tuple[str, ...]) -> list[Any]:
     except islpy.Error as error:
         raise OverBudget("poly", f"{names[1]} -> {names[2]}", f"isl gave up on the relation ({error})") from error
     finally:
+        # 0 means no limit; the context is shared with every other use of isl in the process.
         context.set_max_operations(0)
 
 
@@ -117,13 +118,16 @@ def generators(piece: Any, split: int) -> tuple[Generator, ...]:
     Local variables (of divisions) are lifted to dimensions and dropped from the generators, which projects them out.
     """
     width = piece.dim(islpy.dim_type.set)
+    # isl_basic_set_coefficients gives the cone of valid inequalities; its facets are the generators by duality.
     cone = piece.lift().flatten().coefficients()
     rows: list[list[int]] = []
     for constraint in cone.get_constraints():
         dims = cone.dim(islpy.dim_type.set)
         row = [constraint.get_coefficient_val(islpy.dim_type.set, k).to_python() for k in range(dims)]
+        # An equality of the dual cone is a line: a ray in both directions.
         rows += [row, [-value for value in row]] if constraint.is_equality() else [row]
     found = {Generator(tuple(r[1 : 1 + split]), tuple(r[1 + split : 1 + width]), (), r[0]): None for r in rows}
+    # The all-zero ray carries no information.
     return tuple(g for g in found if g.one or any(g.source) or any(g.sink))
 
 
@@ -165,6 +169,7 @@ def same_point(statement: Statement, rows: Sequence[Index]) -> Pair | None:
 def _sample(pairs: Any, split: int) -> Pair | None:
     if pairs.is_empty():
         return None
+    # The lexicographic minimum makes the witness deterministic and small.
     point = pairs.lexmin().sample_point()
     width = pairs.dim(islpy.dim_type.set)
     values = [point.get_coordinate_val(islpy.dim_type.set, k).to_python() for k in range(width)]

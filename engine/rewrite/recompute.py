@@ -1,4 +1,4 @@
-"""One statement computes a value again in place of reading it.
+"""Recompute a value inside one reader instead of loading it.
 
     S0: e[i,j] = exp(x[i,j])             S0: e[i,j] = exp(x[i,j])      (gone if nobody else reads e)
     S1: y[i,j] = e[j,i] / s[j]       ->  S1: y[i,j] = exp(x[j,i]) / s[j]
@@ -9,20 +9,18 @@ It trades arithmetic for the place where the value was kept, and takes away the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from engine.rewrite.statements import statement_of, with_statement
+from engine.rewrite.statements import statement_of, with_statement, without_unread
 from engine.support.errors import BadInput, Unsupported
-from engine.tensor.index import Element, Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tensor.rewrite import looked_up, plain_iterator, rewrite_reads, rewrite_scalar
 
 MOST = 256
-"""Functions, accesses and divisions of indices in one expression: what a thread may compute for one element."""
+"""Largest expression after inlining, counted in functions, accesses and index divisions."""
 
 
 def recompute(program: TensorProgram, producer: str, consumer: str) -> TensorProgram:
-    """The program in which `consumer` computes what it read of `producer`'s array.
+    """The program with `producer`'s expression inlined into `consumer`.
 
     The array and its statement stay where somebody else reads it, or where it is an output.  BadInput for statements
     that do not hand on a value, Unsupported for a value that cannot be had again where it is read; both say why.
@@ -42,11 +40,11 @@ def recompute(program: TensorProgram, producer: str, consumer: str) -> TensorPro
     size = _size(changed.expression)
     if size > MOST:
         raise Unsupported("rewrite", subject, f"{consumer} would compute {size} values for an element, at most {MOST}")
-    return _without_unread(with_statement(program, changed), made)
+    return without_unread(with_statement(program, changed), [made.name])
 
 
 def _not_again(program: TensorProgram, made: Statement) -> Iterator[str]:
-    """Why a value cannot be computed from its indices alone."""
+    """Why a value is not a function of its indices alone; "" if it is."""
     array = made.write.array
     if made.reduction is not None:
         over = ", ".join(made.reduction.iterators)
@@ -61,7 +59,7 @@ def _not_again(program: TensorProgram, made: Statement) -> Iterator[str]:
 
 
 def _not_there(program: TensorProgram, made: Statement, reader: Statement) -> Iterator[str]:
-    """Why a value cannot be computed at the place that reads it."""
+    """Why a value cannot be recomputed where it is read; "" if it can."""
     array = made.write.array
     for access in reader.reads():
         if access.array == array and access.guards:
@@ -79,7 +77,7 @@ def _not_there(program: TensorProgram, made: Statement, reader: Statement) -> It
 
 
 def _again(program: TensorProgram, made: Statement, access: Access, reader: Statement) -> Scalar:
-    """The expression of a read element, rounded as the element was."""
+    """The inlined expression of a read element, rounded to its array's type as the stored element was."""
     values = {
         name: index
         for written, index in zip(made.write.indices, access.indices, strict=True)
@@ -99,33 +97,8 @@ def _size(value: Scalar) -> int:
         case Apply(_, operands, _):
             return 1 + sum(map(_size, operands))
         case Access(_, indices, guards, _):
-            return 1 + sum(map(_divisions, (*indices, *(g.index for g in guards))))
+            return 1 + sum(index.divisions for index in (*indices, *(g.index for g in guards)))
         case Position(index, _):
-            return 1 + _divisions(index)
+            return 1 + index.divisions
         case Literal():
             return 1
-
-
-def _divisions(index: Index) -> int:
-    """Divisions, remainders and looked up numbers inside an index."""
-    found = 0
-    for atom, _ in index.terms:
-        match atom:
-            case Quotient(of, _) | Remainder(of, _):
-                found += 1 + _divisions(of)
-            case Element(_, indices, _, _):
-                found += 1 + sum(map(_divisions, indices))
-    return found
-
-
-def _without_unread(program: TensorProgram, made: Statement) -> TensorProgram:
-    """The program without a statement and its array, if nobody needs it any more."""
-    array = made.write.array
-    read = {access.array for s in program.statements for access in s.reads()}
-    if array in read.union(program.inputs, program.outputs):
-        return program
-    return replace(
-        program,
-        statements=tuple(s for s in program.statements if s.name != made.name),
-        arrays={name: kept for name, kept in program.arrays.items() if name != array},
-    )

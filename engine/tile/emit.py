@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import VECTOR_BYTES
-from engine.tensor.index import Element, Index, Quotient, Remainder, linear
+from engine.tensor.index import Element, Index, linear
 from engine.tensor.nodes import Access, Apply, Guard, Literal, Position, Scalar, Statement, TensorProgram
 from engine.tile.dead_code import without_unused
 from engine.tile.nodes import (
@@ -129,26 +129,21 @@ class Emitter(Scope):
         else:
             self.read_from.add(source)
         self.depth[name] = depth
-        self._load(slot, source, position, width, mask, otherwise, depth, at)
+        self._load(Load(slot, source, position, width, mask, otherwise, at), depth)
         self.loads[0 if kept else depth][key] = slot
         return self._element(slot, varies)
 
-    def _load(
-        self, slot: Slot, source: str, position: Index, width: int, mask: str | None, otherwise: Literal, depth: int,
-        at: Line,
-    ) -> None:  # fmt: skip
+    def _load(self, load: Load, depth: int) -> None:
         """One vector load where lanes are consecutive, else one load a lane."""
-        if width == 1:
-            self._insert(depth, Load(slot, source, position, 1, mask, otherwise, at))
+        position, width = load.position, load.width
+        if width > 1 and self._fits(load.source, width) and self.contiguous(position, width):
+            load = replace(load, position=position.substitute({LANE_OF_VECTOR: Index()}, self.extents))
+        elif width > 1:
+            slot = Slot(load.slot.buffer, (*load.slot.indices, Index.of(LANE_OF_VECTOR)))
+            one = replace(load, slot=slot, width=1)
+            self._insert(depth, For(LANE_OF_VECTOR, width, (one,), True, load.at))
             return
-        start = position.substitute({LANE_OF_VECTOR: Index()}, self.extents)
-        if self._fits(source, width) and self.contiguous(position, width):
-            self._insert(depth, Load(slot, source, start, width, mask, otherwise, at))
-            return
-        one = Load(
-            Slot(slot.buffer, (*slot.indices, Index.of(LANE_OF_VECTOR))), source, position, 1, mask, otherwise, at
-        )
-        self._insert(depth, For(LANE_OF_VECTOR, width, (one,), True, at))
+        self._insert(depth, load)
 
     def _fits(self, buffer: str, width: int) -> bool:
         """Whether one access moves that many elements."""
@@ -174,20 +169,15 @@ class Emitter(Scope):
 
     def _index(self, index: Index, where: Where, at: Line, mask: str | None) -> Index:
         """An index in kernel variables; what it looks up is loaded first, where `mask` holds."""
-        result = Index((), index.constant)
-        for atom, coefficient in index.terms:
-            match atom:
-                case str():
-                    new = where[atom]
-                case Quotient(of, by):
-                    new = self._index(of, where, at, mask).floordiv(by, self.extents)
-                case Remainder(of, by):
-                    new = self._index(of, where, at, mask).mod(by, self.extents)
-                case Element(array, indices, _, high):
-                    found = self.values.get(array) or self.read(Access(array, indices), where, at, mask, guard=mask)
-                    new = self._variable(found, high, at)
-            result = result + new * coefficient
-        return result.joined()
+
+        def leaf(atom: str | Element) -> Index:
+            if isinstance(atom, str):
+                return where[atom]
+            array, indices = atom.array, atom.indices
+            found = self.values.get(array) or self.read(Access(array, indices), where, at, mask, guard=mask)
+            return self._variable(found, atom.high, at)
+
+        return index.rebuild(leaf, self.extents)
 
     def _variable(self, found: Access, high: int, at: Line) -> Index:
         """An index that was loaded or made, as a variable; one of an array of registers gets a register of its own."""
@@ -278,7 +268,7 @@ class Emitter(Scope):
         constants: Mapping[str, int],
         placements: Mapping[str, str],
         assertions: tuple[tuple[str, str], ...] = (),
-        wishes: tuple[PipelineRequest, ...] = (),
+        requests: tuple[PipelineRequest, ...] = (),
         sequential: tuple[str, ...] = (),
     ) -> TileProgram:
         """The tile program of everything added."""
@@ -296,7 +286,7 @@ class Emitter(Scope):
             body=without_unused(tuple(self.bodies[0])),
             footprints=tuple(self.footprints),
             assertions=assertions,
-            wishes=wishes,
+            requests=requests,
             sequential=sequential,
             placements=placements,
         )
@@ -307,7 +297,7 @@ def at(statement: Statement, *dimensions: str) -> Line:
     return Line((statement.name,), dimensions)
 
 
-def merged(lines: Sequence[Line]) -> Line:
+def merge_lines(lines: Sequence[Line]) -> Line:
     """One link for operations that serve several statements."""
     return Line(
         tuple(dict.fromkeys(s for line in lines for s in line.statements)),

@@ -1,4 +1,4 @@
-"""Which elements each block of a kernel writes, from the index maps alone, for all blocks at once.
+"""Write footprints: the elements each block writes, from the index maps alone, for all blocks at once.
 
 The maps and the emulator check each other: over all blocks they must cover the group's part of every output exactly
 once, and an emulated block must write exactly the elements the maps say.
@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from engine.execution.nodes import Finding
-from engine.tensor.index import Index, Quotient, Remainder, linear
+from engine.tensor.index import Element, Index, Quotient, Remainder, linear
 from engine.tensor.nodes import Statement, TensorProgram
-from engine.tile.source import Buffer, CudaSource, Footprint
+from engine.tile.source import CudaSource, Footprint, Parameter
 
 CHUNK = 4_000_000
 """Elements evaluated at once."""
@@ -46,7 +46,7 @@ def _conditions(statement: Statement) -> tuple[Index, ...]:
 
 
 def partition_faults(source: CudaSource, program: TensorProgram) -> tuple[Finding, ...]:
-    """Outputs of whose part all blocks together do not write every element exactly once, or which they leave."""
+    """Outputs whose elements are not written exactly once by all blocks together, as findings."""
     return tuple(
         fault
         for buffer in source.buffers
@@ -54,7 +54,7 @@ def partition_faults(source: CudaSource, program: TensorProgram) -> tuple[Findin
     )
 
 
-def _partition_fault(source: CudaSource, program: TensorProgram, buffer: Buffer) -> Finding | None:
+def _partition_fault(source: CudaSource, program: TensorProgram, buffer: Parameter) -> Finding | None:
     times = _times(source, buffer.array, buffer.elements, range(_blocks(source)))
     if times is None:
         return Finding("out of bounds", 0, f"a store to {buffer.array} can leave the array")
@@ -107,6 +107,7 @@ def _times(source: CudaSource, array: str, elements: int, blocks: Sequence[int])
                 first = int(position.min())
                 counted = np.bincount(position - first)  # of the part that these blocks reach, not of the whole array
                 reached = times[first : first + counted.size]
+                # Saturate: only 0, 1 and more than 1 matter.
                 reached[:] = np.minimum(counted + reached, 255)
     return times
 
@@ -133,19 +134,13 @@ def _positions(footprint: Footprint, blocks: Sequence[int]) -> Iterator[np.ndarr
 
 def _evaluate(index: Index, grid: Grid) -> np.ndarray:
     """An index over NumPy grids of its variables."""
-    result = np.asarray(index.constant, np.int64)
-    for atom, coefficient in index.terms:
-        match atom:
-            case str():
-                value = grid[atom]
-            case Quotient(of, by):
-                value = _evaluate(of, grid) // by
-            case Remainder(of, by):
-                value = _evaluate(of, grid) % by
-            case _:
-                raise ValueError(f"a footprint cannot depend on {atom}")
-        result = result + value * coefficient
-    return result
+
+    def leaf(atom: str | Element) -> np.ndarray:
+        if isinstance(atom, str):
+            return grid[atom]
+        raise ValueError(f"a footprint cannot depend on {atom}")
+
+    return np.asarray(index.evaluate(leaf), np.int64)
 
 
 Range = tuple[np.ndarray, np.ndarray]

@@ -1,4 +1,4 @@
-"""How far a right kernel may be from the reference, from number formats and reduction lengths alone."""
+"""Error bounds of correct kernels, from number formats and reduction lengths alone."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FUNCTION_ULPS = 4
 mathematical functions: at most 2 for expf, logf, tanhf, erff; NumPy and ONNX Runtime are allowed as much)."""
 
 OUTLIER = 2.0**10
-"""Magnitudes this far above the lower quartile are masks, not results."""
+"""Values this many times the lower quartile are masks, not results."""
 
 INEXACT = frozenset("exp log tanh erf sigmoid pow sin cos atan rsqrt div sqrt".split())
-"""Scalar functions whose results are rounded with that much freedom."""
+"""Scalar functions that may be off by `FUNCTION_ULPS`."""
 
 EXACT = frozenset("select copy max min neg abs".split())
 """Scalar functions whose result is one of their operands, or its negative."""
@@ -48,6 +48,7 @@ class Tolerance:
         if not is_float(expected.dtype):
             return np.where(got == expected, 0.0, np.inf)
         a, b = got.astype(np.float64), expected.astype(np.float64)
+        # Equal infinities have the difference NaN and must count as equal.
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         with np.errstate(invalid="ignore", divide="ignore"):
             error = np.abs(a - b) / (np.abs(b) + scale)

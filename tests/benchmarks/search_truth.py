@@ -27,13 +27,13 @@ from engine.kernels.gemm.problem import contraction_of
 from engine.kernels.gemm.space import CUDA_CORES, Products
 from engine.kernels.nodes import Kernel
 from engine.kernels.space import Program, Task
-from engine.suite import Row, read_suite
+from engine.suite import SuiteRow, read_suite
 from engine.support.cache import digest, digest_of_files
 from engine.support.errors import EngineError
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import AsyncCopy, Let, Load, MatrixLoad, MatrixMultiply, TileOp
 from engine.tile.trip_counts import trip_counts
-from engine.tuning.problem import Problem, problem
+from engine.tuning.problem import SearchProblem, problem
 from tests.benchmarks.pipelines_rows import ARCHITECTURE, SUITE, TARGET, contraction_group, counted
 from tests.benchmarks.synthetic_device import Launch, run
 
@@ -76,13 +76,13 @@ class Operator:
     """One row of ALCOP's suite, and its first mapping to tensor cores."""
 
     def __init__(self, name: str) -> None:
-        self.row: Row = next(row for row in read_suite(SUITE).rows if row.name == name)
+        self.row: SuiteRow = next(row for row in read_suite(SUITE).rows if row.name == name)
         self.reference = f"suite:{SUITE}/{name}"
         self.group = contraction_group(engine.fuse(engine.load(self.reference), target=TARGET).groups)
         found = problem(self.group, engine.default_recipe(self.group, target=TARGET))
         if isinstance(found, str):
             raise EngineError("benchmark", name, found)
-        self.problem: Problem = found
+        self.problem: SearchProblem = found
         self.task: Task = next(task for task in found.tasks if task.name != CUDA_CORES)
 
     def sample(self, size: int) -> list[Program]:
@@ -198,7 +198,7 @@ def _compiled(kernel: Kernel, kept: Kept) -> Compiled:
     return Compiled(*map(int, known))
 
 
-def _conflicts(row: Row, knobs: GemmConfig, kept: Kept) -> float:
+def _conflicts(row: SuiteRow, knobs: GemmConfig, kept: Kept) -> float:
     """Extra passes of copies and reads for each read of fragments, counted by the emulator in one block.
 
     Where a tile lies in shared memory depends on its size alone, not on stages; slices share one tile.  The side whose

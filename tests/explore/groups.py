@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.fusion.nodes import FusionGroup, Instance
+from engine.fusion.nodes import FusionGroup, GroupInstance
 from engine.target import DEFAULT_TARGET
 from engine.tensor.nodes import TensorProgram
 
@@ -33,10 +33,10 @@ def group_of(file: str) -> FusionGroup:
 
 def made_of(program: TensorProgram, kind: str = "row reduction") -> FusionGroup:
     """A group of one hand-written program."""
-    instance = Instance((), {}, {})
+    instance = GroupInstance((), {}, {})
     return FusionGroup(program.name, program.name, kind, program, (instance,), (), "written by hand", DEFAULT_TARGET)
 
 
 def advised(group: FusionGroup, text: str) -> engine.Recipe:
     """The advisers' recipe with exactly this advice."""
-    return engine.edited(engine.default_recipe(group), group, text)
+    return engine.replace_advice(engine.default_recipe(group), group, text)

@@ -13,11 +13,10 @@ from engine.kernels.gemm.space import CUDA_CORES
 from engine.records.nodes import FAILED
 from engine.records.store import RecordStore
 from engine.suite import read_suite
-from engine.suite.nodes import Row, Size
+from engine.suite.nodes import Size, SuiteRow
 from engine.suite.operators import model_of
-from engine.tuning.nodes import Limits
-from engine.tuning.problem import Problem, problem
-from engine.tuning.setup import Settings
+from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.settings import SearchLimits, SearchSettings
 from tests.support.needs import needs_compiler
 
 MMA = "mma_m16n8k16_f16"
@@ -70,7 +69,7 @@ TRUE = (
 """One row of each family as published."""
 
 
-def load(row: Row, folder: Path) -> engine.OperatorGraph:
+def load(row: SuiteRow, folder: Path) -> engine.OperatorGraph:
     path = folder / f"{row.name}.onnx"
     onnx.save(model_of(row), path)
     return engine.load(path)
@@ -81,7 +80,7 @@ def tuned_and_checked(graph: engine.OperatorGraph, folder: Path, trials: int) ->
     plan = engine.fuse(graph)
     recipe = engine.default_recipe(plan)
     with RecordStore(folder / "r.db") as store:
-        search = engine.tune(plan, recipe, store, Settings(limits=Limits(trials)))
+        search = engine.tune(plan, recipe, store, SearchSettings(limits=SearchLimits(trials)))
         attempts = list(search.run())
         assert not search.skipped and {attempt.group for attempt in attempts} == {g.name for g in plan.groups}
         assert all(attempt.state != FAILED for attempt in attempts), [a.failure for a in attempts]
@@ -98,7 +97,7 @@ def tuned_and_checked(graph: engine.OperatorGraph, folder: Path, trials: int) ->
 @pytest.mark.parametrize("family", SMALL)
 def test_each_family_is_tuned_end_to_end(family: str, tmp_path: Path) -> None:
     operator, sizes, mappings = SMALL[family]
-    graph = load(Row(family, operator, "float16", sizes, 0, 0), tmp_path)
+    graph = load(SuiteRow(family, operator, "float16", sizes, 0, 0), tmp_path)
     assert tuned_and_checked(graph, tmp_path, 4) == mappings
 
 
@@ -113,11 +112,11 @@ def test_each_family_is_tuned_end_to_end_at_a_published_size(name: str, tmp_path
 @pytest.mark.parametrize("family", SMALL)
 def test_what_the_advisers_chose_is_a_program_and_makes_their_kernel(family: str, tmp_path: Path) -> None:
     operator, sizes, _ = SMALL[family]
-    plan = engine.fuse(load(Row(family, operator, "float16", sizes, 0, 0), tmp_path))
+    plan = engine.fuse(load(SuiteRow(family, operator, "float16", sizes, 0, 0), tmp_path))
     recipe = engine.default_recipe(plan)
     for group in plan.groups:
         found = problem(group, recipe)
-        assert isinstance(found, Problem)
+        assert isinstance(found, SearchProblem)
         assert found.advised in found.programs
         again = engine.compile(group, found.tuned(found.advised))
         assert again.source.text == engine.compile(group, recipe).source.text

@@ -74,16 +74,16 @@ def _on_tensor_cores(
     block = Block(group, nest, tiles, parts_of_keys(nest, tiles, marks), tiles.queries // rows * WARP, permuted)
     products = TensorCores(block, intrinsic, rows)
     _kernel(block, products)
-    wishes = (
-        marks.wish("stages", 2, (block.key.tile, block.value.tile), (nest.key,)),
-        marks.wish("register_stages", 1, (products.key_part,), (nest.key,)),
-        marks.wish("register_stages", 1, (products.value_part,), (nest.key,)),
+    requests = (
+        marks.stages("stages", 2, (block.key.tile, block.value.tile), (nest.key,)),
+        marks.stages("register_stages", 1, (products.key_part,), (nest.key,)),
+        marks.stages("register_stages", 1, (products.value_part,), (nest.key,)),
     )
     return block.finish(
         {"WARP_QUERIES": rows},
         (("THREADS / 32 * WARP_QUERIES == TILE_QUERIES", "the warps own the queries exactly"),),
         f"registers of a warp: {rows} queries times {tiles.keys} keys of scores, {tiles.heads} of results",
-        wishes,
+        requests,
     )
 
 
@@ -98,17 +98,22 @@ def _on_cuda_cores(group: FusionGroup, nest: AttentionNest, marks: Marks, tiles:
     block = Block(group, nest, tiles, parts_of_keys(nest, tiles, marks), threads, permuted=(False, False))
     products = CudaCores(block, rows)
     _kernel(block, products)
-    wishes = (
-        marks.wish("stages", 2, (block.key.tile, block.value.tile), (nest.key,)),
-        marks.wish("register_stages", 1, (products.query_part.registers, products.key_part.registers), (nest.key,)),
-        marks.wish("register_stages", 1, (products.weight_part.registers, products.value_part.registers), (nest.key,)),
+    requests = (
+        marks.stages("stages", 2, (block.key.tile, block.value.tile), (nest.key,)),
+        *(
+            marks.stages("register_stages", 1, (first.registers, second.registers), (nest.key,))
+            for first, second in (
+                (products.query_part, products.key_part),
+                (products.weight_part, products.value_part),
+            )
+        ),
     )
     return block.finish(
         {"THREAD_QUERIES": rows},
         (("THREADS / 16 * THREAD_QUERIES == TILE_QUERIES", "the threads own the queries exactly"),),
         f"registers of a thread: {rows} queries times {products.key_part.owned} keys of scores, "
         f"{products.value_part.owned} of results",
-        wishes,
+        requests,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.fusion.kinds import ELEMENTWISE, LAYOUT
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
 from engine.kernels.elementwise.advise import map_threads, vectorize
@@ -26,7 +27,7 @@ class ElementwiseFamily:
     """Implements `engine.kernels.family.KernelFamily`."""
 
     name = "element-wise"
-    kinds = frozenset(("element-wise", "layout"))
+    kinds = frozenset((ELEMENTWISE.name, LAYOUT.name))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As the protocol says."""

@@ -61,7 +61,7 @@ def _emit(product: Product, chosen: ChosenConfig) -> TileProgram:
         constants={"OWNED": of_thread * across},
         assertions=(("THREADS * OWNED == TILE_ROWS * TILE_COLUMNS", "the threads own the tile exactly"),),
         held=f"{of_thread} x {across} registers of a thread: its part of the tile",
-        wishes=(
+        requests=(
             replace(shared, buffers=tuple(operand.tile for operand in operands)),
             replace(registers, buffers=tuple(part.registers for part in factors)),
         ),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from engine.fusion.kinds import CONTRACTION
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.shape import is_contraction
@@ -37,7 +38,7 @@ class GemmFamily:
     """Implements `engine.kernels.family.KernelFamily`."""
 
     name = "gemm"
-    kinds = frozenset(("contraction",))
+    kinds = frozenset((CONTRACTION.name,))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As the protocol says."""

@@ -130,6 +130,6 @@ def _with_depth(product: Product, marks: Marks, tiles: GemmConfig) -> ChosenConf
     raster = marks.number("raster", 1, divisor_of(count), f"a divisor of the {count} rows of tiles", product.free[0])
     steps, sums = -(-product.depth // depth), product.tiles_of((rows, columns)) * rows * columns
     split_k = shared_out(marks, members, steps, sums, "the depth")
-    shared, registers = marks.wish("stages", 2, (), members), marks.wish("register_stages", 1, (), members)
+    shared, registers = marks.stages("stages", 2, (), members), marks.stages("register_stages", 1, (), members)
     config = replace(tiles, stages=shared.stages, register_stages=registers.stages, split_k=split_k)
     return ChosenConfig(config, raster, (shared, registers))

@@ -64,7 +64,7 @@ def _emit(product: Product, chosen: ChosenConfig, intrinsic: Intrinsic) -> TileP
             ("TILE_DEPTH % (SLICES * MMA_DEPTH) == 0", "a slice is whole instructions deep"),
         ),
         held=f"registers of a warp: {rows} x {columns} of the tile, {rows * columns // WARP} of a thread",
-        wishes=(
+        requests=(
             replace(shared, buffers=tuple(operand.tile for operand in operands)),
             replace(registers, buffers=(warps.first, warps.second)),
         ),

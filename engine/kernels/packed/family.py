@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.fusion.kinds import PACKED
 from engine.fusion.nodes import FusionGroup
-from engine.fusion.packing import KIND
 from engine.kernels.family import Setting
 from engine.kernels.gemm.mappings import refused_mappings
 from engine.kernels.nodes import Compile, Kernel
@@ -21,7 +21,7 @@ class PackedFamily:
     """Implements `engine.kernels.family.KernelFamily`."""
 
     name = "packed"
-    kinds = frozenset((KIND,))
+    kinds = frozenset((PACKED.name,))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As the protocol says."""

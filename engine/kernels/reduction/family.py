@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
 from engine.kernels.family import Setting
@@ -19,18 +20,16 @@ from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
 from engine.tile.nodes import TileProgram
 
-BY_ROW, BY_COLUMN = "row reduction", "column reduction"
-
 
 class ReductionFamily:
     """Implements `engine.kernels.family.KernelFamily`."""
 
     name = "reduction"
-    kinds = frozenset((BY_ROW, BY_COLUMN))
+    kinds = frozenset((ROW_REDUCTION.name, COLUMN_REDUCTION.name))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As the protocol says."""
-        if group.kind == BY_COLUMN:
+        if group.kind == COLUMN_REDUCTION.name:
             return with_content(map_columns(group.program))
         return with_content(vectorize(group.program), map_rows(group.program, setting.machine))
 
@@ -40,7 +39,7 @@ class ReductionFamily:
         marks = Marks(nest)
         # On a walked loop `lane` asks for threads along the reduced elements, `warp` for some along the kept ones too.
         wish = marks.first("lane", "warp", members=[m for phase in nest.phases for m in phase.members])
-        by_row = wish == "lane" if wish else group.kind == BY_ROW
+        by_row = wish == "lane" if wish else group.kind == ROW_REDUCTION.name
         return replace(lower_reduction(group, nest, marks, by_row), notes=marks.unread())
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:

@@ -60,7 +60,7 @@ def _in_turns(tile: TileProgram, nest: Nest, marks: Marks) -> TileProgram:
         because = "a block takes its rows at once, there is nothing to copy ahead: ask for turns"
         marks.refuse({"stages": because}, nest.outer)
         return tile
-    return replace(tile, turns=turns, wishes=(marks.wish("stages", 2, (), nest.outer),))
+    return replace(tile, turns=turns, requests=(marks.stages("stages", 2, (), nest.outer),))
 
 
 def _inner(nest: Nest) -> list[Member]:
