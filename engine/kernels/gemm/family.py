@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from engine.cost.alcop_problem import promise_of
 from engine.fusion.kinds import CONTRACTION
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.row_epilogue import row_reductions
@@ -21,6 +20,7 @@ from engine.kernels.gemm.cuda_cores import lower_contraction
 from engine.kernels.gemm.mappings import product_tasks, refused_mappings
 from engine.kernels.gemm.row_nest import row_nest
 from engine.kernels.gemm.tensor_cores import lower_tensor_cores
+from engine.kernels.gemm.work import promise_of
 from engine.kernels.intrinsic import marked_intrinsic
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.cost.alcop import promised
-from engine.cost.alcop_nodes import AlcopWork, Contraction
-from engine.cost.alcop_problem import Sides, config_of_tile
-from engine.cost.alcop_work import alcop_work_of_config
+from engine.cost.alcop_nodes import Contraction
+from engine.cost.roofline import predict
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.advise_tensor_cores import raster_entries
 from engine.kernels.gemm.entries import entries_of
 from engine.kernels.gemm.limits import first_broken
-from engine.kernels.gemm.search_limits import PRODUCT_LIMITS, registers_of_tiles
+from engine.kernels.gemm.problem import Sides, config_of_tile
+from engine.kernels.gemm.search_limits import PRODUCT_LIMITS
+from engine.kernels.gemm.work import GemmProblem, work
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import Check, Named, first, promising, prune, user_check
 from engine.kernels.sketch_rules import (
@@ -70,7 +69,7 @@ class Products:
     name: str
     """The intrinsic, or `CUDA_CORES`."""
     sides: Sides
-    contraction: Contraction
+    problem: GemmProblem
     machine: Target
     kept: tuple[Entry, ...] = ()
     """Entries of the mapping itself, which all its programs have."""
@@ -79,6 +78,11 @@ class Products:
     def decided(self) -> frozenset[str]:
         """Marks that its programs decide."""
         return DECIDED
+
+    @property
+    def contraction(self) -> Contraction:
+        """What its kernels multiply."""
+        return self.problem.contraction
 
     @property
     def fragment(self) -> int:
@@ -119,22 +123,16 @@ class Products:
         return raster_entries(self.sides.statement, row, sizes, knobs.block[:2], self.machine.sm_count)
 
     def figures(self, program: Program) -> ResourceEstimate:
-        """From the equations of the pipeline model."""
-        work = self._work(program)
-        blocks = math.prod(work.grid)
+        """From the work of its kernel."""
+        found = work(self.problem, self.knobs(program), self.machine)
         return ResourceEstimate(
-            blocks, work.threads, work.steps, work.stages, work.shared_bytes, work.registers or 0,
-            round(work.fetched * work.steps * blocks),
+            found.blocks, found.threads, found.serial_steps, found.stages, found.shared_bytes, found.registers or 0,
+            found.l2_bytes,
         )  # fmt: skip
 
     def rank(self, program: Program) -> float:
-        """The time that the pipeline model promises, in microseconds."""
-        return promised(self._work(program), self.machine)
-
-    def _work(self, program: Program) -> AlcopWork:
-        """What the equations need; registers as the rule about them estimates, the compiler may take copies in turn."""
-        knobs = self.knobs(program)
-        return alcop_work_of_config(self.contraction, knobs, registers_of_tiles(self.contraction, knobs))
+        """The estimated time, in microseconds, with the machine's own figures."""
+        return predict(work(self.problem, self.knobs(program), self.machine), self.machine).microseconds
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
