@@ -1,4 +1,4 @@
-"""The tiles that an adviser compares for a product, and its choice: the simplest of those with the least estimated time.
+"""The tiles that an adviser compares for a product, and its choice: the simplest with nearly the least estimated time.
 
 The estimate needs the whole problem (`work.promise_of`): who asks for advice hands it over as a function.
 """
