@@ -1,6 +1,6 @@
-"""Tiles of a product that are worth a thought, and the simplest of those that a model promises most of.
+"""The tiles that an adviser compares for a product, and its choice: the simplest with nearly the least estimated time.
 
-The model stands in a later stage: who asks for advice brings it.
+The estimate needs the whole problem (`work.promise_of`): who asks for advice hands it over as a function.
 """
 
 from __future__ import annotations
