@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.fusion.attention import ATTENTION
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.attention.advise import attention_group
@@ -41,7 +39,7 @@ class AttentionFamily:
             return intrinsic_misfit(parts.scores, parts.values, group.program, intrinsic)
 
         intrinsic = marked_intrinsic(marks, setting, why_not)
-        return replace(lower_attention(group, parts, marks, intrinsic), notes=marks.unread())
+        return lower_attention(group, parts, marks, intrinsic)
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As the protocol says."""

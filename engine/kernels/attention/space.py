@@ -5,7 +5,7 @@ keys, for each instruction.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
 from engine.kernels.analytical_estimate import promised
 from engine.kernels.attention.cuda_cores import SHARERS
-from engine.kernels.attention.lower import INSTRUCTION
+from engine.kernels.attention.lower import INSTRUCTION, AttentionConfig
 from engine.kernels.gemm.space import CUDA_CORES
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.prune import Check, checked, resource_checks, user_check
@@ -70,9 +70,26 @@ class AttentionTiles(KernelPrograms):
     decided: ClassVar[frozenset[str]] = DECIDED
 
     @property
-    def sizes(self) -> Mapping[str, int]:
-        """Extents and tiles of `kernel`."""
-        return self.kernel.tile.constants
+    def queries(self) -> int:
+        """Rows of scores of one batch and head."""
+        return math.prod(i.extent for i in self.found.queries)
+
+    @property
+    def depth(self) -> int:
+        """Terms of a score."""
+        return math.prod(i.extent for i in self.found.scores.reduced)
+
+    @property
+    def heads(self) -> int:
+        """Elements of a result that one block makes."""
+        return head_parts(math.prod(i.extent for i in self.found.heads))[0]
+
+    @property
+    def standing(self) -> AttentionConfig:
+        """What `kernel` stands at."""
+        config = self.kernel.tile.config
+        assert isinstance(config, AttentionConfig)
+        return config
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The instruction, the tiles and the stages."""
@@ -100,11 +117,11 @@ class AttentionTiles(KernelPrograms):
 
     def figures(self, program: Program) -> ResourceEstimate:
         """From the tiles: every block reads all keys and values of its batch, or its part of them."""
-        sizes, facts = self.sizes, self.kernel.facts
+        facts = self.kernel.facts
         queries, keys, stages = (program.number(name) for name in ("queries", "keys", "stages"))
         blocks = self.teams(queries) * split_of(program)
         element = self.element_bytes
-        depth, heads = sizes["DEPTH"], head_parts(sizes["HEAD"])[0]
+        depth, heads = self.depth, self.heads
         steps = self.steps(program)
         of_block = (queries * depth + steps * keys * (depth + heads)) * element
         threads = self.threads(program)
@@ -121,9 +138,9 @@ class AttentionTiles(KernelPrograms):
 
     def teams(self, queries: int) -> int:
         """Tiles of so many queries, of all batches."""
-        sizes, facts = self.sizes, self.kernel.facts
-        batches = facts.blocks // facts.team // -(-sizes["QUERIES"] // sizes["TILE_QUERIES"])
-        return batches * -(-sizes["QUERIES"] // queries)
+        facts = self.kernel.facts
+        batches = facts.blocks // facts.team // -(-self.queries // self.standing.tiles.queries)
+        return batches * -(-self.queries // queries)
 
     def steps(self, program: Program) -> int:
         """Tiles of keys of a block."""
@@ -131,14 +148,13 @@ class AttentionTiles(KernelPrograms):
 
     def key_tiles(self, program: Program) -> int:
         """Tiles of all keys."""
-        return -(-self.sizes["KEYS"] // program.number("keys"))
+        return -(-self.found.key.extent // program.number("keys"))
 
     def left(self, program: Program) -> int:
         """Sums that a block leaves for the last one of its team."""
         if split_of(program) == 1:
             return 0
-        rows = min(program.number("queries"), self.sizes["QUERIES"])
-        return rows * (head_parts(self.sizes["HEAD"])[0] + 2)
+        return min(program.number("queries"), self.queries) * (self.heads + 2)
 
     def handed_over(self, program: Program) -> int:
         """Bytes that the blocks of one team leave."""
@@ -146,10 +162,10 @@ class AttentionTiles(KernelPrograms):
 
     def rank(self, program: Program) -> float:
         """The time that the model of compiled kernels promises, in microseconds."""
-        figures, base, sizes = self.figures(program), self.kernel.facts, self.sizes
+        figures, base, tiles = self.figures(program), self.kernel.facts, self.standing.tiles
         padded = figures.blocks * program.number("queries") * figures.steps * program.number("keys")
-        steps = math.ceil(-(-sizes["KEYS"] // sizes["TILE_KEYS"]) / base.team)
-        now = base.blocks * sizes["TILE_QUERIES"] * steps * sizes["TILE_KEYS"]
+        steps = math.ceil(-(-self.found.key.extent // tiles.keys) / base.team)
+        now = base.blocks * tiles.queries * steps * tiles.keys
         facts = replace(
             base,
             team=split_of(program),
@@ -165,8 +181,7 @@ class AttentionTiles(KernelPrograms):
         It copies everything once; every warp, or on CUDA cores every row of threads, reads each tile of keys and values
         for its own queries.  There all threads of a row read its queries and its weights, for every tile.
         """
-        sizes, element = self.sizes, self.element_bytes
-        depth, heads = sizes["DEPTH"], head_parts(sizes["HEAD"])[0]
+        depth, heads, element = self.depth, self.heads, self.element_bytes
         queries, keys = program.number("queries"), program.number("keys")
         tile, readers = keys * (depth + heads) * element, queries // program.number("own")
         of_queries, moved = queries * depth * element, steps * tile * (1 + readers)
@@ -177,11 +192,11 @@ class AttentionTiles(KernelPrograms):
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        sizes, tile = kernel.tile.constants, kernel.tile
-        own = sizes.get("WARP_QUERIES" if self.intrinsic else "THREAD_QUERIES")
-        if own is None or (tile.intrinsic or CUDA_CORES) != self.name:
+        config, tile = kernel.tile.config, kernel.tile
+        if not isinstance(config, AttentionConfig) or (config.intrinsic or CUDA_CORES) != self.name:
             return None
-        values = (sizes["TILE_QUERIES"], own, sizes["TILE_KEYS"], tile.stages, tile.register_stages, tile.team)
+        tiles = config.tiles
+        values = (tiles.queries, config.own, tiles.keys, tile.stages, tile.register_stages, config.parts)
         return Program(self.name, tuple(zip(_FIXED, values, strict=True)))
 
 
@@ -257,10 +272,9 @@ def _with(program: Program, dimension: str, value: Value) -> Program:
 def _task(family: AttentionTiles, kernel: Kernel) -> Task:
     on_tensor_cores = family.intrinsic is not None
     has_queries = bool(family.found.queries)
-    tiles: Choices = {
-        "queries": QUERIES if has_queries else (INSTRUCTION,),
-        "own": (OWN_ON_TENSOR_CORES if on_tensor_cores else OWN_ON_CUDA_CORES) if has_queries else _only(family),
-    }
+    tiles: Choices = {"queries": (INSTRUCTION,), "own": (family.standing.own,)}
+    if has_queries:
+        tiles = {"queries": QUERIES, "own": OWN_ON_TENSOR_CORES if on_tensor_cores else OWN_ON_CUDA_CORES}
     why_not = _why_not_shared(family)
     shares: dict[str, Choices] = {} if why_not else {CROSS_THREAD: {"split_k": _with_advised(SPLITS, kernel.tile.team)}}
     offers: dict[str, Choices] = shares | {
@@ -280,18 +294,13 @@ def _why_not_shared(family: AttentionTiles) -> str:
     blocks, sms = family.teams(QUERIES[-1]), int(family.machine.sms.value)
     if blocks >= sms:
         return f"{blocks} blocks of the most queries fill {sms} SMs"
-    return "" if family.sizes["KEYS"] > KEYS[0] else f"{family.sizes['KEYS']} keys are one tile"
+    keys = family.found.key.extent
+    return "" if keys > KEYS[0] else f"{keys} keys are one tile"
 
 
 def _with_advised(choices: tuple[int, ...], advised: int) -> tuple[Value, ...]:
     """The choices, and what the advisers have chosen."""
     return tuple(sorted({*choices, advised}))
-
-
-def _only(family: AttentionTiles) -> tuple[Value, ...]:
-    """What a single query is shared out by."""
-    sizes = family.sizes
-    return (sizes["WARP_QUERIES" if family.intrinsic else "THREAD_QUERIES"],)
 
 
 def _checks(family: AttentionTiles) -> tuple[Check, ...]:
@@ -314,8 +323,7 @@ def _parts(family: AttentionTiles, program: Program) -> str:
 
 
 def _empty(family: AttentionTiles, program: Program) -> str:
-    sizes = family.sizes
-    for what, size in (("queries", sizes["QUERIES"]), ("keys", sizes["KEYS"])):
+    for what, size in (("queries", family.queries), ("keys", family.found.key.extent)):
         tile = program.number(what)
         if tile >= 2 * max(size, INSTRUCTION):
             return f"a tile of {tile} {what} for {size}"
@@ -346,4 +354,4 @@ def _stages(family: AttentionTiles, program: Program) -> str:
 def _inner_steps(family: AttentionTiles, program: Program) -> tuple[int, int]:
     """Steps of the loops over the depth of scores and over the keys of a tile."""
     step = family.intrinsic.k if family.intrinsic else 4
-    return math.ceil(family.sizes["DEPTH"] / step), program.number("keys") // step
+    return math.ceil(family.depth / step), program.number("keys") // step

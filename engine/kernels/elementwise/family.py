@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import thread_places, with_content
 from engine.kernels.elementwise.advise import map_threads, vectorize
@@ -39,8 +37,7 @@ class ElementwiseFamily:
         nest = loop_nest(group.program, tree)
         marks = Marks(nest)
         is_transposed = marks.first("tile") and turned_reads(group.program, nest) is not None
-        tile = (lower_transpose if is_transposed else lower_elementwise)(group, nest, marks)
-        return replace(tile, notes=marks.unread())
+        return (lower_transpose if is_transposed else lower_elementwise)(group, nest, marks)
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As the protocol says."""

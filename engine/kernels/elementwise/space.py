@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,11 +15,10 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import mark
 from engine.kernels.analytical_estimate import promised
 from engine.kernels.elementwise.advise import plan_entries
+from engine.kernels.elementwise.config import UNROLLED, ElementwiseConfig, Strips
 from engine.kernels.elementwise.plans import Plan, plans, widest
-from engine.kernels.elementwise.thread_tiling import UNROLLED
-from engine.kernels.elementwise.transpose import TILE
-from engine.kernels.loop_nest import Nest, loop_nest
-from engine.kernels.marks import Marks
+from engine.kernels.elementwise.transpose import TILE, TransposeConfig
+from engine.kernels.loop_nest import loop_nest
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import Check, checked, resource_checks, user_check
 from engine.kernels.sketch_rules import CACHE_READ, INLINE, TILING, Choices, Situation, sketch
@@ -75,8 +74,8 @@ class Walks(KernelPrograms):
         width, steps = self.plan(program).walk.width, program.number("steps")
         block = self.portion(program) * steps
         blocks = -(-self.elements // block)
-        facts = self.kernel.facts
-        ours = facts.blocks * self.kernel.tile.constants.get("BLOCK_ELEMENTS", TILE**2)
+        facts, config = self.kernel.facts, self.kernel.tile.config
+        ours = facts.blocks * (config.elements if isinstance(config, ElementwiseConfig) else TILE**2)
         return ResourceEstimate(
             blocks=blocks,
             threads=program.number("threads"),
@@ -97,27 +96,31 @@ class Walks(KernelPrograms):
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        sizes = kernel.tile.constants
-        if not {"BLOCK_ELEMENTS", "STEPS", "VECTOR"} <= sizes.keys():
+        config = kernel.tile.config
+        if not isinstance(config, ElementwiseConfig):
             return None
-        nest = loop_nest(kernel.program, kernel.schedule)
-        found = next((name for name, plan in self.plans.items() if _is_walked(plan, nest, kernel)), None)
+        found = next((name for name, plan in self.plans.items() if _is_walked(plan, kernel, config.strips)), None)
         if found is None:
             return None
-        return Program(WALKS, (("walk", found), ("threads", kernel.tile.threads), ("steps", sizes["STEPS"])))
+        return Program(WALKS, (("walk", found), ("threads", config.threads), ("steps", config.steps)))
 
 
-def _is_walked(plan: Plan, nest: Nest, kernel: Kernel) -> bool:
+def _is_walked(plan: Plan, kernel: Kernel, strips: Strips) -> bool:
     """Whether a kernel's loops and vectors are those of a plan."""
-    sizes, target = kernel.tile.constants, widest(kernel.program).name
-    order = tuple(plain_iterator(m.rows[target]) for m in nest.outer)
-    if order != tuple(name for name, _ in plan.walk.order) or plan.walk.width != sizes["VECTOR"]:
-        return False
-    if not plan.walk.in_strips:
-        return "OWNED" not in sizes
-    along = Marks(nest).member("vector")
-    run = plain_iterator(along.rows[target]) if along is not None else None
-    return run == plan.walk.run[-1] and sizes.get("OWNED") == plan.walk.width
+    iterators = _order(kernel)
+    owned = {str(iterators[dimension]): size for dimension, size in strips.owned.items()}
+    walk = plan.walk
+    return (
+        tuple(iterators.values()) == tuple(name for name, _ in walk.order)
+        and strips.vector == walk.width
+        and owned == ({walk.run[-1]: walk.width} if walk.in_strips else {})
+    )
+
+
+def _order(kernel: Kernel) -> Mapping[str, str | None]:
+    """Dimension -> iterator of the widest statement, outermost first."""
+    target = widest(kernel.program).name
+    return {m.name: plain_iterator(m.rows[target]) for m in loop_nest(kernel.program, kernel.schedule).outer}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +159,8 @@ class Tiles(KernelPrograms):
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        is_tiled = {"TILE", "ACROSS", "ALONG"} <= kernel.tile.constants.keys()
-        return Program(TILED, (("threads", kernel.tile.threads),)) if is_tiled else None
+        config = kernel.tile.config
+        return Program(TILED, (("threads", config.threads),)) if isinstance(config, TransposeConfig) else None
 
 
 def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
@@ -215,8 +218,7 @@ def _is_left(plan: Plan, kernel: Kernel) -> bool:
     """Whether a person's order of loops, where there is one, is that of a plan."""
     if not _orders_of_user(kernel):
         return True
-    target = widest(kernel.program).name
-    order = tuple(plain_iterator(m.rows[target]) for m in loop_nest(kernel.program, kernel.schedule).outer)
+    order = tuple(_order(kernel).values())
     return order == tuple(name for name, _ in plan.walk.order) and not plan.walk.in_strips
 
 

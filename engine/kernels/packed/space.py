@@ -15,7 +15,7 @@ from engine.kernels.elementwise.plans import widest
 from engine.kernels.nodes import Kernel
 from engine.kernels.packed.advise import THREADS as ADVISED
 from engine.kernels.packed.advise import pack_group
-from engine.kernels.packed.lower import parts_of
+from engine.kernels.packed.lower import PackedConfig, parts_of
 from engine.kernels.prune import Check, checked, resource_checks, user_check
 from engine.kernels.sketch_rules import INLINE, TILING, Choices, Situation, sketch
 from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
@@ -131,9 +131,10 @@ class Packed(KernelPrograms):
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program with a kernel's threads and the advisers' shares."""
-        if "PARTS" not in kernel.tile.constants:
+        config = kernel.tile.config
+        if not isinstance(config, PackedConfig):
             return None
-        return Program(NAME, (("threads", kernel.tile.threads), *_shares(self.parts).items()))
+        return Program(NAME, (("threads", config.threads), *_shares(self.parts).items()))
 
 
 def _shares(parts: Sequence[_Part]) -> Mapping[str, Value]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
 from engine.kernels.family import Setting
@@ -41,7 +39,7 @@ class ReductionFamily:
         # On a walked loop `lane` asks for threads along the reduced elements, `warp` for some along the kept ones too.
         wish = marks.first("lane", "warp", members=[m for phase in nest.phases for m in phase.members])
         by_row = wish == "lane" if wish else group.kind == BY_ROW
-        return replace(lower_reduction(group, nest, marks, by_row), notes=marks.unread())
+        return lower_reduction(group, nest, marks, by_row)
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As the protocol says."""

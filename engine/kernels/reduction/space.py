@@ -18,8 +18,7 @@ from engine.kernels.analytical_estimate import promised
 from engine.kernels.loop_nest import Nest, Phase, loop_nest
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import Check, checked, resource_checks, user_check
-from engine.kernels.reduction.layout import Layout
-from engine.kernels.reduction.lower import AGAIN, fits_registers, used_again
+from engine.kernels.reduction.config import AGAIN, Layout, ReductionConfig, fits_registers, used_again
 from engine.kernels.reduction.width import widest_vector
 from engine.kernels.sketch_rules import CACHE_READ, CROSS_THREAD, INLINE, PLACE_MAIN, TILING, Choices, Situation, sketch
 from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
@@ -171,21 +170,16 @@ class Rows(KernelPrograms):
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        sizes, tile = kernel.tile.constants, kernel.tile
-        is_by_row = any("THREADS / SHARERS" in claim for claim, _ in tile.assertions)
-        if is_by_row != self.by_row or "SHARERS" not in sizes:
+        config = kernel.tile.config
+        if not isinstance(config, ReductionConfig) or config.layout.by_row != self.by_row:
             return None
-        sharers, chunks, vector = sizes["SHARERS"], sizes["CHUNKS"], sizes["VECTOR"]
-        walked = kernel.facts.blocks * sizes.get("TURNS", 1) * tile.threads * chunks * vector
-        asked = 2 * kernel.facts.l2_bytes
-        kept = bool(self.again) and (chunks == 1 or asked < walked * (self.traffic.once + self.traffic.loops))
-        loops = kernel.facts.serial_steps // sizes.get("TURNS", 1)
-        wide = 1 if loops == chunks and not kept else -(-chunks // loops)
+        layout = config.layout
+        wide = layout.chunks if config.kept else layout.strip if layout.is_unrolled else 1
+        is_held = bool(config.kept) or not self.again or layout.chunks == 1
         values: dict[str, Value] = {
-            "sharers": sharers, "vector": vector, "rows": tile.threads // sharers if self.by_row else 1,
+            "sharers": layout.lanes, "vector": layout.vector, "rows": layout.rows_per_block,
             "written_out": min(WRITTEN_OUT[-1], 1 << (wide - 1).bit_length()),
-            "staging": REGISTER if kept or not self.again else AGAIN,
-            "turns": sizes.get("TURNS", 1), "stages": kernel.tile.stages,
+            "staging": REGISTER if is_held else AGAIN, "turns": config.turns, "stages": kernel.tile.stages,
         }  # fmt: skip
         return Program(self.name, tuple((name, values[name]) for name in _FIXED))
 

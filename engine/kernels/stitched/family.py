@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.stitched import KIND
 from engine.kernels.family import Setting
@@ -34,8 +32,7 @@ class StitchedFamily:
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As the protocol says."""
         nest = block_nest(group.program, tree)
-        marks = Marks(nest)
-        return replace(lower_stitched(group, nest, marks), notes=marks.unread())
+        return lower_stitched(group, nest, Marks(nest))
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As the protocol says."""

@@ -25,6 +25,7 @@ from engine.kernels.stitched.block_walks import (
     scratch_bytes,
     visited,
 )
+from engine.kernels.stitched.layout import StitchedConfig
 from engine.kernels.stitched.parts import Part
 from engine.kernels.stitched.placement import AGAIN, Plan, plan_parts
 from engine.kernels.stitched.walk import Walk
@@ -140,11 +141,11 @@ class Stitched(KernelPrograms):
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program with a kernel's launch that leaves the rest to the compiler, as the advisers do."""
-        points = kernel.tile.constants.get("BLOCK_POINTS")
-        if points is None:
+        config = kernel.tile.config
+        if not isinstance(config, StitchedConfig):
             return None
         rest: list[tuple[str, Value]] = [(name, AUTO) for name in ("lanes", "warps", *map(_place, self.places))]
-        return Program(NAME, (("threads", kernel.tile.threads), ("points", points), *rest))
+        return Program(NAME, (("threads", config.threads), ("points", config.points), *rest))
 
 
 def _place(statement: str) -> str:
@@ -182,10 +183,9 @@ def _open_places(kernel: Kernel) -> tuple[str, ...]:
 def _situation(family: Stitched) -> Situation:
     """What the rules may open of a stitched group."""
     kernel, total = family.kernel, family.walks.points
-    now = kernel.tile.constants["BLOCK_POINTS"]
-    points = tuple(sorted({now, *(n for n in POINTS if total % n == 0)}))
     advised = family.program_of(kernel)
     assert advised is not None
+    points = tuple(sorted({advised.number("points"), *(n for n in POINTS if total % n == 0)}))
     walks = [part.walk for part in family.unshared(advised) if part.walk.reduced]
     shared = {name: any(w.by_row == by_row for w in walks) for name, by_row in (("lanes", True), ("warps", False))}
     sharing: Choices = {name: SHARERS for name, is_there in shared.items() if is_there}
