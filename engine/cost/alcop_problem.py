@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from engine.cost.alcop import promised
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.alcop_work import alcop_work_of_config, main_loop
-from engine.cost.nodes import Work
+from engine.cost.alcop_work import alcop_work_of_config
 from engine.fusion.row_sides import factors_of, reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
@@ -20,7 +19,7 @@ from engine.tensor.traffic import flop_counts
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
-from engine.tile.nodes import AsyncCopy, Load, TileProgram, operations
+from engine.tile.nodes import TileProgram
 
 CORE = (1, 1, 4)
 """On CUDA cores a thread multiplies what it likes; fragments are brought 4 depths at a time."""
@@ -63,34 +62,11 @@ def _moving(anchor: Statement, read: list[Access]) -> Access | None:
     return found[0] if len(found) == 1 else None
 
 
-def contraction_of(program: TensorProgram, tile: TileProgram, facts: Work) -> Contraction | None:
+def contraction_of(program: TensorProgram, tile: TileProgram) -> Contraction | None:
     """What a kernel multiplies; None for a kernel that is no tiled contraction."""
-    sides, sizes = sides_of(program), tile.constants
-    if sides is None or not {"ROWS", "COLUMNS", "DEPTH", "TILE_DEPTH"} <= sizes.keys():
+    if config_of_tile(tile) is None or sides_of(program) is None:
         return None
-    m, n, k = sizes["ROWS"], sizes["COLUMNS"], sizes["DEPTH"]
-    anchor = program.statement(sides.statement)
-    batch = max(1, math.prod(i.extent for i in anchor.parallel) // (m * n))
-    intrinsic = INTRINSICS.get(tile.intrinsic)
-    results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
-    arrays = [program.arrays[access.array] for access in sides.factors]
-    elements = (m * k * batch, n * k * batch)
-    count = m * n * batch
-    after = facts.flops if intrinsic else max(0, facts.flops - 2 * count * k)
-    return Contraction(
-        m=m,
-        n=n,
-        k=k,
-        batch=batch,
-        element_bytes=DTYPES[arrays[0].dtype],
-        result_bytes=-(-results // count),
-        unit=intrinsic.dtype if intrinsic else "",
-        instruction=(intrinsic.m, intrinsic.n, intrinsic.k) if intrinsic else CORE,
-        distinct=(min(1.0, arrays[0].elements / elements[0]), min(1.0, arrays[1].elements / elements[1])),
-        widths=(_width(tile, arrays[0].name), _width(tile, arrays[1].name)),
-        finish=(after / count, facts.special / count),
-        has_whole_rows=bool(reduced_columns(program.statements, anchor)),
-    )
+    return contraction_before(program, INTRINSICS.get(tile.intrinsic))
 
 
 def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:
@@ -103,7 +79,10 @@ def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | N
 
 
 def contraction_before(program: TensorProgram, intrinsic: Intrinsic | None) -> Contraction:
-    """What a kernel would multiply with an instruction, before there is one; as `contraction_of` tells afterwards."""
+    """What a kernel of a program multiplies with an instruction, on CUDA cores without one.
+
+    The program has a contraction of two plain factors.
+    """
     sides = sides_of(program)
     assert sides is not None, program.name
     anchor = program.statement(sides.statement)
@@ -147,22 +126,6 @@ def _copied(
     return width
 
 
-def _width(tile: TileProgram, array: str) -> int:
-    """Elements that one copy of an operand moves in the main loop."""
-    loop = main_loop(tile.body)
-    copies = [op for op in operations(loop.body) if isinstance(op, AsyncCopy | Load)] if loop else []
-    return next((op.width for op in copies if op.source == array), 1)
-
-
 def config_of_tile(tile: TileProgram) -> GemmConfig | None:
     """Where a kernel of a tiled contraction stands; None for other kernels."""
-    sizes = tile.constants
-    if not {"TILE_ROWS", "TILE_COLUMNS", "TILE_DEPTH"} <= sizes.keys():
-        return None
-    block = (sizes["TILE_ROWS"], sizes["TILE_COLUMNS"], sizes["TILE_DEPTH"])
-    if tile.intrinsic:
-        part = (sizes["WARP_ROWS"], sizes["WARP_COLUMNS"])
-    else:
-        rows, columns = tile.buffers["acc"].shape
-        part = (rows, columns)
-    return GemmConfig(block, part, tile.stages, tile.register_stages, sizes.get("SLICES", 1), tile.team)
+    return tile.config if isinstance(tile.config, GemmConfig) else None

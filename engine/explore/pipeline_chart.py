@@ -62,9 +62,9 @@ def chart(kernel: Kernel, registers: int | None = None) -> ChartDoc:
 
     Raises Unsupported where a block does not fit the target.
     """
-    contraction, knobs = contraction_of(kernel.program, kernel.tile, kernel.facts), config_of_tile(kernel.tile)
+    contraction, knobs = contraction_of(kernel.program, kernel.tile), config_of_tile(kernel.tile)
     held = registers or (estimated_registers(contraction, knobs) if contraction and knobs else None)
-    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=held))
+    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=held), contraction)
     predicted, least = predict_pipeline(work, kernel.target), predict_bottleneck(work, kernel.target)
     played = trace(kernel.tile)
     empty = ChartDoc(

@@ -32,7 +32,7 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
     sides, before = sides_of(now.program), config_of_tile(now.tile)
     if sides is None or before is None:
         raise BadInput("explore", group.name, "is no contraction with tiles: it has no such knobs")
-    contraction = contraction_of(now.program, now.tile, now.facts)
+    contraction = contraction_of(now.program, now.tile)
     refusal = refused(contraction, knobs, now.target) if contraction else None
     if refusal is not None:
         offer = f"the nearest that can be: {refusal.offer}" if refusal.offer else ""
@@ -43,7 +43,7 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
     if config_of_tile(kernel.tile) != knobs:
         raise Unsupported("explore", group.name, f"cannot be {knobs}: {_why_not(kernel)}", _nearest(kernel))
     compiled = compile_cuda(kernel.source.text, kernel.target.architecture)
-    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=compiled.registers))
+    work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=compiled.registers), contraction)
     predicted = predict_pipeline(replace(work, spill_bytes=compiled.spill_bytes), kernel.target)
     return VariantDoc(
         group=group.name,

@@ -19,9 +19,8 @@ from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.target.teams import SUM_BYTES, team_seconds
 from engine.tensor.terms import NARROW
+from engine.tensorize.nodes import FRAGMENT
 
-FRAGMENT = 16
-"""Rows or columns of the smallest tile."""
 HEIGHTS = (128, 64, 32, 16)
 """Rows that a block may keep whole, the most reuse of the second factor first."""
 MOST_SUMS = 16384

@@ -23,8 +23,6 @@ from engine.tile.emit import Emitter
 from engine.tile.nodes import Load, MapFragment, MatrixLoad, MatrixMultiply, Slot
 from engine.tile.source import Line
 
-FRAGMENT = 16
-"""Rows or columns that one matrix load brings."""
 WORD = 4
 """Bytes of a register."""
 SHARERS = 4

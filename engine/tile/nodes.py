@@ -322,6 +322,10 @@ class PipelineRequest:
 class KernelConfig:
     """Base of what the families choose for a kernel: each has a frozen class of its own with its choices as fields."""
 
+    def with_stages(self, stages: int, register_stages: int) -> KernelConfig:
+        """The choice with the pipelines that the kernel got; a family whose configuration has no stages keeps this."""
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class TileProgram:

@@ -85,7 +85,7 @@ class Operator:
         self.group = contraction_group(engine.fuse(engine.load(f"suite:{SUITE}/{row.name}"), target=TARGET).groups)
         self.recipe = engine.default_recipe(self.group, target=TARGET)
         kernel = engine.compile(self.group, self.recipe)
-        contraction, sides = contraction_of(kernel.program, kernel.tile, kernel.facts), sides_of(kernel.program)
+        contraction, sides = contraction_of(kernel.program, kernel.tile), sides_of(kernel.program)
         if contraction is None or sides is None or not contraction.unit:
             raise Unsupported("benchmark", row.name, "is not computed by tensor cores")
         self.contraction: Contraction = contraction
@@ -133,7 +133,7 @@ class Operator:
         if kernel is None:
             return None
         figures = engine.nvrtc(kernel, ARCHITECTURE)
-        work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=figures.registers))
+        work = alcop_work_of_kernel(kernel.tile, replace(kernel.facts, registers=figures.registers), self.contraction)
         work = replace(work, spill_bytes=figures.spill_bytes)
         alcop, bottleneck = predict_pipeline(work, self.machine), predict_bottleneck(work, self.machine)
         return Configuration(

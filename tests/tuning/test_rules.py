@@ -45,7 +45,7 @@ def problem_of(row: str) -> Problem:
 
 def family_of(row: str) -> Products:
     kernel = kernel_of(row)
-    sides, contraction = sides_of(kernel.program), contraction_of(kernel.program, kernel.tile, kernel.facts)
+    sides, contraction = sides_of(kernel.program), contraction_of(kernel.program, kernel.tile)
     assert sides is not None and contraction is not None
     return Products(kernel.group, kernel.tile.intrinsic or CUDA_CORES, sides, contraction, H200)
 

@@ -11,12 +11,12 @@ keys as 2t and 2t + 1, of weights and values alike, because a sum has no order.
 from __future__ import annotations
 
 from engine.kernels.attention.block import Block
-from engine.kernels.mma_fragments import FRAGMENT, SHARERS, WORD, Lanes
+from engine.kernels.mma_fragments import SHARERS, WORD, Lanes
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Scalar
 from engine.tensorize.bind import prologue
-from engine.tensorize.nodes import Intrinsic
+from engine.tensorize.nodes import FRAGMENT, Intrinsic
 from engine.tile.nodes import Comment, Slot
 from engine.tile.source import Line
 

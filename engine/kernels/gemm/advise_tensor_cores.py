@@ -18,12 +18,10 @@ from engine.tensor.nodes import Iterator, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import Binding, allowed, bind
 from engine.tensorize.intrinsics import INTRINSICS
-from engine.tensorize.nodes import Intrinsic
+from engine.tensorize.nodes import FRAGMENT, Intrinsic
 
 LEAST = 8
 """Rows, columns and depths below which most of an instruction would multiply zeros."""
-FRAGMENT = 16
-"""Rows, columns and depths of the smallest tile: what one matrix load brings."""
 DEPTH_BYTES = 64
 """Of one row of a tile: 32 halves, two steps of an instruction for each barrier."""
 

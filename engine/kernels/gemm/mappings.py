@@ -80,7 +80,7 @@ def _task(group: FusionGroup, kernel: Kernel, mapping: _Mapping, compile_group: 
             made = compile_group(group, tuned(kernel.recipe, group, DECIDED, mapping.entries))
         except EngineError as error:
             return error.reason
-    sides, contraction = sides_of(made.program), contraction_of(made.program, made.tile, made.facts)
+    sides, contraction = sides_of(made.program), contraction_of(made.program, made.tile)
     if sides is None or contraction is None or (made.tile.intrinsic or CUDA_CORES) != mapping.name:
         return "its kernel has no tiles of two plain factors"
     kept = tuple(e for e in mapping.entries if isinstance(e.value, tuple) and e.value[0] == "intrinsic")

@@ -33,7 +33,8 @@ from engine.kernels.space import Funnel, Program, ResourceEstimate, Task
 from engine.recipe import Entry
 from engine.target import Target
 from engine.target.copies import SMALLEST_COPY
-from engine.tensorize.space import FRAGMENT, GemmConfig
+from engine.tensorize.nodes import FRAGMENT
+from engine.tensorize.space import GemmConfig
 
 CUDA_CORES = "CUDA cores"
 """Name of the mapping to no intrinsic."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from engine.kernels.gemm.limits import exchanged_bytes
 from engine.support.errors import Unsupported
 from engine.target.shared import SHARED_BYTES
 from engine.tensorize.nodes import Intrinsic
-from engine.tensorize.space import FRAGMENT, GemmConfig
+from engine.tensorize.space import GemmConfig
 
 Promise = Callable[[GemmConfig], float]
 """Microseconds of the kernel with some knobs; Unsupported where no block of it fits an SM."""
@@ -28,7 +29,6 @@ FEWEST_TILES = 4
 """Of the depth to a block or a slice of it: they fill a pipeline."""
 MOST_SUMS = 2**23
 """That all blocks of a split product leave to each other: 32 MB of float32 stay in L2."""
-SUM_BYTES = 4
 NEAR = 1.1
 """Promises this close are one for a model that nothing calibrates: the simpler kernel is taken."""
 
@@ -64,11 +64,6 @@ class Tile:
         """Of the block."""
         return math.prod(b // w for b, w in zip(self.block, self.warp, strict=True))
 
-    def exchanges(self, slices: int) -> bool:
-        """Whether shared memory has room for the sums of all slices and their way out."""
-        sums = math.prod(self.block) + self.warps * FRAGMENT * self.warp[1]
-        return slices == 1 or slices * sums * SUM_BYTES <= SHARED_BYTES
-
 
 @dataclass(frozen=True, slots=True)
 class Loop:
@@ -92,9 +87,10 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[GemmCon
     for tile in tiles:
         for slices in shares:
             steps = -(-loop.size // (loop.tile * slices))
-            if slices > 1 and (tile.warps * slices > MOST_WARPS or steps < FEWEST_TILES):
+            plain = GemmConfig((*tile.block, loop.tile * slices), tile.warp, slices=slices)
+            if slices > 1 and (plain.parts > MOST_WARPS or steps < FEWEST_TILES):
                 continue
-            if not tile.exchanges(slices):
+            if slices > 1 and slices * exchanged_bytes(plain) > SHARED_BYTES:
                 continue
             for split in SPLITS:
                 mine = -(-steps // split)
@@ -102,7 +98,7 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[GemmCon
                     continue
                 stages = min(2, mine) if loop.through_registers else stages_of(mine, loop.step > 0)
                 sets = 2 if loop.tile > loop.step > 0 else 1
-                yield GemmConfig((*tile.block, loop.tile * slices), tile.warp, stages, sets, slices, split)
+                yield replace(plain, stages=stages, register_stages=sets, split_k=split)
 
 
 def promised_best(choices: Iterable[GemmConfig], promise: Promise) -> tuple[GemmConfig, float]:
