@@ -50,9 +50,13 @@ class AttentionConfig(KernelConfig):
     parts: int
     """Blocks that share the keys of each tile of queries."""
     stages: int
-    """Tiles of keys and values that are asked to be in shared memory at once."""
+    """Tiles of keys and values in shared memory at once."""
     register_stages: int
-    """Sets of fragments that are asked to be in registers at once."""
+    """Sets of fragments in registers at once."""
+
+    def with_stages(self, stages: int, register_stages: int) -> AttentionConfig:
+        """See `KernelConfig`."""
+        return replace(self, stages=stages, register_stages=register_stages)
 
     @property
     def threads(self) -> int:

@@ -192,11 +192,11 @@ class AttentionTiles(KernelPrograms):
 
     def program_of(self, kernel: Kernel) -> Program | None:
         """The program that a kernel stands at."""
-        config, tile = kernel.tile.config, kernel.tile
+        config = kernel.tile.config
         if not isinstance(config, AttentionConfig) or (config.intrinsic or CUDA_CORES) != self.name:
             return None
         tiles = config.tiles
-        values = (tiles.queries, config.own, tiles.keys, tile.stages, tile.register_stages, config.parts)
+        values = (tiles.queries, config.own, tiles.keys, config.stages, config.register_stages, config.parts)
         return Program(self.name, tuple(zip(_FIXED, values, strict=True)))
 
 

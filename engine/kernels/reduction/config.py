@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.fusion.nodes import REGISTER
 from engine.kernels.loop_nest import Nest
@@ -98,7 +98,11 @@ class ReductionConfig(KernelConfig):
     turns: int
     """Groups of rows that a block takes one after the other."""
     stages: int
-    """Groups of rows that are asked to be in shared memory at once; 1 without turns."""
+    """Groups of rows in shared memory at once; 1 without turns."""
+
+    def with_stages(self, stages: int, register_stages: int) -> ReductionConfig:
+        """See `KernelConfig`."""
+        return replace(self, stages=stages)
 
 
 def read_config(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) -> ReductionConfig:

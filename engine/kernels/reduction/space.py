@@ -179,7 +179,7 @@ class Rows(KernelPrograms):
         values: dict[str, Value] = {
             "sharers": layout.lanes, "vector": layout.vector, "rows": layout.rows_per_block,
             "written_out": min(WRITTEN_OUT[-1], 1 << (wide - 1).bit_length()),
-            "staging": REGISTER if is_held else AGAIN, "turns": config.turns, "stages": kernel.tile.stages,
+            "staging": REGISTER if is_held else AGAIN, "turns": config.turns, "stages": config.stages,
         }  # fmt: skip
         return Program(self.name, tuple((name, values[name]) for name in _FIXED))
 
