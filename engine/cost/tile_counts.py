@@ -26,7 +26,7 @@ from engine.tile.nodes import (
     before_meeting,
 )
 from engine.tile.source import CudaSource
-from engine.tile.trip_counts import executed
+from engine.tile.trip_counts import trip_counts
 
 
 def work_of_tile(
@@ -80,14 +80,14 @@ def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:
 def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:
     """Operations of all warps of the grid."""
     warps = tile.grid * tile.threads // WARP
-    products = sum(times for op, times in executed(tile.body) if isinstance(op, MatrixMultiply))
+    products = sum(times for op, times in trip_counts(tile.body) if isinstance(op, MatrixMultiply))
     return warps * products * 2 * intrinsic.m * intrinsic.n * intrinsic.k
 
 
 def _moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> tuple[int, int]:
     """Bytes that the threads of some blocks move to or from (global, shared) memory."""
     outside = shared = 0
-    for op, times in executed(body, blocks * tile.threads):
+    for op, times in trip_counts(body, blocks * tile.threads):
         match op:
             case Load(_, name, _, width) | Store(name, _, _, width):
                 buffer = tile.buffers[name]
