@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,17 @@ from tests.benchmarks import report
 from tests.benchmarks.work_walk import COUNTS, visits, walk
 
 NAME = "work"
-MODELS = Path(__file__).parents[3] / "shared" / "models"
+ROOT = Path(__file__).parents[2]
 SHARED = (
     "bert_base_b1_s128", "bert_base_fp16_b8_s128", "llama_2l_fp16_b2_s128_op20", "mobilenet_v2_b1", "deepfm_b256_ts17",
     "segformer_b0_b1_512", "crnn_vgg16_b1_ts17", "mixer_b16_b2",
 )  # fmt: skip
-ROWS = ("suite:batched/BMM_BERT_QK", "suite:gta/C1D", "suite:transformer/softmax")
-QUICK = ("bert_base_b1_s128",)
+STITCHED = ("layernorm", "dropoutgrad_reducesum")
+ROWS = (
+    "gta/gemv-512x16", "gta/gemm-16x512x128", "gta/mean-512x7x7", "gta/variance-512x7x7", "gta/scan-16x512x128",
+    "gta/conv2d-C0-b1", "alcop-matmul/1024x64x512", "batched/12x512x64x512",
+)  # fmt: skip
+SMALL = ("bert_tiny", "softmax_96x512", "transpose_2x12x64x64", "column_sum_1000x384", "add_relu_odd_3x5x127")
 MOST_VISITS = 2**25
 """Accesses of single threads up to which a kernel is emulated and walked."""
 DATA = "addresses depend on data: sectors and conflicts are not compared"
@@ -111,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     rows: list[Row] = []
     skipped = 0
-    for file, kernel in _kernels(options.model or (QUICK if options.quick else (*SHARED, *ROWS))):
+    for file, kernel in _kernels(options.model or _files(options.quick)):
         row = compare(kernel, file)
         if isinstance(row, str):
             skipped += 1
@@ -127,11 +131,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if summary["unexplained"] else 0
 
 
-def _kernels(files: Sequence[str]) -> Iterator[tuple[str, Kernel]]:
+def _files(is_quick: bool) -> Iterator[str]:
+    yield from (str(ROOT / "resources" / "models" / f"{name}.onnx") for name in SMALL)
+    if not is_quick:
+        yield from (f"suite:{row}" for row in ROWS)
+        yield from (str(ROOT.parent / "shared" / "akg" / "stitch" / f"{name}.json") for name in STITCHED)
+        yield from (str(ROOT.parent / "shared" / "models" / f"{name}.onnx") for name in SHARED)
+
+
+def _kernels(files: Iterable[str]) -> Iterator[tuple[str, Kernel]]:
     for file in files:
-        path = file if file.startswith("suite:") or Path(file).exists() else MODELS / f"{file}.onnx"
-        for group in engine.fuse(engine.load(path)).groups:
-            yield file, engine.compile(group)
+        if not file.startswith("suite:") and not Path(file).exists():
+            print(f"{file} is absent", flush=True)
+            continue
+        for group in engine.fuse(engine.load(file)).groups:
+            yield file.removeprefix("suite:") if file.startswith("suite:") else Path(file).stem, engine.compile(group)
 
 
 def summarize(rows: Sequence[Row]) -> dict[str, Any]:
@@ -162,8 +176,8 @@ def _print(row: Row) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m tests.benchmarks.{NAME}", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)} alone")
-    parser.add_argument("--model", action="append", help="a shared model, a path or suite:NAME/ROW; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="the example models alone")
+    parser.add_argument("--model", action="append", help="a file or suite:NAME/ROW; may be repeated")
     parser.add_argument("--json", type=Path, help="write rows and summary here")
     return parser
 
