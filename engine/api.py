@@ -17,7 +17,7 @@ import numpy as np
 from engine.compilation import Observer, compile_group
 from engine.compilation import default_recipe as _default_recipe
 from engine.cost.calibration import Calibration
-from engine.cost.calibration import predict as _predict
+from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
 from engine.documents.exploration import (
     DecisionsDoc,
@@ -160,7 +160,7 @@ def predict(kernel: Kernel, registers: int | None = None) -> Prediction:
 
     registers: of one thread, if the kernel was compiled.
     """
-    return _predict(replace(kernel.facts, registers=registers), kernel.target)
+    return estimate(replace(kernel.facts, registers=registers), kernel.target)
 
 
 def measure(

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from engine.cost.tile_counts import work_of_tile
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.kernels.families import family_of, lower
 from engine.kernels.family import Setting
@@ -27,6 +26,7 @@ from engine.target import target
 from engine.tile.check import check_tile
 from engine.tile.nodes import TileProgram
 from engine.tile.printer import print_cuda
+from engine.tile.work import work_of_tile
 
 Observer = Callable[[str, object, object], None]
 """Called with (stage, value before, value after) as each stage finishes."""

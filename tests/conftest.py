@@ -4,7 +4,26 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 # Before any test imports Qt: windows are painted in memory, on machines with and without a display.
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # Predictions are those of the target's description, whatever this user has measured.
 os.environ["LOOMSCOPE_DATA"] = os.path.join(os.path.dirname(__file__), "no-data-of-the-user")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow-sentinels", action="store_true", help="of every slow test function, one case")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--slow-sentinels`: one case of each slow test function, and no other test."""
+    if not config.getoption("--slow-sentinels"):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen = {of_one[len(of_one) // 2] for of_one in cases.values()}
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]

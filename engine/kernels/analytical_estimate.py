@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.cost.calibration import predict
+from engine.cost.estimate import estimate_microseconds
 from engine.cost.nodes import Work
 from engine.kernels.space import ResourceEstimate
 from engine.target import Target
@@ -31,4 +31,4 @@ def promised(
         registers=None,
     )
     issue = accesses / (machine.sms.value * machine.clock.value)
-    return predict(facts, machine).microseconds + issue * 1e6
+    return estimate_microseconds(facts, machine) + issue * 1e6

@@ -18,7 +18,7 @@ from dataclasses import replace
 from engine.graph.nodes import DTYPES
 from engine.pipeline.nodes import SHARED, Decision, Path, Refusal
 from engine.pipeline.shared_memory_reuse import used_after
-from engine.pipeline.uses import Uses, at_path, buffers_written, numbered, uses
+from engine.pipeline.uses import Uses, at_path, numbered_operations, uses
 from engine.target.copies import HELD_STAGES, SMALLEST_COPY
 from engine.target.shared import SHARED_BYTES
 from engine.tile.nodes import (
@@ -105,11 +105,11 @@ def _stored(program: TileProgram, place: Path, store: Store, loop: Path | None) 
     """Why a buffer that ordinary stores fill cannot be loaded a tile ahead of them; None where it can."""
     held = store.slot.buffer
     loads = _loads_of(program, store)
-    writers = [op for op in operations(program.body) if held in buffers_written(op)]
+    writers = [op for op in operations(program.body) if held in op.buffers_written]
     if not loads or len(loads) < len(writers):
         because = f"{store.target} is filled with computed values, and an asynchronous copy only copies"
         return Refusal(1, because, f"copy what they are computed from, and compute where {store.target} is used")
-    declared = (path for path, op in numbered(program.body) if isinstance(op, Declare) and op.buffer == held)
+    declared = (path for path, op in numbered_operations(program.body) if isinstance(op, Declare) and op.buffer == held)
     made = next(declared, ())
     if loop is None or (made and made[:-1] == loop and all(load[len(loop)] < place[len(loop)] for load, _ in loads)):
         return None
@@ -126,7 +126,7 @@ def _stored(program: TileProgram, place: Path, store: Store, loop: Path | None) 
 
 def _loads_of(program: TileProgram, store: Store) -> list[tuple[Path, Load]]:
     """The loads of the register that a store stores, with their places."""
-    found = numbered(program.body)
+    found = numbered_operations(program.body)
     return [(path, op) for path, op in found if isinstance(op, Load) and op.slot.buffer == store.slot.buffer]
 
 

@@ -6,29 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from engine.pipeline.stage_indices import Change, Known
+from engine.pipeline.stage_indices import Known, StageRewrite
 from engine.tensor.index import Index
-from engine.tile.nodes import Declare, For, If, Let, Load, Mask, TileOp, UniformIf
+from engine.tile.nodes import For, TileOp
 
 
 def without_single_loops(body: Sequence[TileOp], extents: Known) -> tuple[TileOp, ...]:
     """The operations without loops of one iteration, as far as no name would then be made twice in one body."""
     result: list[TileOp] = []
     for op in body:
-        if isinstance(op, For | If | UniformIf):
-            op = replace(op, body=without_single_loops(op.body, extents))
-        if isinstance(op, For) and op.extent == 1 and not _made(op.body) & _made((*result, *body)):
-            result += Change({op.name: Index()}, {}, {}, extents).operations(op.body)
+        op = op.map_bodies(lambda inner: without_single_loops(inner, extents))
+        if isinstance(op, For) and op.extent == 1 and not _names_of(op.body) & _names_of((*result, *body)):
+            result += StageRewrite({op.name: Index()}, {}, {}, extents).body(op.body)
         else:
             result.append(op)
     return tuple(result)
 
 
-def _made(body: Sequence[TileOp]) -> set[str]:
+def _names_of(body: Sequence[TileOp]) -> set[str]:
     """Names that a body itself makes."""
-    named = {op.name for op in body if isinstance(op, Let | Mask)}
-    return named | {op.buffer for op in body if isinstance(op, Declare)} | {
-        op.slot.buffer for op in body if isinstance(op, Load) and not op.slot.indices
-    }
+    return {name for op in body for name in op.defines}

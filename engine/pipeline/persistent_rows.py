@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.graph.nodes import DTYPES
-from engine.pipeline.stage_indices import Change, Known
+from engine.pipeline.stage_indices import Known, StageRewrite
 from engine.tensor.index import Index
-from engine.tile.names import names_read
 from engine.tile.nodes import (
     BLOCK,
     THREAD,
@@ -31,6 +30,7 @@ from engine.tile.nodes import (
     TileOp,
     TileProgram,
     Wait,
+    names_in,
     operations,
 )
 from engine.tile.source import Footprint
@@ -54,7 +54,7 @@ def in_turns(program: TileProgram) -> TileProgram:
     turns, blocks = program.turns, program.grid // program.turns
     known = Known({BLOCK: blocks, TURN: turns, THREAD: program.threads})
     moved = Index.of(BLOCK) * turns + Index.of(TURN)
-    body = Change({BLOCK: moved}, {}, {}, known).operations(program.body)
+    body = StageRewrite({BLOCK: moved}, {}, {}, known).body(program.body)
     known.note(body)
     staging = _Staging(replace(program, body=body), known)
     used = staging.body(body, ())
@@ -87,8 +87,7 @@ def _footprint(footprint: Footprint, moved: Index, turns: int, blocks: int) -> F
 
 def _after_names(body: Sequence[TileOp], copies: Sequence[_Copy]) -> int:
     """The first place in a body where every name that the copies need is known."""
-    needed = {name for copy in copies for op in operations((copy.operation,)) for name in names_read(op)}
-    names = {id(op) for op in _names(body, needed)}
+    names = {id(op) for op in _definitions(body, names_in(copy.operation for copy in copies))}
     return max((number + 1 for number, op in enumerate(body) if id(op) in names), default=0)
 
 
@@ -135,8 +134,7 @@ class _Staging:
         self.buffers[name] = Buffer(name, self.program.buffers[load.source].dtype, (elements,), "shared")
         op: TileOp = AsyncCopy(name, place, load.source, load.position, load.width, load.mask, load.at)
         for loop, ops in reversed(around):
-            needed = {name for inner in operations((op,)) for name in names_read(inner)}
-            op = replace(loop, body=(*_names(ops, needed), op))
+            op = replace(loop, body=(*_definitions(ops, names_in((op,))), op))
         self.copies.append(_Copy(name, op))
         return replace(load, source=name, position=place)
 
@@ -146,20 +144,20 @@ class _Staging:
         return f"{source}_rows" if number == 1 else f"{source}_rows_{number}"
 
 
-def _names(body: Sequence[TileOp], needed: set[str]) -> list[TileOp]:
-    """The `Bind` and `Mask` operations of a body behind some names, in order."""
+def _definitions(body: Sequence[TileOp], needed: set[str]) -> list[TileOp]:
+    """The `Let` and `Mask` operations of a body behind some names, in order."""
     found: list[TileOp] = []
     for op in reversed(body):
         if isinstance(op, Let | Mask) and op.name in needed:
             found.append(op)
-            needed |= set(names_read(op))
+            needed |= op.names
     return found[::-1]
 
 
 def _varying(body: Sequence[TileOp], names: set[str]) -> frozenset[str]:
     """Names that depend on some others."""
     found = set(names)
-    for op in operations(tuple(body)):
+    for op in operations(body):
         if isinstance(op, Let) and set(op.index.iterators()) & found:
             found.add(op.name)
     return frozenset(found)

@@ -7,12 +7,11 @@ filled in stage (g + S - 1) mod S with what iteration g + S - 1 uses, and used i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from engine.tensor.index import Extents, Index
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
-from engine.tile.nodes import AsyncCopy, For, Let, Load, MatrixLoad, Slot, Store, TileOp
+from engine.tile.nodes import For, Let, Rewrite, Slot, TileOp
 
 
 def counter(loops: Sequence[For]) -> Index:
@@ -41,7 +40,7 @@ def shifted(loops: Sequence[For], ahead: int, extents: Extents) -> dict[str, Ind
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StageRewrite(Rewrite):
     """What happens to the operations of one side of a pipeline."""
 
     counters: Mapping[str, Index]
@@ -77,39 +76,9 @@ class Change:
             case Literal():
                 return value
 
-    def operation(self, op: TileOp) -> TileOp:
-        """An operation and everything below it."""
-        changes: dict[str, Any] = {}
-        for field in fields(op):
-            value = getattr(op, field.name)
-            match value:
-                case Index():
-                    changes[field.name] = self.index(value)
-                case Slot():
-                    changes[field.name] = self.slot(value)
-                case Access() | Apply() | Position():
-                    changes[field.name] = self.scalar(value)
-                case (Index(), *_):
-                    changes[field.name] = tuple(map(self.index, value))
-                case tuple() if field.name == "body":
-                    changes[field.name] = self.operations(value)
-        return self._in_stage(replace(op, **changes))
-
-    def operations(self, body: Sequence[TileOp]) -> tuple[TileOp, ...]:
-        """Several of them, in order."""
-        return tuple(map(self.operation, body))
-
-    def _in_stage(self, op: TileOp) -> TileOp:
-        """An access of shared memory, moved to its stage."""
-        match op:
-            case Load(_, buffer, position) | MatrixLoad(_, _, buffer, position) | Store(buffer, position):
-                return replace(op, position=self._moved(buffer, position))
-            case AsyncCopy(buffer, position):
-                return replace(op, target_position=self._moved(buffer, position))
-            case _:
-                return op
-
-    def _moved(self, buffer: str, position: Index) -> Index:
+    def position(self, buffer: str, position: Index) -> Index:
+        """A position in memory, moved to its stage where shared memory has several of the buffer."""
+        position = self.index(position)
         if buffer not in self.sizes or buffer not in self.stages:
             return position
         return position + self.stages[buffer] * self.sizes[buffer]
@@ -124,12 +93,10 @@ class Known(dict[str, int]):
     def note(self, body: Sequence[TileOp]) -> None:
         """Every counter and named integer of a program; of equal names the largest extent."""
         for op in body:
-            match op:
-                case For(name, extent, inner):
-                    self[name] = max(extent, self.get(name, 1))
-                    self.note(inner)
-                case Let(name, index, _, limit):
-                    high = index.bounds(self)[1]
-                    self[name] = max(self.get(name, 1), (high if limit is None else min(high, limit)) + 1)
-                case _:
-                    self.note(getattr(op, "body", ()))
+            if isinstance(op, Let):
+                high = op.index.bounds(self)[1] if op.limit is None else min(op.index.bounds(self)[1], op.limit)
+                self[op.name] = max(self.get(op.name, 1), high + 1)
+            for inner in op.bodies:
+                if inner.counter:
+                    self[inner.counter] = max(inner.extent, self.get(inner.counter, 1))
+                self.note(inner.operations)

@@ -26,12 +26,11 @@ from engine.pipeline.inline_unit_loops import without_single_loops
 from engine.pipeline.nodes import REGISTER, SHARED, Decision, Path
 from engine.pipeline.persistent_rows import in_turns
 from engine.pipeline.shared_memory_reuse import overlaid, used_after
-from engine.pipeline.stage_indices import Change, Known, counter, shifted
-from engine.pipeline.uses import buffers_read, buffers_written, uses
+from engine.pipeline.stage_indices import Known, StageRewrite, counter, shifted
+from engine.pipeline.uses import uses
 from engine.support.errors import Unsupported
 from engine.target.shared import SHARED_BYTES
 from engine.tensor.index import Index
-from engine.tile.names import names_read
 from engine.tile.nodes import (
     Barrier,
     BreakIf,
@@ -48,6 +47,7 @@ from engine.tile.nodes import (
     TileProgram,
     UniformIf,
     Wait,
+    names_in,
     operations,
 )
 from engine.tile.storage import shared_map
@@ -164,14 +164,14 @@ class _Rewriting:
         """What fills buffers, for the first iterations: one for each value of a new counter."""
         number = Index.of(counter)
         known = Known(self.extents | {counter: decision.stages - 1})
-        return self._change(decision, {loop.name: number}, number, known).operations(ops)
+        return self._change(decision, {loop.name: number}, number, known).body(ops)
 
     def _ahead(self, decision: Decision, loop: For, ops: Sequence[TileOp]) -> tuple[TileOp, ...]:
         """What fills buffers, for the iteration `stages` - 1 later, which exists."""
         ahead = decision.stages - 1
         known = Known(self.extents | {loop.name: loop.extent - ahead})
         stage = (counter((loop,)) + ahead).mod(decision.stages, known)
-        return self._change(decision, shifted((loop,), ahead, known), stage, known).operations(ops)
+        return self._change(decision, shifted((loop,), ahead, known), stage, known).body(ops)
 
     def _used(
         self, decision: Decision, loop: For, use: Sequence[TileOp], fresh: tuple[TileOp, ...]
@@ -186,7 +186,7 @@ class _Rewriting:
         before: list[TileOp] = []
         used: list[TileOp] = []
         for op in use:
-            moved, found = change.operation(op), inner.get(places[id(op)])
+            moved, found = op.rewrite(change), inner.get(places[id(op)])
             if found is None or not isinstance(moved, For):
                 used.append(moved)
                 continue
@@ -210,12 +210,12 @@ class _Rewriting:
         loads, use = parts.filled, parts.used
         early = self._early(decision, loop, "early", loads)
         number = Index.of(loop.name)
-        used = self._change(decision, {}, number.mod(decision.stages, self.extents), self.extents).operations(use)
+        used = self._change(decision, {}, number.mod(decision.stages, self.extents), self.extents).body(use)
         if around is None:
             another = Index((), loop.extent - 1 - ahead) - number
             later: tuple[TileOp, ...] = (UniformIf(another, self._ahead(decision, loop, loads), link),)
         else:
-            early = Change({around.loop.name: Index()}, {}, {}, self.extents).operations(early)
+            early = StageRewrite({around.loop.name: Index()}, {}, {}, self.extents).body(early)
             later = self._across(decision, loop, around, loads)
         across = ", on into the next tile" if around else ""
         about = f"{decision.stages} sets of registers: {loop.name} s + {ahead} is loaded while s is used{across}"
@@ -231,12 +231,12 @@ class _Rewriting:
         later = Index.of(loop.name) + ahead
         change = self._change(decision, shifted(loops, ahead, known), later.mod(decision.stages, known), known)
         begins = later.mod(loop.extent, known) * -1
-        return (UniformIf(begins, around.fresh, loop.at), *change.operations(loads))
+        return (UniformIf(begins, around.fresh, loop.at), *change.body(loads))
 
     # Both
 
-    def _change(self, decision: Decision, counters: Mapping[str, Index], stage: Index, known: Known) -> Change:
-        return Change(counters, dict.fromkeys(decision.wish.buffers, stage), self.sizes, known)
+    def _change(self, decision: Decision, counters: Mapping[str, Index], stage: Index, known: Known) -> StageRewrite:
+        return StageRewrite(counters, dict.fromkeys(decision.wish.buffers, stage), self.sizes, known)
 
     def _enlarge(self, name: str, stages: int) -> None:
         buffer = self.buffers[name]
@@ -287,21 +287,17 @@ def _parted(body: Sequence[TileOp], buffers: Sequence[str]) -> _Parts:
 
 def _fills(op: TileOp, buffers: Collection[str]) -> bool:
     """Whether an operation fills one of the buffers; one that changes what it holds does not."""
-    return any(name in buffers and name not in buffers_read(op) for name in buffers_written(op))
+    return any(name in buffers and name not in op.buffers_read for name in op.buffers_written)
 
 
 def _with_names(body: Sequence[TileOp], names: set[int], chosen: set[int]) -> list[TileOp]:
-    """The chosen operations and every `Bind` and `Mask` that they need, in order."""
+    """The chosen operations and every `Let` and `Mask` that they need, in order."""
     while True:
-        needed = {name for n in chosen for op in operations((body[n],)) for name in names_read(op)}
-        more = {n for n in names - chosen if _name(body[n]) in needed}
+        needed = names_in(body[n] for n in chosen)
+        more = {n for n in names - chosen if needed.intersection(body[n].defines)}
         if not more:
             return [op for n, op in enumerate(body) if n in chosen]
         chosen = chosen | more
-
-
-def _name(op: TileOp) -> str:
-    return op.name if isinstance(op, Let | Mask) else ""
 
 
 def _text(decision: Decision) -> str:

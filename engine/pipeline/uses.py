@@ -6,21 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.pipeline.nodes import Path
-from engine.tensor.nodes import accesses
-from engine.tile.nodes import (
-    Assign,
-    AsyncCopy,
-    For,
-    If,
-    Load,
-    MapFragment,
-    MatrixLoad,
-    MatrixMultiply,
-    Store,
-    TileOp,
-    UniformIf,
-    WarpReduce,
-)
+from engine.tile.nodes import TileOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,54 +20,26 @@ class Uses:
 def uses(body: tuple[TileOp, ...], buffer: str) -> Uses:
     """Every operation of a program that touches a buffer."""
     fills, reads = [], []
-    for path, op in numbered(body):
-        if buffer in buffers_read(op):
+    for path, op in numbered_operations(body):
+        if buffer in op.buffers_read:
             reads.append((path, op))
-        elif buffer in buffers_written(op):
+        elif buffer in op.buffers_written:
             fills.append((path, op))
     return Uses(tuple(fills), tuple(reads))
 
 
-def numbered(body: tuple[TileOp, ...], path: Path = ()) -> Iterator[tuple[Path, TileOp]]:
+def numbered_operations(body: tuple[TileOp, ...], path: Path = ()) -> Iterator[tuple[Path, TileOp]]:
     """Every operation with its place, outermost first."""
     for number, op in enumerate(body):
         yield (*path, number), op
-        if isinstance(op, For | If | UniformIf):
-            yield from numbered(op.body, (*path, number))
+        yield from numbered_operations(_below(op), (*path, number))
 
 
 def at_path(body: tuple[TileOp, ...], path: Path) -> TileOp:
     """The operation at a place."""
     op = body[path[0]]
-    return at_path(op.body, path[1:]) if len(path) > 1 and isinstance(op, For | If | UniformIf) else op
+    return at_path(_below(op), path[1:]) if len(path) > 1 else op
 
 
-def buffers_written(op: TileOp) -> tuple[str, ...]:
-    """Buffers of which an operation sets elements."""
-    match op:
-        case Store(target) | AsyncCopy(target):
-            return (target,)
-        case Load(slot) | Assign(slot) | WarpReduce(slot) | MatrixLoad(_, slot) | MapFragment(slot):
-            return (slot.buffer,)
-        case MatrixMultiply(_, sums):
-            return (sums.buffer,)
-        case _:
-            return ()
-
-
-def buffers_read(op: TileOp) -> tuple[str, ...]:
-    """Buffers of which an operation uses elements."""
-    match op:
-        case Load(_, source) | MatrixLoad(_, _, source) | AsyncCopy(_, _, source):
-            return (source,)
-        case Store(_, _, slot) | WarpReduce(slot):
-            return (slot.buffer,)
-        case Assign(slot, expression, _, combine):
-            read = tuple(access.array for access in accesses(expression))
-            return (*read, slot.buffer) if combine else read
-        case MapFragment(slot, _, element, expression):
-            return (slot.buffer, *(a.array for a in accesses(expression) if a.array != element))
-        case MatrixMultiply(_, sums, first, second):
-            return (sums.buffer, first.buffer, second.buffer)
-        case _:
-            return ()
+def _below(op: TileOp) -> tuple[TileOp, ...]:
+    return tuple(below for inner in op.bodies for below in inner.operations)

@@ -10,21 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from engine.tile.nodes import (
-    AsyncCopy,
-    Barrier,
-    Buffer,
-    For,
-    If,
-    LastArrival,
-    Load,
-    MatrixLoad,
-    Store,
-    TileOp,
-    TileProgram,
-    UniformIf,
-    operations,
-)
+from engine.tile.nodes import Buffer, TileOp, TileProgram, operations
 from engine.tile.storage import shared_bytes_of
 
 
@@ -62,20 +48,20 @@ class _Lives:
     def walk(self, body: tuple[TileOp, ...]) -> None:
         """Note every access of a body, which comes after all those noted before."""
         for op in body:
-            match op:
-                case Barrier() | LastArrival():
-                    self._now += 1
-                case For(_, _, inner):
-                    before = self._now
-                    self.walk(inner)
-                    if self._now > before:  # what one iteration reads, the next one may overwrite
-                        for name in shared_names(inner) & self._shared:
+            for name in self._touched_by(op):
+                self._note(name, self._now, self._now)
+            if op.meets == "block":
+                self._now += 1
+            for inner in op.bodies:
+                before = self._now
+                self.walk(inner.operations)
+                if inner.counter and self._now > before:  # what one iteration reads, the next one may overwrite
+                    for below in operations(inner.operations):
+                        for name in self._touched_by(below):
                             self._note(name, before, self._now)
-                case If(_, inner) | UniformIf(_, inner):
-                    self.walk(inner)
-                case _:
-                    for name in shared_names((op,)) & self._shared:
-                        self._note(name, self._now, self._now)
+
+    def _touched_by(self, op: TileOp) -> set[str]:
+        return {region.buffer for region in op.regions} & self._shared
 
     def _note(self, name: str, start: int, end: int) -> None:
         first, last = self._times.get(name, (start, end))
@@ -87,15 +73,3 @@ class _Lives:
             return False
         (first, last), (start, end) = self._times[one], self._times[other]
         return first <= end and start <= last
-
-
-def shared_names(body: tuple[TileOp, ...]) -> set[str]:
-    """Buffers that the operations of a body load from or store to, global ones among them."""
-    found: set[str] = set()
-    for op in operations(body):
-        match op:
-            case Load(_, name) | Store(name) | AsyncCopy(name) | MatrixLoad(_, _, name):
-                found.add(name)
-            case _:
-                continue
-    return found

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from engine.tile.names import names_read
-from engine.tile.nodes import For, If, Let, Mask, TileOp, UniformIf, operations
+from engine.tile.nodes import Let, Mask, TileOp, names_in
 
 
 def without_unused(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
-    """The operations without `Bind` and `Mask` whose name appears nowhere."""
+    """The operations without each `Let` and `Mask` whose name appears nowhere."""
     while True:
-        used = {name for op in operations(body) for name in names_read(op)}
-        shorter = _kept(body, used)
+        shorter = _keep_used(body, names_in(body))
         if shorter == body:
             return body
         body = shorter
 
 
-def _kept(body: tuple[TileOp, ...], used: set[str]) -> tuple[TileOp, ...]:
-    kept: list[TileOp] = []
-    for op in body:
-        if isinstance(op, Let | Mask) and op.name not in used:
-            continue
-        kept.append(replace(op, body=_kept(op.body, used)) if isinstance(op, For | If | UniformIf) else op)
-    return tuple(kept)
+def _keep_used(body: tuple[TileOp, ...], used: set[str]) -> tuple[TileOp, ...]:
+    return tuple(
+        op.map_bodies(lambda inner: _keep_used(inner, used))
+        for op in body
+        if not isinstance(op, Let | Mask) or op.name in used
+    )

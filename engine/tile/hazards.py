@@ -13,26 +13,8 @@ from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
 from engine.tensor.index import Index
-from engine.tensorize.nodes import ROW_BYTES
-from engine.tile.nodes import (
-    BLOCK,
-    THREAD,
-    AsyncCopy,
-    Barrier,
-    BlockRanges,
-    For,
-    If,
-    LastArrival,
-    Let,
-    Load,
-    MatrixLoad,
-    Store,
-    TileOp,
-    TileProgram,
-    UniformIf,
-    WarpSync,
-    operations,
-)
+from engine.tile.nodes import BLOCK, THREAD, Let, Region, TileOp, TileProgram, operations
+from engine.tile.nodes.operation import Body
 from engine.tile.storage import shared_map
 
 ROUNDS = 3
@@ -41,9 +23,9 @@ ROUNDS = 3
 
 def hazards(program: TileProgram) -> Iterator[str]:
     """Accesses to the same bytes of shared memory without a barrier between them, one of which is a store."""
-    if not any(isinstance(op, AsyncCopy | WarpSync) for op in operations(program.body)):
-        scope = _Scope({BLOCK: program.grid, THREAD: program.threads}, {})
-        yield from dict.fromkeys(_Walk(program).body(program.body, scope))
+    if not any(op.is_asynchronous or op.meets == "warp" for op in operations(program.body)):
+        variables = _Variables({BLOCK: program.grid, THREAD: program.threads}, {})
+        yield from dict.fromkeys(_HazardWalk(program).body(program.body, variables))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +41,25 @@ class _Touched:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class _Variables:
     """Variables that are known at one place of the program."""
 
     extents: Mapping[str, int]
     values: Mapping[str, Index]
     """What bound variables stand for, in terms of those with extents."""
 
-    def bind(self, name: str, index: Index, limit: int | None) -> _Scope:
+    def bind(self, name: str, index: Index, limit: int | None) -> _Variables:
         values = {n: value for n, value in self.values.items() if n != name}
         if self._is_known(index):
             expanded = index.substitute(self.values, self.extents)
             if limit is None or expanded.bounds(self.extents)[1] <= limit:
-                return _Scope(self.extents, {**values, name: expanded})
+                return _Variables(self.extents, {**values, name: expanded})
         extents = {n: extent for n, extent in self.extents.items() if n != name}
-        return _Scope(extents if limit is None else {**extents, name: limit + 1}, values)
+        return _Variables(extents if limit is None else {**extents, name: limit + 1}, values)
 
-    def count(self, name: str, extent: int) -> _Scope:
+    def count(self, name: str, extent: int) -> _Variables:
         values = {n: value for n, value in self.values.items() if n != name}
-        return _Scope({**self.extents, name: extent}, values)
+        return _Variables({**self.extents, name: extent}, values)
 
     def bounds(self, index: Index) -> tuple[int, int] | None:
         """Smallest and largest value; None for one that was loaded."""
@@ -87,52 +69,54 @@ class _Scope:
         return all(name in self.extents or name in self.values for name in index.iterators())
 
 
-class _Walk:
+class _HazardWalk:
     def __init__(self, program: TileProgram) -> None:
         self._buffers = program.buffers
         self._offsets = shared_map(program.buffers)[0]
         self._stored: list[_Touched] = []
         self._read: list[_Touched] = []
 
-    def body(self, body: tuple[TileOp, ...], scope: _Scope) -> Iterator[str]:
+    def body(self, body: tuple[TileOp, ...], variables: _Variables) -> Iterator[str]:
         """Faults of a body; what it touched since the last barrier is kept."""
         for op in body:
-            match op:
-                case Barrier() | LastArrival():
-                    self._stored, self._read = [], []
-                case Let(name, index, _, limit):
-                    scope = scope.bind(name, index, limit)
-                case For(name, extent, inner, unroll) if any(isinstance(o, Barrier) for o in operations(inner)):
-                    for value in range(extent if unroll else min(extent, ROUNDS)):
-                        yield from self.body(inner, scope.bind(name, Index((), value), None))
-                case For(name, extent, inner):
-                    yield from self.body(inner, scope.count(name, extent))
-                case UniformIf(condition, inner):
-                    if (scope.bounds(condition) or (0, 0))[1] >= 0:
-                        yield from self.body(inner, scope)
-                case If(_, inner):
-                    yield from self.body(inner, scope)
-                case BlockRanges(parts):
-                    for blocks, inner in parts:  # no block does two of them
-                        self._stored, self._read = [], []
-                        yield from self.body(inner, scope.count(BLOCK, blocks))
-                case Load(_, buffer, position, width) if buffer in self._offsets:
-                    yield from self._load(self._touched(buffer, position, width, scope))
-                case MatrixLoad(_, _, buffer, position) if buffer in self._offsets:
-                    width = ROW_BYTES // DTYPES[self._buffers[buffer].dtype]
-                    yield from self._load(self._touched(buffer, position, width, scope))
-                case Store(buffer, position, _, width) if buffer in self._offsets:
-                    yield from self._store(self._touched(buffer, position, width, scope))
-                case _:
-                    continue
+            for region in op.regions_read:
+                yield from self._load(region, variables)
+            for region in op.regions_written:
+                yield from self._store(region, variables)
+            if op.meets == "block":
+                self._stored, self._read = [], []
+            if isinstance(op, Let):
+                variables = variables.bind(op.name, op.index, op.limit)
+            for inner in op.bodies:
+                yield from self._inner(inner, variables)
 
-    def _load(self, touched: _Touched) -> Iterator[str]:
+    def _inner(self, inner: Body, variables: _Variables) -> Iterator[str]:
+        if inner.condition and (variables.bounds(inner.condition) or (0, 0))[1] < 0:
+            return
+        if inner.blocks is not None:  # no block does two of the ranges
+            self._stored, self._read = [], []
+            variables = variables.count(BLOCK, inner.blocks)
+        if inner.counter and any(op.meets == "block" for op in operations(inner.operations)):
+            for value in range(inner.extent if inner.is_unrolled else min(inner.extent, ROUNDS)):
+                yield from self.body(inner.operations, variables.bind(inner.counter, Index((), value), None))
+            return
+        if inner.counter:
+            variables = variables.count(inner.counter, inner.extent)
+        yield from self.body(inner.operations, variables)
+
+    def _load(self, region: Region, variables: _Variables) -> Iterator[str]:
+        if region.buffer not in self._offsets:
+            return
+        touched = self._touched_by(region, variables)
         for other in self._stored:
             if touched.meets(other):
                 yield f"{touched.buffer} is read with no barrier after the stores to {other.buffer}"
         self._read.append(touched)
 
-    def _store(self, touched: _Touched) -> Iterator[str]:
+    def _store(self, region: Region, variables: _Variables) -> Iterator[str]:
+        if region.buffer not in self._offsets:
+            return
+        touched = self._touched_by(region, variables)
         for other in self._read:
             if touched.meets(other):
                 yield f"{touched.buffer} is stored with no barrier after the reads of {other.buffer} at the same bytes"
@@ -141,12 +125,12 @@ class _Walk:
                 yield f"{touched.buffer} and {other.buffer} are stored at the same bytes with no barrier between them"
         self._stored.append(touched)
 
-    def _touched(self, buffer: str, position: Index, width: int, scope: _Scope) -> _Touched:
-        size, offset = DTYPES[self._buffers[buffer].dtype], self._offsets[buffer]
-        last = self._buffers[buffer].elements - 1  # masks keep accesses inside
-        low, high = scope.bounds(position) or (0, last)
-        high += width - 1
-        if self._buffers[buffer].row_bytes:  # chunks change places within a period
-            period = self._buffers[buffer].period
-            low, high = low // period * period, (high // period + 1) * period - 1
-        return _Touched(buffer, offset + max(low, 0) * size, offset + (min(high, last) + 1) * size - 1)
+    def _touched_by(self, region: Region, variables: _Variables) -> _Touched:
+        buffer, offset = self._buffers[region.buffer], self._offsets[region.buffer]
+        size, last = DTYPES[buffer.dtype], buffer.elements - 1
+        low, high = variables.bounds(region.position) or (0, last)
+        high += region.bytes_in(buffer) // size - 1
+        if buffer.row_bytes:  # chunks change places within a period
+            low, high = low // buffer.period * buffer.period, (high // buffer.period + 1) * buffer.period - 1
+        # An index may run past the buffer where a mask keeps the access itself inside.
+        return _Touched(region.buffer, offset + max(low, 0) * size, offset + (min(high, last) + 1) * size - 1)

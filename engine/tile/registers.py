@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from engine.tile.expressions import HELD, STORED
-from engine.tile.nodes import Assign, Load, Store, TileOp, TileProgram, WarpReduce, operations
+from collections import Counter
+
+from engine.tile.nodes import Declare, Load, TileProgram, operations
+from engine.tile.nodes.expressions import HELD, STORED
+from engine.tile.nodes.writer import RegisterForms
 
 
-def packs(program: TileProgram) -> set[str]:
+def register_forms(program: TileProgram) -> RegisterForms:
+    """The forms that all operations together allow."""
+    ops = tuple(operations(program.body))
+    writes = Counter(name for op in ops for name in op.buffers_written)
+    return RegisterForms(
+        changed=frozenset(writes),
+        declared=frozenset(op.buffer for op in ops if isinstance(op, Declare)),
+        packs=_packs(program),
+        loaded_once=frozenset(op.slot.buffer for op in ops if isinstance(op, Load) and writes[op.slot.buffer] == 1),
+    )
+
+
+def _packs(program: TileProgram) -> frozenset[str]:
     """Registers held as they are stored, whose vector accesses all cover exactly the last axis."""
     widths: dict[str, set[int]] = {}
     for op in operations(program.body):
-        if isinstance(op, Load | Store) and op.width > 1:
-            whole = len(op.slot.indices) == len(program.buffers[op.slot.buffer].shape) - 1
-            widths.setdefault(op.slot.buffer, set()).add(op.width if whole else 0)
-    return {
+        for slot, width in op.vectors:
+            is_whole = len(slot.indices) == len(program.buffers[slot.buffer].shape) - 1
+            widths.setdefault(slot.buffer, set()).add(width if is_whole else 0)
+    return frozenset(
         name
         for name, found in widths.items()
         if found == {program.buffers[name].shape[-1]}
         and HELD[program.buffers[name].dtype] == STORED[program.buffers[name].dtype]
-    }
-
-
-def assigned(op: TileOp) -> tuple[str, ...]:
-    """Registers that an operation gives a value."""
-    match op:
-        case Assign(slot, _, _, _) | WarpReduce(slot, _, _, _):
-            return (slot.buffer,)
-        case Load(slot):
-            return (slot.buffer,)
-        case _:
-            return ()
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.graph.nodes import DTYPES
-from engine.tile.nodes import AsyncCopy, Buffer, LastArrival, Load, Store, TileProgram, operations
+from engine.tile.nodes import Buffer, TileProgram, operations
 from engine.tile.source import Workspace
 
 ALIGNMENT = 16
@@ -18,21 +18,18 @@ def alignments(program: TileProgram) -> dict[str, int]:
     """
     found = {b.name: DTYPES[b.dtype] for b in program.buffers.values() if b.scope in ("global", "workspace")}
     for op in operations(program.body):
-        match op:
-            case Load(_, name, _, width) | Store(name, _, _, width) | AsyncCopy(_, _, name, _, width):
-                if name in found:
-                    found[name] = max(found[name], width * DTYPES[program.buffers[name].dtype])
-            case _:
-                continue
+        for region in op.regions:
+            if region.buffer in found:
+                found[region.buffer] = max(found[region.buffer], region.bytes_in(program.buffers[region.buffer]))
     return found
 
 
 def workspaces(program: TileProgram) -> tuple[Workspace, ...]:
     """The memory that a launch needs besides its arrays: what blocks of a team leave, and the counters they meet at."""
     aligned = alignments(program)
-    counters = {op.counters for op in operations(program.body) if isinstance(op, LastArrival)}
+    zeroed = {name for op in operations(program.body) for name in op.zeroed}
     return tuple(
-        Workspace(f"{b.name}_", b.name, b.dtype, b.elements, aligned[b.name], b.name in counters)
+        Workspace(f"{b.name}_", b.name, b.dtype, b.elements, aligned[b.name], b.name in zeroed)
         for b in program.buffers.values()
         if b.scope == "workspace"
     )

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator, Mapping
 
 from engine.tensor.index import Index
-from engine.tile.nodes import BlockRanges, BreakIf, For, If, LastArrival, TileOp, UniformIf
+from engine.tile.nodes import TileOp
 
 
-def executed(
+def trip_counts(
     body: tuple[TileOp, ...], times: int = 1, loops: Mapping[str, int] | None = None
 ) -> Iterator[tuple[TileOp, int]]:
     """Every operation and how often one thread runs it; branches that threads take differently count as taken.
@@ -20,26 +20,15 @@ def executed(
     around = loops or {}
     for op in body:
         yield op, times
-        match op:
-            case For(name, extent, inner):
-                yield from executed(inner, times * extent, {**around, name: extent})
-            case If(_, inner):
-                yield from executed(inner, times, around)
-            case UniformIf(condition, inner):
-                taken, of = _taken(condition, around)
-                yield from executed(inner, times * taken // of, around)
-            case BreakIf(_, (some, every)):
-                times = times * some // every
-            case LastArrival(team=team):
-                times //= team
-            case BlockRanges(parts):
-                for _, inner in parts:
-                    yield from executed(inner, times, around)
-            case _:
-                continue
+        for inner in op.bodies:
+            holds, of = _share_of_iterations(inner.condition, around) if inner.condition else (1, 1)
+            counters = {inner.counter: inner.extent} if inner.counter else {}
+            yield from trip_counts(inner.operations, times * inner.extent * holds // of, {**around, **counters})
+        some, every = op.passing
+        times = times * some // every
 
 
-def _taken(condition: Index, loops: Mapping[str, int]) -> tuple[int, int]:
+def _share_of_iterations(condition: Index, loops: Mapping[str, int]) -> tuple[int, int]:
     """How many of the iterations that a condition tells apart it holds in, and how many there are."""
     names = [name for name in condition.iterators() if name in loops]
     ranges = [range(loops[name]) for name in names]

@@ -32,7 +32,7 @@ from engine.support.cache import digest, digest_of_files
 from engine.support.errors import EngineError
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import AsyncCopy, Let, Load, MatrixLoad, MatrixMultiply, TileOp
-from engine.tile.trip_counts import executed
+from engine.tile.trip_counts import trip_counts
 from engine.tuning.problem import Problem, problem
 from tests.benchmarks.pipelines_rows import ARCHITECTURE, SUITE, TARGET, contraction_group, counted
 from tests.benchmarks.synthetic_device import Launch, run
@@ -170,7 +170,7 @@ def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: floa
 def _operations(body: tuple[TileOp, ...], kernel: Kernel) -> Mapping[str, float]:
     """What one thread does in one tile of the depth."""
     found: Counter[str] = Counter()
-    for op, times in executed(body):
+    for op, times in trip_counts(body):
         match op:
             case AsyncCopy():
                 found["copy"] += times

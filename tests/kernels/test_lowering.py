@@ -23,7 +23,6 @@ from engine.scheduling.nodes import Band, walk
 from engine.tensor.index import Element, Index, Quotient
 from engine.tile.check import check_tile
 from engine.tile.dead_code import without_unused
-from engine.tile.expressions import condition_text, index_text
 from engine.tile.nodes import (
     Barrier,
     Buffer,
@@ -40,6 +39,7 @@ from engine.tile.nodes import (
     WarpReduce,
     operations,
 )
+from engine.tile.nodes.expressions import condition_text, index_text
 from tests.semantics.random_graphs import RandomGraph
 from tests.semantics.single import Node, write_model
 

@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 import engine
-from engine.cost.calibration import predict
+from engine.cost.estimate import estimate_microseconds
 from engine.execution.nodes import Check
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.space import RESOURCE_NAMES, Program, Task
@@ -122,7 +122,7 @@ def test_kernels_are_those_that_were_asked_for(case: tuple[Case, Problem]) -> No
             launch = (figures.blocks, figures.threads, figures.steps, figures.stages)
             assert launch == (facts.blocks, facts.threads, facts.serial_steps, facts.stages), program
             promised.append(found.rank(program))
-            came.append(predict(facts, kernel.target).microseconds)
+            came.append(estimate_microseconds(facts, kernel.target))
     if len(set(came)) > 2:
         assert rank_correlation(np.array(promised), np.array(came)) >= chosen.correlation
 

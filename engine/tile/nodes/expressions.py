@@ -6,7 +6,7 @@ import math
 
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
-from engine.tile.nodes import Buffer, Slot
+from engine.tile.nodes.values import Buffer, Slot
 
 HELD = {
     "float32": "float", "float16": "float", "bfloat16": "float", "int32": "int", "int64": "i64", "bool": "bool",

@@ -1,0 +1,242 @@
+"""Operations on variables, masks and registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from engine.target.hardware import WARP
+from engine.tensor.index import Index
+from engine.tensor.nodes import Scalar
+from engine.tile.nodes.expressions import HELD, STORED, condition_text, index_text, scalar_text, slot_text
+from engine.tile.nodes.operation import Participants, TileOp, registers_in, variables_in
+from engine.tile.nodes.values import Slot
+from engine.tile.nodes.writer import CudaWriter
+from engine.tile.source import NOWHERE, Line
+
+REDUCERS = {"sum": "Sum", "max": "Max", "min": "Min", "prod": "Prod", "any": "Any", "all": "All"}
+"""Reduction operation -> its class in include/reduce.cuh."""
+COMPOUND = {"sum": "+=", "prod": "*="}
+"""Reduction operation -> the assignment that combines, where C++ has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment(TileOp):
+    """A line for the reader of the CUDA text."""
+
+    text: str
+    at: Line = NOWHERE
+
+    def write(self, out: CudaWriter) -> None:
+        out.line(f"// {self.text}", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class Let(TileOp):
+    """`const int name = index`; with `limit`, the smaller of the two."""
+
+    name: str
+    index: Index
+    at: Line = NOWHERE
+    limit: int | None = None
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return self.index.iterators()
+
+    def write(self, out: CudaWriter) -> None:
+        value = index_text(self.index)
+        value = value if self.limit is None else f"fn_min({value}, {self.limit})"
+        out.line(f"const {'i64' if out.is_long(self.index) else 'int'} {self.name} = {value};", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class Mask(TileOp):
+    """`const bool name = every condition >= 0`, and all masks `within`."""
+
+    name: str
+    conditions: tuple[Index, ...]
+    within: tuple[str, ...] = ()
+    at: Line = NOWHERE
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return (*self.within, *(name for condition in self.conditions for name in condition.iterators()))
+
+    def write(self, out: CudaWriter) -> None:
+        terms = [*self.within, *map(condition_text, self.conditions)]
+        out.line(f"const bool {self.name} = {' && '.join(terms)};", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class Declare(TileOp):
+    """A register buffer, every element set to `value` (None leaves it undefined)."""
+
+    buffer: str
+    value: Scalar | None = None
+    at: Line = NOWHERE
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        return (self.buffer, *self.buffers_read)
+
+    @property
+    def reads(self) -> tuple[Slot, ...]:
+        return registers_in(self.value)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        return (self.buffer,)
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return variables_in(self.value)
+
+    def write(self, out: CudaWriter) -> None:
+        buffer, forms = out.buffers[self.buffer], out.forms
+        kind, shape = HELD[buffer.dtype], buffer.shape
+        if buffer.name in forms.packs:
+            if self.value is None and len(shape) == 1 and buffer.name in forms.loaded_once:
+                return  # the load's own line declares it
+            kind, shape = f"Pack<{kind}, {shape[-1]}>", shape[:-1]
+        if not buffer.shape and self.value is not None:
+            const = "" if buffer.name in forms.changed else "const "
+            out.line(f"{const}{kind} {buffer.name} = {scalar_text(self.value)};", self.at)
+            return
+        out.line(f"{kind} {buffer.name}{''.join(f'[{n}]' for n in shape)};", self.at)
+        if self.value is None:
+            return
+        names = [f"n{axis}" for axis in range(len(buffer.shape))]
+        for name, size in zip(names, buffer.shape, strict=True):
+            out.line("#pragma unroll", self.at)
+            out.line(f"for (int {name} = 0; {name} < {size}; ++{name})", self.at)
+            out.depth += 1
+        out.line(f"{buffer.name}{''.join(f'[{n}]' for n in names)} = {scalar_text(self.value)};", self.at)
+        out.depth -= len(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Assign(TileOp):
+    """`slot = expression`; accesses in the expression name register buffers."""
+
+    slot: Slot
+    expression: Scalar
+    at: Line = NOWHERE
+    combine: str | None = None
+    """A reduction operation: `slot = combine(slot, expression)`."""
+
+    @property
+    def reads(self) -> tuple[Slot, ...]:
+        return (*registers_in(self.expression), *((self.slot,) if self.combine else ()))
+
+    @property
+    def writes(self) -> tuple[Slot, ...]:
+        return (self.slot,)
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return variables_in(self.expression)
+
+    @property
+    def products(self) -> int:
+        return 1 if self.combine else 0
+
+    def write(self, out: CudaWriter) -> None:
+        place, value = slot_text(self.slot), scalar_text(self.expression)
+        if self.combine and self.combine not in COMPOUND:
+            reducer = f"{REDUCERS[self.combine]}<{HELD[out.buffers[self.slot.buffer].dtype]}>"
+            value = f"{reducer}::apply({place}, {value})"
+        out.line(f"{place} {COMPOUND.get(self.combine or '', '=')} {value};", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class WarpReduce(TileOp):
+    """Combine a register element over `width` neighbouring lanes; every lane gets the result."""
+
+    slot: Slot
+    operation: str
+    width: int
+    at: Line = NOWHERE
+
+    execution: ClassVar[Participants] = "warp"
+
+    @property
+    def reads(self) -> tuple[Slot, ...]:
+        return (self.slot,)
+
+    @property
+    def writes(self) -> tuple[Slot, ...]:
+        return (self.slot,)
+
+    def write(self, out: CudaWriter) -> None:
+        place = slot_text(self.slot)
+        lanes = f", {self.width}" if self.width != WARP else ""
+        out.line(f"{place} = warp_reduce<{REDUCERS[self.operation]}{lanes}>({place});", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class MapFragment(TileOp):
+    """Every element of a fragment of `dtype`, called `element`, replaced by an expression of it."""
+
+    slot: Slot
+    dtype: str
+    element: str
+    expression: Scalar
+    at: Line = NOWHERE
+
+    @property
+    def reads(self) -> tuple[Slot, ...]:
+        return (self.slot, *(slot for slot in registers_in(self.expression) if slot.buffer != self.element))
+
+    @property
+    def writes(self) -> tuple[Slot, ...]:
+        return (self.slot,)
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return variables_in(self.expression)
+
+    def write(self, out: CudaWriter) -> None:
+        function = f"[&](float {self.element}) {{ return {scalar_text(self.expression)}; }}"
+        out.line(f"on_elements<{STORED[self.dtype]}>({slot_text(self.slot)}, {function});", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixMultiply(TileOp):
+    """`sums += first * second` on tensor cores, by all lanes of a warp together."""
+
+    intrinsic: str
+    sums: Slot
+    first: Slot
+    second: Slot
+    at: Line = NOWHERE
+
+    execution: ClassVar[Participants] = "warp"
+
+    @property
+    def reads(self) -> tuple[Slot, ...]:
+        return (self.sums, self.first, self.second)
+
+    @property
+    def writes(self) -> tuple[Slot, ...]:
+        return (self.sums,)
+
+    @property
+    def products(self) -> int:
+        return 1
+
+    @property
+    def tensor_instruction(self) -> str:
+        return self.intrinsic
+
+    def write(self, out: CudaWriter) -> None:
+        operands = ", ".join(map(slot_text, (self.sums, self.first, self.second)))
+        out.line(f"{self.intrinsic}({operands});", self.at)

@@ -1,0 +1,210 @@
+"""Operations that order others: loops, branches, and the meetings of threads and blocks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from engine.tensor.index import Index
+from engine.tile.nodes.expressions import condition_text, index_text
+from engine.tile.nodes.operation import Body, Participants, TileOp
+from engine.tile.nodes.values import BLOCK, Buffer, Region
+from engine.tile.nodes.writer import CudaWriter
+from engine.tile.source import NOWHERE, Line
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier(TileOp):
+    """All threads of the block meet."""
+
+    at: Line = NOWHERE
+
+    execution: ClassVar[Participants] = "block"
+    meets: ClassVar[Participants] = "block"
+
+    def write(self, out: CudaWriter) -> None:
+        out.line("barrier();", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class WarpSync(TileOp):
+    """All lanes of a warp meet and see what the others wrote."""
+
+    at: Line = NOWHERE
+
+    execution: ClassVar[Participants] = "warp"
+    meets: ClassVar[Participants] = "warp"
+
+    def write(self, out: CudaWriter) -> None:
+        out.line("warp_sync();", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class For(TileOp):
+    """`for name in 0 .. extent-1`, unrolled on request."""
+
+    name: str
+    extent: int
+    body: tuple[TileOp, ...]
+    unroll: bool = False
+    at: Line = NOWHERE
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return (Body(self.body, counter=self.name, extent=self.extent, is_unrolled=self.unroll),)
+
+    def write(self, out: CudaWriter) -> None:
+        if self.unroll:
+            out.line("#pragma unroll", self.at)
+        with out.block(f"for (int {self.name} = 0; {self.name} < {self.extent}; ++{self.name}) {{", self.at):
+            for op in self.body:
+                op.write(out)
+
+
+@dataclass(frozen=True, slots=True)
+class If(TileOp):
+    """A branch on a mask that may differ between threads: only operations of a single thread may stand below."""
+
+    mask: str
+    body: tuple[TileOp, ...]
+    at: Line = NOWHERE
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return (Body(self.body, mask=self.mask),)
+
+    def write(self, out: CudaWriter) -> None:
+        with out.block(f"if ({self.mask}) {{", self.at):
+            for op in self.body:
+                op.write(out)
+
+
+@dataclass(frozen=True, slots=True)
+class UniformIf(TileOp):
+    """A branch on `condition >= 0` over loop counters and the block: all threads of the block take it together."""
+
+    condition: Index
+    body: tuple[TileOp, ...]
+    at: Line = NOWHERE
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return (Body(self.body, condition=self.condition),)
+
+    @property
+    def uniform(self) -> tuple[Index, ...]:
+        return (self.condition,)
+
+    def write(self, out: CudaWriter) -> None:
+        with out.block(f"if ({condition_text(self.condition)}) {{", self.at):
+            for op in self.body:
+                op.write(out)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakIf(TileOp):
+    """Leave the innermost loop where `condition >= 0`, over loop counters and the block: all threads of it do.
+
+    It holds for all iterations after the first that it holds for.
+    """
+
+    condition: Index
+    runs: tuple[int, int]
+    """Of all blocks' iterations together, how many get past it, and how many there are."""
+    at: Line = NOWHERE
+
+    leaves_loop: ClassVar[bool] = True
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return self.condition.iterators()
+
+    @property
+    def uniform(self) -> tuple[Index, ...]:
+        return (self.condition,)
+
+    @property
+    def passing(self) -> tuple[int, int]:
+        return self.runs
+
+    def write(self, out: CudaWriter) -> None:
+        out.line(f"if ({condition_text(self.condition)}) break;", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class LastArrival(TileOp):
+    """The blocks of a team meet at a counter: all but the last to come leave the kernel.
+
+    That one sees what the others stored to workspaces before, sets the counter back to zero, and alone runs what
+    follows.  A team are blocks whose numbers are equally far apart, over the whole grid.
+    """
+
+    counters: str
+    position: Index
+    """Number of the team, and its counter."""
+    team: int
+    """Blocks of a team."""
+    at: Line = NOWHERE
+
+    execution: ClassVar[Participants] = "block"
+    meets: ClassVar[Participants] = "block"
+    positions: ClassVar[Mapping[str, str]] = {"position": "counters"}
+
+    @property
+    def reads(self) -> tuple[Region, ...]:
+        return (Region(self.counters, self.position),)
+
+    @property
+    def writes(self) -> tuple[Region, ...]:
+        return (Region(self.counters, self.position),)
+
+    @property
+    def uniform(self) -> tuple[Index, ...]:
+        return (self.position,)
+
+    @property
+    def passing(self) -> tuple[int, int]:
+        return 1, self.team
+
+    @property
+    def zeroed(self) -> tuple[str, ...]:
+        return (self.counters,)
+
+    def bytes_moved(self, buffers: Mapping[str, Buffer]) -> dict[str, int]:
+        return {}  # one thread adds to one counter for the whole block
+
+    def write(self, out: CudaWriter) -> None:
+        out.line(f"if (!is_last_of<{self.team}>({self.counters}, {index_text(self.position)})) return;", self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRanges(TileOp):
+    """Ranges of the launch's blocks that do different things; inside, `block` counts from the start of its range."""
+
+    parts: tuple[tuple[int, tuple[TileOp, ...]], ...]
+    """(blocks, what they do), in the order of the ranges."""
+    at: Line = NOWHERE
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return tuple(Body(body, blocks=blocks) for blocks, body in self.parts)
+
+    def write(self, out: CudaWriter) -> None:
+        start = 0
+        for number, (blocks, body) in enumerate(self.parts):
+            is_last = number == len(self.parts) - 1
+            head = "if" if number == 0 else "} else" if is_last else "} else if"
+            condition = "" if is_last else f" (blockIdx.x < {start + blocks})"
+            with out.block(f"{head}{condition} {{", self.at, tail="}" if is_last else ""):
+                if start:
+                    out.line(f"const int {BLOCK} = blockIdx.x - {start};", self.at)
+                for op in body:
+                    op.write(out)
+            start += blocks
+
+
+def before_meeting(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
+    """What every block of a team does; the last one alone goes on."""
+    return tuple(itertools.takewhile(lambda op: not isinstance(op, LastArrival), body))

@@ -1,0 +1,254 @@
+"""What a tile operation declares, and the two ways to take a program apart: walking all operations, replacing parts.
+
+Checks, hazards, names, life times, trip counts, bytes and text are folds over the declaration.  A new operation is a
+class in this package that overrides what differs from the defaults and writes its text, the device function that the
+text calls (`tile/include`), and that function's emulation (`execution/emulate/include`); no fold changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self
+
+from engine.tensor.index import Index
+from engine.tensor.nodes import Access, Apply, Position, Scalar, accesses
+from engine.tile.nodes.values import Buffer, Region, Slot
+from engine.tile.nodes.writer import CudaWriter
+
+Participants = Literal["thread", "warp", "block"]
+"""The threads that an operation concerns: each by itself, all of a warp, or all of the block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Operations that stand inside another one, and how they run there."""
+
+    operations: tuple[TileOp, ...]
+    counter: str = ""
+    """The variable of the loop around them; "" where they run once."""
+    extent: int = 1
+    """The counter takes the values 0 .. extent-1."""
+    is_unrolled: bool = False
+    mask: str | None = None
+    """Only threads in which it holds run them."""
+    condition: Index | None = None
+    """The block runs them where this is >= 0."""
+    blocks: int | None = None
+    """Only so many blocks run them, numbered from 0 in here; None where all do that come here."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileOp:
+    """One operation of a tile program; the defaults are those of one that touches nothing."""
+
+    execution: ClassVar[Participants] = "thread"
+    """Who must take part: an operation of a warp or block may not stand where some of its threads do not come."""
+    meets: ClassVar[Participants] = "thread"
+    """Who waits here for each other, and then sees what the others stored to shared memory before."""
+    is_asynchronous: ClassVar[bool] = False
+    """Whether its writes become visible only after a `Wait`."""
+    leaves_loop: ClassVar[bool] = False
+    """Whether it may end the innermost loop around it."""
+    positions: ClassVar[Mapping[str, str]] = {}
+    """Fields that hold a position in memory -> the field that names the buffer."""
+
+    @property
+    def reads(self) -> tuple[Slot | Region, ...]:
+        """Registers and memory whose elements it uses."""
+        return ()
+
+    @property
+    def writes(self) -> tuple[Slot | Region, ...]:
+        """Registers and memory whose elements it sets."""
+        return ()
+
+    @property
+    def vectors(self) -> tuple[tuple[Slot, int], ...]:
+        """Registers that it moves as one vector, with its elements."""
+        return ()
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """Variables, masks and registers that are known after it, in the same body and those inside."""
+        return ()
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Variables and masks that it needs beside those that its reads, writes and bodies name."""
+        return ()
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        """What stands inside it."""
+        return ()
+
+    @property
+    def uniform(self) -> tuple[Index, ...]:
+        """Indices that must have one value in all threads of the block."""
+        return ()
+
+    @property
+    def passing(self) -> tuple[int, int]:
+        """(n, of): of how many arrivals how many go on to what follows in the same body."""
+        return 1, 1
+
+    @property
+    def zeroed(self) -> tuple[str, ...]:
+        """Workspaces that must hold zeros when the launch begins, and do again when it ends."""
+        return ()
+
+    @property
+    def products(self) -> int | None:
+        """Multiply-adds of its own, of tiles where it works on tiles; None for what does not compute."""
+        return None
+
+    @property
+    def tensor_instruction(self) -> str:
+        """The instruction with which it multiplies on tensor cores, or ""."""
+        return ""
+
+    def bytes_moved(self, buffers: Mapping[str, Buffer]) -> dict[str, int]:
+        """Bytes that one thread moves to and from each scope of memory, if its mask holds."""
+        moved: dict[str, int] = {}
+        for region in self.regions:
+            buffer = buffers[region.buffer]
+            moved[buffer.scope] = moved.get(buffer.scope, 0) + region.bytes_in(buffer)
+        return moved
+
+    def write(self, out: CudaWriter) -> None:
+        """Append its CUDA text."""
+        raise NotImplementedError(type(self).__name__)
+
+    # What follows from the declaration
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The memory that it touches."""
+        return (*self.regions_read, *self.regions_written)
+
+    @property
+    def regions_read(self) -> tuple[Region, ...]:
+        """The memory among its reads."""
+        return tuple(part for part in self.reads if isinstance(part, Region))
+
+    @property
+    def regions_written(self) -> tuple[Region, ...]:
+        """The memory among its writes."""
+        return tuple(part for part in self.writes if isinstance(part, Region))
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """Every buffer that it names."""
+        return (*self.buffers_written, *self.buffers_read)
+
+    @property
+    def buffers_read(self) -> tuple[str, ...]:
+        """Buffers of which it uses elements."""
+        return tuple(part.buffer for part in self.reads)
+
+    @property
+    def buffers_written(self) -> tuple[str, ...]:
+        """Buffers of which it sets elements."""
+        return tuple(part.buffer for part in self.writes)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every variable, mask and register that must be known where it stands."""
+        found = {*self.uses, *(name for part in (*self.reads, *self.writes) for name in part.names)}
+        for body in self.bodies:
+            found |= {body.mask} if body.mask else set()
+            found |= set(body.condition.iterators()) if body.condition else set()
+        return frozenset(found.difference(self.defines))
+
+    # Replacing parts
+
+    def rewrite(self, change: Rewrite) -> Self:
+        """The operation with other parts, and the same below it."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        changes = {
+            name: change.position(parts[self.positions[name]], part) if name in self.positions else change.part(part)
+            for name, part in parts.items()
+        }
+        return replace(self, **changes)
+
+    def map_bodies(self, change: Callable[[tuple[TileOp, ...]], Sequence[TileOp]]) -> Self:
+        """The operation with each of its bodies changed."""
+        return self.rewrite(_BodyRewrite(change)) if self.bodies else self
+
+
+class Rewrite:
+    """What takes the place of an operation's parts: by default, each part itself."""
+
+    def index(self, index: Index) -> Index:
+        """An index that is no position in memory."""
+        return index
+
+    def position(self, buffer: str, position: Index) -> Index:
+        """A position in memory."""
+        return self.index(position)
+
+    def slot(self, slot: Slot) -> Slot:
+        """Registers."""
+        return slot
+
+    def scalar(self, value: Scalar) -> Scalar:
+        """An expression over registers."""
+        return value
+
+    def body(self, body: Sequence[TileOp]) -> tuple[TileOp, ...]:
+        """What stands inside an operation."""
+        return tuple(op.rewrite(self) for op in body)
+
+    def part(self, part: Any) -> Any:
+        """Whatever a field of an operation holds; names, numbers and links to statements stay."""
+        match part:
+            case Index():
+                return self.index(part)
+            case Slot():
+                return self.slot(part)
+            case Access() | Apply() | Position():
+                return self.scalar(part)
+            case (TileOp(), *_):
+                return self.body(part)
+            case tuple():
+                return tuple(map(self.part, part))
+            case _:
+                return part
+
+
+class _BodyRewrite(Rewrite):
+    def __init__(self, change: Callable[[tuple[TileOp, ...]], Sequence[TileOp]]) -> None:
+        self._change = change
+
+    def body(self, body: Sequence[TileOp]) -> tuple[TileOp, ...]:
+        return tuple(self._change(tuple(body)))
+
+
+def operations(body: Iterable[TileOp]) -> Iterator[TileOp]:
+    """Every operation, outermost first."""
+    for op in body:
+        yield op
+        for inner in op.bodies:
+            yield from operations(inner.operations)
+
+
+def names_in(body: Iterable[TileOp]) -> set[str]:
+    """Every variable, mask and register that operations and those below them need."""
+    return {name for op in operations(body) for name in op.names}
+
+
+def registers_in(value: Scalar | None) -> tuple[Slot, ...]:
+    """The registers of an expression."""
+    return tuple(Slot(access.array, access.indices) for access in accesses(value)) if value else ()
+
+
+def variables_in(value: Scalar | None) -> tuple[str, ...]:
+    """The variables of an expression that stand there as values."""
+    match value:
+        case Position(index, _):
+            return index.iterators()
+        case Apply(_, operands):
+            return tuple(name for operand in operands for name in variables_in(operand))
+        case _:
+            return ()

@@ -1,0 +1,98 @@
+"""One kernel before it becomes text: its operations, its buffers, and what its lowering asks for and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.tile.nodes.control import LastArrival
+from engine.tile.nodes.operation import TileOp, operations
+from engine.tile.nodes.values import Buffer
+from engine.tile.source import Footprint
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Why a kernel did not take a mark as given, and what it has in its place."""
+
+    because: str
+    name: str = ""
+    value: str = ""
+    """In place of the mark's: "4", "16 elements"; "" where the kernel has none of it."""
+
+    def __str__(self) -> str:
+        """ "block 4: this kernel takes whole warps"."""
+        return f"{self.name} {self.value}: {self.because}" if self.value else self.because
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRequest:
+    """Buffers that somebody wants filled ahead of their use; `engine.pipeline` decides whether they may be."""
+
+    buffers: tuple[str, ...]
+    stages: int
+    mark: str
+    """"stages" of shared memory or "register_stages"."""
+    asked: Mapping[tuple[int, ...], int] = field(default_factory=dict)
+    """Recipe entries that say how many: place in the recipe -> their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelConfig:
+    """Base of what the families choose for a kernel: each has a frozen class of its own with its choices as fields."""
+
+    def with_stages(self, stages: int, register_stages: int) -> KernelConfig:
+        """The choice with the pipelines that the kernel got; a family whose configuration has no stages keeps this."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class TileProgram:
+    """One kernel before it becomes text."""
+
+    name: str
+    title: tuple[str, ...]
+    """Lines of the header: what the kernel computes and how it is scheduled."""
+    grid: int
+    threads: int
+    constants: Mapping[str, int]
+    """Named sizes of the header, for the reader of the CUDA text alone: who needs a choice asks `config`."""
+    buffers: Mapping[str, Buffer]
+    """Global buffers first, in parameter order."""
+    written: frozenset[str]
+    """Global buffers the kernel writes."""
+    read: frozenset[str]
+    body: tuple[TileOp, ...]
+    footprints: tuple[Footprint, ...]
+    assertions: tuple[tuple[str, str], ...] = ()
+    """(condition over the constants, BLOCKS and THREADS; why it must hold), checked by the CUDA compiler."""
+    stages: int = 1
+    """Stages of the shared-memory pipeline; 1 when copies and use alternate."""
+    register_stages: int = 1
+    """Stages of the register pipeline; 1 when loads from shared memory and use alternate."""
+    turns: int = 1
+    """Groups of rows that a block is asked to take one after the other; the grid does not count them yet."""
+    wishes: tuple[PipelineRequest, ...] = ()
+    """Pipelines asked for that the program does not have yet."""
+    notes: Mapping[tuple[int, ...], Note] = field(default_factory=dict)
+    """Recipe entries that could not be taken as given: place in the recipe -> why, and what was done instead."""
+    sequential: tuple[str, ...] = ()
+    """Dimensions that the schedule holds parallel and this kernel walks in order all the same."""
+    together: int = 0
+    """Blocks of an SM that registers must leave room for; 0 lets the compiler weigh that against spills."""
+    placements: Mapping[str, str] = field(default_factory=dict)
+    """Statement -> where its result lives and why."""
+    schemes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Statement -> how a block hands its result from one part of the kernel to others, and why."""
+    config: KernelConfig | None = None
+    """What the lowering chose, after marks that do not fit were changed; None for a program that no family made."""
+
+    @property
+    def intrinsic(self) -> str:
+        """The instruction that multiplies on tensor cores, or ""."""
+        return next(filter(None, (op.tensor_instruction for op in operations(self.body))), "")
+
+    @property
+    def team(self) -> int:
+        """Blocks that hand sums to each other: block b works with b + grid / team, b + 2 * grid / team and so on."""
+        return next((op.team for op in operations(self.body) if isinstance(op, LastArrival)), 1)

@@ -1,0 +1,75 @@
+"""The CUDA text of a kernel while its operations write themselves into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from engine.tensor.index import Index
+from engine.tensor.terms import NARROW
+from engine.tile.nodes.expressions import STORED, index_text, permuted_text
+from engine.tile.nodes.values import Buffer
+from engine.tile.source import NOWHERE, Line
+
+BITS = "uint16"
+"""Type of registers that hold 16-bit floats as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterForms:
+    """How the registers of one program appear in its text."""
+
+    changed: frozenset[str] = frozenset()
+    """Assigned after their declaration: not const."""
+    declared: frozenset[str] = frozenset()
+    """With a declaration of their own."""
+    packs: frozenset[str] = frozenset()
+    """Whose last axis is one vector access: a `Pack`, loaded and stored whole."""
+    loaded_once: frozenset[str] = frozenset()
+    """That one load alone gives their value."""
+
+
+@dataclass(slots=True)
+class CudaWriter:
+    """Lines of CUDA text with what stands behind each."""
+
+    buffers: Mapping[str, Buffer]
+    forms: RegisterForms
+    text: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    depth: int = 0
+
+    def line(self, text: str, at: Line = NOWHERE) -> None:
+        """Append a line, indented."""
+        self.text.append("  " * self.depth + text if text else "")
+        self.lines.append(at)
+
+    @contextmanager
+    def block(self, head: str, at: Line = NOWHERE, tail: str = "}") -> Iterator[None]:
+        """Indent the lines written inside, between a head and a closing brace."""
+        self.line(head, at)
+        self.depth += 1
+        yield
+        self.depth -= 1
+        if tail:
+            self.line(tail)
+
+    def place(self, buffer: str, position: Index) -> str:
+        """A position in a buffer; in a tile of permuted chunks, where that element lies."""
+        target = self.buffers[buffer]
+        return permuted_text(position, target, STORED[target.dtype]) if target.row_bytes else index_text(position)
+
+    def is_long(self, index: Index) -> bool:
+        """Whether an index needs 64 bits: one that was read from such an array."""
+        return any(name in self.buffers and self.buffers[name].dtype == "int64" for name in index.iterators())
+
+
+def widen(value: str, dtype: str) -> str:
+    """An element as it is stored, as a register holds it."""
+    return f"to_float({value})" if dtype in NARROW else f"bool({value})" if dtype == "bool" else value
+
+
+def narrow(value: str, dtype: str) -> str:
+    """What a register holds, as an element is stored."""
+    return f"to_{STORED[dtype]}({value})" if dtype in NARROW else f"bool8({value})" if dtype == "bool" else value
