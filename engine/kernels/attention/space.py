@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from engine.cost.nodes import Work
 from engine.fusion.attention import Attention, attention_of
 from engine.fusion.attention_cost import head_parts, shared_bytes
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
-from engine.kernels.analytical_estimate import promised
 from engine.kernels.attention.cuda_cores import SHARERS
 from engine.kernels.attention.lower import INSTRUCTION, AttentionConfig
 from engine.kernels.gemm.space import CUDA_CORES
 from engine.kernels.nodes import Compile, Kernel
-from engine.kernels.prune import Check, checked, resource_checks, user_check
+from engine.kernels.prune import Check, searched, user_entries
 from engine.kernels.sketch_rules import (
     CACHE_READ,
     CROSS_THREAD,
@@ -29,9 +29,8 @@ from engine.kernels.sketch_rules import (
     TILING,
     Choices,
     Situation,
-    sketch,
 )
-from engine.kernels.space import KernelPrograms, Program, Refused, ResourceEstimate, Task, Value
+from engine.kernels.space import KernelPrograms, Program, Refused, Task, Value
 from engine.kernels.tuned_entries import tuned
 from engine.recipe import Entry
 from engine.rewrite.online import online
@@ -115,25 +114,30 @@ class AttentionTiles(KernelPrograms):
         """Of a block: a warp for its queries, or the threads that share a row of scores."""
         return program.number("queries") // program.number("own") * (WARP if self.intrinsic else SHARERS)
 
-    def figures(self, program: Program) -> ResourceEstimate:
+    def work(self, program: Program) -> Work:
         """From the tiles: every block reads all keys and values of its batch, or its part of them."""
-        facts = self.kernel.facts
+        base, tiles, element = self.kernel.facts, self.standing.tiles, self.element_bytes
         queries, keys, stages = (program.number(name) for name in ("queries", "keys", "stages"))
-        blocks = self.teams(queries) * split_of(program)
-        element = self.element_bytes
+        blocks, steps, threads = self.teams(queries) * split_of(program), self.steps(program), self.threads(program)
         depth, heads = self.depth, self.heads
-        steps = self.steps(program)
         of_block = (queries * depth + steps * keys * (depth + heads)) * element
-        threads = self.threads(program)
-        held = (keys + heads) * queries // threads
-        return ResourceEstimate(
+        requested = blocks * of_block + base.dram_bytes_written + 2 * blocks * self.left(program) * SUM_BYTES
+        now = base.blocks * tiles.queries * math.ceil(-(-self.found.key.extent // tiles.keys) / base.team) * tiles.keys
+        return replace(
+            base,
             blocks=blocks,
             threads=threads,
-            steps=steps,
+            serial_steps=steps,
             stages=stages,
             shared_bytes=shared_bytes((depth, heads), queries, keys, stages, element, self.intrinsic is None),
-            registers=BESIDE + held,
-            requested=blocks * of_block + facts.dram_bytes_written + 2 * blocks * self.left(program) * SUM_BYTES,
+            shared_bytes_moved=blocks * self._moved(program, steps),
+            registers=BESIDE + (keys + heads) * queries // threads,
+            l2_bytes=requested,
+            team=split_of(program),
+            team_bytes=split_of(program) * self.left(program) * SUM_BYTES,
+            tensor_flops=base.tensor_flops * (blocks * queries * steps * keys) // now,
+            global_requests=requested // (ACCESS_BYTES * WARP),
+            global_sectors=0,
         )
 
     def teams(self, queries: int) -> int:
@@ -155,25 +159,6 @@ class AttentionTiles(KernelPrograms):
         if split_of(program) == 1:
             return 0
         return min(program.number("queries"), self.queries) * (self.heads + 2)
-
-    def handed_over(self, program: Program) -> int:
-        """Bytes that the blocks of one team leave."""
-        return split_of(program) * self.left(program) * SUM_BYTES
-
-    def rank(self, program: Program) -> float:
-        """The time that the model of compiled kernels promises, in microseconds."""
-        figures, base, tiles = self.figures(program), self.kernel.facts, self.standing.tiles
-        padded = figures.blocks * program.number("queries") * figures.steps * program.number("keys")
-        steps = math.ceil(-(-self.found.key.extent // tiles.keys) / base.team)
-        now = base.blocks * tiles.queries * steps * tiles.keys
-        facts = replace(
-            base,
-            team=split_of(program),
-            team_bytes=self.handed_over(program),
-            tensor_flops=base.tensor_flops * padded // now,
-            shared_bytes_moved=figures.blocks * self._moved(program, figures.steps),
-        )
-        return promised(facts, figures, self.machine, figures.requested / (ACCESS_BYTES * WARP))
 
     def _moved(self, program: Program, steps: int) -> int:
         """Bytes that a block moves to and from shared memory.
@@ -237,7 +222,7 @@ def _instructions(found: Attention, kernel: Kernel, refused: list[Refused]) -> I
     """What multiplies both products; None for CUDA cores.  A person's instruction is the only one."""
     after = online(kernel.group.program, found.values.name)
     values = after.statement(found.values.name)
-    own = (e.value for one in kernel.advice if one.author == "user" for e in one.scenario.entries if e.enabled)
+    own = (entry.value for entry in user_entries(kernel))
     wish = next((str(v[1]) for v in own if isinstance(v, tuple) and v[0] == "intrinsic"), "")
     for intrinsic in INTRINSICS.values():
         misfit = intrinsic_misfit(found.scores, values, after, intrinsic)
@@ -284,9 +269,8 @@ def _task(family: AttentionTiles, kernel: Kernel) -> Task:
         PLACE_MAIN: {"register_stages": REGISTER_STAGES},
     }
     fixed = {**_FIXED, "split_k": kernel.tile.team}
-    made, applied = sketch(Situation(family.name, fixed, offers, {CROSS_THREAD: why_not}))
-    checks = (*_checks(family), *resource_checks(family.figures, family.machine), user_check(family, kernel))
-    return Task(family.name, made.dimensions, checked(made.points(), checks), applied, family)
+    situation = Situation(family.name, fixed, offers, {CROSS_THREAD: why_not})
+    return searched(family, situation, _checks(family), kernel, family.machine)
 
 
 def _why_not_shared(family: AttentionTiles) -> str:
