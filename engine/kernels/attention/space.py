@@ -11,13 +11,14 @@ from typing import ClassVar
 
 from engine.cost.nodes import Work
 from engine.fusion.attention import Attention, attention_of
-from engine.fusion.attention_cost import head_parts, shared_bytes
+from engine.fusion.attention_cost import head_parts
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
 from engine.kernels.attention.cuda_cores import SHARERS
 from engine.kernels.attention.lower import INSTRUCTION, AttentionConfig
 from engine.kernels.gemm.space import CUDA_CORES
+from engine.kernels.mma_fragments import SHARERS as FRAGMENT_SHARERS
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.prune import Check, searched, user_entries
 from engine.kernels.sketch_rules import (
@@ -37,10 +38,12 @@ from engine.rewrite.online import online
 from engine.support.errors import EngineError
 from engine.target.hardware import WARP
 from engine.target.teams import SUM_BYTES, most_parts, whole_parts
+from engine.tensor.access import VECTOR_BYTES
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
+from engine.tile.storage import shared_bytes_of
 
 DECIDED = frozenset(("block", "warp", "thread", "tile", "stages", "register_stages", "split_k", "intrinsic"))
 QUERIES, KEYS = (16, 32, 64, 128), (16, 32, 64, 128)
@@ -116,26 +119,30 @@ class AttentionTiles(KernelPrograms):
 
     def work(self, program: Program) -> Work:
         """From the tiles: every block reads all keys and values of its batch, or its part of them."""
-        base, tiles, element = self.kernel.facts, self.standing.tiles, self.element_bytes
+        base, standing = self.kernel.facts, self.standing
         queries, keys, stages = (program.number(name) for name in ("queries", "keys", "stages"))
-        blocks, steps, threads = self.teams(queries) * split_of(program), self.steps(program), self.threads(program)
-        depth, heads = self.depth, self.heads
-        of_block = (queries * depth + steps * keys * (depth + heads)) * element
-        requested = blocks * of_block + base.dram_bytes_written + 2 * blocks * self.left(program) * SUM_BYTES
-        now = base.blocks * tiles.queries * math.ceil(-(-self.found.key.extent // tiles.keys) / base.team) * tiles.keys
+        parts, steps, threads = split_of(program), self.steps(program), self.threads(program)
+        blocks = self.teams(queries) * parts
+        scores, left = queries * steps * keys, self.left(program)
+        # What is neither copied nor left for the last block follows the results: they are stored, padding included.
+        rest = base.l2_bytes - self.copied(base.blocks, standing.tiles.queries, standing.tiles.keys, base.serial_steps)
+        rest -= self.handed_over(base.blocks, standing.tiles.queries, standing.parts)
+        results = rest * self.teams(queries) * queries // (base.blocks // base.team * standing.tiles.queries)
+        requested = self.copied(blocks, queries, keys, steps) + results + self.handed_over(blocks, queries, parts)
+        now = standing.tiles.queries * math.ceil(-(-self.found.key.extent // standing.tiles.keys) / base.team)
         return replace(
             base,
             blocks=blocks,
             threads=threads,
             serial_steps=steps,
             stages=stages,
-            shared_bytes=shared_bytes((depth, heads), queries, keys, stages, element, self.intrinsic is None),
+            shared_bytes=self.shared(queries, keys, stages),
             shared_bytes_moved=blocks * self._moved(program, steps),
-            registers=BESIDE + (keys + heads) * queries // threads,
+            registers=BESIDE + (keys + self.heads) * queries // threads,
             l2_bytes=requested,
-            team=split_of(program),
-            team_bytes=split_of(program) * self.left(program) * SUM_BYTES,
-            tensor_flops=base.tensor_flops * (blocks * queries * steps * keys) // now,
+            team=parts,
+            team_bytes=parts * left * SUM_BYTES,
+            tensor_flops=base.tensor_flops * blocks * scores // (base.blocks * now * standing.tiles.keys),
             global_requests=requested // (ACCESS_BYTES * WARP),
             global_sectors=0,
         )
@@ -156,9 +163,34 @@ class AttentionTiles(KernelPrograms):
 
     def left(self, program: Program) -> int:
         """Sums that a block leaves for the last one of its team."""
-        if split_of(program) == 1:
+        rows = min(program.number("queries"), self.queries)
+        return rows * (self.heads + 2) if split_of(program) > 1 else 0
+
+    def handed_over(self, blocks: int, queries: int, parts: int) -> int:
+        """Bytes that blocks with a part of the keys each store and the last of each team loads, padding included.
+
+        Every thread of a row stores its maximum and its sum and loads the maxima twice, the sums once; results once.
+        """
+        if parts == 1:
             return 0
-        return min(program.number("queries"), self.queries) * (self.heads + 2)
+        sharers = FRAGMENT_SHARERS if self.intrinsic else SHARERS
+        return blocks * queries * (5 * sharers + 2 * self.standing.tiles.heads) * SUM_BYTES
+
+    def copied(self, blocks: int, queries: int, keys: int, steps: int) -> int:
+        """Bytes of queries, keys and values that so many blocks copy, padding included."""
+        depth, heads = self.standing.tiles.depth, self.standing.tiles.heads
+        return blocks * (queries * depth + steps * keys * (depth + heads)) * self.element_bytes
+
+    def shared(self, queries: int, keys: int, stages: int) -> int:
+        """Bytes of a block's tiles, whose rows are padded or permuted as those of `kernel` are."""
+        standing, buffers = self.standing, self.kernel.tile.buffers
+        rows = {"query_tile": (queries, standing.tiles.queries), "key_tile": (stages * keys, standing.tiles.keys)}
+        rows["value_tile"] = rows["key_tile"]
+        found = 0
+        for name, (here, there) in rows.items():
+            there *= standing.stages if name != "query_tile" else 1
+            found += shared_bytes_of(buffers[name]) // there * here
+        return found + (queries * (keys * FLOAT + VECTOR_BYTES) if self.intrinsic is None else 0)
 
     def _moved(self, program: Program, steps: int) -> int:
         """Bytes that a block moves to and from shared memory.
