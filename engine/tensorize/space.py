@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.support.errors import BadInput
-
-FRAGMENT = 16
-"""Rows, columns and depths of the fragment that the published templates count in."""
+from engine.tensorize.nodes import FRAGMENT_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Space:
     column_warps: tuple[int, ...] = (1, 2, 4)
     stages: tuple[int, ...] = (2, 3, 4, 5, 6)
     register_stages: tuple[int, ...] = (1, 2, 4)
-    fragment: int = FRAGMENT
+    fragment: int = FRAGMENT_SIZE
     """Rows, columns and depths that the tiles are counted in; 1 on CUDA cores, whose warps here are threads."""
 
     @property

@@ -14,16 +14,15 @@ from engine.kernels.attention.softmax import OnlineSoftmax
 from engine.kernels.attention.split_keys import join_parts, parts_of_keys
 from engine.kernels.attention.tensor_cores import TensorCores
 from engine.kernels.marks import Marks
-from engine.kernels.mma_fragments import WORD
 from engine.kernels.statement_block import finished
 from engine.support.errors import Unsupported
-from engine.target.hardware import WARP
+from engine.target.hardware import MAX_THREADS, REGISTER_BYTES, WARP
 from engine.tensor.nodes import Apply, Literal
 from engine.tensor.padding import adds_nothing
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.nodes import TileProgram
 
-MOST_QUERIES, MOST_KEYS, MOST_THREADS = 128, 128, 1024
+MOST_QUERIES, MOST_KEYS = 128, 128
 TILE, WIDE_TILE = 64, 16
 """Queries and keys of a tile where nobody asks, and keys where queries or values are long."""
 INSTRUCTION = 16
@@ -71,7 +70,7 @@ def _on_tensor_cores(
     rows = marks.power("warp", INSTRUCTION, min(32, tiles.queries), nest.queries, least=INSTRUCTION)
     marks.refuse({"thread": "the instruction says which scores a thread owns: ask for the queries of a warp"})
     # Single values two keys apart meet different banks in padded rows, matrices of them in permuted ones.
-    permuted = (True, intrinsic.element_bytes < WORD)
+    permuted = (True, intrinsic.element_bytes < REGISTER_BYTES)
     block = Block(group, nest, tiles, parts_of_keys(nest, tiles, marks), tiles.queries // rows * WARP, permuted)
     products = TensorCores(block, intrinsic, rows)
     _kernel(block, products)
@@ -90,7 +89,7 @@ def _on_tensor_cores(
 
 def _on_cuda_cores(group: FusionGroup, nest: AttentionNest, marks: Marks, tiles: Tiles) -> TileProgram:
     rows = marks.power("thread", 4, 8, nest.queries) if nest.queries else 1
-    fewest = tiles.queries // min(tiles.queries, tiles.keys, MOST_THREADS // SHARERS)
+    fewest = tiles.queries // min(tiles.queries, tiles.keys, MAX_THREADS // SHARERS)
     if rows < fewest:
         rows = fewest
         marks.changed("thread", rows, "with fewer, more threads than copies or than a block has", nest.queries)

@@ -36,8 +36,9 @@ from engine.kernels.tuned_entries import tuned
 from engine.recipe import Entry
 from engine.rewrite.online import online
 from engine.support.errors import EngineError
-from engine.target.hardware import WARP
-from engine.target.teams import SUM_BYTES, most_parts, whole_parts
+from engine.target.hardware import SUM_BYTES, VECTOR_BYTES, WARP
+from engine.target.registers import ATTENTION_BASE
+from engine.target.teams import most_parts, whole_parts
 from engine.tensorize.attention import intrinsic_misfit
 from engine.tensorize.bind import allowed
 from engine.tensorize.intrinsics import INTRINSICS
@@ -48,9 +49,6 @@ QUERIES, KEYS = (16, 32, 64, 128), (16, 32, 64, 128)
 OWN_ON_TENSOR_CORES, OWN_ON_CUDA_CORES = (16, 32), (1, 2, 4, 8)
 """Queries of a warp, and of a thread."""
 STAGES, REGISTER_STAGES, SPLITS = (1, 2, 3, 4), (1, 2, 4), (1, 2, 4, 8, 16, 32)
-BESIDE, FLOAT = 40, 4
-"""Registers of a thread beside scores and results, an estimate; bytes of a weight in shared memory."""
-ACCESS_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ class AttentionTiles(KernelPrograms):
             steps=steps,
             stages=stages,
             shared_bytes=shared_bytes((depth, heads), queries, keys, stages, element, self.intrinsic is None),
-            registers=BESIDE + held,
+            registers=ATTENTION_BASE + held,
             requested=blocks * of_block + facts.dram_bytes_written + 2 * blocks * self.left(program) * SUM_BYTES,
         )
 
@@ -157,7 +155,7 @@ class AttentionTiles(KernelPrograms):
             tensor_flops=base.tensor_flops * padded // now,
             shared_bytes_moved=figures.blocks * self._moved(program, figures.steps),
         )
-        return promised(facts, figures, self.machine, figures.requested / (ACCESS_BYTES * WARP))
+        return promised(facts, figures, self.machine, figures.requested / (VECTOR_BYTES * WARP))
 
     def _moved(self, program: Program, steps: int) -> int:
         """Bytes that a block moves to and from shared memory.
@@ -172,7 +170,7 @@ class AttentionTiles(KernelPrograms):
         of_queries, moved = queries * depth * element, steps * tile * (1 + readers)
         if self.intrinsic is not None:
             return moved + 2 * of_queries
-        weights = queries * keys * FLOAT * (1 + SHARERS)
+        weights = queries * keys * SUM_BYTES * (1 + SHARERS)
         return moved + of_queries + steps * (SHARERS * of_queries + weights)
 
     def program_of(self, kernel: Kernel) -> Program | None:
@@ -277,7 +275,7 @@ def _task(family: AttentionTiles, kernel: Kernel) -> Task:
 
 def _why_not_shared(family: AttentionTiles) -> str:
     """Why blocks do not share keys; "" where they may."""
-    blocks, sms = family.teams(QUERIES[-1]), int(family.machine.sms.value)
+    blocks, sms = family.teams(QUERIES[-1]), family.machine.sm_count
     if blocks >= sms:
         return f"{blocks} blocks of the most queries fill {sms} SMs"
     return "" if family.sizes["KEYS"] > KEYS[0] else f"{family.sizes['KEYS']} keys are one tile"

@@ -26,6 +26,7 @@ from engine.kernels.sketch_rules import CACHE_READ, INLINE, TILING, Choices, Sit
 from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
 from engine.recipe import Entry
 from engine.target.hardware import SECTOR
+from engine.target.registers import ELEMENTWISE_BASE
 from engine.tensor.live_values import most_alive
 from engine.tensor.rewrite import plain_iterator
 
@@ -35,8 +36,6 @@ ORDER = frozenset(("pin", "cut", "split", "parallel", "terms", "equal", "objecti
 """Fields of entries that say in which order loops are, or how they are cut."""
 THREADS, STEPS = (32, 64, 128, 256, 512, 1024), (1, 2, 4, 8)
 """Threads of a block, and portions that each of them takes."""
-BESIDE = 20
-"""Registers of a thread beside the values that it computes: an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ class Walks(KernelPrograms):
             steps=1 if steps <= UNROLLED else steps,
             stages=1,
             shared_bytes=0,
-            registers=BESIDE + self.alive * width,
+            registers=ELEMENTWISE_BASE + self.alive * width,
             requested=facts.l2_bytes * blocks * block // ours,
         )
 
@@ -142,7 +141,7 @@ class Tiles(KernelPrograms):
         threads, facts = program.number("threads"), self.kernel.facts
         turned = 4 * TILE * (TILE + 1)
         return ResourceEstimate(
-            -(-self.elements // TILE**2), threads, 1, 1, turned, BESIDE + self.alive * (TILE**2 // threads),
+            -(-self.elements // TILE**2), threads, 1, 1, turned, ELEMENTWISE_BASE + self.alive * (TILE**2 // threads),
             facts.l2_bytes,
         )  # fmt: skip
 

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from engine.cost.alcop import promised
 from engine.cost.alcop_nodes import Contraction
 from engine.cost.alcop_work import alcop_work_of_config
+from engine.pipeline.detect import MAX_STAGES
 from engine.support.errors import Unsupported
 from engine.target import Target
-from engine.target.shared import most_shared
-from engine.target.teams import MOST_BYTES, MOST_PARTS, SUM_BYTES, whole_parts
+from engine.target.hardware import SUM_BYTES
+from engine.target.teams import MOST_BYTES, MOST_PARTS, whole_parts
 from engine.tensorize.space import GemmConfig
 
 KIB = 1024
-MOST_STAGES = 6
-"""Buffers in shared memory."""
 
 Test = Callable[[Contraction, GemmConfig, Target], str]
 
@@ -75,8 +74,8 @@ def _stages(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str
     depth = knobs.block[2]
     tiles = -(-contraction.k // depth)
     steps = -(-tiles // knobs.split_k)
-    if knobs.stages > MOST_STAGES:
-        return f"{knobs.stages} stages, a pipeline has up to {MOST_STAGES}"
+    if knobs.stages > MAX_STAGES:
+        return f"{knobs.stages} stages, a pipeline has up to {MAX_STAGES}"
     if knobs.stages > steps:
         shared = f", shared by {knobs.split_k} blocks" if knobs.split_k > 1 else ""
         return f"{knobs.stages} stages of {depth} depths, and the loop has {steps} of {contraction.k:,}{shared}"
@@ -110,7 +109,7 @@ def _inner(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
 
 def _shared(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     rows, columns, depth = knobs.block
-    needed, limit = knobs.stages * (rows + columns) * depth * contraction.element_bytes, most_shared(machine)
+    needed, limit = knobs.stages * (rows + columns) * depth * contraction.element_bytes, machine.shared_limit
     return f"{kib(needed)} of shared memory, a block may have {kib(limit)}" if needed > limit else ""
 
 

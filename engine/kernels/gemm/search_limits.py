@@ -6,17 +6,16 @@ from dataclasses import replace
 
 from engine.cost.alcop import allowed_registers
 from engine.cost.alcop_nodes import Contraction
-from engine.cost.alcop_work import ESTIMATE_ERROR, SUM_BYTES, estimated_registers
+from engine.cost.alcop_work import estimated_registers
 from engine.fusion.row_epilogue import MOST_COLUMNS
 from engine.kernels.gemm.limits import LIMITS, Limit, kib
-from engine.kernels.gemm.tensor_cores import MAX_WARPS
-from engine.kernels.prune import GRID, REGISTERS_BECAUSE, whole_warps
+from engine.kernels.prune import REGISTERS_BECAUSE, whole_warps
 from engine.target import Target
 from engine.target.copies import HELD_STAGES, MOST_HELD, SMALLEST_COPY
-from engine.target.hardware import MAX_THREADS
-from engine.target.shared import most_shared
-from engine.tensor.access import VECTOR_BYTES
-from engine.tensorize.space import FRAGMENT, GemmConfig
+from engine.target.hardware import MAX_GRID, MAX_THREADS, MAX_WARPS, SUM_BYTES, VECTOR_BYTES
+from engine.target.registers import GEMM_ERROR
+from engine.tensorize.nodes import FRAGMENT_SIZE
+from engine.tensorize.space import GemmConfig
 
 CORE_BLOCK, CORE_PART, CORE_DEPTH = 128, 8, 64
 """Rows and columns of a block's and of a thread's tile, and depths, on CUDA cores."""
@@ -55,10 +54,10 @@ def _warps(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
 
 def _exchange(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     warps = knobs.parts // knobs.slices
-    exchanged = SUM_BYTES * (knobs.block[0] * knobs.block[1] + warps * FRAGMENT * knobs.part[1])
-    if knobs.slices == 1 or knobs.slices * exchanged <= most_shared(machine):
+    exchanged = SUM_BYTES * (knobs.block[0] * knobs.block[1] + warps * FRAGMENT_SIZE * knobs.part[1])
+    if knobs.slices == 1 or knobs.slices * exchanged <= machine.shared_limit:
         return ""
-    return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(most_shared(machine))}"
+    return f"{knobs.slices} slices exchange {kib(exchanged)} of sums each, a block may have {kib(machine.shared_limit)}"
 
 
 def _copies(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
@@ -92,7 +91,7 @@ def registers_of_tiles(contraction: Contraction, knobs: GemmConfig) -> int:
 def _registers(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     needed = registers_of_tiles(contraction, knobs)
     most = allowed_registers(knobs.parts * contraction.lanes, machine)
-    return f"about {needed} registers, a thread may have {most}" if needed > most * (1 + ESTIMATE_ERROR) else ""
+    return f"about {needed} registers, a thread may have {most}" if needed > most * (1 + GEMM_ERROR) else ""
 
 
 def _grid(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
@@ -100,7 +99,7 @@ def _grid(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:
     blocks = contraction.batch
     for count in tiles:
         blocks *= count
-    return f"{blocks:,} blocks, a grid may have {GRID:,}" if blocks > GRID else ""
+    return f"{blocks:,} blocks, a grid may have {MAX_GRID:,}" if blocks > MAX_GRID else ""
 
 
 def _empty(contraction: Contraction, knobs: GemmConfig, machine: Target) -> str:

@@ -20,18 +20,17 @@ from engine.kernels.gemm.split_k import WIDEST, Held, add_parts, parts_of
 from engine.kernels.gemm.staged_epilogue import WarpTile, store_results
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, nearest_power, power_up_to
-from engine.kernels.mma_fragments import FRAGMENT, SHARERS, WORD, Lanes
-from engine.target.hardware import MAX_THREADS, WARP
-from engine.target.shared import SHARED_BYTES
+from engine.kernels.mma_fragments import SHARERS, Lanes
+from engine.target import Target
+from engine.target.hardware import MAX_WARPS, SUM_BYTES, WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensorize.bind import prologue
-from engine.tensorize.nodes import Intrinsic
+from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 from engine.tile.emit import LANE_OF_VECTOR
 from engine.tile.nodes import Comment, Slot, TileProgram
 from engine.tile.source import Line
 
-MAX_WARPS = MAX_THREADS // WARP
 REFUSED = {
     "split": "loops are split by block, warp and tile; to share the depth of a tile among warps, ask for slices",
     "unroll": "loops inside a tile are always written out, the loop over tiles never",
@@ -60,11 +59,13 @@ class _Tiles:
         return math.prod(b // w for b, w in zip(self.block, self.warp, strict=True))
 
 
-def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic) -> TileProgram:
+def lower_tensor_cores(
+    group: FusionGroup, nest: Nest, marks: Marks, intrinsic: Intrinsic, machine: Target
+) -> TileProgram:
     """One kernel for a contraction that `intrinsic` computes, and the element-wise statements after it."""
     product = Product(group, nest)
     marks.refuse(REFUSED)
-    tiles = _tiles(product, marks, intrinsic)
+    tiles = _tiles(product, marks, intrinsic, machine)
     tiling = Tiling(product.loop.members, tiles.depth, is_swizzled=True)
     threads, raster = tiles.warps * tiles.slices * WARP, product.raster(marks, tiles.block[0])
     parts = parts_of(product, marks, tiles.block, tiles.depth)
@@ -98,12 +99,12 @@ def lower_tensor_cores(group: FusionGroup, nest: Nest, marks: Marks, intrinsic: 
     )
 
 
-def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
+def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic, machine: Target) -> _Tiles:
     """What the marks ask for: whole fragments to a warp, at most 32 warps to a block."""
     blocks, warps = [], []
     for side, members in enumerate(product.free):
         if side == 1 and product.has_whole_rows:
-            blocks.append(row_tile(product, marks, FRAGMENT))
+            blocks.append(row_tile(product, marks, FRAGMENT_SIZE))
         else:
             blocks.append(marks.power("block", 64, 256, members, least=16))
         warps.append(marks.power("warp", min(32, blocks[-1]), min(64, blocks[-1]), members, least=16))
@@ -115,8 +116,9 @@ def _tiles(product: Product, marks: Marks, intrinsic: Intrinsic) -> _Tiles:
         because = f"with fewer, more than the {MAX_WARPS} warps of a block"
         marks.changed("warp", warps[side], because, product.free[side])
     count = math.prod(b // w for b, w in zip(blocks, warps, strict=True))
-    exchanged = (math.prod(blocks) + count * FRAGMENT * warps[1]) * WORD
-    most = power_up_to(MAX_WARPS)(min(depth // intrinsic.k, MAX_WARPS // count, max(1, SHARED_BYTES // exchanged)))
+    exchanged = (math.prod(blocks) + count * FRAGMENT_SIZE * warps[1]) * SUM_BYTES
+    sharing = min(depth // intrinsic.k, MAX_WARPS // count, max(1, machine.shared_limit // exchanged))
+    most = power_up_to(MAX_WARPS)(sharing)
     needs = f"a power of two up to {most}: slices share a block and its shared memory"
     slices = marks.number("slices", 1, nearest_power(1, most), needs, loop)
     return _Tiles((blocks[0], blocks[1]), (warps[0], warps[1]), depth, slices)
@@ -174,7 +176,7 @@ class _Warps:
                 emitter.declare(name)
                 with emitter.loop(counter, fragments, link) as number:
                     operand = self.operands[side]
-                    place = operand.local(number * FRAGMENT, step * intrinsic.k) + self.places[side]
+                    place = operand.local(number * FRAGMENT_SIZE, step * intrinsic.k) + self.places[side]
                     self.lanes.load(Slot(name, (number,)), operand, side == 0, place, link)
             for side, counter, name, fragments in sides:
                 if self.prologues[side] is not None:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.support.errors import Unsupported
-from engine.target.shared import SHARED_BYTES
-from engine.tensorize.nodes import Intrinsic
-from engine.tensorize.space import FRAGMENT, GemmConfig
+from engine.target import Target
+from engine.target.hardware import SUM_BYTES
+from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
+from engine.tensorize.space import GemmConfig
 
 Promise = Callable[[GemmConfig], float]
 """Microseconds of the kernel with some knobs; Unsupported where no block of it fits an SM."""
@@ -28,7 +29,6 @@ FEWEST_TILES = 4
 """Of the depth to a block or a slice of it: they fill a pipeline."""
 MOST_SUMS = 2**23
 """That all blocks of a split product leave to each other: 32 MB of float32 stay in L2."""
-SUM_BYTES = 4
 NEAR = 1.1
 """Promises this close are one for a model that nothing calibrates: the simpler kernel is taken."""
 
@@ -64,10 +64,10 @@ class Tile:
         """Of the block."""
         return math.prod(b // w for b, w in zip(self.block, self.warp, strict=True))
 
-    def exchanges(self, slices: int) -> bool:
-        """Whether shared memory has room for the sums of all slices and their way out."""
-        sums = math.prod(self.block) + self.warps * FRAGMENT * self.warp[1]
-        return slices == 1 or slices * sums * SUM_BYTES <= SHARED_BYTES
+    def exchanges(self, slices: int, machine: Target) -> bool:
+        """Whether a block's shared memory has room for the sums of all slices and their way out."""
+        sums = math.prod(self.block) + self.warps * FRAGMENT_SIZE * self.warp[1]
+        return slices == 1 or slices * sums * SUM_BYTES <= machine.shared_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Loop:
     """Whether elements of a factor go to its tile one by one."""
 
 
-def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[GemmConfig]:
+def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) -> Iterator[GemmConfig]:
     """Kernels with these tiles: alone, with slices of the depth, with blocks that share it.
 
     sums: results of the product.
@@ -94,7 +94,7 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int) -> Iterator[GemmCon
             steps = -(-loop.size // (loop.tile * slices))
             if slices > 1 and (tile.warps * slices > MOST_WARPS or steps < FEWEST_TILES):
                 continue
-            if not tile.exchanges(slices):
+            if not tile.exchanges(slices, machine):
                 continue
             for split in SPLITS:
                 mine = -(-steps // split)
@@ -124,7 +124,16 @@ def promised_best(choices: Iterable[GemmConfig], promise: Promise) -> tuple[Gemm
     return next((knobs, full[knobs]) for knobs in best if full[knobs] <= limit)
 
 
-def why_split(tiles: int, sms: int, promised: float, choices: Iterable[GemmConfig], promise: Promise) -> str:
+def tile_reason(blocks: int, promised: float, tried: int, machine: Target) -> str:
+    """Why a tile was chosen.  blocks: tiles of the result.  promised: microseconds.  tried: sizes of tiles."""
+    time = f"{promised:.3g} µs predicted"
+    return f"{blocks} tiles for {machine.sm_count} SMs, {time}: none of {tried} tiles is much faster"
+
+
+def why_split(
+    tiles: int, machine: Target, promised: float, choices: Iterable[GemmConfig], promise: Promise
+) -> str:
     """Why blocks share a depth, with what is promised where none do.  tiles: of the result."""
     alone = promised_best((knobs for knobs in choices if knobs.split_k == 1), promise)[1]
-    return f"{tiles} tiles on {sms} SMs: {promised:.3g} µs predicted, {alone:.3g} where no blocks share a depth"
+    times = f"{promised:.3g} µs predicted, {alone:.3g} where no blocks share a depth"
+    return f"{tiles} tiles on {machine.sm_count} SMs: {times}"

@@ -14,12 +14,13 @@ from engine.kernels.marks import Marks
 from engine.kernels.stitched.lower import lower_stitched
 from engine.scheduling.nodes import Node, ScheduleTree, Sequence, statements_of
 from engine.support.errors import Unsupported
+from engine.target import Target
 from engine.tensor.index import Index
 from engine.tile.nodes import BLOCK, BlockRanges, Buffer, TileProgram
 from engine.tile.source import Footprint
 
 
-def lower_packed(group: FusionGroup, tree: ScheduleTree) -> TileProgram:
+def lower_packed(group: FusionGroup, tree: ScheduleTree, machine: Target) -> TileProgram:
     """One kernel for independent parts."""
     taken: dict[str, Buffer] = {}
     programs: list[TileProgram] = []
@@ -27,7 +28,10 @@ def lower_packed(group: FusionGroup, tree: ScheduleTree) -> TileProgram:
         is_stitched = part.kind == STITCHED
         nest = (block_nest if is_stitched else loop_nest)(part.program, ScheduleTree(node))
         marks = Marks(nest)
-        made = (lower_stitched if is_stitched else lower_elementwise)(part, nest, marks, taken)
+        if is_stitched:
+            made = lower_stitched(part, nest, marks, machine, taken)
+        else:
+            made = lower_elementwise(part, nest, marks, taken)
         programs.append(replace(made, notes=marks.unread()))
         taken = {name: b for name, b in made.buffers.items() if b.scope != "global"} | taken
     return _together(group, programs, taken)

@@ -10,7 +10,8 @@ from engine.kernels.marks import Marks
 from engine.kernels.reduction.width import vector_width
 from engine.scheduling.nodes import Member
 from engine.target.hardware import MAX_THREADS, WARP
-from engine.tensor.live_values import MOST_PRIVATE, ROOM, most_alive
+from engine.target.registers import MAX_PRIVATE, VALUE_REGISTERS
+from engine.tensor.live_values import most_alive
 from engine.tensor.nodes import TensorProgram
 
 WRITTEN_OUT = 32
@@ -60,7 +61,7 @@ class Layout:
 def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool, keeps: bool = False) -> Layout:
     """The layout that the marks ask for.
 
-    keeps: whether threads must keep their elements of a row, which then are no more than fit `MOST_PRIVATE`.
+    keeps: whether threads must keep their elements of a row, which then are no more than fit `MAX_PRIVATE`.
     """
     rows = math.prod(m.extent for m in nest.outer)
     columns = math.prod(m.extent for m in _reduced(nest))
@@ -69,7 +70,7 @@ def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool, 
     least = 1
     if keeps:
         vector = vector if by_row else 1
-        least = min(MAX_THREADS // (1 if by_row else WARP), 1 << (-(-columns // MOST_PRIVATE) - 1).bit_length())
+        least = min(MAX_THREADS // (1 if by_row else WARP), 1 << (-(-columns // MAX_PRIVATE) - 1).bit_length())
     if by_row:
         lanes = marks.power("lane", WARP, MAX_THREADS, inner, least)
         most = MAX_THREADS // lanes if lanes <= WARP else 1
@@ -84,7 +85,7 @@ def read_layout(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool, 
     chunk = lanes * (vector if by_row else 1)
     strip = _strip(nest, marks, columns, chunk)
     # Loops written out one after the other share what they read: all of it may be alive at once.
-    has_room = strip * vector * most_alive(program.statements).values <= ROOM
+    has_room = strip * vector * most_alive(program.statements).values <= VALUE_REGISTERS
     is_unrolled = marks.unrolled(strip, strip * vector <= WRITTEN_OUT and has_room, inner)
     return Layout(by_row, rows, columns, per_block, lanes, vector, strip, is_unrolled)
 

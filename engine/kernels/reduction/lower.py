@@ -21,7 +21,8 @@ from engine.kernels.reduction.layout import Layout, read_layout
 from engine.kernels.statement_block import Keep, evaluate_block
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
-from engine.target.hardware import WARP
+from engine.target.hardware import BLOCK_REGISTERS, WARP
+from engine.target.registers import HELD_ELEMENTS, REDUCTION_RESERVE
 from engine.tensor.index import Index
 from engine.tensor.live_values import overwritten_before
 from engine.tensor.nodes import Access, Statement, TensorProgram
@@ -30,10 +31,6 @@ from engine.tile.emit import LANE_OF_VECTOR, Emitter, at
 from engine.tile.nodes import Barrier, TileProgram
 from engine.tile.source import Line
 
-HELD_ELEMENTS = 64
-"""Elements of all arrays that one thread keeps in registers; longer rows are read again."""
-REGISTERS, OWN = 64 * 1024, 32
-"""Registers that the threads of a block share, and those that each needs for itself."""
 AGAIN = "recompute"
 """The `scope` of a row that later loops read and compute again."""
 REFUSED = {
@@ -332,7 +329,7 @@ def overwritten(program: TensorProgram, nest: Nest) -> frozenset[str]:
 
 def fits_registers(layout: Layout, arrays: int) -> bool:
     """Whether a thread can keep its elements of so many arrays."""
-    of_one, most = layout.chunks * layout.vector, REGISTERS // layout.threads - OWN
+    of_one, most = layout.chunks * layout.vector, BLOCK_REGISTERS // layout.threads - REDUCTION_RESERVE
     return of_one <= most and of_one * arrays <= HELD_ELEMENTS
 
 

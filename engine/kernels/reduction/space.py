@@ -24,7 +24,9 @@ from engine.kernels.reduction.width import widest_vector
 from engine.kernels.sketch_rules import CACHE_READ, CROSS_THREAD, INLINE, PLACE_MAIN, TILING, Choices, Situation, sketch
 from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
 from engine.recipe import Entry
+from engine.target.copies import SMALLEST_COPY
 from engine.target.hardware import MAX_THREADS, WARP
+from engine.target.registers import REDUCTION_BASE
 from engine.tensor.access import position, stride
 from engine.tensor.nodes import Access, Statement, TensorProgram
 from engine.tensor.rewrite import plain_iterator
@@ -37,10 +39,6 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 WRITTEN_OUT = (1, 2, 4, 8, 16, 32)
 """Chunks of a row that a thread's loop has side by side."""
 TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
-SMALLEST_COPY = 4
-"""Bytes of the smallest asynchronous copy."""
-BESIDE = 24
-"""Registers of a thread beside what it holds of a row: an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ class Rows(KernelPrograms):
         taken = layout.blocks * (layout.rows_per_block if self.by_row else WARP * layout.vector)
         walked = layout.chunks * layout.chunk
         of_thread = layout.vector * (layout.chunks if holds else layout.strip if layout.is_unrolled else 1)
-        registers = BESIDE + of_thread * max(1, len(self.again) if holds else 1)
+        registers = REDUCTION_BASE + of_thread * max(1, len(self.again) if holds else 1)
         staged = self._staged(layout, holds) if turns > 1 else 0
         return ResourceEstimate(
             blocks=max(1, layout.blocks // turns),

@@ -28,14 +28,14 @@ class StitchedFamily:
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As the protocol says."""
-        advice = stitch_group(group, int(setting.machine.sms.value))
+        advice = stitch_group(group, setting.machine)
         return (with_own_schemes(advice, group, setting, compile_group),)
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As the protocol says."""
         nest = block_nest(group.program, tree)
         marks = Marks(nest)
-        return replace(lower_stitched(group, nest, marks), notes=marks.unread())
+        return replace(lower_stitched(group, nest, marks, setting.machine), notes=marks.unread())
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As the protocol says."""

@@ -24,6 +24,7 @@ from engine.kernels.stitched.layout import POINT, read_parts
 from engine.kernels.stitched.parts import Names, Part
 from engine.kernels.stitched.placement import Plan, plan_parts
 from engine.kernels.stitched.walk import Axis, Walk
+from engine.target import Target
 from engine.target.hardware import WARP
 from engine.tensor.index import Index, delinearize
 from engine.tensor.nodes import Access, Statement
@@ -47,7 +48,7 @@ MANY = 12
 
 
 def lower_stitched(
-    group: FusionGroup, nest: Nest, marks: Marks, taken: Mapping[str, Buffer] | None = None
+    group: FusionGroup, nest: Nest, marks: Marks, machine: Target, taken: Mapping[str, Buffer] | None = None
 ) -> TileProgram:
     """One kernel for statements that share outer parallel dimensions and hand values over inside a block.
 
@@ -57,7 +58,7 @@ def lower_stitched(
     parts, points = read_parts(group.program, nest, names, marks)
     asked = {s.name: mark for s in nest.statements if (mark := marks.of_statement("scope", s.name)) is not None}
     wishes = {group.program.statement(name).write.array: str(mark.value) for name, mark in asked.items()}
-    plan = plan_parts(group.program, parts, names, points, wishes)
+    plan = plan_parts(group.program, parts, names, points, wishes, machine)
     program = _Kernel(group, nest, names, plan, taken).lower()
     marks.refuse(REFUSED)
     for name, mark in asked.items():

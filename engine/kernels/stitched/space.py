@@ -16,7 +16,6 @@ from engine.kernels.prune import Check, checked, resource_checks, user_check
 from engine.kernels.sketch_rules import COMPUTE_LOCATION, CROSS_THREAD, TILING_WITH_FUSION, Choices, Situation, sketch
 from engine.kernels.space import KernelPrograms, Program, ResourceEstimate, Task, Value
 from engine.kernels.stitched.block_walks import (
-    SUM_BYTES,
     BlockWalks,
     block_walks,
     held,
@@ -30,7 +29,8 @@ from engine.kernels.stitched.placement import AGAIN, Plan, plan_parts
 from engine.kernels.stitched.walk import Walk
 from engine.recipe import Entry
 from engine.support.errors import Unsupported
-from engine.target.hardware import WARP
+from engine.target.hardware import SUM_BYTES, WARP
+from engine.target.registers import STITCHED_BASE
 
 NAME = "one block for all parts"
 DECIDED = frozenset(("block", "thread", "lane", "warp", "scope"))
@@ -42,8 +42,6 @@ SHARERS: tuple[Value, ...] = (AUTO, 4, 16, 32, 128)
 PLACES: tuple[Value, ...] = (AUTO, SHARED, AGAIN)
 OPEN_PLACES = 2
 """Intermediates whose place is open: those with most elements."""
-BESIDE = 32
-"""Registers of a thread beside what it holds: an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ class Stitched(KernelPrograms):
         wishes = {statements.statement(s).write.array: str(w) for s in self.places if (w := program[_place(s)]) != AUTO}
         try:
             points = program.number("points")
-            return plan_parts(statements, self.parts(program), self.walks.names, points, wishes)
+            return plan_parts(statements, self.parts(program), self.walks.names, points, wishes, self.machine)
         except Unsupported as error:
             return error.reason
 
@@ -111,7 +109,7 @@ class Stitched(KernelPrograms):
             steps=longest_loop(parts),
             stages=1,
             shared_bytes=max(map(scratch_bytes, parts)) + self._staged(self.plan(program)),
-            registers=BESIDE + held(parts),
+            registers=STITCHED_BASE + held(parts),
             requested=self.kernel.facts.l2_bytes * blocks * visited(parts) // self.visited,
         )
 
